@@ -131,7 +131,7 @@ def read_again(folder: Path) -> dict[str, float]:
     body = {"model": "m", "choices": choices, "usage": {"prompt_tokens": 900, "completion_tokens": 6}}
     with Cache(folder / "again.db") as cache:
         for part in wanted_requests:
-            store_reply(cache, part, Reply.make(body, asked="2026-01-01T00:00:00.000000+00:00", seconds=1.234567))
+            store_reply(cache, part, Reply.make(body, sent_time="2026-01-01T00:00:00.000000+00:00", seconds=1.234567))
         results = {
             "the cache, replies": best(lambda: find_replies(wanted_requests, cache)),
             "the cache, replies and the text of each": best(

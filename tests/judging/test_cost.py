@@ -23,8 +23,8 @@ def body(text: Any, **more: Any) -> dict[str, Any]:
 
 def test_an_estimate_counts_each_key_once() -> None:
     requests = [Request.make("http://judge", body("x" * n, max_tokens=10)) for n in (400, 400, 41)]
-    assert estimate(requests, answer=4.0) == (2, 441, 111, 20, 8)
-    assert estimate(requests, answer=50.0)[-2:] == (20, 20)  # an answer cannot exceed its limit
+    assert estimate(requests, tokens_per_answer=4.0) == (2, 441, 111, 20, 8)
+    assert estimate(requests, tokens_per_answer=50.0)[-2:] == (20, 20)  # an answer cannot exceed its limit
 
 
 def test_the_figures_of_a_known_study() -> None:
@@ -108,10 +108,10 @@ def test_the_window_is_cut_once_for_what_was_on_its_way_together() -> None:
         window.increase()
     assert window.size == 16
     for _ in range(16):
-        window.decrease(sent=1.0, now=2.0)
+        window.decrease(sent_time=1.0, now=2.0)
     assert window.size == 8
-    window.decrease(sent=2.5, now=3.0)
+    window.decrease(sent_time=2.5, now=3.0)
     assert window.size == 4
     for second in range(4, 20):
-        window.decrease(sent=second, now=second)
+        window.decrease(sent_time=second, now=second)
     assert window.size == 1

@@ -148,7 +148,7 @@ def test_other_labels_are_other_requests() -> None:
     def keys(**options: Any) -> set[str]:
         prompt = Prompt.load(Judge(model="m", mode="pointwise", **options))
         questions, *_ = plan_questions(
-            texts, prompt, "x", pairs="all", orders="both", repeats=1, seed=0, before={}, probes=Probes()
+            texts, prompt, "x", pairs="all", orders="both", repeats=1, seed=0, examples_of_aspect={}, probes=Probes()
         )
         return {question.request.key for question in questions}
 

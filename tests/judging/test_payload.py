@@ -77,7 +77,7 @@ def odd_values() -> st.SearchStrategy[Any]:
 def test_any_reply_of_a_client_can_be_kept(value: Any) -> None:
     body = {"choices": [{"message": {"content": "A"}}], "more": value}
     assert msgspec.json.decode(encode_json({"reply": body}))["reply"]["choices"] == body["choices"]
-    assert Reply.make(body, sent="2026-01-01", seconds=None).body["choices"] == body["choices"]
+    assert Reply.make(body, sent_time="2026-01-01", seconds=None).body["choices"] == body["choices"]
 
 
 @given(

@@ -234,7 +234,7 @@ def estimate_lines(
         n_answer_tokens = cost.answer_tokens(judge_settings)
         reason_tokens_text = f" and {cost.REASON_TOKENS} tokens of a reason" if judge_settings.reason == "first" else ""
         basis_text = f"the JSON answer{reason_tokens_text}; a model that reasons before it answers needs more tokens"
-    cost_estimate = cost.estimate(unsent_requests, answer=n_answer_tokens)
+    cost_estimate = cost.estimate(unsent_requests, tokens_per_answer=n_answer_tokens)
     yield (
         f"{len(plan.asked)} queries and {len(plan.requests)} requests; {cost_estimate.requests} requests have no "
         "reply yet"
@@ -271,7 +271,7 @@ def format_dollars(amount: float) -> str:
 def check_calls(judge: Judge, unsent_requests: Sequence[Request], *, is_allowed: bool, price: Price | None) -> None:
     """Raise an error for too many requests, unless `--yes` or a cost limit is given."""
     if len(unsent_requests) > MANY and not is_allowed:
-        cost_estimate = cost.estimate(unsent_requests, answer=cost.answer_tokens(judge))
+        cost_estimate = cost.estimate(unsent_requests, tokens_per_answer=cost.answer_tokens(judge))
         amount_text = f", {format_cost(cost_estimate, price)}" if price else ""
         raise OptionError(
             f"{len(unsent_requests)} requests{amount_text}: more than {MANY} need permission; give --max-cost DOLLARS "

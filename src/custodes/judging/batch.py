@@ -37,10 +37,10 @@ def write_requests(path: str | Path, requests: Sequence[Request]) -> Path:
 
     Source: OpenAI, Batch API. Raises OptionError if the file cannot be written.
     """
-    bodies = {request.key: request.body for request in requests}
+    body_of_key = {request.key: request.body for request in requests}
     lines = [
         msgspec.json.encode({"custom_id": key, "method": "POST", "url": ADDRESS, "body": body})
-        for key, body in bodies.items()
+        for key, body in body_of_key.items()
     ]
     return write_atomically(path, b"".join(line + b"\n" for line in lines))
 
@@ -55,7 +55,7 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     file_path = Path(path)
     check_exists(file_path)
     request_of_key = {request.key: request for request in requests}
-    replies, failures, n_unknown, n_duplicates, n_rows, is_incomplete = (
+    reply_of_key, failure_of_key, n_unknown_replies, n_duplicate_lines, n_replies, has_incomplete_line = (
         dict[str, Reply](),
         dict[str, Failure](),
         0,
@@ -63,50 +63,50 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         0,
         False,
     )
-    for line_number, line in enumerate(_lines(read_file_bytes(file_path)), start=1):
-        if line is None:
-            is_incomplete = True
+    for line_number, decoded_line in enumerate(_lines(read_file_bytes(file_path)), start=1):
+        if decoded_line is None:
+            has_incomplete_line = True
             continue
-        n_rows += 1
-        key, response, error = _parts(line, f"{file_path.name}: row {line_number}")
+        n_replies += 1
+        key, response, error = _parts(decoded_line, f"{file_path.name}: row {line_number}")
         if key not in request_of_key:
-            n_unknown += 1
+            n_unknown_replies += 1
             continue
-        n_duplicates += key in replies or key in failures
-        if key in replies:
+        n_duplicate_lines += key in reply_of_key or key in failure_of_key
+        if key in reply_of_key:
             continue
-        outcome = _outcome(response, error)
-        if isinstance(outcome, Failure):
-            failures[key] = outcome
+        body_or_failure = _outcome(response, error)
+        if isinstance(body_or_failure, Failure):
+            failure_of_key[key] = body_or_failure
             continue
-        failures.pop(key, None)
-        replies[key] = Reply.make(outcome, sent=_reply_time(outcome), seconds=None)
+        failure_of_key.pop(key, None)
+        reply_of_key[key] = Reply.make(body_or_failure, sent_time=_reply_time(body_or_failure), seconds=None)
     reject(
-        (not n_rows, f"{file_path.name}: the file contains no reply; give the output file of a batch (JSON Lines)"),
+        (not n_replies, f"{file_path.name}: the file contains no reply; give the output file of a batch (JSON Lines)"),
         (
-            n_unknown == n_rows,
-            f"{file_path.name}: none of the {n_rows} replies in this file belongs to these requests; give the texts, "
-            "model and options with which the requests were written",
+            n_unknown_replies == n_replies,
+            f"{file_path.name}: none of the {n_replies} replies in this file belongs to these requests; give the "
+            "texts, model and options with which the requests were written",
         ),
         error=InputError,
     )
-    for key, reply in replies.items():
+    for key, reply in reply_of_key.items():
         store_reply(cache, request_of_key[key], reply)
-    return failures, build_notes(
+    return failure_of_key, build_notes(
         (
             "unknown-replies",
-            n_unknown,
-            f"{file_path.name}: {n_unknown} of {n_rows} replies belong to other requests and are ignored",
+            n_unknown_replies,
+            f"{file_path.name}: {n_unknown_replies} of {n_replies} replies belong to other requests and are ignored",
         ),
         (
             "doubled-replies",
-            n_duplicates,
-            f"{file_path.name}: {n_duplicates} lines have the id of an earlier line; of each id, the first line "
+            n_duplicate_lines,
+            f"{file_path.name}: {n_duplicate_lines} lines have the id of an earlier line; of each id, the first line "
             "without an error counts",
         ),
         (
             "half-a-line",
-            is_incomplete,
+            has_incomplete_line,
             f"{file_path.name}: the last line is incomplete and is ignored; the batch may still be writing the file",
         ),
     )
@@ -119,8 +119,8 @@ def _lines(data: bytes) -> Iterator[Any]:
         if line.strip():
             yield _parse_line(line)
     if last_line.strip():
-        decoded = _parse_line(last_line)
-        yield None if isinstance(decoded, bytes) and complete_lines else decoded
+        decoded_line = _parse_line(last_line)
+        yield None if isinstance(decoded_line, bytes) and complete_lines else decoded_line
 
 
 def _parse_line(line: bytes) -> Any:
@@ -130,28 +130,28 @@ def _parse_line(line: bytes) -> Any:
         return line
 
 
-def _parts(line: Any, where: str) -> tuple[str, Any, Any]:
+def _parts(decoded_line: Any, where: str) -> tuple[str, Any, Any]:
     """The id, response and error of a line."""
-    if not isinstance(line, Mapping) or not isinstance(line.get("custom_id"), str):
+    if not isinstance(decoded_line, Mapping) or not isinstance(decoded_line.get("custom_id"), str):
         raise InputError(
             f"{where}: this line is not a reply of a batch; give a file in which each line is an object "
             f"with custom_id, response and error"
         )
-    if "response" not in line and "error" not in line:
-        is_request = "body" in line
+    if "response" not in decoded_line and "error" not in decoded_line:
+        is_request = "body" in decoded_line
         fault_text = "is a request; give the output file of the batch" if is_request else "has no response"
         raise InputError(f"{where}: this line {fault_text}")
-    return line["custom_id"], line.get("response"), line.get("error")
+    return decoded_line["custom_id"], decoded_line.get("response"), decoded_line.get("error")
 
 
 def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
     """The body of a reply, or the failure if there is no reply."""
     if not isinstance(response, Mapping):
         return Failure(reason="unavailable", message=words(error) or "no response")
-    status = response.get("status_code", 200)
-    if error or status != 200:
+    http_status = response.get("status_code", 200)
+    if error or http_status != 200:
         problem = status_exception(
-            status if isinstance(status, int) and status != 200 else 400, error or response.get("body")
+            http_status if isinstance(http_status, int) and http_status != 200 else 400, error or response.get("body")
         )
         return Failure(reason="rejected" if isinstance(problem, Rejected) else "unavailable", message=str(problem))
     body = response.get("body", response)

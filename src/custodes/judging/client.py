@@ -164,12 +164,12 @@ class Server:
     async def _post_request(self, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
         async with self._client().stream("POST", f"{self.address}{PATH}", content=content) as response:
             self._heard = True
-            received = bytearray()
+            received_content = bytearray()
             async for chunk in response.aiter_bytes():
-                received += chunk
-                if len(received) > LARGEST:
+                received_content += chunk
+                if len(received_content) > LARGEST:
                     raise Unavailable(f"{self.address}: the reply is longer than {LARGEST // 2**20} MiB", paid=True)
-            return response.status_code, response.headers, bytes(received)
+            return response.status_code, response.headers, bytes(received_content)
 
     def _client(self) -> httpx2.AsyncClient:
         import httpx2
@@ -190,7 +190,7 @@ class Server:
 
     def _read(self, status: int, headers: Mapping[str, str], content: bytes) -> Mapping[str, Any]:
         try:  # secrets are removed from the reply
-            body = storable(reply_json(content.removeprefix(BOM_UTF8)), text=self._storable_text)
+            body = storable(reply_json(content.removeprefix(BOM_UTF8)), convert_text=self._storable_text)
         except ValueError:
             body = None
         if 200 <= status < 300:
@@ -226,10 +226,10 @@ def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str] 
     JSON)."""
     secrets = [] if key is None else [key]
     if login is not None:
-        credentials = ":".join(login)
-        secrets = [base64.b64encode(credentials.encode()).decode(), credentials, login[1]]
-    patterns = ["".join(map(_letter_pattern, secret)) for secret in secrets if len(secret) >= SHORTEST]
-    return re.compile("|".join(patterns)) if patterns else None
+        credentials_text = ":".join(login)
+        secrets = [base64.b64encode(credentials_text.encode()).decode(), credentials_text, login[1]]
+    secret_patterns = ["".join(map(_letter_pattern, secret)) for secret in secrets if len(secret) >= SHORTEST]
+    return re.compile("|".join(secret_patterns)) if secret_patterns else None
 
 
 def _letter_pattern(letter: str) -> str:
@@ -249,11 +249,11 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """
     if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000
-    text = headers.get("retry-after", "")
-    if (seconds := _number(text)) is not None:
+    header_text = headers.get("retry-after", "")
+    if (seconds := _number(header_text)) is not None:
         return seconds
     try:
-        retry_time = parsedate_to_datetime(text)
+        retry_time = parsedate_to_datetime(header_text)
     except (ValueError, OverflowError):
         return None
     return max(0.0, (retry_time.replace(tzinfo=retry_time.tzinfo or UTC) - now).total_seconds())
@@ -267,27 +267,27 @@ def _parse_address(base_url: str) -> SplitResult:
     """The parts of an address. Messages about an invalid address show no credentials."""
     displayed_url = short_repr(re.sub(r"//.*@", "//", base_url))
     try:
-        parts = urlsplit(base_url.strip())
-        port = parts.port
+        url_parts = urlsplit(base_url.strip())
+        port = url_parts.port
     except ValueError:
         raise OptionError(
             f"base_url={displayed_url}: this is not an address; give one such as http://127.0.0.1:8000/v1"
         ) from None
     reject(
         (
-            parts.scheme not in ("http", "https")
-            or not parts.hostname
+            url_parts.scheme not in ("http", "https")
+            or not url_parts.hostname
             or port == 0
             or re.search(r"[\s\x00-\x1f]", base_url),
             f"base_url={displayed_url}: this is not the address of a server; give one such as http://127.0.0.1:8000/v1",
         ),
         (
-            parts.query or parts.fragment,
+            url_parts.query or url_parts.fragment,
             f"base_url={re.split('[?#]', displayed_url)[0]}...': an address must not contain ? or #; if an API key "
             "follows this character, give the key with its own option",
         ),
     )
-    return parts
+    return url_parts
 
 
 def _cause(problem: BaseException) -> str:

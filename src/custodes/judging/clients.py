@@ -40,12 +40,12 @@ def client_from_spec(spec: str) -> Client:
     The `address` of the client is part of the cache keys. For a model of pydantic-ai, the address is `spec`. For a
     function, it is the identity that `client_identity` describes.
     """
-    name, colon, target = spec.partition(":")
-    if not colon or not name or not target:
+    vendor_or_module_name, colon, model_or_function_name = spec.partition(":")
+    if not colon or not vendor_or_module_name or not model_or_function_name:
         raise OptionError(f"client={short_repr(spec)}: {WAYS}")
-    if name == VENDORS:
-        return _NamedClient(pydantic_ai(target), spec, address=spec)
-    return _function(spec, name, target)
+    if vendor_or_module_name == VENDORS:
+        return _NamedClient(pydantic_ai(model_or_function_name), spec, address=spec)
+    return _function(spec, vendor_or_module_name, model_or_function_name)
 
 
 def asynchronous(function: Any) -> Client:
@@ -77,17 +77,21 @@ def client_identity(client: Any) -> str | None:
         return declared_address
     if not inspect.isfunction(client):
         return None
-    module, name = sys.modules.get(client.__module__), client.__qualname__
-    return _edition(module, name) if module is not None and getattr(module, name, None) is client else None
+    module, function_name = sys.modules.get(client.__module__), client.__qualname__
+    return (
+        _name_with_source_hash(module, function_name)
+        if module is not None and getattr(module, function_name, None) is client
+        else None
+    )
 
 
-def _edition(module: ModuleType, name: str) -> str | None:
+def _name_with_source_hash(module: ModuleType, function_name: str) -> str | None:
     """The module and the name with a hash of the current source; None if there is no source."""
     try:
-        source = inspect.getsource(module)
+        source_code = inspect.getsource(module)
     except (OSError, TypeError):
         return None
-    return f"{module.__name__}:{name}#{hashlib.sha256(source.encode(errors='replace')).hexdigest()[:12]}"
+    return f"{module.__name__}:{function_name}#{hashlib.sha256(source_code.encode(errors='replace')).hexdigest()[:12]}"
 
 
 class _NamedClient:
@@ -118,22 +122,22 @@ class _NamedClient:
             await close()
 
 
-def _function(spec: str, module: str, name: str) -> Client:
+def _function(spec: str, module_name: str, function_name: str) -> Client:
     """A client that calls a function of the user. The function may be in a module in the working directory."""
     working_folder = str(Path.cwd())
-    path_before = list(sys.path)
+    search_path_before = list(sys.path)
     sys.path.append(working_folder)
     try:
-        imported_module = import_module(module)
+        imported_module = import_module(module_name)
         function: Any = imported_module
-        for attribute in name.split("."):
+        for attribute in function_name.split("."):
             function = getattr(function, attribute)
     except (Exception, SystemExit) as error:  # an import can raise anything
         cause = describe_error(error) if isinstance(error, Exception) else "the module ends the process"
-        raise OptionError(f"client={short_repr(spec)}: {cause}{suggestion(module, (VENDORS,))}; {WAYS}") from None
+        raise OptionError(f"client={short_repr(spec)}: {cause}{suggestion(module_name, (VENDORS,))}; {WAYS}") from None
     finally:
-        sys.path[:] = path_before
-    address = client_identity(function) or _edition(imported_module, name)
+        sys.path[:] = search_path_before
+    address = client_identity(function) or _name_with_source_hash(imported_module, function_name)
     if address is None:
         raise OptionError(
             f"client={short_repr(spec)}: the module has no source code that could identify the function; {BY_NAME}"
@@ -165,7 +169,11 @@ class PydanticAI:
     async def __call__(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         from pydantic_ai import direct, exceptions
 
-        settings: Any = {setting: body[name] for name, setting in SETTINGS.items() if body.get(name) is not None}
+        settings: Any = {
+            setting_name: body[field_name]
+            for field_name, setting_name in SETTINGS.items()
+            if body.get(field_name) is not None
+        }
         try:
             reply = await direct.model_request(
                 self.model,
@@ -186,8 +194,8 @@ class PydanticAI:
             "message": {"role": "assistant", "content": reply.text, "reasoning_content": reply.thinking},
             "finish_reason": FINISHED.get(finish_reason, finish_reason),
         }
-        usage_counts = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
-        return {"model": reply.model_name, "choices": [choice], "usage": usage_counts}
+        token_counts = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
+        return {"model": reply.model_name, "choices": [choice], "usage": token_counts}
 
 
 def _message(message: Mapping[str, Any]) -> Any:

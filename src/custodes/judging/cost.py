@@ -99,24 +99,23 @@ class CostEstimate(NamedTuple):
     expected_out: int
 
 
-def estimate(requests: Sequence[Request], *, answer: float) -> CostEstimate:
-    """Estimated tokens of the distinct requests before any request is sent. `answer` is the expected number of tokens
-    of an answer."""
+def estimate(requests: Sequence[Request], *, tokens_per_answer: float) -> CostEstimate:
+    """Estimated tokens of the distinct requests before any request is sent. `tokens_per_answer` is expected."""
     bodies = list({request.key: request.body for request in requests}.values())
     token_counts = [estimate_tokens(body) for body in bodies]
     return CostEstimate(
         requests=len(bodies),
         characters=sum(sum(map(len, _texts(body))) for body in bodies),
-        tokens_in=sum(n_in for n_in, _ in token_counts),
-        tokens_out=sum(n_out for _, n_out in token_counts),
-        expected_out=round(sum(min(answer, limit) for _, limit in token_counts)),
+        tokens_in=sum(n_input_tokens for n_input_tokens, _ in token_counts),
+        tokens_out=sum(max_output_tokens for _, max_output_tokens in token_counts),
+        expected_out=round(sum(min(tokens_per_answer, output_limit) for _, output_limit in token_counts)),
     )
 
 
 def answer_tokens(judge: Judge) -> int:
     """Expected number of tokens of an answer in the requested format, for a model without hidden reasoning."""
-    longest_answer = max(len(judge.answer(label)) for label in judge.answers)
-    return -(-longest_answer // JSON_LETTERS) + REASON_TOKENS * (judge.reason == "first")
+    max_answer_length = max(len(judge.answer(label)) for label in judge.answers)
+    return -(-max_answer_length // JSON_LETTERS) + REASON_TOKENS * (judge.reason == "first")
 
 
 def count_tokens(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:
@@ -124,9 +123,12 @@ def count_tokens(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[
     the server reported no numbers."""
     usage = reply.get("usage")
     if isinstance(usage, Mapping):
-        n_sent, n_answered = token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens"))
-        if n_sent is not None and n_answered is not None:
-            return n_sent, n_answered, False
+        n_input_tokens, n_output_tokens = (
+            token_count(usage.get("prompt_tokens")),
+            token_count(usage.get("completion_tokens")),
+        )
+        if n_input_tokens is not None and n_output_tokens is not None:
+            return n_input_tokens, n_output_tokens, False
     choices = [choice for choice in reply["choices"] if isinstance(choice, Mapping)]
     answer_text = "".join(_texts({"messages": [choice.get("message") for choice in choices]}))
     return estimate_tokens(request)[0], _tokens(len(answer_text)), True
@@ -151,8 +153,8 @@ def token_bounds(body: Mapping[str, Any]) -> tuple[int, int]:
 
 def answer_limit(body: Mapping[str, Any]) -> int | None:
     """The maximum number of tokens of an answer according to the request; None if the request sets no limit."""
-    limits = [token_count(body.get(name)) for name in LIMITS]
-    return next((bound for bound in limits if bound), None)
+    token_limits = [token_count(body.get(limit_name)) for limit_name in LIMITS]
+    return next((token_limit for token_limit in token_limits if token_limit), None)
 
 
 def known_price(model: str, *, base_url: str | None = None) -> Price | None:
@@ -172,16 +174,17 @@ def known_price(model: str, *, base_url: str | None = None) -> Price | None:
         raise MissingExtraError("prices need genai-prices: pip install 'custodes[judge]', or give a price") from error
     usage = genai_prices.Usage(input_tokens=1000, output_tokens=1000)  # prices may change with the length
     try:
-        calculation = genai_prices.calc_price(usage, model, provider_api_url=base_url)
+        price_calculation = genai_prices.calc_price(usage, model, provider_api_url=base_url)
     except (LookupError, ValueError):
         return None
-    dollars = [
-        float(token_price) * MILLION / 1000 for token_price in (calculation.input_price, calculation.output_price)
+    dollars_per_million = [
+        float(token_price) * MILLION / 1000
+        for token_price in (price_calculation.input_price, price_calculation.output_price)
     ]
     return Price(
-        input=round(dollars[0], 6),
-        output=round(dollars[1], 6),
-        source=f"genai-prices {genai_prices.__version__}, {calculation.provider.id} {calculation.model.id}",
+        input=round(dollars_per_million[0], 6),
+        output=round(dollars_per_million[1], 6),
+        source=f"genai-prices {genai_prices.__version__}, {price_calculation.provider.id} {price_calculation.model.id}",
     )
 
 
@@ -200,8 +203,8 @@ def _pictures(body: Mapping[str, Any]) -> int:
     )
 
 
-def _tokens(characters: int) -> int:
-    return -(-characters // LETTERS)
+def _tokens(n_characters: int) -> int:
+    return -(-n_characters // LETTERS)
 
 
 def _output_limit(body: Mapping[str, Any]) -> int:

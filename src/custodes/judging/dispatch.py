@@ -54,11 +54,11 @@ class Patience:
     longest: float = 60.0
     most: float = 600.0
 
-    def wait(self, tried: int, retry_after: float | None) -> float:
+    def wait(self, n_tries: int, retry_after: float | None) -> float:
         """Seconds until the next attempt. If the server requests a pause, the wait is at least this pause. Otherwise
         the wait is uniformly distributed between 0 and the maximum ("full jitter", Brooker 2015, AWS Architecture
         Blog), so that requests that failed together are not sent again together."""
-        random_wait = random.uniform(0, min(self.longest, self.first * 2.0 ** (tried - 1)))
+        random_wait = random.uniform(0, min(self.longest, self.first * 2.0 ** (n_tries - 1)))
         return random_wait if retry_after is None else retry_after + min(random_wait, self.first)
 
 
@@ -77,10 +77,10 @@ class Window:
         """Increase the maximum by one."""
         self.size = min(float(self.most), self.size + 1)
 
-    def decrease(self, sent: float, now: float) -> None:
+    def decrease(self, sent_time: float, now: float) -> None:
         """Halve the maximum, unless it was halved after this request was sent. So the failures of concurrent requests
-        halve it only once. `sent` is the time at which this request was sent."""
-        if sent > self.cut:
+        halve it only once. `sent_time` is the time at which this request was sent."""
+        if sent_time > self.cut:
             self.size, self.cut = max(1.0, self.size / 2), now
 
 
@@ -146,32 +146,35 @@ class Dispatch:
             request, n_tries, due_time = self._waiting.popleft(), 0, None
             while not n_tries or due_time is not None:
                 max_cost = self.budget.worst_cost(request.body)
-                await self._turn(max_cost, due_time, is_new=not n_tries)
+                await self._turn(max_cost, due_time, is_new_request=not n_tries)
                 if self._stopped is not None:
                     self._fail(request, self._stopped)
                     break
                 n_tries += 1
                 due_time = await self._send(request, max_cost, n_tries)
 
-    async def _turn(self, max_cost: float, due_time: float | None, *, is_new: bool) -> None:
+    async def _turn(self, max_cost: float, due_time: float | None, *, is_new_request: bool) -> None:
         """Wait until the limits allow a request that costs at most `max_cost`, or until the run is stopped."""
         while self._stopped is None:
-            now, limit, spent_dollars = monotonic(), self.budget.limit, self.budget.spent
-            wait = max(due_time or 0.0, self.requests_rate.free, self.tokens_rate.free) - now
+            now, cost_limit, spent_dollars = monotonic(), self.budget.limit, self.budget.spent
+            wait_seconds = max(due_time or 0.0, self.requests_rate.free, self.tokens_rate.free) - now
             # With so many unanswered requests the server may be unavailable, so no new one is sent.
-            n_unanswered = self.asked - len(self.replies) - len(self.failures)
-            if self._active >= int(self.window.size) or (is_new and n_unanswered >= self._most_given_up):
+            n_unanswered_requests = self.asked - len(self.replies) - len(self.failures)
+            if self._active >= int(self.window.size) or (
+                is_new_request and n_unanswered_requests >= self._most_given_up
+            ):
                 await self._wait_for_change(None)
-            elif wait > 0:
-                await self._wait_for_change(wait)
-            elif limit is None or spent_dollars + self._reserved + max_cost <= limit:
+            elif wait_seconds > 0:
+                await self._wait_for_change(wait_seconds)
+            elif cost_limit is None or spent_dollars + self._reserved + max_cost <= cost_limit:
                 return
             elif self._active:
                 await self._wait_for_change(None)  # replies may cost less than their maximum
             else:
                 self._stop(
                     "budget",
-                    f"the request could exceed the cost limit of ${limit:g}, of which ${spent_dollars:.4f} are spent",
+                    f"the request could exceed the cost limit of ${cost_limit:g}, of which ${spent_dollars:.4f} are "
+                    "spent",
                 )
 
     async def _wait_for_change(self, max_seconds: float | None) -> None:
@@ -188,18 +191,18 @@ class Dispatch:
     async def _send(self, request: Request, max_cost: float, n_tries: int) -> float | None:
         """Send a request and handle its outcome. Return the time of the next attempt; None if there is no further
         attempt."""
-        tokens = sum(estimate_tokens(request.body)) if self.tokens_rate.per_minute else 0
+        n_estimated_tokens = sum(estimate_tokens(request.body)) if self.tokens_rate.per_minute else 0
         sent_time, start_time, paid_dollars, due_time = monotonic(), datetime.now(UTC), 0.0, None
         self.asked += n_tries == 1
         self.sent += 1
         self._active += 1
         self._reserved += max_cost
         self.requests_rate.take(sent_time)
-        self.tokens_rate.take(sent_time, tokens)
+        self.tokens_rate.take(sent_time, n_estimated_tokens)
         try:
-            body = await self.client(deepcopy(request.body))  # the client may modify it
-            check_completion(body)
-            reply = Reply.make(body, sent=start_time.isoformat(), seconds=monotonic() - sent_time)
+            reply_body = await self.client(deepcopy(request.body))  # the client may modify it
+            check_completion(reply_body)
+            reply = Reply.make(reply_body, sent_time=start_time.isoformat(), seconds=monotonic() - sent_time)
         except (Rejected, Denied) as error:
             self._refuse(request, error)
         except Unavailable as error:
@@ -218,7 +221,7 @@ class Dispatch:
             tokens_in, tokens_out, is_estimated = count_tokens(request.body, reply.body)
             if max_cost and not is_estimated:
                 paid_dollars = self.budget.dollars(tokens_in, tokens_out)
-            self.tokens_rate.settle(tokens_in + tokens_out - tokens)
+            self.tokens_rate.settle(tokens_in + tokens_out - n_estimated_tokens)
             self.window.increase()
             self._rejected = self._given_up = 0
             self.settled()
@@ -231,19 +234,20 @@ class Dispatch:
 
     def _schedule_retry(self, request: Request, error: Unavailable, sent_time: float, n_tries: int) -> float | None:
         """The time of the next attempt; None if the request has failed."""
-        now, wait = monotonic(), error.retry_after
+        now, requested_pause = monotonic(), error.retry_after
         if error.busy:
             self.window.decrease(sent_time, now)
-            self.requests_rate.free = max(self.requests_rate.free, now + (wait or 0.0))
-        if n_tries < self.patience.tries and (wait or 0.0) <= self.patience.most:
-            return now + self.patience.wait(n_tries, wait)
+            self.requests_rate.free = max(self.requests_rate.free, now + (requested_pause or 0.0))
+        if n_tries < self.patience.tries and (requested_pause or 0.0) <= self.patience.most:
+            return now + self.patience.wait(n_tries, requested_pause)
         times_text = f"{n_tries} time{'s' * (n_tries > 1)}"
         failure = Failure(reason="unavailable", message=f"{escape_controls(str(error))} (sent {times_text})")
         self._fail(request, failure)
         self._given_up += 1
-        if wait is not None and wait > self.patience.most:
+        if requested_pause is not None and requested_pause > self.patience.most:
             self._stop(
-                "unavailable", f"the server requests a pause of {wait:.0f} s; run the command again after that time"
+                "unavailable",
+                f"the server requests a pause of {requested_pause:.0f} s; run the command again after that time",
             )
         elif self._given_up >= self._most_given_up:
             self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {failure.message}")

@@ -47,29 +47,31 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
         return ShownExamples({}, (), [])
     study, n_examples = _study_and_count(judge.examples)
     all_texts = texts if study.outputs is None else texts.merge_texts(JudgedTexts.make(study.outputs))
-    cases = {aspect: _cases(study, judge, aspect, all_texts) for aspect in judge.meanings}
-    common_items = set.intersection(*(set(by_item) for by_item in cases.values()))
+    human_labels_of_aspect = {aspect: _human_labels(study, judge, aspect, all_texts) for aspect in judge.meanings}
+    common_items = set.intersection(*(set(labels_of_item) for labels_of_item in human_labels_of_aspect.values()))
     if len(common_items) < n_examples:
         raise InputError(
             f"examples: {n_examples} items are requested, but {study.name} has only {len(common_items)} items with "
             f"texts and human verdicts on {join_labels(filter(None, judge.meanings)) or 'overall quality'}; request "
             "fewer"
         )
-    order = sorted(common_items, key=lambda item: lot(seed, "example", item))
+    item_order = sorted(common_items, key=lambda item: lot(seed, "example", item))
     first_aspect, *other_aspects = judge.meanings
-    example_items, counts_of_aspect = list[str](), {first_aspect: Counter[str]()}
+    example_items, label_counts_of_aspect = list[str](), {first_aspect: Counter[str]()}
     messages_of_aspect: dict[str, Messages] = {aspect: [] for aspect in judge.meanings}
     while len(example_items) < n_examples:
-        item, case = _next(order, cases[first_aspect], counts_of_aspect[first_aspect], example_items, seed)
+        item, human_label = _next(
+            item_order, human_labels_of_aspect[first_aspect], label_counts_of_aspect[first_aspect], example_items, seed
+        )
         example_items.append(item)
-        case_of_aspect = {first_aspect: case}
+        human_label_of_aspect = {first_aspect: human_label}
         for aspect in other_aspects:
-            counts = counts_of_aspect.setdefault(aspect, Counter())
-            _, case_of_aspect[aspect] = _next([item], cases[aspect], counts, [], seed)
-        for aspect, (systems, label) in case_of_aspect.items():
-            counts_of_aspect[aspect][label] += 1
-            outputs = [all_texts.outputs[item][system] for system in systems]
-            messages_of_aspect[aspect] += messages(prompt, aspect, all_texts.material(item), outputs)
+            label_counts = label_counts_of_aspect.setdefault(aspect, Counter())
+            _, human_label_of_aspect[aspect] = _next([item], human_labels_of_aspect[aspect], label_counts, [], seed)
+        for aspect, (systems, label) in human_label_of_aspect.items():
+            label_counts_of_aspect[aspect][label] += 1
+            output_texts = [all_texts.outputs[item][system] for system in systems]
+            messages_of_aspect[aspect] += messages(prompt, aspect, all_texts.material(item), output_texts)
             messages_of_aspect[aspect].append({"role": "assistant", "content": judge.answer(label)})
     message = (
         f"{n_examples} items with human verdicts ({study.name}) are used as examples and are not judged: "
@@ -87,9 +89,9 @@ def _study_and_count(examples: Any) -> tuple[Study, int]:
         f"and K is the number of items (1 to {MOST})"
     )
     if isinstance(examples, str):
-        path, _, text = examples.rpartition(":")
-        n_examples = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
-        study = read(Path(path)) if path and 1 <= n_examples <= MOST else None
+        path_text, _, count_text = examples.rpartition(":")
+        n_examples = int(count_text) if count_text.isascii() and count_text.isdigit() and len(count_text) < 4 else 0
+        study = read(Path(path_text)) if path_text and 1 <= n_examples <= MOST else None
     else:
         study_and_count = examples if isinstance(examples, tuple) and len(examples) == 2 else (None, 0)
         study, n_examples = study_and_count[0] if isinstance(study_and_count[0], Study) else None, study_and_count[1]
@@ -100,38 +102,49 @@ def _study_and_count(examples: Any) -> tuple[Study, int]:
     return study, n_examples
 
 
-def _cases(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[str, list[HumanLabel]]:
+def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[str, list[HumanLabel]]:
     """The human labels of each item, for outputs with texts."""
-    is_human = pl.col("rater").is_in(list(study.humans))
-    human_ratings, verdicts = study.ratings.frame.filter(is_human), study.preferences.select_rows(is_human)
-    cases_of_item: dict[str, list[HumanLabel]] = {}
+    is_human_rating = pl.col("rater").is_in(list(study.humans))
+    human_ratings, human_preferences = (
+        study.ratings.frame.filter(is_human_rating),
+        study.preferences.select_rows(is_human_rating),
+    )
+    labels_of_item: dict[str, list[HumanLabel]] = {}
     if judge.mode == "pairwise":
-        rows = _aspect_rows(verdicts.merge_verdicts("mean")[0], aspect)
-        if rows.height:
-            human_signs = combine_annotators(nw.from_native(rows.lazy().rename({"preference": "sign"})), "vote")
+        verdict_rows = _aspect_rows(human_preferences.merge_verdicts("mean")[0], aspect)
+        if verdict_rows.height:
+            sign_rows = combine_annotators(nw.from_native(verdict_rows.lazy().rename({"preference": "sign"})), "vote")
         else:
-            scores = _means(_aspect_rows(human_ratings, aspect), study)
-            threshold = pl.lit(human_threshold(scores["score"].to_numpy(), None))
-            human_signs = score_differences(nw.from_native(scores.lazy().with_columns(rater=0, threshold=threshold)))
-        for item, a, b, sign in human_signs.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
-            labels_of_orders = (
-                [((a, b), TIE)] if not sign else [((a, b), A if sign > 0 else B), ((b, a), B if sign > 0 else A)]
+            mean_scores = _means(_aspect_rows(human_ratings, aspect), study)
+            threshold_expression = pl.lit(human_threshold(mean_scores["score"].to_numpy(), None))
+            sign_rows = score_differences(
+                nw.from_native(mean_scores.lazy().with_columns(rater=0, threshold=threshold_expression))
             )
-            cases_of_item.setdefault(item, []).extend(HumanLabel(*case_of_order) for case_of_order in labels_of_orders)
+        for item, system_a, system_b, sign in sign_rows.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
+            systems_and_labels = (
+                [((system_a, system_b), TIE)]
+                if not sign
+                else [((system_a, system_b), A if sign > 0 else B), ((system_b, system_a), B if sign > 0 else A)]
+            )
+            labels_of_item.setdefault(item, []).extend(
+                HumanLabel(*systems_and_label) for systems_and_label in systems_and_labels
+            )
     else:
-        low, high = float(judge.answers[0]), float(judge.answers[-1])
+        lowest_score, highest_score = float(judge.answers[0]), float(judge.answers[-1])
         for item, system, score in _means(_aspect_rows(human_ratings, aspect), study).iter_rows():
-            if not low <= score <= high:
+            if not lowest_score <= score <= highest_score:
                 raise InputError(
                     f"examples: the human score {score:g} of system {system!r} lies outside scale={judge.scale!r}"
                 )
-            label = min(judge.answers, key=lambda name: abs(float(name) - score))
-            cases_of_item.setdefault(item, []).append(HumanLabel((system,), label))
-    cases_with_texts = {
-        item: [case for case in item_cases if set(case.systems) <= texts.outputs.get(item, {}).keys()]
-        for item, item_cases in cases_of_item.items()
+            nearest_answer = min(judge.answers, key=lambda answer: abs(float(answer) - score))
+            labels_of_item.setdefault(item, []).append(HumanLabel((system,), nearest_answer))
+    labels_with_texts_of_item = {
+        item: [
+            human_label for human_label in item_labels if set(human_label.systems) <= texts.outputs.get(item, {}).keys()
+        ]
+        for item, item_labels in labels_of_item.items()
     }
-    return {item: item_cases for item, item_cases in cases_with_texts.items() if item_cases}
+    return {item: item_labels for item, item_labels in labels_with_texts_of_item.items() if item_labels}
 
 
 def _aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
@@ -161,17 +174,20 @@ def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:
 
 
 def _next(
-    order: Sequence[str],
-    cases: Mapping[str, list[HumanLabel]],
+    item_order: Sequence[str],
+    labels_of_item: Mapping[str, list[HumanLabel]],
     label_counts: Counter[str],
-    used_items: Sequence[str],
+    example_items: Sequence[str],
     seed: int,
 ) -> tuple[str, HumanLabel]:
-    """An item and one of its human labels: the label that was used least, in the first item of `order` that has it."""
+    """An item and one of its human labels: the label used least, in the first item of `item_order` that has it."""
     candidates = [
-        (rank, item, case) for rank, item in enumerate(order) if item not in used_items for case in cases[item]
+        (rank, item, human_label)
+        for rank, item in enumerate(item_order)
+        if item not in example_items
+        for human_label in labels_of_item[item]
     ]
-    _, item, case = min(
+    _, item, human_label = min(
         candidates,
         key=lambda candidate: (
             label_counts[candidate[2].label],
@@ -179,4 +195,4 @@ def _next(
             lot(seed, candidate[1], *candidate[2].systems),
         ),
     )
-    return item, case
+    return item, human_label

@@ -109,17 +109,19 @@ class Judge:
 
     def __post_init__(self) -> None:
         type_of_option = argument_types(Judge)
-        for option in fields(self):
+        for option_field in fields(self):
             object.__setattr__(
-                self, option.name, argument(option.name, getattr(self, option.name), type_of_option[option.name])
+                self,
+                option_field.name,
+                argument(option_field.name, getattr(self, option_field.name), type_of_option[option_field.name]),
             )
         object.__setattr__(self, "name", self.name.strip() or self.model.strip())
         object.__setattr__(self, "aspects", tuple(value_list("aspects", self.aspects, described=True)))
         object.__setattr__(self, "labels", tuple(value_list("labels", self.labels)))
         object.__setattr__(self, "sampling", _normalize_sampling(self.sampling))
         check_storable("judge", (self.name, self.model, *self.aspects, *self.labels))
-        names, reserved_names = list(self.meanings), [name for name in self.sampling if name in OURS]
-        is_pairwise, has_scale, has_two_labels = (
+        aspect_names, reserved_parameter_names = list(self.meanings), [name for name in self.sampling if name in OURS]
+        is_pairwise, has_custom_scale, has_two_labels = (
             self.mode == "pairwise",
             self.scale != Judge.scale,
             len(self.labels) == 2,
@@ -131,16 +133,16 @@ class Judge:
                 f"name={short_repr(self.name)}: names of judges and aspects must not contain NUL",
             ),
             (
-                len(names) < len(self.aspects) or (self.aspects and "" in names),
+                len(aspect_names) < len(self.aspects) or (self.aspects and "" in aspect_names),
                 f"aspects={short_repr(list(self.aspects))}: names must differ and must not be empty",
             ),
             (
-                reserved_names,
-                f"sampling={join_labels(map(repr, reserved_names))}: must be set by a separate argument (model, "
-                "structured, logprobs, repeats)",
+                reserved_parameter_names,
+                f"sampling={join_labels(map(repr, reserved_parameter_names))}: must be set by a separate argument "
+                "(model, structured, logprobs, repeats)",
             ),
             (
-                self.combine is not None and (not has_two_labels or len(names) < 2),
+                self.combine is not None and (not has_two_labels or len(aspect_names) < 2),
                 f"combine={self.combine!r} has no effect, because a combined label needs two labels and several "
                 "aspects",
             ),
@@ -149,7 +151,7 @@ class Judge:
                 f"labels={short_repr(','.join(self.labels))} has no effect: a pairwise judge answers A, B or tie",
             ),
             (
-                self.labels and has_scale,
+                self.labels and has_custom_scale,
                 f"scale={self.scale!r} has no effect, because the judge gives labels; leave out scale or labels",
             ),
         )
@@ -165,7 +167,10 @@ class Judge:
                 self.labels and self.examples is not None,
                 "examples: a judge that gives labels cannot have examples; describe the aspects instead",
             ),
-            (is_pairwise and has_scale, f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie"),
+            (
+                is_pairwise and has_custom_scale,
+                f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie",
+            ),
             (
                 self.prompt == FEEDBACK and self.reason != "first",
                 "prompt='feedback' asks for a reason in the form of feedback; set reason='first'",
@@ -189,8 +194,8 @@ class Judge:
     def meanings(self) -> dict[str, str]:
         """The description of each aspect ('' if there is no description). If the judge has no aspects, there is one
         unnamed aspect."""
-        split_aspects = [text.partition(":") for text in self.aspects]
-        return {name.strip(): meaning.strip() for name, _, meaning in split_aspects} or {"": ""}
+        split_aspects = [aspect_text.partition(":") for aspect_text in self.aspects]
+        return {aspect.strip(): meaning.strip() for aspect, _, meaning in split_aspects} or {"": ""}
 
     @cached_property
     def answers(self) -> tuple[str, ...]:
@@ -207,7 +212,7 @@ class Judge:
                 f"scale={short_repr(self.scale)} is not allowed; give LOW-HIGH, such as 1-5, or LOW-HIGH:STEP, such "
                 f"as 1-5:0.5, with at most {MOST_POINTS} points"
             )
-        return tuple(f"{round(low + point * step, 9):g}" for point in range(n_steps + 1))
+        return tuple(f"{round(low + step_index * step, 9):g}" for step_index in range(n_steps + 1))
 
     @property
     def key(self) -> Key:
@@ -271,17 +276,17 @@ def _normalize_sampling(sampling: Mapping[str, Any]) -> dict[str, Any]:
     if not (isinstance(sampling, Mapping) and all(isinstance(name, str) for name in sampling)):
         raise OptionError(f"sampling={short_repr(sampling)}: give values by name, as {{'temperature': 0}}")
     try:
-        values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(sampling)))
+        sampling_parameters: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(sampling)))
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         raise OptionError(f"sampling={short_repr(sampling)}: contains a value that cannot be written as JSON") from None
-    return values
+    return sampling_parameters
 
 
 def check_labels(labels: Sequence[str]) -> None:
     """Raise OptionError for labels that tables cannot represent or that readers cannot distinguish."""
     normalized_labels, option_text = _words(labels), f"labels={short_repr(','.join(labels))}"
     nonempty_labels = [normalized_label for normalized_label in normalized_labels if normalized_label is not None]
-    unknown_labels = [
+    missing_value_labels = [
         label for label, normalized_label in zip(labels, normalized_labels, strict=True) if normalized_label is None
     ]
     is_known_pair = is_binary(nonempty_labels)
@@ -295,8 +300,9 @@ def check_labels(labels: Sequence[str]) -> None:
             f"{option_text}: labels must be single lines without NUL",
         ),
         (
-            unknown_labels,
-            f"{option_text}: {join_labels(map(repr, unknown_labels))} means an empty cell in tables; give another word",
+            missing_value_labels,
+            f"{option_text}: {join_labels(map(repr, missing_value_labels))} means an empty cell in tables; give "
+            "another word",
         ),
         (
             len(set(nonempty_labels)) < len(nonempty_labels),
@@ -354,8 +360,8 @@ def is_positive(rule: Combine, *, positives: int, negatives: int, aspects: int) 
     >>> is_positive("all", positives=0, negatives=1, aspects=3), is_positive("all", positives=2, negatives=0, aspects=3)
     (False, None)
     """
-    n_needed = {"all": aspects, "any": 1, "majority": aspects // 2 + 1}[rule]
-    return True if positives >= n_needed else False if negatives > aspects - n_needed else None
+    n_needed_positives = {"all": aspects, "any": 1, "majority": aspects // 2 + 1}[rule]
+    return True if positives >= n_needed_positives else False if negatives > aspects - n_needed_positives else None
 
 
 def _words(labels: Sequence[str]) -> list[str | None]:

@@ -99,10 +99,10 @@ class JudgedTexts:
     @classmethod
     def make(cls, tables: Outputs) -> JudgedTexts:
         """The texts in the tables of outputs."""
-        outputs: dict[str, dict[str, str]] = {}
+        outputs_of_item: dict[str, dict[str, str]] = {}
         for row in tables.texts.iter_rows(named=True):
-            outputs.setdefault(row["item"], {})[row["system"]] = row["text"]
-        materials = {
+            outputs_of_item.setdefault(row["item"], {})[row["system"]] = row["text"]
+        material_of_item = {
             row["item"]: ItemTexts(
                 source=row["source"],
                 references=tuple(row["references"]),
@@ -112,35 +112,37 @@ class JudgedTexts:
             )
             for row in tables.sources.iter_rows(named=True)
         }
-        return cls(outputs=outputs, materials=materials)
+        return cls(outputs=outputs_of_item, materials=material_of_item)
 
     @property
     def systems(self) -> tuple[str, ...]:
         """All systems, sorted."""
-        return tuple(sorted({system for by_system in self.outputs.values() for system in by_system}))
+        return tuple(sorted({system for text_of_system in self.outputs.values() for system in text_of_system}))
 
-    def select_outputs(self, systems: Sequence[str], *, without: Sequence[str] = ()) -> JudgedTexts:
-        """The outputs of the systems `systems`, for all items except the items `without`."""
-        selected_texts = {
+    def select_outputs(self, systems: Sequence[str], *, excluded_items: Sequence[str] = ()) -> JudgedTexts:
+        """The outputs of the systems `systems`, for all items except `excluded_items`."""
+        selected_texts_of_item = {
             item: {system: text for system, text in text_of_system.items() if system in systems}
             for item, text_of_system in self.outputs.items()
-            if item not in without
+            if item not in excluded_items
         }
-        remaining_texts = {item: text_of_system for item, text_of_system in selected_texts.items() if text_of_system}
-        if without and not remaining_texts:
+        nonempty_texts_of_item = {
+            item: text_of_system for item, text_of_system in selected_texts_of_item.items() if text_of_system
+        }
+        if excluded_items and not nonempty_texts_of_item:
             raise InputError(
-                f"examples use all {len(without)} items ({join_labels(without)}), so no item is left to judge; use "
-                "fewer examples"
+                f"examples use all {len(excluded_items)} items ({join_labels(excluded_items)}), so no item is left "
+                "to judge; use fewer examples"
             )
-        return JudgedTexts(outputs=remaining_texts, materials=self.materials)
+        return JudgedTexts(outputs=nonempty_texts_of_item, materials=self.materials)
 
     def merge_texts(self, other: JudgedTexts) -> JudgedTexts:
         """These texts and the texts of `other`. If both have a text, the text of `other` is used."""
-        outputs = {
+        outputs_of_item = {
             item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})}
             for item in (*self.outputs, *other.outputs)
         }
-        return JudgedTexts(outputs=outputs, materials={**self.materials, **other.materials})
+        return JudgedTexts(outputs=outputs_of_item, materials={**self.materials, **other.materials})
 
     def material(self, item: str) -> ItemTexts:
         """Texts and images of an item."""
@@ -156,29 +158,28 @@ def plan_questions(
     orders: Shown,
     repeats: int,
     seed: int,
-    before: Mapping[str, Sequence[Mapping[str, Any]]],
+    examples_of_aspect: Mapping[str, Sequence[Mapping[str, Any]]],
     probes: Probes,
 ) -> tuple[list[JudgeQuestion], list[JudgeQuestion], list[Note]]:
-    """All questions to send, the questions on identical outputs, and notes. `before` has the examples of each aspect as
-    messages."""
+    """All questions to send, the questions on identical outputs, and notes. The examples are messages."""
     judge_settings = prompt.judge
-    questions, identical_questions, n_unchanged = list[JudgeQuestion](), list[JudgeQuestion](), Counter[str]()
+    questions, identical_questions, n_unchanged_of_probe = list[JudgeQuestion](), list[JudgeQuestion](), Counter[str]()
 
     def with_request(question: JudgeQuestion, systems: Sequence[str] = ("", "")) -> JudgeQuestion:
         material = texts.material(question.item)
-        content = messages(prompt, question.aspect, material, question.texts, systems)
-        body = judge_settings.body([*before.get(question.aspect, ()), *content])
-        return replace(question, request=Request.make(address, body, question.repeat))
+        question_messages = messages(prompt, question.aspect, material, question.texts, systems)
+        request_body = judge_settings.body([*examples_of_aspect.get(question.aspect, ()), *question_messages])
+        return replace(question, request=Request.make(address, request_body, question.repeat))
 
     if judge_settings.mode == "pointwise":
-        item_systems: list[tuple[str, tuple[str, ...]]] = [
-            (item, (system,)) for item, outputs in texts.outputs.items() for system in outputs
+        items_and_systems: list[tuple[str, tuple[str, ...]]] = [
+            (item, (system,)) for item, text_of_system in texts.outputs.items() for system in text_of_system
         ]
         notes: list[Note] = []
     else:
         selected_pairs, notes = pairs_of(texts.outputs, pairs, seed)
-        item_systems = [(item, (a, b)) for item, a, b in selected_pairs]
-    for item, systems in item_systems:
+        items_and_systems = [(item, (system_a, system_b)) for item, system_a, system_b in selected_pairs]
+    for item, systems in items_and_systems:
         outputs = tuple(texts.outputs[item][system] for system in systems)
         if len(outputs) > 1 and outputs[0] == outputs[1]:
             identical_questions += [
@@ -205,50 +206,57 @@ def plan_questions(
                     for probe in probes.forms if repeat == 0 else ():
                         random_hex = lot(seed, texts.material(item).source, *sorted(outputs), aspect, probe)
                         question = with_request(
-                            *_apply_probe(plain_question, probes, probe, is_second=int(random_hex[0], 16) < 8)
+                            *_apply_probe(
+                                plain_question, probes, probe, changes_second_output=int(random_hex[0], 16) < 8
+                            )
                         )
                         if question.request.key == plain_question.request.key:
-                            n_unchanged[probe] += 1
+                            n_unchanged_of_probe[probe] += 1
                         else:
                             questions.append(question)
-    n_same = len({(question.item, question.systems) for question in identical_questions})
-    message = f"{n_same} comparisons have identical outputs; these comparisons count as ties and are not queried"
-    counts_text = ", ".join(f"{probe} {n_of_probe}" for probe, n_of_probe in n_unchanged.items())
+    n_identical_comparisons = len({(question.item, question.systems) for question in identical_questions})
+    identical_outputs_text = (
+        f"{n_identical_comparisons} comparisons have identical outputs; "
+        "these comparisons count as ties and are not queried"
+    )
+    counts_text = ", ".join(f"{probe} {n_of_probe}" for probe, n_of_probe in n_unchanged_of_probe.items())
     unchanged_text = (
-        f"{n_unchanged.total()} probes are not queried, because they would not change the request: {counts_text}"
+        f"{n_unchanged_of_probe.total()} probes are not queried, "
+        f"because they would not change the request: {counts_text}"
     )
     notes += build_notes(
-        ("identical-outputs", n_same, message), ("unchanged-by-probe", n_unchanged.total(), unchanged_text)
+        ("identical-outputs", n_identical_comparisons, identical_outputs_text),
+        ("unchanged-by-probe", n_unchanged_of_probe.total(), unchanged_text),
     )
     return questions, identical_questions, notes
 
 
 def _apply_probe(
-    plain_question: JudgeQuestion, probes: Probes, probe: str, *, is_second: bool
+    plain_question: JudgeQuestion, probes: Probes, probe: str, *, changes_second_output: bool
 ) -> tuple[JudgeQuestion, tuple[str, ...]]:
     """`plain_question` with one output in the form of a probe, and the names to display. The output is the one
-    displayed first, or the one displayed second if `is_second` is true."""
+    displayed first, or the one displayed second if `changes_second_output` is true."""
     displayed_systems = plain_question.systems[::-1] if plain_question.order == "ba" else plain_question.systems
-    changed_index = int(is_second and len(displayed_systems) > 1)
+    changed_index = int(changes_second_output and len(displayed_systems) > 1)
     probe_form = probes.form(
         probe, plain_question.item, displayed_systems[changed_index], plain_question.texts[changed_index]
     )
-    texts = tuple(probe_form.text if k == changed_index else text for k, text in enumerate(plain_question.texts))
+    texts = tuple(probe_form.text if i == changed_index else text for i, text in enumerate(plain_question.texts))
     question = replace(
         plain_question, texts=texts, probe=probe, changed=displayed_systems[changed_index], reverse=probe_form.reverse
     )
-    return question, tuple(probe_form.system if k == changed_index else "" for k in range(len(displayed_systems)))
+    return question, tuple(probe_form.system if i == changed_index else "" for i in range(len(displayed_systems)))
 
 
 def messages(
     prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str], systems: Sequence[str] = ("", "")
 ) -> list[dict[str, Any]]:
     """The messages of a request: one user message, with the images of the item if there are any."""
-    text = prompt.fill_template(aspect, material, *outputs, systems=systems)
+    prompt_text = prompt.fill_template(aspect, material, *outputs, systems=systems)
     if not material.images:
-        return [{"role": "user", "content": text}]
-    images = [image_part(image) for image in material.images]
-    return [{"role": "user", "content": [*images, {"type": "text", "text": text}]}]
+        return [{"role": "user", "content": prompt_text}]
+    image_parts = [image_part(image) for image in material.images]
+    return [{"role": "user", "content": [*image_parts, {"type": "text", "text": prompt_text}]}]
 
 
 def _draw_order(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
@@ -257,33 +265,42 @@ def _draw_order(seed: int, source: str, outputs: tuple[str, ...], aspect: str, r
     return "ab" if (outputs == tuple(sorted(outputs))) == is_sorted_order else "ba"
 
 
-def pairs_of(systems: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tuple[list[Pair], list[Note]]:
+def pairs_of(systems_of_item: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tuple[list[Pair], list[Note]]:
     """The comparisons selected by `pairs` among the systems of each item.
 
     `pairs` is 'all', 'vs:SYSTEM' (all comparisons with this system), 'sample:N' (N items of each pair of systems), or a
     table `item, system_a, system_b` or its path. Items are drawn without replacement, by a hash of the seed, the item
     and the pair, so the order of a file does not matter.
     """
-    system_names = sorted({system for group in systems.values() for system in group})
+    system_names = sorted({system for item_systems in systems_of_item.values() for system in item_systems})
     if len(system_names) < 2:
         raise InputError(
             f"the texts have outputs of only one system ({', '.join(system_names)}), but a pairwise judge compares "
             "two; use mode pointwise"
         )
     if not isinstance(pairs, str) or not (pairs == ALL or pairs.startswith((AGAINST, SAMPLE))):
-        return _read_pairs(systems, pairs), []
-    n_single = sum(len(set(group)) < 2 for group in systems.values())
-    all_pairs = [(item, *pair) for item, group in systems.items() for pair in combinations(sorted(set(group)), 2)]
+        return _read_pairs(systems_of_item, pairs), []
+    n_single_output_items = sum(len(set(item_systems)) < 2 for item_systems in systems_of_item.values())
+    all_pairs = [
+        (item, *pair)
+        for item, item_systems in systems_of_item.items()
+        for pair in combinations(sorted(set(item_systems)), 2)
+    ]
     notes = build_notes(
-        ("one-output", n_single, f"{n_single} items have only one output, so no comparison is possible")
+        (
+            "one-output",
+            n_single_output_items,
+            f"{n_single_output_items} items have only one output, so no comparison is possible",
+        )
     )
     if pairs.startswith(AGAINST):
-        system = pairs.removeprefix(AGAINST)
-        if system not in system_names:
+        reference_system = pairs.removeprefix(AGAINST)
+        if reference_system not in system_names:
             raise OptionError(
-                f"pairs={pairs!r}: there is no system {short_repr(system)}{suggestion(system, system_names)}"
+                f"pairs={pairs!r}: there is no system "
+                f"{short_repr(reference_system)}{suggestion(reference_system, system_names)}"
             )
-        all_pairs = [group for group in all_pairs if system in group[1:]]
+        all_pairs = [comparison for comparison in all_pairs if reference_system in comparison[1:]]
     elif pairs.startswith(SAMPLE):
         all_pairs, sample_notes = _sample(all_pairs, pairs, seed)
         notes += sample_notes
@@ -301,45 +318,45 @@ def lot(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
 
 
-def _sample(all_pairs: list[Pair], pairs_option: str, seed: int) -> tuple[list[Pair], list[Note]]:
+def _sample(all_comparisons: list[Pair], pairs_option: str, seed: int) -> tuple[list[Pair], list[Note]]:
     number_text = pairs_option.removeprefix(SAMPLE)
     if not (number_text.isascii() and number_text.isdigit() and 0 < int(number_text[:10]) < 10**9):
         raise OptionError(
             f"pairs={pairs_option!r} is not allowed; give sample:N, where N is the number of items for each pair of "
             "systems"
         )
-    n_wanted = int(number_text)
+    n_items_per_pair = int(number_text)
     comparisons_of_pair: dict[tuple[str, str], list[Pair]] = {}
-    for comparison in all_pairs:
+    for comparison in all_comparisons:
         comparisons_of_pair.setdefault(comparison[1:], []).append(comparison)
     sampled_comparisons = {
         comparison
         for comparisons in comparisons_of_pair.values()
-        for comparison in sorted(comparisons, key=lambda it: lot(seed, *it))[:n_wanted]
+        for comparison in sorted(comparisons, key=lambda pair: lot(seed, *pair))[:n_items_per_pair]
     }
-    n_short = sum(len(comparisons) < n_wanted for comparisons in comparisons_of_pair.values())
+    n_short_pairs = sum(len(comparisons) < n_items_per_pair for comparisons in comparisons_of_pair.values())
     max_items = max((len(comparisons) for comparisons in comparisons_of_pair.values()), default=0)
     sample_text = (
-        f"{n_wanted} of {max_items}"
+        f"{n_items_per_pair} of {max_items}"
         if all(len(comparisons) == max_items for comparisons in comparisons_of_pair.values())
-        else f"{n_wanted} of up to {max_items}"
+        else f"{n_items_per_pair} of up to {max_items}"
     )
-    return [comparison for comparison in all_pairs if comparison in sampled_comparisons], build_notes(
+    return [comparison for comparison in all_comparisons if comparison in sampled_comparisons], build_notes(
         (
             "sampled-pairs",
-            len(sampled_comparisons) < len(all_pairs) and len(sampled_comparisons),
+            len(sampled_comparisons) < len(all_comparisons) and len(sampled_comparisons),
             f"{sample_text} items are judged for each pair of systems",
         ),
         (
             "short-sample",
-            n_short,
-            f"{n_short} pairs of systems have fewer than {n_wanted} common items; all common items of these pairs are "
-            "judged",
+            n_short_pairs,
+            f"{n_short_pairs} pairs of systems have fewer than {n_items_per_pair} common items; all common items of "
+            "these pairs are judged",
         ),
     )
 
 
-def _read_pairs(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
+def _read_pairs(system_names_of_item: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
     """The comparisons of a table."""
     if isinstance(pairs, str) and "/" not in pairs and "." not in pairs:
         allowed_values = ("all", "vs:SYSTEM", "sample:N")
@@ -350,32 +367,35 @@ def _read_pairs(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
     table = load_table(pairs) if is_path else None
     table_name = table.name if table else "pairs"
     frame = table.frame if table else to_polars(pairs, where=table_name)
-    required_columns = ("item", "system_a", "system_b")
-    check_columns(frame, where=table_name, required=required_columns)
-    labels = pl.DataFrame([label_column(frame, name, where=table_name) for name in required_columns])
-    if not labels.height:
+    required_column_names = ("item", "system_a", "system_b")
+    check_columns(frame, where=table_name, required=required_column_names)
+    comparison_rows = pl.DataFrame(
+        [label_column(frame, column_name, where=table_name) for column_name in required_column_names]
+    )
+    if not comparison_rows.height:
         raise InputError(f"{table_name}: the table has no rows; give at least one comparison")
-    systems_of_item = {item: set(named_systems) for item, named_systems in systems.items()}
-    for name in ("system_a", "system_b"):
-        items, named_systems = labels["item"], labels[name]
-        is_unknown = [
-            system not in systems_of_item.get(item, ()) for item, system in zip(items, named_systems, strict=True)
+    systems_of_item = {item: set(system_names) for item, system_names in system_names_of_item.items()}
+    for column_name in ("system_a", "system_b"):
+        item_series, system_series = comparison_rows["item"], comparison_rows[column_name]
+        is_missing_output = [
+            system not in systems_of_item.get(item, ()) for item, system in zip(item_series, system_series, strict=True)
         ]
-        _refuse_unknown(pl.Series(is_unknown, dtype=pl.Boolean), items, named_systems, where=table_name)
+        _refuse_unknown(pl.Series(is_missing_output, dtype=pl.Boolean), item_series, system_series, where=table_name)
     refuse(
-        labels["system_a"] == labels["system_b"],
+        comparison_rows["system_a"] == comparison_rows["system_b"],
         lambda rows, at: (
-            f"{table_name}: row {rows} compares {labels['system_a'][at]!r} with itself; give two different systems"
+            f"{table_name}: row {rows} compares {comparison_rows['system_a'][at]!r} with itself; give two different "
+            "systems"
         ),
     )
-    sorted_pairs = labels.select(
+    sorted_pairs = comparison_rows.select(
         "item",
         system_a=pl.min_horizontal("system_a", "system_b"),
         system_b=pl.max_horizontal("system_a", "system_b"),
     )
     check_unique(
         sorted_pairs,
-        required_columns,
+        required_column_names,
         where=table_name,
         what="comparison",
         hint="remove the duplicate; for more verdicts set orders or repeats",
@@ -383,9 +403,9 @@ def _read_pairs(systems: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
     return [(item, a, b) for item, a, b in sorted_pairs.iter_rows()]
 
 
-def _refuse_unknown(mask: pl.Series, items: pl.Series, systems: pl.Series, *, where: str) -> None:
+def _refuse_unknown(is_missing_output: pl.Series, items: pl.Series, systems: pl.Series, *, where: str) -> None:
     refuse(
-        mask,
+        is_missing_output,
         lambda rows, at: (
             f"{where}: row {rows} needs an output of {systems[at]!r} for item {items[at]!r}, and there is none; "
             f"add the text or remove the row"

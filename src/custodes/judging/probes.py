@@ -57,32 +57,32 @@ class Probes:
         cls, entries: Sequence[str], judge: Judge, *, orders: str, outputs: Mapping[str, Mapping[str, str]]
     ) -> Probes:
         """The probes from the names and files of the option `probe`. A probe without an effect raises an error."""
-        rewrites: dict[str, Rewrites] = {}
-        names = list[str]()
+        rewrites_of_probe: dict[str, Rewrites] = {}
+        probe_names = list[str]()
         for entry in value_list("probe", entries):
             is_file = entry not in PROBES and ("." in entry or "/" in entry)
-            name = Path(entry).name.partition(".")[0] if is_file else entry
-            if name in names or is_file == (name in PROBES):
+            probe_name = Path(entry).name.partition(".")[0] if is_file else entry
+            if probe_name in probe_names or is_file == (probe_name in PROBES):
                 raise OptionError(
                     f"probe={entry!r} is unknown or used twice{suggestion(entry, PROBES)}; give {', '.join(PROBES)}, "
                     f"or the path of a file of rewritten outputs (columns item, system, text); the file must not have "
                     f"the name of a probe"
                 )
-            names.append(name)
+            probe_names.append(probe_name)
             if is_file:
-                rewrites[name] = _rewrites(entry, outputs)
+                rewrites_of_probe[probe_name] = _rewrites(entry, outputs)
         reject(
             (
-                ORDER in names and (judge.mode == "pointwise" or orders != "both"),
+                ORDER in probe_names and (judge.mode == "pointwise" or orders != "both"),
                 "probe='order' has no effect, because it needs a pairwise judge and orders='both'",
             ),
             (
-                len(judge.labels) > 2 and set(names) - {REPEAT},
+                len(judge.labels) > 2 and set(probe_names) - {REPEAT},
                 "probe: only probe='repeat' is possible with more than two labels, because such labels have no order; "
                 "use this probe, or two labels",
             ),
         )
-        return cls(names=tuple(names), rewrites=rewrites)
+        return cls(names=tuple(probe_names), rewrites=rewrites_of_probe)
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -155,28 +155,30 @@ def _rewrites(path: str, outputs: Mapping[str, Mapping[str, str]]) -> Rewrites:
         raise InputError(
             f"{path}: the file has no rewritten outputs; give a table with the columns item, system and text"
         )
-    rewrites = {(item, system): text for item, system, text in rewritten_outputs.texts.iter_rows()}
-    if not any(system in outputs.get(item, ()) for item, system in rewrites):
+    rewritten_text_of_output = {(item, system): text for item, system, text in rewritten_outputs.texts.iter_rows()}
+    if not any(system in outputs.get(item, ()) for item, system in rewritten_text_of_output):
         raise InputError(
             f"{path}: no row matches an output to judge by item and system; use the names of items and systems from "
             f"the file of texts"
         )
-    return rewrites
+    return rewritten_text_of_output
 
 
 def probe_outcomes(
     judge: Judge, rows: Sequence[tuple[JudgeQuestion, ReadReply | None, str]]
 ) -> Iterator[dict[str, Any]]:
     """The rows of the table `probes`, from questions with the reply and the reason for a missing answer."""
-    plain_answers = {
-        (question.item, question.systems, question.aspect, question.order): (answer, why)
-        for question, answer, why in rows
+    plain_answer_of_question = {
+        (question.item, question.systems, question.aspect, question.order): (answer, missing_reason)
+        for question, answer, missing_reason in rows
         if not question.probe and question.repeat == "0"
     }
-    for question, answer, why in rows:
-        if not question.probe or why == "budget":
+    for question, answer, missing_reason in rows:
+        if not question.probe or missing_reason == "budget":
             continue
-        plain_answer, plain_why = plain_answers[question.item, question.systems, question.aspect, question.order]
+        plain_answer, plain_missing_reason = plain_answer_of_question[
+            question.item, question.systems, question.aspect, question.order
+        ]
         outcomes = [_outcome(judge, question, reply) for reply in (plain_answer, answer)]
         plain_outcome, changed_outcome = outcomes[::-1] if question.reverse else outcomes
         yield {
@@ -189,7 +191,7 @@ def probe_outcomes(
             "order": question.order,
             "plain": plain_outcome,
             "changed": changed_outcome,
-            "invalid": why or plain_why,
+            "invalid": missing_reason or plain_missing_reason,
         }
 
 

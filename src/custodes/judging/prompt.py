@@ -127,20 +127,20 @@ class Prompt:
                 f"prompt={judge.prompt!r} is unknown{suggestion(judge.prompt, PROMPTS)}; allowed: "
                 f"{', '.join(PROMPTS)}, or the path of a Jinja file ({' '.join(SUFFIXES)})"
             )
-        name = judge.prompt if is_file else f"{judge.prompt}.jinja"
-        return cls(judge, _compile_template(name, judge.mode, is_file=is_file))
+        template_name = judge.prompt if is_file else f"{judge.prompt}.jinja"
+        return cls(judge, _compile_template(template_name, judge.mode, is_file=is_file))
 
     def fill_template(self, aspect: str, material: ItemTexts, *outputs: str, systems: Sequence[str] = ("", "")) -> str:
         """The prompt for one output of an item, or for two outputs in presentation order. `systems` are the names to
         display ('' for no name)."""
-        judge, message_prefix = self.judge, f"prompt {self.judge.prompt}"
+        judge, error_prefix = self.judge, f"prompt {self.judge.prompt}"
         other_texts = (*sorted(outputs), material.source)
         roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
         fenced_texts = [
             FencedText.make(role, text, *other_texts, system=system)
             for role, text, system in zip(roles, outputs, systems[: len(roles)], strict=True)
         ]
-        texts = dict(zip(OUTPUTS[judge.mode], fenced_texts, strict=True))
+        text_of_variable = dict(zip(OUTPUTS[judge.mode], fenced_texts, strict=True))
         task_variables = {
             "mode": judge.mode,
             "aspect": aspect,
@@ -154,20 +154,22 @@ class Prompt:
                 **scale_variables,
                 "labels": list(judge.answers),
                 **material.variables(judge.references),
-                **texts,
+                **text_of_variable,
             }
             prompt_text: str = self.template.render({**WORDS, **variables}).strip()
         except RecursionError:
-            raise OptionError(f"{message_prefix}: {TOO_DEEP}") from None
+            raise OptionError(f"{error_prefix}: {TOO_DEEP}") from None
         except Exception as problem:  # a template can raise anything
             score_variables = () if judge.key == "score" else ("low", "high")
-            names_text = ", ".join(name for name in VARIABLES[judge.mode] if name not in score_variables)
-            raise OptionError(f"{message_prefix}: {describe_error(problem)}; variables: {names_text}") from None
-        for name, text in texts.items():
+            names_text = ", ".join(
+                variable_name for variable_name in VARIABLES[judge.mode] if variable_name not in score_variables
+            )
+            raise OptionError(f"{error_prefix}: {describe_error(problem)}; variables: {names_text}") from None
+        for variable_name, text in text_of_variable.items():
             if text not in prompt_text and text.text.strip() not in prompt_text:
                 raise OptionError(
-                    f"{message_prefix}: the prompt does not contain {{{{ {name} }}}}, so the judge would not see "
-                    f"the text; add this variable"
+                    f"{error_prefix}: the prompt does not contain {{{{ {variable_name} }}}}, so the judge would not "
+                    f"see the text; add this variable"
                 )
         return prompt_text
 
@@ -175,9 +177,11 @@ class Prompt:
     def digest(self) -> str:
         """A hash of the prompt without the texts of items."""
         example_material = ItemTexts(source="source", references=("reference",), context="context", meta={})
-        outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
-        prompts = [self.fill_template(aspect, example_material, *outputs) for aspect in self.judge.meanings]
-        return _hash(*prompts)
+        example_outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
+        prompt_texts = [
+            self.fill_template(aspect, example_material, *example_outputs) for aspect in self.judge.meanings
+        ]
+        return _hash(*prompt_texts)
 
 
 def _hash(*texts: str) -> str:
@@ -190,31 +194,35 @@ def _compile_template(name: str, mode: str, *, is_file: bool) -> Any:
     from jinja2 import FunctionLoader, StrictUndefined, TemplateError, meta
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    texts = {}
+    text_of_template = {}
     if is_file:
         check_exists(Path(name))
-        texts[name] = utf8_text(read_small_file(Path(name), "a prompt"), name)
+        text_of_template[name] = utf8_text(read_small_file(Path(name), "a prompt"), name)
     environment = ImmutableSandboxedEnvironment(
-        loader=FunctionLoader(lambda template_name: texts.get(template_name) or _built_in_template(template_name)),
+        loader=FunctionLoader(
+            lambda template_name: text_of_template.get(template_name) or _built_in_template(template_name)
+        ),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     try:
-        for text in texts.values():
-            used_variables = meta.find_undeclared_variables(environment.parse(text))
-            allowed_variables = (*VARIABLES[mode], *WORDS)
-            unknown_variables = sorted(used_variables - {*allowed_variables, *environment.globals})
-            if unknown_variables:
+        for template_text in text_of_template.values():
+            variables_in_template = meta.find_undeclared_variables(environment.parse(template_text))
+            allowed_variable_names = (*VARIABLES[mode], *WORDS)
+            unknown_variable_names = sorted(variables_in_template - {*allowed_variable_names, *environment.globals})
+            if unknown_variable_names:
                 raise OptionError(
-                    f"prompt {name}: {join_labels(unknown_variables)} is unknown"
-                    f"{suggestion(unknown_variables[0], allowed_variables)}; variables of a {mode} "
+                    f"prompt {name}: {join_labels(unknown_variable_names)} is unknown"
+                    f"{suggestion(unknown_variable_names[0], allowed_variable_names)}; variables of a {mode} "
                     f"prompt: {', '.join(VARIABLES[mode])}"
                 )
         return environment.get_template(name)
     except TemplateError as problem:
-        line = getattr(problem, "lineno", None)
-        raise InputError(f"prompt {name}{f', line {line}' if line else ''}: {problem}; correct the template") from None
+        line_number = getattr(problem, "lineno", None)
+        raise InputError(
+            f"prompt {name}{f', line {line_number}' if line_number else ''}: {problem}; correct the template"
+        ) from None
     except (RecursionError, MemoryError, SyntaxError):  # of the parser, or of the compiled code
         raise InputError(f"prompt {name}: {TOO_DEEP}") from None
 
@@ -230,8 +238,8 @@ def _built_in_template(name: str) -> str | None:
 
 def image_part(image: str) -> dict[str, Any]:
     """The part of a message with an image: a path, or an address that the server fetches."""
-    address = image if image.startswith(ADDRESSES) else _image_data_url(image)
-    return {"type": "image_url", "image_url": {"url": address}}
+    image_address = image if image.startswith(ADDRESSES) else _image_data_url(image)
+    return {"type": "image_url", "image_url": {"url": image_address}}
 
 
 def _image_data_url(path: str) -> str:

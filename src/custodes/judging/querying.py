@@ -64,12 +64,12 @@ def query(
 
     """
     check_at_least("concurrency", concurrency, 1)
-    for name, rate in (("rpm", rpm), ("tpm", tpm)):
-        if rate is not None and not rate > 0:
-            raise OptionError(f"{name}={rate:g} is not allowed; give a number above 0")
-    replies, missing_requests = find_replies(requests, cache)
+    for option_name, rate_limit in (("rpm", rpm), ("tpm", tpm)):
+        if rate_limit is not None and not rate_limit > 0:
+            raise OptionError(f"{option_name}={rate_limit:g} is not allowed; give a number above 0")
+    reply_of_key, missing_requests = find_replies(requests, cache)
     if not missing_requests:
-        return QueryReplies(replies=replies, failures={})
+        return QueryReplies(replies=reply_of_key, failures={})
     finished_requests = SimpleQueue[bool]()
     dispatch = Dispatch(
         requests=missing_requests,
@@ -85,12 +85,12 @@ def query(
     with closing(_run_in_thread(dispatch, finished_requests)) as progress_events:
         for _ in progress(progress_events, total=len(missing_requests), desc="asking"):
             pass
-    replies |= dispatch.replies
-    if dispatch.refused is not None and not replies:
+    reply_of_key |= dispatch.replies
+    if dispatch.refused is not None and not reply_of_key:
         raise OptionError(f"the judge cannot be queried: {dispatch.refused}")
-    unanswered_keys = [request.key for request in missing_requests if request.key not in replies]
-    failures = {key: dispatch.failures.get(key, NOT_REACHED) for key in unanswered_keys}
-    return QueryReplies(replies=replies, failures=failures, asked=dispatch.asked, sent=dispatch.sent)
+    unanswered_keys = [request.key for request in missing_requests if request.key not in reply_of_key]
+    failure_of_key = {key: dispatch.failures.get(key, NOT_REACHED) for key in unanswered_keys}
+    return QueryReplies(replies=reply_of_key, failures=failure_of_key, asked=dispatch.asked, sent=dispatch.sent)
 
 
 def _run_in_thread(dispatch: Dispatch, finished_requests: SimpleQueue[bool]) -> Generator[None, None, None]:
@@ -127,9 +127,10 @@ def _run_in_thread(dispatch: Dispatch, finished_requests: SimpleQueue[bool]) -> 
 
 def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> QueryReplies:
     """The stored replies, without sending any request. `failures` has the known reasons for missing replies."""
-    replies, missing_requests = find_replies(requests, cache)
+    reply_of_key, missing_requests = find_replies(requests, cache)
     return QueryReplies(
-        replies=replies, failures={request.key: failures.get(request.key, NOT_SENT) for request in missing_requests}
+        replies=reply_of_key,
+        failures={request.key: failures.get(request.key, NOT_SENT) for request in missing_requests},
     )
 
 
@@ -154,44 +155,47 @@ class QueriedPlan:
 
 def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
     """Send all requests. If a reply has no answer, the request is repeated once, under a different key."""
-    requests = {request.key: request for request in plan.requests}
-    first_received = send(list(requests.values()))
-    answers = read_answers(plan, first_received.replies)
-    repeated_requests = second_requests(plan, answers)
-    second_received = (
-        send(list(repeated_requests.values())) if repeated_requests else QueryReplies(replies={}, failures={})
+    request_of_key = {request.key: request for request in plan.requests}
+    first_query_replies = send(list(request_of_key.values()))
+    answer_of_key = read_answers(plan, first_query_replies.replies)
+    second_request_of_key = second_requests(plan, answer_of_key)
+    second_query_replies = (
+        send(list(second_request_of_key.values())) if second_request_of_key else QueryReplies(replies={}, failures={})
     )
-    later_replies = {
-        key: second_received.replies[request.key]
-        for key, request in repeated_requests.items()
-        if request.key in second_received.replies
+    second_reply_of_key = {
+        key: second_query_replies.replies[request.key]
+        for key, request in second_request_of_key.items()
+        if request.key in second_query_replies.replies
     }
-    later_failures = {
-        key: second_received.failures[request.key]
-        for key, request in repeated_requests.items()
-        if request.key in second_received.failures
+    second_failure_of_key = {
+        key: second_query_replies.failures[request.key]
+        for key, request in second_request_of_key.items()
+        if request.key in second_query_replies.failures
     }
-    used_requests = [(requests[key], reply) for key, reply in first_received.replies.items()]
+    requests_and_replies = [(request_of_key[key], reply) for key, reply in first_query_replies.replies.items()]
     return QueriedPlan(
-        requests=requests | {key: repeated_requests[key] for key in later_replies},
-        replies={**first_received.replies, **later_replies},
-        answers=answers | read_answers(plan, later_replies),
+        requests=request_of_key | {key: second_request_of_key[key] for key in second_reply_of_key},
+        replies={**first_query_replies.replies, **second_reply_of_key},
+        answers=answer_of_key | read_answers(plan, second_reply_of_key),
         # If the second request was rejected, the first reply counts; other failures may succeed in a later run.
         failures={
-            **first_received.failures,
-            **{key: failure for key, failure in later_failures.items() if failure.reason != "rejected"},
+            **first_query_replies.failures,
+            **{key: failure for key, failure in second_failure_of_key.items() if failure.reason != "rejected"},
         },
-        again=repeated_requests,
-        used=[*used_requests, *((repeated_requests[key], reply) for key, reply in later_replies.items())],
-        asked=first_received.asked + second_received.asked,
-        sent=first_received.sent + second_received.sent,
+        again=second_request_of_key,
+        used=[
+            *requests_and_replies,
+            *((second_request_of_key[key], reply) for key, reply in second_reply_of_key.items()),
+        ],
+        asked=first_query_replies.asked + second_query_replies.asked,
+        sent=first_query_replies.sent + second_query_replies.sent,
     )
 
 
 def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, ReadReply]:
     """The parsed replies to the requests of a plan, by the key of the first request."""
-    texts = plan.texts
-    return {key: read_answer(reply.body, plan.judge, texts[key]) for key, reply in replies.items()}
+    prompt_texts_of_key = plan.texts
+    return {key: read_answer(reply.body, plan.judge, prompt_texts_of_key[key]) for key, reply in replies.items()}
 
 
 def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
@@ -200,17 +204,17 @@ def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict
     limit, or twice the tokens of the reply if there is no limit. If the server did not report the tokens of the reply
     either, there is no second request.
     """
-    first_questions = {question.request.key: question for question in plan.asked}
-    repeated_requests: dict[str, Request] = {}
+    first_question_of_key = {question.request.key: question for question in plan.asked}
+    second_request_of_key: dict[str, Request] = {}
     for key, answer in answers.items():
         if answer.why not in AGAIN:
             continue
-        body = dict(first_questions[key].request.body)
+        body = dict(first_question_of_key[key].request.body)
         if answer.why == "truncated":
             limit_name = next((name for name in LIMITS if isinstance(body.get(name), int)), LIMITS[1])
-            n_tokens = body.get(limit_name, answer.tokens_out)
-            if not n_tokens:
+            token_limit = body.get(limit_name, answer.tokens_out)
+            if not token_limit:
                 continue
-            body[limit_name] = 2 * n_tokens
-        repeated_requests[key] = Request.make(plan.address, body, f"{first_questions[key].repeat} again")
-    return repeated_requests
+            body[limit_name] = 2 * token_limit
+        second_request_of_key[key] = Request.make(plan.address, body, f"{first_question_of_key[key].repeat} again")
+    return second_request_of_key

@@ -98,9 +98,9 @@ def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadRep
         return ReadReply(why="no-verdict", reason=content.strip(), **common_fields)
     if not verdict.label:
         return ReadReply(why="label", reason=content.strip(), **common_fields)
-    tokens = _objects_of(_object(choice.get("logprobs")).get("content"))
-    chances = _chances(tokens, content, verdict.at, judge.answers) if judge.logprobs else None
-    return ReadReply(label=verdict.label, chances=chances, reason=verdict.reason, **common_fields)
+    token_entries = _objects_of(_object(choice.get("logprobs")).get("content"))
+    probability_of_label = _chances(token_entries, content, verdict.at, judge.answers) if judge.logprobs else None
+    return ReadReply(label=verdict.label, chances=probability_of_label, reason=verdict.reason, **common_fields)
 
 
 @dataclass(frozen=True)
@@ -123,86 +123,90 @@ class _UnclearError(Exception):
 def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verdict | None:
     """The answer in the last JSON object that has the key of the answer; None if this answer is ambiguous. If no object
     has this key, the answer is the whole text, provided that this text is a label."""
-    thought_index = text.rfind(THOUGHT)
+    thought_end = text.rfind(THOUGHT)
     try:
-        answers = [verdict for verdict in _answers(text, judge) if verdict.end > thought_index]
+        verdicts = [verdict for verdict in _answers(text, judge) if verdict.end > thought_end]
     except _UnclearError:
         return None
-    if not answers:
-        answer_start = thought_index + len(THOUGHT) if thought_index >= 0 else 0
-        label, label_index = _label(text[answer_start:], judge.answers)
-        return _Verdict(answer_start, len(text), label, answer_start + label_index) if label else None
-    last_answer = answers[-1]
-    is_unfinished = thought_index < 0 and text.lstrip().startswith(THINKING)
-    if is_unfinished or _is_quotation(text, last_answer, prompt_texts) or _is_ambiguous(text, answers, judge.answers):
+    if not verdicts:
+        answer_start = thought_end + len(THOUGHT) if thought_end >= 0 else 0
+        label, label_offset = _label(text[answer_start:], judge.answers)
+        return _Verdict(answer_start, len(text), label, answer_start + label_offset) if label else None
+    last_verdict = verdicts[-1]
+    is_unfinished_thought = thought_end < 0 and text.lstrip().startswith(THINKING)
+    if (
+        is_unfinished_thought
+        or _is_quotation(text, last_verdict, prompt_texts)
+        or _is_ambiguous(text, verdicts, judge.answers)
+    ):
         return None
-    text_before = text[: last_answer.start].rpartition(THOUGHT)[2]
-    return replace(last_answer, reason=_text(last_answer.reason) or text_before.strip(ENDING))
+    text_before_verdict = text[: last_verdict.start].rpartition(THOUGHT)[2]
+    return replace(last_verdict, reason=_text(last_verdict.reason) or text_before_verdict.strip(ENDING))
 
 
 def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
     """The answers in the JSON objects of a text."""
-    for start, end, value in _objects(text):
-        keys = [key for key in value if key.casefold() == judge.key]
-        if len(keys) > 1:
+    for start, end, json_object in _objects(text):
+        answer_keys = [key for key in json_object if key.casefold() == judge.key]
+        if len(answer_keys) > 1:
             raise _UnclearError
-        for key in keys:
-            label, offset = _label(value[key], judge.answers)
+        for key in answer_keys:
+            label, label_offset = _label(json_object[key], judge.answers)
             key_matches = [*re.finditer(rf'"{judge.key}"\s*:\s*"?', text[start:end], re.IGNORECASE)]
-            label_index = start + key_matches[-1].end() + offset if key_matches else end
-            yield _Verdict(start, end, label, label_index, value.get(REASON))
+            label_start = start + key_matches[-1].end() + label_offset if key_matches else end
+            yield _Verdict(start, end, label, label_start, json_object.get(REASON))
 
 
-def _is_ambiguous(text: str, answers: Sequence[_Verdict], labels: Sequence[str]) -> bool:
+def _is_ambiguous(text: str, verdicts: Sequence[_Verdict], labels: Sequence[str]) -> bool:
     """Whether the text around the last answer makes the answer ambiguous. The text may have further answers, or may
     continue the sentence of the answer."""
-    last_answer = answers[-1]
-    rest_of_line, *next_lines = text[last_answer.end :].split("\n")
-    if any(_label(other, labels)[0] not in ("", last_answer.label) for other in next_lines):
+    last_verdict = verdicts[-1]
+    rest_of_line, *next_lines = text[last_verdict.end :].split("\n")
+    if any(_label(line, labels)[0] not in ("", last_verdict.label) for line in next_lines):
         return True
-    other_answers = [other for other in answers if other.label not in ("", last_answer.label)]
-    if other_answers:  # a revised answer is a separate object, introduced by words
-        words_between = re.findall(r"[^\W\d_]+", text[other_answers[-1].end : last_answer.start].casefold())
+    different_verdicts = [verdict for verdict in verdicts if verdict.label not in ("", last_verdict.label)]
+    if different_verdicts:  # a revised answer is a separate object, introduced by words
+        words_between = re.findall(r"[^\W\d_]+", text[different_verdicts[-1].end : last_verdict.start].casefold())
         return (
-            len({other.label for other in other_answers}) > 1
-            or not _is_last_line(text, last_answer)
+            len({verdict.label for verdict in different_verdicts}) > 1
+            or not _is_last_line(text, last_verdict)
             or JOINING.issuperset(words_between)
         )
     following_words = re.findall(r"\w+(?:\.\d+)?", rest_of_line)
     if not following_words:
         return False
-    named_labels = {other for other in labels if {other, other.capitalize()} & {*following_words}}
+    labels_in_line = {label for label in labels if {label, label.capitalize()} & {*following_words}}
     next_character = rest_of_line.lstrip(AROUND)[:1]
     is_continued = next_character == "," or (next_character.islower() and following_words[0] not in SINCE)
-    return is_continued or (bool(named_labels) and last_answer.label not in named_labels)
+    return is_continued or (bool(labels_in_line) and last_verdict.label not in labels_in_line)
 
 
 def _is_last_line(text: str, verdict: _Verdict) -> bool:
     """Whether an object is the whole last line."""
-    line = text[text.rfind("\n", 0, verdict.start) + 1 : verdict.start]
-    return bool(CLOSED.fullmatch(text, verdict.end) and CLOSED.fullmatch(line))
+    line_prefix = text[text.rfind("\n", 0, verdict.start) + 1 : verdict.start]
+    return bool(CLOSED.fullmatch(text, verdict.end) and CLOSED.fullmatch(line_prefix))
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """The outermost JSON objects in a text, with their start and end."""
     decoder = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys)
-    start, n_tried = text.find("{"), 0
-    while start >= 0 and n_tried < MOST:
-        n_tried += 1
+    start, n_tried_positions = text.find("{"), 0
+    while start >= 0 and n_tried_positions < MOST:
+        n_tried_positions += 1
         try:
-            value, end = decoder.raw_decode(text, start)
+            json_object, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             end = start + 1
         else:
-            yield start, end, value
+            yield start, end, json_object
         start = text.find("{", end)
     if start >= 0:
         raise _UnclearError
 
 
-def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_repeated_keys(key_value_pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     try:
-        return reject_duplicate_keys(pairs)
+        return reject_duplicate_keys(key_value_pairs)
     except ValueError:
         raise _UnclearError from None
 
@@ -228,7 +232,9 @@ def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
         return _find_number_label(_number(value), labels), 0
     trimmed_text = value.rstrip(ENDING).lstrip(AROUND)
     for candidate in (value.strip(), trimmed_text):  # a label may hold spaces, a bracket or a word such as 'answer'
-        label = next((name for name in labels if name.casefold() == candidate.casefold()), "")
+        label = next(
+            (allowed_label for allowed_label in labels if allowed_label.casefold() == candidate.casefold()), ""
+        )
         if label:
             return label, value.index(candidate)
     label_match = SAID.fullmatch(trimmed_text) if len(trimmed_text) <= SHORT else None
@@ -236,11 +242,11 @@ def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
         label_match["high"] and _find_number_label(float(label_match["high"]), labels) != labels[-1]
     ):
         return "", 0
-    trimmed_text, label_index = label_match["word"], value.index(trimmed_text) + label_match.start("word")
-    label = next((name for name in labels if name.casefold() == trimmed_text.casefold()), "")
+    trimmed_text, label_start = label_match["word"], value.index(trimmed_text) + label_match.start("word")
+    label = next((allowed_label for allowed_label in labels if allowed_label.casefold() == trimmed_text.casefold()), "")
     if not label and re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", trimmed_text):
         label = _find_number_label(float(trimmed_text), labels)
-    return label, label_index
+    return label, label_start
 
 
 def _find_number_label(value: float, labels: Sequence[str]) -> str:
@@ -259,7 +265,7 @@ def _number(value: Any) -> float:
 
 
 def _chances(
-    tokens: Sequence[Mapping[str, Any]], content: str, label_position: int, labels: Sequence[str]
+    token_entries: Sequence[Mapping[str, Any]], content: str, label_position: int, labels: Sequence[str]
 ) -> dict[str, float] | None:
     """The normalised probabilities of the labels at the first token of the answer. If the server did not return the
     probability of every label, the result is None, because a missing probability is unknown and not 0.
@@ -267,9 +273,9 @@ def _chances(
     If a schema is requested, some servers return the probabilities of the unconstrained model, in which words other
     than labels may be more likely.
     """
-    token_texts = [_text(token_entry.get("token")) for token_entry in tokens]
-    joined_tokens = "".join(token_texts)
-    content_start = joined_tokens.rfind(content)
+    token_texts = [_text(token_entry.get("token")) for token_entry in token_entries]
+    joined_text = "".join(token_texts)
+    content_start = joined_text.rfind(content)
     if content_start < 0:
         return None
     target_offset, token_index = content_start + label_position, 0
@@ -278,19 +284,21 @@ def _chances(
         token_index += 1
     if token_index == len(token_texts):
         return None
-    label_weights: dict[str, float] = {}
-    alternatives = _objects_of(tokens[token_index].get("top_logprobs"))
-    for token_entry in {_text(other.get("token")): other for other in (tokens[token_index], *alternatives)}.values():
+    weight_of_label: dict[str, float] = {}
+    alternative_entries = _objects_of(token_entries[token_index].get("top_logprobs"))
+    for token_entry in {
+        _text(entry.get("token")): entry for entry in (token_entries[token_index], *alternative_entries)
+    }.values():
         label, log_probability = (
             _find_token_label(_text(token_entry.get("token")), labels),
             _number(token_entry.get("logprob")),
         )
         if label and log_probability <= 1e-6:
-            label_weights[label] = label_weights.get(label, 0.0) + math.exp(log_probability)
-    total = sum(label_weights.values())
-    if len(label_weights) < len(labels) or total <= 0:
+            weight_of_label[label] = weight_of_label.get(label, 0.0) + math.exp(log_probability)
+    weight_sum = sum(weight_of_label.values())
+    if len(weight_of_label) < len(labels) or weight_sum <= 0:
         return None
-    return {label: label_weights[label] / total for label in labels}
+    return {label: weight_of_label[label] / weight_sum for label in labels}
 
 
 def _find_token_label(token: str, labels: Sequence[str]) -> str:
@@ -299,8 +307,8 @@ def _find_token_label(token: str, labels: Sequence[str]) -> str:
     if not token_text:
         return ""
     exact_labels = [label for label in labels if label.casefold() == token_text]
-    matching_labels = [label for label in labels if label.casefold().startswith(token_text)]
-    return exact_labels[0] if exact_labels else matching_labels[0] if len(matching_labels) == 1 else ""
+    labels_with_prefix = [label for label in labels if label.casefold().startswith(token_text)]
+    return exact_labels[0] if exact_labels else labels_with_prefix[0] if len(labels_with_prefix) == 1 else ""
 
 
 def _objects_of(value: Any) -> list[Mapping[str, Any]]:

@@ -60,23 +60,26 @@ def reply_json(content: bytes) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def storable(value: Any, *, text: Callable[[str], str] = without_surrogates, level: int = 0) -> Any:
-    """A JSON value with `text` applied to every string, and null for values deeper than `DEEPEST` levels. Raises
+def storable(value: Any, *, convert_text: Callable[[str], str] = without_surrogates, level: int = 0) -> Any:
+    """A JSON value with `convert_text` applied to every string, and null for values below `DEEPEST` levels. Raises
     TypeError for other values.
 
     >>> storable({"a": ["b", {"c": "\\ud800"}]}) == {"a": ["b", {"c": "\\ufffd"}]}
     True
     """
     if isinstance(value, str):
-        return text(str(value))
+        return convert_text(str(value))
     if value is None or isinstance(value, bool | int | float):
         return value
     if level >= DEEPEST:
         return None
     if isinstance(value, Mapping):
-        return {text(str(name)): storable(entry, text=text, level=level + 1) for name, entry in value.items()}
+        return {
+            convert_text(str(field_name)): storable(entry, convert_text=convert_text, level=level + 1)
+            for field_name, entry in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [storable(entry, text=text, level=level + 1) for entry in value]
+        return [storable(entry, convert_text=convert_text, level=level + 1) for entry in value]
     raise TypeError(f"a {type(value).__name__} is no value of JSON")
 
 
@@ -123,11 +126,11 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     record: bytes
 
     @classmethod
-    def make(cls, body: Mapping[str, Any], *, sent: str, seconds: float | None) -> Reply:
-        """Create a record of a reply: the body, the time at which the request was `sent` (ISO 8601, UTC), and the
+    def make(cls, body: Mapping[str, Any], *, sent_time: str, seconds: float | None) -> Reply:
+        """Create a record of a reply: the body, `sent_time`, when the request was sent (ISO 8601, UTC), and the
         seconds until the reply (None if unknown, as in a batch).
         """
-        return cls(encode_json({"asked": sent, "seconds": seconds, "reply": body}))
+        return cls(encode_json({"asked": sent_time, "seconds": seconds, "reply": body}))
 
     @property
     def body(self) -> Mapping[str, Any]:
@@ -146,8 +149,8 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 def find_replies(requests: Sequence[Request], cache: Cache) -> tuple[dict[str, Reply], list[Request]]:
     """The stored replies by key, and the distinct requests that have no stored reply."""
     request_of_key = {request.key: request for request in requests}
-    replies = {key: Reply(record) for key, record in cache.replies(list(request_of_key)).items()}
-    return replies, [request for key, request in request_of_key.items() if key not in replies]
+    reply_of_key = {key: Reply(record) for key, record in cache.replies(list(request_of_key)).items()}
+    return reply_of_key, [request for key, request in request_of_key.items() if key not in reply_of_key]
 
 
 def store_reply(cache: Cache, request: Request, reply: Reply) -> None:
@@ -206,28 +209,34 @@ def check_completion(body: Any) -> None:
         return
     error = body.get("error") or (first_choice.get("error") if isinstance(first_choice, Mapping) else None)
     if error:  # OpenRouter reports errors during an answer with status 200
-        code = error.get("code") if isinstance(error, Mapping) else None
-        raise status_exception(code if isinstance(code, int) and 400 <= code < 600 else 502, error)
+        error_code = error.get("code") if isinstance(error, Mapping) else None
+        raise status_exception(error_code if isinstance(error_code, int) and 400 <= error_code < 600 else 502, error)
     raise Unavailable("the reply is not a chat completion", paid=True)
 
 
-def token_count(tokens: Any) -> int | None:
+def token_count(reported_count: Any) -> int | None:
     """The token count that a server reported; None if the count is invalid."""
-    is_valid = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens <= MOST_TOKENS
-    return tokens if is_valid else None
+    is_valid = (
+        isinstance(reported_count, int) and not isinstance(reported_count, bool) and 0 <= reported_count <= MOST_TOKENS
+    )
+    return reported_count if is_valid else None
 
 
 def status_exception(status: int, answer: Any, *, retry_after: float | None = None) -> Exception:
     """The exception for a status and a message of a server."""
-    text = f"{status}: {words(answer)}".rstrip(": ")
-    error = answer.get("error", answer) if isinstance(answer, Mapping) else None
+    message = f"{status}: {words(answer)}".rstrip(": ")
+    error_object = answer.get("error", answer) if isinstance(answer, Mapping) else None
     if status in NEVER:
-        return Denied(text)
-    if status == 429 and isinstance(error, Mapping) and NO_MONEY in (error.get("code"), error.get("type")):
-        return Denied(text)
+        return Denied(message)
+    if (
+        status == 429
+        and isinstance(error_object, Mapping)
+        and NO_MONEY in (error_object.get("code"), error_object.get("type"))
+    ):
+        return Denied(message)
     if status in LATER or status >= 500:
-        return Unavailable(text, retry_after=retry_after, busy=status in BUSY)
-    return Rejected(text)
+        return Unavailable(message, retry_after=retry_after, busy=status in BUSY)
+    return Rejected(message)
 
 
 def words(answer: Any) -> str:
@@ -236,8 +245,8 @@ def words(answer: Any) -> str:
         if isinstance(answer, Mapping):
             message_parts = (answer[name] for name in ("error", "message", "detail", "code") if answer.get(name))
             answer = next(message_parts, "")
-    text = answer if isinstance(answer, str) else "" if answer is None else str(answer)
-    if text.lstrip()[:1] == "<":
-        text = "a page of HTML"
-    text = escape_controls(" ".join(text[: MOST_WORDS * 4].split()))
-    return text if len(text) <= MOST_WORDS else f"{text[: MOST_WORDS - 3]}..."
+    message = answer if isinstance(answer, str) else "" if answer is None else str(answer)
+    if message.lstrip()[:1] == "<":
+        message = "a page of HTML"
+    message = escape_controls(" ".join(message[: MOST_WORDS * 4].split()))
+    return message if len(message) <= MOST_WORDS else f"{message[: MOST_WORDS - 3]}..."

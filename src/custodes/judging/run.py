@@ -124,16 +124,16 @@ def judge(
         probe=probe,
         client=client,
         rng=rng,
-        lasting=has_cache_file,
+        has_lasting_cache=has_cache_file,
     )
     connected_client = client_of(judge, client, key=None, timeout=timeout)
     budget = Budget.from_options(judge, max_cost, price)
     with nullcontext(cache) if isinstance(cache, Cache) else Cache(cache) as open_cache:
         rate_limits: dict[str, Any] = {"concurrency": concurrency, "rpm": rpm, "tpm": tpm}
-        send = partial(
+        send_requests = partial(
             query, client=connected_client, cache=open_cache, budget=budget, progress=progress, **rate_limits
         )
-        return judgements_of(plan, query_plan(plan, send), budget.price)
+        return judgements_of(plan, query_plan(plan, send_requests), budget.price)
 
 
 def prepare(
@@ -146,13 +146,13 @@ def prepare(
     client: Any,
     rng: Rng,
     probe: Sequence[str] = (),
-    lasting: bool = True,
+    has_lasting_cache: bool = True,
 ) -> JudgingPlan:
-    """The plan of all questions. All errors in the input are raised before any request is sent. `lasting` is true if
-    replies are stored in a file, which may also hold replies of other clients.
+    """The plan of all questions. All errors in the input are raised before any request is sent. `has_lasting_cache` is
+    true if replies are stored in a file, which may also hold replies of other clients.
     """
     check_at_least("repeats", repeats, 1)
-    server_address = _place(judge, client, lasting=lasting)
+    server_address = _server_identity(judge, client, has_lasting_cache=has_lasting_cache)
     rng_or_seed, recorded_seed = resolve_seed(rng)
     seed = rng_or_seed if isinstance(rng_or_seed, int) else int(rng_or_seed.integers(2**32))
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
@@ -178,23 +178,23 @@ def prepare(
             f"{study.name}: references={judge.references}, but no item has a reference; add "
             f"references to the texts, or set references=0"
         )
-    examples = examples_of(prompt, judged_texts, seed)
-    remaining_texts = judged_texts.select_outputs(judged_texts.systems, without=examples.items)
-    probes = Probes.make(probe, judge, orders=orders, outputs=remaining_texts.outputs)
+    shown_examples = examples_of(prompt, judged_texts, seed)
+    texts_to_judge = judged_texts.select_outputs(judged_texts.systems, excluded_items=shown_examples.items)
+    probes = Probes.make(probe, judge, orders=orders, outputs=texts_to_judge.outputs)
     questions, identical_questions, notes = plan_questions(
-        remaining_texts,
+        texts_to_judge,
         prompt,
         server_address,
         pairs=pairs,
         orders=orders,
         repeats=max(repeats, 2) if REPEAT in probes.names else repeats,
         seed=seed,
-        before=examples.before,
+        examples_of_aspect=shown_examples.before,
         probes=probes,
     )
-    has_own_examples = isinstance(judge.examples, tuple)
+    has_examples_tuple = isinstance(judge.examples, tuple)
     recorded_judge = (
-        replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}") if has_own_examples else judge
+        replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}") if has_examples_tuple else judge
     )
     pairs_text = pairs if isinstance(pairs, str) else str(pairs) if isinstance(pairs, Path) else "table"
     return JudgingPlan(
@@ -203,8 +203,8 @@ def prepare(
         address=server_address,
         asked=questions,
         same=identical_questions,
-        examples=f"{len(examples.items)}:{lot(examples.before)[:12]}" if examples.items else "",
-        notes=(*study.notes, *examples.notes, *notes),
+        examples=f"{len(shown_examples.items)}:{lot(shown_examples.before)[:12]}" if shown_examples.items else "",
+        notes=(*study.notes, *shown_examples.notes, *notes),
         options={
             "judge": recorded_judge,
             "pairs": pairs_text,
@@ -220,21 +220,22 @@ def client_of(judge: Judge, client: Any, *, key: str | None, timeout: float | No
     """The client `client`, or a client for the server of the judge if `client` is None."""
     if client is None:
         return http_client(judge.base_url, key=key, **({} if timeout is None else {"timeout": timeout}))
-    for name, value in (("key", key), ("timeout", timeout)):
-        if value is not None:
+    for option_name, option_value in (("key", key), ("timeout", timeout)):
+        if option_value is not None:
             raise OptionError(
-                f"{name} applies only to the server at base_url, but client is given; set the {name} in this client"
+                f"{option_name} applies only to the server at base_url, but client is given; set the {option_name} "
+                "in this client"
             )
     return asynchronous(client)
 
 
-def _place(judge: Judge, client: Any, *, lasting: bool) -> str:
+def _server_identity(judge: Judge, client: Any, *, has_lasting_cache: bool) -> str:
     """Identity of the server in the cache keys."""
     if judge.base_url:
         return address(judge.base_url)
     if client is None:
         raise OptionError("base_url='': give the address of the server, such as http://127.0.0.1:8000/v1, or a client")
     identity = client_identity(client)
-    if identity is None and lasting and callable(client):
+    if identity is None and has_lasting_cache and callable(client):
         raise OptionError(f"client: the cache cannot tell from which client a reply comes; {BY_NAME}, or use no cache")
     return identity or "client"

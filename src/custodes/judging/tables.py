@@ -226,28 +226,28 @@ class Judgements(Result):
         return tables if self.probes.is_empty() else tables | {"probes": self.probes}
 
 
-def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | None) -> Judgements:
+def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Price | None) -> Judgements:
     """The tables of a queried plan."""
     judge = plan.judge
-    all_rows = [(question, *_outcome(question, outcome)) for question in plan.asked]
-    rows = [row for row in all_rows if not row[0].probe]
+    all_rows = [(question, *_outcome(question, queried_plan)) for question in plan.asked]
+    plain_rows = [row for row in all_rows if not row[0].probe]
     # A comparison with only one order within the budget is incomplete, and marked as such.
-    begun_comparisons = {_comparison(question) for question, _, why in rows if why != "budget"}
-    reported_rows = [row for row in rows if row[2] != "budget" or _comparison(row[0]) in begun_comparisons]
-    token_counts = [cost.count_tokens(request.body, reply.body) for request, reply in outcome.used]
-    tokens_in, tokens_out, n_estimated = (sum(count[column] for count in token_counts) for column in range(3))
+    begun_comparisons = {_comparison(question) for question, _, why in plain_rows if why != "budget"}
+    reported_rows = [row for row in plain_rows if row[2] != "budget" or _comparison(row[0]) in begun_comparisons]
+    token_counts = [cost.count_tokens(request.body, reply.body) for request, reply in queried_plan.used]
+    tokens_in, tokens_out, n_estimated = (sum(counts[i] for counts in token_counts) for i in range(3))
     dollars = price.token_cost(tokens_in, tokens_out) if price else None
     n_answered = sum(answer is not None and not why for _, answer, why in all_rows)
-    rows_with_chances = (
+    rows_with_probabilities = (
         [row for row in reported_rows if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
     )
     low, high = (float(judge.answers[0]), float(judge.answers[-1])) if judge.key == "score" else (None, None)
-    rater_names = [judge.name, *([judge.name + EXPECTED_SUFFIX] if rows_with_chances else [])]
+    rater_names = [judge.name, *([judge.name + EXPECTED_SUFFIX] if rows_with_probabilities else [])]
     signature = _signature(plan, all_rows)
-    tables: dict[str, TableData] = {
+    data_of_table: dict[str, TableData] = {
         "verdicts": _verdicts(judge.name, reported_rows, plan.same) if judge.key == "verdict" else (),
-        "ratings": _ratings(judge, reported_rows, rows_with_chances) if judge.key == "score" else (),
-        "labels": [*_ratings(judge, reported_rows, rows_with_chances), *_combine_labels(judge, rows)]
+        "ratings": _ratings(judge, reported_rows, rows_with_probabilities) if judge.key == "score" else (),
+        "labels": [*_ratings(judge, reported_rows, rows_with_probabilities), *_combine_labels(judge, plain_rows)]
         if judge.key == "label"
         else (),
         "probes": probe_outcomes(judge, all_rows),
@@ -265,16 +265,16 @@ def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | N
         "failures": _failures(all_rows),
         "usage": {
             "questions": len(plan.asked),
-            "requests": len(plan.requests) + len(outcome.again),
-            "asked": outcome.asked,
-            "sent": outcome.sent,
+            "requests": len(plan.requests) + len(queried_plan.again),
+            "asked": queried_plan.asked,
+            "sent": queried_plan.sent,
             "tokens_in": tokens_in,
             "tokens_out": tokens_out,
             "dollars": dollars,
         },
-        "details": _details(all_rows, outcome),
+        "details": _details(all_rows, queried_plan),
     }
-    notes = (*plan.notes, *positive_note(judge.labels), *_notes(plan, outcome, all_rows, n_estimated))
+    notes = (*plan.notes, *positive_note(judge.labels), *_notes(plan, queried_plan, all_rows, n_estimated))
     provenance = Provenance(
         question="judge",
         study=plan.study.name,
@@ -284,18 +284,18 @@ def judgements_of(plan: JudgingPlan, outcome: QueriedPlan, price: cost.Price | N
         versions=versions(),
         dropped=tuple(note for note in notes if note.count),
     )
-    frames = Judgements.part("", **tables)
-    return Judgements(notes=notes, provenance=provenance, judged=plan.study, key=judge.key, **frames)
+    frame_of_table = Judgements.part("", **data_of_table)
+    return Judgements(notes=notes, provenance=provenance, judged=plan.study, key=judge.key, **frame_of_table)
 
 
 Row = tuple[JudgeQuestion, ReadReply | None, str]
 """A question, the parsed reply (None: no reply), and the reason for a missing answer ('' if there is an answer)."""
 
 
-def _outcome(question: JudgeQuestion, outcome: QueriedPlan) -> tuple[ReadReply | None, str]:
-    if failure := outcome.failures.get(question.request.key):
+def _outcome(question: JudgeQuestion, queried_plan: QueriedPlan) -> tuple[ReadReply | None, str]:
+    if failure := queried_plan.failures.get(question.request.key):
         return None, failure.reason
-    answer = outcome.answers[question.request.key]
+    answer = queried_plan.answers[question.request.key]
     return answer, answer.why
 
 
@@ -303,7 +303,7 @@ def _comparison(question: JudgeQuestion) -> tuple[object, ...]:
     return question.item, question.systems, question.aspect
 
 
-def _question_columns(question: JudgeQuestion) -> dict[str, Any]:
+def _question_cells(question: JudgeQuestion) -> dict[str, Any]:
     return {
         "item": question.item,
         "system_a": question.systems[0],
@@ -314,42 +314,42 @@ def _question_columns(question: JudgeQuestion) -> dict[str, Any]:
     }
 
 
-def _verdicts(name: str, rows: Sequence[Row], identical_questions: Sequence[JudgeQuestion]) -> Iterator[dict[str, Any]]:
-    rater_cells = {"rater": name, "kind": "metric"}
+def _verdicts(judge_name: str, rows: Sequence[Row], tie_questions: Sequence[JudgeQuestion]) -> Iterator[dict[str, Any]]:
+    rater_cells = {"rater": judge_name, "kind": "metric"}
     for question, answer, missing_reason in rows:
         order_sign = -1 if question.order == "ba" else 1
         label = answer.label if answer else ""
-        chances = (answer and answer.chances) or {}
+        probability_of_answer = (answer and answer.chances) or {}
         answer_for_a, answer_for_b = (B, A) if question.order == "ba" else (A, B)
         yield {
-            **_question_columns(question),
+            **_question_cells(question),
             **rater_cells,
             "preference": SIGNS[label] * order_sign if label else None,
             "invalid": missing_reason,
-            "p_a": chances.get(answer_for_a),
-            "p_tie": chances.get(TIE),
-            "p_b": chances.get(answer_for_b),
+            "p_a": probability_of_answer.get(answer_for_a),
+            "p_tie": probability_of_answer.get(TIE),
+            "p_b": probability_of_answer.get(answer_for_b),
         }
-    for question_of_tie in identical_questions:
-        tie = {"preference": SIGNS[TIE], "invalid": "", **dict.fromkeys(CHANCES)}
-        yield _question_columns(question_of_tie) | rater_cells | tie
+    for tie_question in tie_questions:
+        tie_cells = {"preference": SIGNS[TIE], "invalid": "", **dict.fromkeys(CHANCES)}
+        yield _question_cells(tie_question) | rater_cells | tie_cells
 
 
-def _ratings(judge: Judge, rows: Sequence[Row], rows_with_chances: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """The rows of scores or labels. `rows_with_chances` has the answers with probabilities, from which the scores of
-    the rater `NAME@expected` are computed."""
+def _ratings(judge: Judge, rows: Sequence[Row], rows_with_probabilities: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """The rows of scores or labels. `rows_with_probabilities` has the answers with probabilities, from which the scores
+    of the rater `NAME@expected` are computed."""
     has_scores = judge.key == "score"
     for question, answer, why in rows:
         label = answer.label if answer and answer.label else None
         yield _rating_row(judge, question, float(label) if has_scores and label else label, why)
-    for question, answer, _ in rows_with_chances:
+    for question, answer, _ in rows_with_probabilities:
         assert answer is not None
-        chances = answer.chances or {}
+        probability_of_label = answer.chances or {}
         if has_scores:
-            mean: float | str = sum(float(label) * chance for label, chance in chances.items())
+            expected_answer: float | str = sum(float(label) * p for label, p in probability_of_label.items())
         else:
-            mean = repr(chances[positive_label(judge.labels)])
-        yield _rating_row(judge, question, mean, "", rater=judge.name + EXPECTED_SUFFIX)
+            expected_answer = repr(probability_of_label[positive_label(judge.labels)])
+        yield _rating_row(judge, question, expected_answer, "", rater=judge.name + EXPECTED_SUFFIX)
 
 
 def _rating_row(
@@ -393,40 +393,40 @@ def _combine_labels(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """The number of failures by reason, in total and for each system."""
-    n_shown, n_answered, n_failed = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
+    query_counts, answer_counts, failure_counts = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
     for question, _, why in rows:
         for system in ("", *question.systems):
-            n_shown[system] += 1
-            n_answered[system] += not why
-            n_failed[system, why] += bool(why)
-    for (system, why), n in sorted(n_failed.items()):
-        if n:
+            query_counts[system] += 1
+            answer_counts[system] += not why
+            failure_counts[system, why] += bool(why)
+    for (system, why), n_failures in sorted(failure_counts.items()):
+        if n_failures:
             yield {
                 "system": system,
-                "asked": n_shown[system],
-                "answered": n_answered[system],
+                "asked": query_counts[system],
+                "answered": answer_counts[system],
                 "invalid": why,
-                "failures": n,
+                "failures": n_failures,
             }
 
 
-def _details(rows: Sequence[Row], outcome: QueriedPlan) -> Iterator[dict[str, Any]]:
+def _details(rows: Sequence[Row], queried_plan: QueriedPlan) -> Iterator[dict[str, Any]]:
     for question, answer, why in rows:
         if answer is None:
             continue
         key = question.request.key
         yield {
-            "key": outcome.requests[key].key,
-            **_question_columns(question),
+            "key": queried_plan.requests[key].key,
+            **_question_cells(question),
             "probe": question.probe,
             "answer": answer.label,
             "invalid": why,
             "reason": answer.reason,
             "model": answer.model,
-            "again": outcome.requests[key].key != key,
+            "again": queried_plan.requests[key].key != key,
             "tokens_in": answer.tokens_in,
             "tokens_out": answer.tokens_out,
-            "seconds": outcome.replies[key].seconds,
+            "seconds": queried_plan.replies[key].seconds,
         }
 
 
@@ -435,7 +435,7 @@ def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
     judge = plan.judge
     served_models = sorted({answer.model for _, answer, _ in rows if answer and answer.model}) or [judge.model]
     n_more = len(served_models) - MOST_SERVED
-    signature_parts: Mapping[str, Any] = {
+    value_of_setting: Mapping[str, Any] = {
         "model": "+".join([*served_models[:MOST_SERVED], *([f"{n_more} more"] if n_more > 0 else [])]),
         "mode": judge.mode,
         "prompt": f"{judge.prompt}:{plan.prompt.digest}",
@@ -448,46 +448,46 @@ def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
         "structured": "yes" if judge.structured else "",
         **judge.sampling,
     }
-    return "|".join(f"{name}:{value}" for name, value in signature_parts.items() if value not in ("", None))
+    return "|".join(f"{setting}:{value}" for setting, value in value_of_setting.items() if value not in ("", None))
 
 
-def _notes(plan: JudgingPlan, outcome: QueriedPlan, rows: Sequence[Row], n_estimated: int) -> list[Note]:
+def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_estimated: int) -> list[Note]:
     """Notes on failures and on properties of the answers."""
-    n_of_reason = Counter(why for _, answer, why in rows if why and answer is not None)
-    n_lost = Counter(why for _, answer, why in rows if answer is None)
-    n_replies = len(rows) - n_lost.total()
-    message_of_reason = {failure.reason: failure.message for failure in outcome.failures.values()}
+    n_invalid_of_reason = Counter(why for _, answer, why in rows if why and answer is not None)
+    n_lost_of_reason = Counter(why for _, answer, why in rows if answer is None)
+    n_replies = len(rows) - n_lost_of_reason.total()
+    message_of_reason = {failure.reason: failure.message for failure in queried_plan.failures.values()}
     served_models = sorted({answer.model for _, answer, _ in rows if answer and answer.model})
     n_unknown = 0
     if plan.judge.logprobs:
         n_unknown = sum(bool(answer and answer.label and answer.chances is None) for _, answer, _ in rows)
-    counts_text = ", ".join(f"{number} {why}" for why, number in sorted(n_of_reason.items()))
-    failures_text = "; ".join(f"{number} {why}: {message_of_reason[why]}" for why, number in sorted(n_lost.items()))  # type: ignore[index]
+    counts_text = ", ".join(f"{n} {why}" for why, n in sorted(n_invalid_of_reason.items()))
+    failures_text = "; ".join(f"{n} {why}: {message_of_reason[why]}" for why, n in sorted(n_lost_of_reason.items()))  # type: ignore[index]
     return build_notes(
         (
             "no-answer",
-            n_of_reason.total(),
-            f"{n_of_reason.total()} of {n_replies} replies contain no valid answer ({counts_text}), "
+            n_invalid_of_reason.total(),
+            f"{n_invalid_of_reason.total()} of {n_replies} replies contain no valid answer ({counts_text}), "
             "so these answers are missing",
         ),
         (
             NOT_ANSWERED,
-            n_lost.total(),
-            f"{n_lost.total()} of {len(rows)} queries have no reply ({failures_text}); run the same command again to "
-            "send only these queries",
+            n_lost_of_reason.total(),
+            f"{n_lost_of_reason.total()} of {len(rows)} queries have no reply ({failures_text}); run the same "
+            "command again to send only these queries",
         ),
         (
             UNREADABLE,
-            2 * n_of_reason.total() > n_replies,
-            f"only {n_replies - n_of_reason.total()} of {n_replies} replies contain a {plan.judge.key}, fewer "
+            2 * n_invalid_of_reason.total() > n_replies,
+            f"only {n_replies - n_invalid_of_reason.total()} of {n_replies} replies contain a {plan.judge.key}, fewer "
             "than half; check the model, the prompt and the token limit before you use the answers",
         ),
         ("models-served", len(served_models) > 1, f"the replies name several models: {join_labels(served_models)}"),
         (
             "no-probabilities",
             n_unknown,
-            f"the probabilities of {n_unknown} answers are unknown, because the server returned no probabilities, or "
-            "only those of some allowed answers",
+            f"the probabilities of {n_unknown} answers are unknown, because the server returned no "
+            "probabilities, or only those of some allowed answers",
         ),
         (
             "tokens-guessed",

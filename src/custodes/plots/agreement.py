@@ -21,23 +21,33 @@ def add_chance_levels(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataF
     The chance level of statistic `x` is in `x_chance` (null if it is undefined). The column
     `x_group` has the significance letters of the metrics that are ranked by `x`.
     """
-    chance_columns = {
+    expression_of_chance_column = {
         f"{statistic.name}_chance": pl.lit(
             statistic.chance if isinstance(statistic.chance, float) else None, dtype=pl.Float64
         )
         for statistic in STATISTICS.values()
     }
-    distinct_letters = metrics["group"].drop_nulls().unique()
-    letter_text = pl.col("group").replace({letters: letter_ranges(letters) for letters in distinct_letters})
-    groups_of_statistic = standing.select("aspect", "metric", ranked_by="statistic")
-    group_columns = {
-        f"{name}_group": pl.when(pl.col("ranked_by") == name).then(letter_text).otherwise(pl.lit(None, pl.String))
+    distinct_letter_groups = metrics["group"].drop_nulls().unique()
+    letter_range_expression = pl.col("group").replace(
+        {letter_group: letter_ranges(letter_group) for letter_group in distinct_letter_groups}
+    )
+    ranking_statistics = standing.select("aspect", "metric", ranked_by="statistic")
+    expression_of_group_column = {
+        f"{name}_group": pl.when(pl.col("ranked_by") == name)
+        .then(letter_range_expression)
+        .otherwise(pl.lit(None, pl.String))
         for name in STATISTICS
     }
     return (
-        metrics.with_columns(**{name: value for name, value in chance_columns.items() if name not in metrics.columns})
-        .join(groups_of_statistic, on=["aspect", "metric"], how="left", maintain_order="left")
-        .with_columns(**group_columns)
+        metrics.with_columns(
+            **{
+                name: expression
+                for name, expression in expression_of_chance_column.items()
+                if name not in metrics.columns
+            }
+        )
+        .join(ranking_statistics, on=["aspect", "metric"], how="left", maintain_order="left")
+        .with_columns(**expression_of_group_column)
         .drop("ranked_by")
     )
 
@@ -83,20 +93,25 @@ def agreement_intervals(
     'Kendall τ-b within items (fluency)'
     """
     function_name = "agreement_intervals"
-    label = STATISTICS[check_one_of(f"{function_name}: statistic", statistic, STATISTICS)].label
+    statistic_label = STATISTICS[check_one_of(f"{function_name}: statistic", statistic, STATISTICS)].label
     rows, aspect = select_aspect(
         add_chance_levels(result.metrics, result.standing), aspect, function_name=function_name
     )
     suffix_of_column = {"value": "", "low": "_low", "high": "_high", "chance": "_chance", "group": "_group"}
-    data = rows.select("metric", **{name: f"{statistic}{suffix}" for name, suffix in suffix_of_column.items()})
+    chart_rows = rows.select(
+        "metric", **{column_name: f"{statistic}{suffix}" for column_name, suffix in suffix_of_column.items()}
+    )
     return theme.apply_theme(
-        intervals(theme.embed_rows(data), label=label), dark=dark, title=title_with_aspect(label, aspect), width=width
+        intervals(theme.embed_rows(chart_rows), label=statistic_label),
+        dark=dark,
+        title=title_with_aspect(statistic_label, aspect),
+        width=width,
     )
 
 
 def intervals(data: Any, *, label: str) -> Any:
     """Draw rows with the columns metric, value, low, high, chance and group."""
-    metric = alt.Y("metric:N", sort=alt.EncodingSortField(field="value", op="max", order="descending"))
+    metric_channel = alt.Y("metric:N", sort=alt.EncodingSortField(field="value", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.value)")
     tooltip = [
         alt.Tooltip("metric:N"),
@@ -104,19 +119,19 @@ def intervals(data: Any, *, label: str) -> Any:
         alt.Tooltip("low:Q", format=".3f"),
         alt.Tooltip("high:Q", format=".3f"),
     ]
-    chance = base.transform_filter("isValid(datum.chance)").mark_tick(
+    chance_ticks = base.transform_filter("isValid(datum.chance)").mark_tick(
         color=theme.GREY, thickness=2, size=theme.ROW, opacity=0.9
     )
-    whisker = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER, color=theme.BLUE)
-    letters = base.transform_filter("isValid(datum.group)").mark_text(align="left", dx=6)
-    dot = base.mark_point(color=theme.BLUE, opacity=1)
+    whiskers = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER, color=theme.BLUE)
+    letter_labels = base.transform_filter("isValid(datum.group)").mark_text(align="left", dx=6)
+    dots = base.mark_point(color=theme.BLUE, opacity=1)
     x = alt.X("value:Q", title=label, scale=alt.Scale(zero=False, nice=True))
     return (
         alt.layer(
-            chance.encode(x=alt.X("chance:Q"), y=metric, tooltip=[alt.Tooltip("chance:Q", format=".3f")]),
-            whisker.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric),
-            dot.encode(x=x, y=metric, tooltip=tooltip),
-            letters.encode(x=alt.value("width"), y=metric, text=alt.Text("group:N")),
+            chance_ticks.encode(x=alt.X("chance:Q"), y=metric_channel, tooltip=[alt.Tooltip("chance:Q", format=".3f")]),
+            whiskers.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric_channel),
+            dots.encode(x=x, y=metric_channel, tooltip=tooltip),
+            letter_labels.encode(x=alt.value("width"), y=metric_channel, text=alt.Text("group:N")),
         )
         .resolve_scale(x="shared")
         .properties(height=alt.Step(theme.ROW))

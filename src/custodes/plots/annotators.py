@@ -69,7 +69,7 @@ def annotator_competence(
     rows, aspect = select_aspect(rows, aspect, function_name="annotator_competence")
     n_annotators = result.annotators.filter(pl.col("answer_type") == answer_type, pl.col("aspect") == aspect).height
     return theme.apply_theme(
-        competence(theme.embed_rows(rows), left_out=n_annotators - rows.height),
+        competence(theme.embed_rows(rows), n_omitted_annotators=n_annotators - rows.height),
         dark=dark,
         title=title_with_aspect("Competence of annotators", aspect),
         width=width,
@@ -82,10 +82,10 @@ def with_interval(rows: pl.DataFrame) -> pl.DataFrame:
     return rows_with_interval.with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
 
 
-def competence(data: Any, *, left_out: int = 0) -> Any:
+def competence(data: Any, *, n_omitted_annotators: int = 0) -> Any:
     """Draw the rows of `with_interval` of one answer type.
 
-    `left_out`: the number of annotators without an interval, which the axis title states."""
+    `n_omitted_annotators`: the number of annotators without an interval, which the axis title states."""
     base = alt.Chart(data).transform_calculate(reading="datum.said ? '{}' : '{}'".format(*READINGS))
     rater_axis = alt.Y(
         "rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending")
@@ -99,8 +99,8 @@ def competence(data: Any, *, left_out: int = 0) -> Any:
         alt.Tooltip("n_multiply_rated:Q", title="tasks that other annotators also answered"),
         alt.Tooltip("said:N", title="flags"),
     ]
-    missing_text = f" ({left_out} without an interval are not shown)" if left_out else ""
-    x = alt.X("competence:Q", title=f"Competence: 1 = always correct, 0 = guessing{missing_text}")
+    omission_text = f" ({n_omitted_annotators} without an interval are not shown)" if n_omitted_annotators else ""
+    x = alt.X("competence:Q", title=f"Competence: 1 = always correct, 0 = guessing{omission_text}")
     whiskers = base.mark_rule(**theme.WHISKER).encode(
         x=alt.X("competence_low:Q"), x2=alt.X2("competence_high:Q"), y=rater_axis, color=colour
     )

@@ -12,7 +12,7 @@ import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.errors import InputError
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from custodes.plots.paths import PENALTY, powers
+from custodes.plots.paths import PENALTY, power_of_ten_axis
 
 FEATURES = {"metrics": "all metrics", "humans": "other human aspects", "both": "both"}
 BOUNDS = {"split_half": "half of the annotators by the other half", "attainable": "a perfect predictor"}
@@ -63,65 +63,75 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
 
 def bars(data: Any, result: Ceiling) -> Any:
     """Draw the rows of `Ceiling.prediction`, with the bounds in the result."""
-    features = [name for name in FEATURES if name in set(result.prediction["features"])]
-    bounds = list(BOUNDS) if result.annotators.height else []
-    legend_labels = [*(FEATURES[name] for name in features), *(BOUNDS[name] for name in bounds)]
+    feature_names = [name for name in FEATURES if name in set(result.prediction["features"])]
+    bound_names = list(BOUNDS) if result.annotators.height else []
+    legend_labels = [*(FEATURES[name] for name in feature_names), *(BOUNDS[name] for name in bound_names)]
     colour = alt.Color(
         "what:N",
         title=None,
         scale=alt.Scale(domain=legend_labels, range=[COLOURS[legend_label] for legend_label in legend_labels]),
         legend=alt.Legend(columns=2, labelLimit=300, symbolOpacity=1),
     )
-    target = alt.Y("target:N", sort=None, scale=alt.Scale(paddingInner=0.25))
-    lane = alt.YOffset(
-        "what:N", sort=legend_labels[: len(features)], scale=alt.Scale(domain=legend_labels[: len(features)])
+    target_channel = alt.Y("target:N", sort=None, scale=alt.Scale(paddingInner=0.25))
+    lane_channel = alt.YOffset(
+        "what:N", sort=legend_labels[: len(feature_names)], scale=alt.Scale(domain=legend_labels[: len(feature_names)])
     )
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.kendall)")
         .transform_calculate(what=f"{json.dumps(FEATURES)}[datum.features]")
     )
-    declarations = result.table_declarations()
-    annotator_bars = base.transform_filter(f"datum.features === '{features[0]}'").transform_lookup(
+    declaration_of_table = result.table_declarations()
+    annotator_chart = base.transform_filter(f"datum.features === '{feature_names[0]}'").transform_lookup(
         lookup="target",
         from_=alt.LookupData(
             data=theme.embed_rows(result.annotators),
             key="target",
-            fields=[column_name for name in bounds for column_name in declarations["annotators"].column(name).names],
+            fields=[
+                column_name
+                for name in bound_names
+                for column_name in declaration_of_table["annotators"].column(name).names
+            ],
         ),
     )
     return alt.layer(
         base.mark_bar(opacity=0.5).encode(
             x=alt.X("kendall:Q", title="Kendall τ-b with human ratings of held-out outputs"),
-            y=target,
-            yOffset=lane,
+            y=target_channel,
+            yOffset=lane_channel,
             color=colour,
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip("what:N", title="Predicted from"),
-                *theme.column_tooltips(declarations["prediction"], "kendall", "columns"),
+                *theme.column_tooltips(declaration_of_table["prediction"], "kendall", "columns"),
             ],
         ),
         base.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=alt.X("kendall_low:Q"), x2=alt.X2("kendall_high:Q"), y=target, yOffset=lane, color=colour),
+        .encode(
+            x=alt.X("kendall_low:Q"),
+            x2=alt.X2("kendall_high:Q"),
+            y=target_channel,
+            yOffset=lane_channel,
+            color=colour,
+        ),
         *(
-            annotator_bars.transform_filter(f"isValid(datum.{name})")
+            annotator_chart.transform_filter(f"isValid(datum.{name})")
             .transform_calculate(what=f"'{BOUNDS[name]}'")
-            .mark_tick(thickness=2.5, size=LANE * len(features), opacity=1)
+            .mark_tick(thickness=2.5, size=LANE * len(feature_names), opacity=1)
             .encode(
                 x=alt.X(f"{name}:Q"),
-                y=target,
+                y=target_channel,
                 color=colour,
                 tooltip=[
                     alt.Tooltip("target:N"),
                     alt.Tooltip("what:N", title="Bound"),
-                    *theme.column_tooltips(declarations["annotators"], name),
+                    *theme.column_tooltips(declaration_of_table["annotators"], name),
                 ],
             )
-            for name in bounds
+            for name in bound_names
         ),
-        height=alt.Step(LANE * (len(features) + 1), **{"for": "position"}),
+        height=alt.Step(LANE * (len(feature_names) + 1), **{"for": "position"}),
     )
 
 
@@ -167,18 +177,18 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
 def ratio_curve(data: Any) -> Any:
     """Draw the rows of `Ceiling.information`."""
     base = alt.Chart(data).transform_filter("isValid(datum.mse_ratio)")
-    x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", reverse=True, nice=False), axis=powers())
+    x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", reverse=True, nice=False), axis=power_of_ten_axis())
     axis = alt.Axis(title="Error with other human aspects / without", titleAngle=-90)
-    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=axis)
+    make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=axis)
     colour = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(y=alt.datum(1)),
         base.transform_filter("isValid(datum.mse_ratio_low)")
         .mark_area(opacity=0.15)
-        .encode(x=x, y=y("mse_ratio_low:Q"), y2=alt.Y2("mse_ratio_high:Q"), color=colour),
+        .encode(x=x, y=make_y("mse_ratio_low:Q"), y2=alt.Y2("mse_ratio_high:Q"), color=colour),
         base.mark_line(point={"opacity": 1, "size": 25}).encode(
             x=x,
-            y=y("mse_ratio:Q"),
+            y=make_y("mse_ratio:Q"),
             color=colour,
             tooltip=[
                 alt.Tooltip("target:N"),
@@ -241,16 +251,16 @@ def release_lines(data: Any, result: Ceiling) -> Any:
         if has_dates
         else alt.X("date:O", title=None)
     )
-    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
+    make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
     colour = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     base = alt.Chart(data).transform_filter("isValid(datum.kendall)")
     return alt.layer(
         base.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x, y=y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q"), color=colour),
+        .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q"), color=colour),
         base.mark_line(point={"opacity": 1, "size": 40}, opacity=0.85).encode(
             x=x,
-            y=y("kendall:Q"),
+            y=make_y("kendall:Q"),
             color=colour,
             tooltip=[
                 alt.Tooltip("target:N"),

@@ -9,35 +9,35 @@ from custodes.errors import OptionError, join_labels, suggestion
 
 
 def select_aspect(
-    frame: pl.DataFrame, aspect: str | None, *, function_name: str, column: str = "aspect"
+    frame: pl.DataFrame, aspect: str | None, *, function_name: str, column_name: str = "aspect"
 ) -> tuple[pl.DataFrame, str]:
     """The rows of one aspect (or of one value of another column), and the name of the aspect.
 
     If `aspect` is None, the frame must have only one aspect.
     """
-    values = frame[column].unique(maintain_order=True).to_list()
-    if not values:
+    distinct_values = frame[column_name].unique(maintain_order=True).to_list()
+    if not distinct_values:
         raise OptionError(f"{function_name}: the result has no rows to draw; see its notes")
     if aspect is None:
-        if len(values) != 1:
+        if len(distinct_values) != 1:
             raise OptionError(
-                f"{function_name}: the result has more than one {column}; give {column}=NAME, one of "
-                f"{join_labels(values)}"
+                f"{function_name}: the result has more than one {column_name}; give {column_name}=NAME, one of "
+                f"{join_labels(distinct_values)}"
             )
-        aspect = str(values[0])
-    return select_rows(frame, column, aspect, function_name=function_name), aspect
+        aspect = str(distinct_values[0])
+    return select_rows(frame, column_name, aspect, function_name=function_name), aspect
 
 
 def select_rows(
-    frame: pl.DataFrame, column: str, value: str, *, function_name: str, display_name: str | None = None
+    frame: pl.DataFrame, column_name: str, value: str, *, function_name: str, display_name: str | None = None
 ) -> pl.DataFrame:
     """The rows with this value. If there are none, `OptionError` with a suggestion is raised."""
-    rows = frame.filter(pl.col(column) == value)
+    rows = frame.filter(pl.col(column_name) == value)
     if not rows.height:
-        values = frame[column].unique(maintain_order=True).to_list()
-        name = display_name or column
+        distinct_values = frame[column_name].unique(maintain_order=True).to_list()
+        option_name = display_name or column_name
         raise OptionError(
-            f"{function_name}: {name}={value!r} is not in the result; give one of "
-            f"{join_labels(values)}{suggestion(value, values)}"
+            f"{function_name}: {option_name}={value!r} is not in the result; give one of "
+            f"{join_labels(distinct_values)}{suggestion(value, distinct_values)}"
         )
     return rows

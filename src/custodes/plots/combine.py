@@ -77,7 +77,7 @@ def method_comparison(
     >>> method_comparison(made).to_dict()["title"]
     'Ways of combining metrics (fluency)'
     """
-    rows, target = select_aspect(result.comparison, target, function_name="method_comparison", column="target")
+    rows, target = select_aspect(result.comparison, target, function_name="method_comparison", column_name="target")
     return theme.apply_theme(
         methods(theme.embed_rows(rows), objective=objective_of(result)),
         dark=dark,
@@ -99,21 +99,23 @@ def axis_of(objective: str) -> str:
 def methods(data: Any, *, objective: str) -> Any:
     """Draw the rows of `Combine.comparison` of one target."""
     base = _add_method_labels(alt.Chart(data).transform_filter(f"isValid(datum.{objective})"))
-    method = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
+    method_axis = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
     colour = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
-    x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=axis_of(objective))
+    make_x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=axis_of(objective))
     low, high = f"{objective}_low", f"{objective}_high"
     tooltip = [
         alt.Tooltip("method:N"),
-        *_numbers(".3f", *dict.fromkeys((objective, low, high, *STATISTICS))),
+        *_tooltips(".3f", *dict.fromkeys((objective, low, high, *STATISTICS))),
         alt.Tooltip("metrics_used:Q", format=".3~g", title="metrics used"),
     ]
     return alt.layer(
-        base.transform_filter(SINGLE).mark_rule(color=theme.ORANGE, strokeDash=[3, 3]).encode(x=x(f"{objective}:Q")),
+        base.transform_filter(SINGLE)
+        .mark_rule(color=theme.ORANGE, strokeDash=[3, 3])
+        .encode(x=make_x(f"{objective}:Q")),
         base.transform_filter(f"isValid(datum.{low})")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x(f"{low}:Q"), x2=alt.X2(f"{high}:Q"), y=method, color=colour),
-        base.mark_point(opacity=1).encode(x=x(f"{objective}:Q"), y=method, color=colour, tooltip=tooltip),
+        .encode(x=make_x(f"{low}:Q"), x2=alt.X2(f"{high}:Q"), y=method_axis, color=colour),
+        base.mark_point(opacity=1).encode(x=make_x(f"{objective}:Q"), y=method_axis, color=colour, tooltip=tooltip),
         height=alt.Step(1.3 * theme.ROW),
     )
 
@@ -165,71 +167,68 @@ def combination_weights(
     """
     function_name = "combination_weights"
     check_one_of(f"{function_name}: statistic", statistic, WEIGHTS)
-    target_rows, target = select_aspect(result.weights, target, function_name=function_name, column="target")
+    target_rows, target = select_aspect(result.weights, target, function_name=function_name, column_name="target")
     if target_rows[statistic].null_count() == target_rows.height:
         raise InputError(f"{function_name}: this model has no boosted trees, so its metrics have no {statistic}")
     # Models of trees alone have no weights, and the table has their importance in both columns.
     shown_statistic = "importance" if target_rows["weight"].equals(target_rows["importance"]) else statistic
     rows = weight_rows(target_rows, statistic)
-    weight_chart = weights(theme.embed_rows(rows), intervals=rows["low"].count() > 0, label=WEIGHTS[shown_statistic])
+    chart = weights(theme.embed_rows(rows), has_intervals=rows["low"].count() > 0, label=WEIGHTS[shown_statistic])
     return theme.apply_theme(
-        weight_chart, dark=dark, title=title_with_aspect("Weights of the combined metric", target), width=width
+        chart, dark=dark, title=title_with_aspect("Weights of the combined metric", target), width=width
     )
 
 
-def weights(data: Any, *, intervals: bool, label: str = WEIGHTS["weight"]) -> Any:
+def weights(data: Any, *, has_intervals: bool, label: str = WEIGHTS["weight"]) -> Any:
     """Draw the rows of `weight_rows` of one target."""
     base = alt.Chart(data).transform_calculate(clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR))
-    metric = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))
-    defined_rows = base.transform_filter("isValid(datum.value)")
+    metric_channel = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))
+    defined_chart = base.transform_filter("isValid(datum.value)")
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
-        defined_rows.transform_filter("isValid(datum.low)")
+        defined_chart.transform_filter("isValid(datum.low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric),
-        defined_rows.mark_point(opacity=1, strokeWidth=1.4).encode(
+        .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric_channel),
+        defined_chart.mark_point(opacity=1, strokeWidth=1.4).encode(
             x=alt.X("value:Q", title=label),
-            y=metric,
+            y=metric_channel,
             stroke=alt.value(theme.BLUE),
-            fill=_fill("clear", CLEAR) if intervals else alt.value(theme.BLUE),
-            tooltip=[alt.Tooltip("metric:N"), *_numbers(".3f", "value", "low", "high")],
+            fill=_fill_channel("clear", CLEAR) if has_intervals else alt.value(theme.BLUE),
+            tooltip=[alt.Tooltip("metric:N"), *_tooltips(".3f", "value", "low", "high")],
         ),
         base.transform_filter("isValid(datum.rest)")
         .mark_text(align="right", fontStyle="italic")
-        .encode(x=alt.value("width"), y=metric, text=alt.Text("rest:N")),
+        .encode(x=alt.value("width"), y=metric_channel, text=alt.Text("rest:N")),
         height=alt.Step(theme.ROW),
     )
 
 
 def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
-    """The largest weights of each target, and one row for all smaller weights.
-
-    The columns are target, metric, value, low, high, place and rest. In the row of the smaller weights, `rest` is a
-    text on the size of these weights.
-    """
-    bound_columns = {
+    """The largest weights of each target, and one row for all smaller weights. Columns are target, metric, value, low,
+    high, place and rest (a text on the size of the smaller weights)."""
+    source_of_bound = {
         bound: f"weight_{bound}" if statistic == "weight" else pl.lit(None, pl.Float64) for bound in ("low", "high")
     }
-    rows = table.select("target", "metric", value=statistic, **bound_columns, rest=pl.lit(None, pl.String))
+    rows = table.select("target", "metric", value=statistic, **source_of_bound, rest=pl.lit(None, pl.String))
     tables = [rows.head(0)]
     for (target,), target_rows in rows.group_by("target", maintain_order=True):
         ordered_rows = target_rows.sort(pl.col("value").abs(), descending=True, maintain_order=True)
         shown_rows = ordered_rows.filter(pl.col("value") != 0).head(MOST)
-        n_others = target_rows.height - shown_rows.height
+        n_omitted_metrics = target_rows.height - shown_rows.height
         tables.append(shown_rows)
-        if n_others:
-            largest_omitted, omits_several = abs(ordered_rows["value"][shown_rows.height]), n_others > 1
+        if n_omitted_metrics:
+            largest_omitted_weight, omits_several = abs(ordered_rows["value"][shown_rows.height]), n_omitted_metrics > 1
             size_text = (
-                f"{'at most ' if omits_several else ''}{largest_omitted:.2g} in size"
-                if largest_omitted
+                f"{'at most ' if omits_several else ''}{largest_omitted_weight:.2g} in size"
+                if largest_omitted_weight
                 else "no weight"
             )
-            row = {
+            omission_row = {
                 "target": [target],
-                "metric": [f"{n_others} other{'s' if omits_several else ''}"],
+                "metric": [f"{n_omitted_metrics} other{'s' if omits_several else ''}"],
                 "rest": [size_text],
             }
-            tables.append(pl.DataFrame(row))
+            tables.append(pl.DataFrame(omission_row))
     return pl.concat(tables, how="diagonal").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))
 
 
@@ -264,7 +263,7 @@ def cost_curve(
     >>> cost_curve(made).to_dict()["title"]
     'Agreement by cost (fluency)'
     """
-    path, target = select_aspect(result.path, target, function_name="cost_curve", column="target")
+    path, target = select_aspect(result.path, target, function_name="cost_curve", column_name="target")
     return theme.apply_theme(
         costs(theme.embed_rows(cost_rows(path)), log=has_wide_cost_range(path), objective=objective_of(result)),
         dark=dark,
@@ -282,28 +281,28 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
     )
     scale = alt.Scale(type="log", nice=False, padding=8) if log else alt.Scale(zero=True, nice=False, padding=8)
     x = alt.X("total_cost:Q", title="Budget: total cost", scale=scale, axis=alt.Axis(format="~g", grid=not log))
-    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
-    bounds = {"y": y("score_low:Q"), "y2": "score_high:Q"}
+    make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
+    bounds = {"y": make_y("score_low:Q"), "y2": "score_high:Q"}
     tooltip = [
         alt.Tooltip("step:Q"),
         alt.Tooltip("metric:N", title="added"),
         alt.Tooltip("cost:Q", format=".3~g"),
         alt.Tooltip("total_cost:Q", format=".3~g", title="total cost"),
-        *_numbers(".3f", "score", "score_low", "score_high"),
+        *_tooltips(".3f", "score", "score_low", "score_high"),
         alt.Tooltip("chosen:Q", format=".0%", title="folds that select the metric within this cost"),
     ]
-    rows_with_interval = base.transform_filter("isValid(datum.score_low)")
+    interval_chart = base.transform_filter("isValid(datum.score_low)")
     label_angle = alt.expr(f"width < {labels.NARROW} ? 270 : 315")
     return alt.layer(
-        rows_with_interval.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **bounds),
-        rows_with_interval.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **bounds),
+        interval_chart.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **bounds),
+        interval_chart.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **bounds),
         base.mark_rule(color=theme.GREY, opacity=0.5).encode(
-            x=x, x2=alt.X2("name_x:Q"), y=y("top:Q"), y2=alt.Y2("name_y:Q")
+            x=x, x2=alt.X2("name_x:Q"), y=make_y("top:Q"), y2=alt.Y2("name_y:Q")
         ),
-        base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=y("score:Q")),
-        base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=y("score:Q"), tooltip=tooltip),
+        base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=make_y("score:Q")),
+        base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=make_y("score:Q"), tooltip=tooltip),
         base.mark_text(align="left", angle=label_angle, dx=3, dy=-2, limit=150).encode(
-            x=alt.X("name_x:Q", scale=scale), y=y("name_y:Q"), text=alt.Text("metric:N")
+            x=alt.X("name_x:Q", scale=scale), y=make_y("name_y:Q"), text=alt.Text("metric:N")
         ),
         height=HEIGHT,
     )
@@ -320,17 +319,17 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
     is_log_scale = has_wide_cost_range(path)
     tables = [path.head(0).with_columns(name_x=pl.lit(0.0), name_y=pl.lit(0.0))]
     for _, target_rows in path.group_by("target", maintain_order=True):
-        costs_so_far = target_rows["total_cost"].to_numpy()
-        x_values = np.log10(costs_so_far) if is_log_scale else costs_so_far
-        span = x_values.max() - (x_values.min() if is_log_scale else 0.0)
-        name_positions = labels.separate_positions(
-            x_values, gap=span * min(labels.LINE / NARROWEST, 1 / max(1, len(x_values) - 1))
+        total_costs = target_rows["total_cost"].to_numpy()
+        x_positions = np.log10(total_costs) if is_log_scale else total_costs
+        x_span = x_positions.max() - (x_positions.min() if is_log_scale else 0.0)
+        label_x_positions = labels.separate_positions(
+            x_positions, gap=x_span * min(labels.LINE / NARROWEST, 1 / max(1, len(x_positions) - 1))
         )
-        heights = target_rows.select("score", "score_low", "score_high").to_numpy()
-        defined_heights = heights[np.isfinite(heights)]
-        name_height = float(defined_heights.max() + 0.08 * np.ptp(defined_heights)) if defined_heights.size else None
-        name_x = pl.Series(10.0**name_positions if is_log_scale else name_positions)
-        tables.append(target_rows.with_columns(name_x=name_x, name_y=pl.lit(name_height, dtype=pl.Float64)))
+        scores_and_bounds = target_rows.select("score", "score_low", "score_high").to_numpy()
+        defined_scores = scores_and_bounds[np.isfinite(scores_and_bounds)]
+        label_height = float(defined_scores.max() + 0.08 * np.ptp(defined_scores)) if defined_scores.size else None
+        label_x_series = pl.Series(10.0**label_x_positions if is_log_scale else label_x_positions)
+        tables.append(target_rows.with_columns(name_x=label_x_series, name_y=pl.lit(label_height, dtype=pl.Float64)))
     return pl.concat(tables)
 
 
@@ -372,7 +371,7 @@ def pruning_curve(
     """
     if result.pruning.is_empty():
         raise InputError("pruning_curve: no metric was pruned; call combine with method='xgboost-pruned'")
-    rows, target = select_aspect(result.pruning, target, function_name="pruning_curve", column="target")
+    rows, target = select_aspect(result.pruning, target, function_name="pruning_curve", column_name="target")
     return theme.apply_theme(
         pruning_line(theme.embed_rows(rows), objective=objective_of(result)),
         dark=dark,
@@ -397,11 +396,11 @@ def pruning_line(data: Any, *, objective: str) -> Any:
     )
     axis = alt.Axis(title=axis_of(objective), titleAngle=-90)
     y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=axis)
-    tooltip = [alt.Tooltip("metrics:Q"), *_numbers(".3f", "score"), alt.Tooltip("removed:N", title="removed next")]
+    tooltip = [alt.Tooltip("metrics:Q"), *_tooltips(".3f", "score"), alt.Tooltip("removed:N", title="removed next")]
     return alt.layer(
         base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y),
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
-            x=x, y=y, stroke=alt.value(theme.BLUE), fill=_fill("kept", KEPT), tooltip=tooltip
+            x=x, y=y, stroke=alt.value(theme.BLUE), fill=_fill_channel("kept", KEPT), tooltip=tooltip
         ),
         height=HEIGHT,
     )
@@ -446,7 +445,9 @@ def accuracy_and_favoritism(
     """
     if result.favoritism.is_empty():
         raise InputError("accuracy_and_favoritism: the result has no favoritism of the methods; see its notes")
-    rows, target = select_aspect(result.favoritism, target, function_name="accuracy_and_favoritism", column="target")
+    rows, target = select_aspect(
+        result.favoritism, target, function_name="accuracy_and_favoritism", column_name="target"
+    )
     return theme.apply_theme(
         favoritism_points(theme.embed_rows(rows), result),
         dark=dark,
@@ -458,29 +459,29 @@ def accuracy_and_favoritism(
 def favoritism_points(data: Any, result: Combine) -> Any:
     """Draw the rows of `Combine.favoritism` of one target, with the methods in the result."""
     styles = [
-        (label, COLOURS[k % len(COLOURS)], SHAPES[k // len(COLOURS)])
-        for k, (name, label) in enumerate(LABELS.items())
-        if name in result.favoritism["method"]
+        (method_label, COLOURS[style_index % len(COLOURS)], SHAPES[style_index // len(COLOURS)])
+        for style_index, (method_name, method_label) in enumerate(LABELS.items())
+        if method_name in result.favoritism["method"]
     ]
-    domain, colours, shapes = (list(column) for column in zip(*styles, strict=True))
+    domain, colours, shapes = (list(style_column) for style_column in zip(*styles, strict=True))
     legend = alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)
     colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=domain, range=colours), legend=legend)
     shape = alt.Shape("what:N", title=None, scale=alt.Scale(domain=domain, range=shapes), legend=legend)
     points, x, tooltip = accuracy_encoding(data, "method")
     base = _add_method_labels(points)
-    y = partial(alt.Y, scale=alt.Scale(zero=True), axis=alt.Axis(title=MEAN, titleAngle=-90))
+    make_y = partial(alt.Y, scale=alt.Scale(zero=True), axis=alt.Axis(title=MEAN, titleAngle=-90))
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x, y=y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q"), color=colour),
-        base.mark_point(opacity=1).encode(x=x, y=y("mean_abs_favi:Q"), color=colour, shape=shape, tooltip=tooltip),
+        .encode(x=x, y=make_y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q"), color=colour),
+        base.mark_point(opacity=1).encode(x=x, y=make_y("mean_abs_favi:Q"), color=colour, shape=shape, tooltip=tooltip),
         height=HEIGHT,
     )
 
 
-def _numbers(format: str, *names: str) -> list[Any]:
+def _tooltips(number_format: str, *column_names: str) -> list[Any]:
     """Tooltips of numeric columns, in this format."""
-    return [alt.Tooltip(f"{name}:Q", format=format) for name in names]
+    return [alt.Tooltip(f"{column_name}:Q", format=number_format) for column_name in column_names]
 
 
 def _add_method_labels(chart: Any) -> Any:
@@ -488,7 +489,7 @@ def _add_method_labels(chart: Any) -> Any:
     return chart.transform_calculate(what=f"{json.dumps(LABELS)}[datum.method]")
 
 
-def _fill(field: str, readings: tuple[str, str]) -> Any:
+def _fill_channel(field: str, readings: tuple[str, str]) -> Any:
     """The scale that maps the first of the readings to filled points and the second to hollow points."""
     return alt.Fill(
         f"{field}:N",

@@ -87,10 +87,10 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
         data=theme.embed_rows(ordered_raters.select("rater", "position")), key="rater", fields=["position"]
     )
     human_raters, metric_raters = (ordered_raters.filter(kind=kind)["rater"].to_list() for kind in KINDS)
-    names = drawable([*human_raters, *([GAP] if human_raters and metric_raters else []), *metric_raters])
+    axis_labels = drawable([*human_raters, *([GAP] if human_raters and metric_raters else []), *metric_raters])
     is_labelled = len(ordered_raters) <= LABELLED
-    cell_width = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(names) - 1)))
-    axis: dict[str, Any] = {
+    cell_width = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(axis_labels) - 1)))
+    axis_options: dict[str, Any] = {
         "title": None,
         "ticks": False,
         "domain": False,
@@ -109,9 +109,11 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
         .mark_rect(aria=is_labelled)  # no labels for screen readers of thousands of cells
         .encode(
             x=alt.X(
-                "column:N", scale=alt.Scale(domain=names[:-1]), axis=alt.Axis(labelAngle=-90, labelLimit=140, **axis)
+                "column:N",
+                scale=alt.Scale(domain=axis_labels[:-1]),
+                axis=alt.Axis(labelAngle=-90, labelLimit=140, **axis_options),
             ),
-            y=alt.Y("row:N", scale=alt.Scale(domain=names[1:]), axis=alt.Axis(labelLimit=180, **axis)),
+            y=alt.Y("row:N", scale=alt.Scale(domain=axis_labels[1:]), axis=alt.Axis(labelLimit=180, **axis_options)),
             color=alt.Color(
                 "complementarity:Q",
                 title="Complementarity (blank: unrelated)",
@@ -178,11 +180,11 @@ def explained_variance(
 
 def variance_curve(data: Any) -> Any:
     """Draw the rows of `Complementarity.components`."""
-    lines = ("cumulative", "cumulative, random rankings", "each component")
+    line_labels = ("cumulative", "cumulative, random rankings", "each component")
     colour = alt.Color(
         "line:N",
         title=None,
-        scale=alt.Scale(domain=list(lines), range=[theme.BLUE, theme.GREY, theme.SKY]),
+        scale=alt.Scale(domain=list(line_labels), range=[theme.BLUE, theme.GREY, theme.SKY]),
         legend=alt.Legend(columns=2, symbolOpacity=1),
     )
     base = (
@@ -199,19 +201,21 @@ def variance_curve(data: Any) -> Any:
         alt.Tooltip("null_cumulative:Q", format=".1%", title="cumulative, random rankings"),
     ]
     layers = [
-        base.transform_calculate(line=f"'{lines[2]}'")
+        base.transform_calculate(line=f"'{line_labels[2]}'")
         .mark_bar(width={"band": 0.6}, opacity=0.7)
         .encode(x=x, y=alt.Y("explained_variance:Q", scale=scale, axis=axis), color=colour, tooltip=tooltip),
         base.transform_filter("isValid(datum.explained_variance_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(
-            x=x, y=alt.Y("explained_variance_low:Q", scale=scale, axis=axis), y2=alt.Y2("explained_variance_high:Q")
+            x=x,
+            y=alt.Y("explained_variance_low:Q", scale=scale, axis=axis),
+            y2=alt.Y2("explained_variance_high:Q"),
         ),
         alt.Chart(data).mark_rule(color=theme.GREY).encode(y=alt.datum(SHARE)),
-        base.transform_calculate(line=f"'{lines[1]}'")
+        base.transform_calculate(line=f"'{line_labels[1]}'")
         .mark_line(strokeDash=[5, 4])
         .encode(x=x, y=alt.Y("null_cumulative:Q"), color=colour),
-        base.transform_calculate(line=f"'{lines[0]}'")
+        base.transform_calculate(line=f"'{line_labels[0]}'")
         .mark_line(point={"opacity": 1, "size": 45}, opacity=0.9)
         .encode(x=x, y=alt.Y("cumulative:Q"), color=colour, tooltip=tooltip),
     ]
@@ -265,11 +269,11 @@ def judges_map(
         result.coordinates,
         "judges_map: fewer than four raters ranked all systems of all items, so there are no coordinates",
     )
-    names = [named] if isinstance(named, str) else list(named)
-    for name in names:
-        select_rows(result.coordinates, "rater", name, function_name="judges_map")
+    named_raters = [named] if isinstance(named, str) else list(named)
+    for rater_name in named_raters:
+        select_rows(result.coordinates, "rater", rater_name, function_name="judges_map")
     return theme.apply_theme(
-        places(theme.embed_rows(result.coordinates), result, width=width, named=names),
+        places(theme.embed_rows(result.coordinates), result, width=width, named=named_raters),
         dark=dark,
         title="Map of the raters",
     )
@@ -280,31 +284,34 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
 
     `metric` is always labelled, in bold.
     """
-    frame = result.coordinates
-    names, domains, height = _layout_points(result, width, named)
-    scales = [alt.Scale(domain=domain, nice=False, zero=False) for domain in domains]
+    coordinates = result.coordinates
+    label_rows, axis_domains, height = _layout_points(result, width, named)
+    scales = [alt.Scale(domain=axis_domain, nice=False, zero=False) for axis_domain in axis_domains]
     variance_shares = [*result.components["explained_variance"], 0.0][:2]  # rankings of two systems have one component
     axes = [
         alt.Axis(
-            title=f"Principal component {k + 1} ({share or 0:.0%} of variance)",
-            titleAngle=-90 * k,
+            title=f"Principal component {axis_index + 1} ({variance_share or 0:.0%} of variance)",
+            titleAngle=-90 * axis_index,
             labels=False,
             ticks=False,
             grid=False,
         )
-        for k, share in enumerate(variance_shares)
+        for axis_index, variance_share in enumerate(variance_shares)
     ]
-    kind_names = "{" + ", ".join(f"{kind}: '{name}'" for kind, name in KINDS.items()) + "}"
-    clusters = alt.LookupData(data=theme.embed_rows(result.clusters), key="rater", fields=["cluster", "stability"])
-    tooltip_data = (
-        alt.Chart(data)
-        .transform_lookup(lookup="rater", from_=clusters)
-        .transform_lookup(
-            lookup="rater", from_=alt.LookupData(data=theme.embed_rows(names), key="rater", fields=list(labels.COLUMNS))
-        )
-        .transform_calculate(who=f"{kind_names}[datum.kind]")
+    kind_names_expression = "{" + ", ".join(f"{kind}: '{kind_name}'" for kind, kind_name in KINDS.items()) + "}"
+    cluster_lookup = alt.LookupData(
+        data=theme.embed_rows(result.clusters), key="rater", fields=["cluster", "stability"]
     )
-    base = tooltip_data.encode(
+    chart_with_lookups = (
+        alt.Chart(data)
+        .transform_lookup(lookup="rater", from_=cluster_lookup)
+        .transform_lookup(
+            lookup="rater",
+            from_=alt.LookupData(data=theme.embed_rows(label_rows), key="rater", fields=list(labels.COLUMNS)),
+        )
+        .transform_calculate(who=f"{kind_names_expression}[datum.kind]")
+    )
+    base = chart_with_lookups.encode(
         x=alt.X("x:Q", scale=scales[0], axis=axes[0]),
         y=alt.Y("y:Q", scale=scales[1], axis=axes[1]),
         color=alt.Color("cluster:N", title="cluster", legend=alt.Legend(symbolOpacity=1)),
@@ -320,7 +327,7 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
             alt.Tooltip("stability:Q", format=".0%", title="stability of its cluster in resamples"),
         ],
     )
-    has_few_raters = frame.height <= NAMED
+    has_few_raters = coordinates.height <= NAMED
     metric_points, human_points = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("metric", "human"))
     position_encoding = {
         "x": alt.X("x:Q", scale=scales[0], axis=axes[0]),
@@ -330,7 +337,7 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
     return alt.layer(
         metric_points.mark_point(opacity=0.85 if has_few_raters else 0.6, size=70 if has_few_raters else 40),
         human_points.mark_point(opacity=1, size=130),
-        *labels.layers(tooltip_data, "rater", is_labelled, **position_encoding),
+        *labels.layers(chart_with_lookups, "rater", is_labelled, **position_encoding),
         params=[labels.metric_parameter(metric)],
         width=width,
         height=height,
@@ -338,38 +345,48 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
 
 
 def _layout_points(
-    result: Complementarity, width: float, names: Sequence[str]
+    result: Complementarity, width: float, named_raters: Sequence[str]
 ) -> tuple[pl.DataFrame, list[list[float]], float]:
     """The rows of the raters with positions of labels, the ranges of both axes, and the height of the plot."""
-    frame = result.coordinates
-    points = frame.select("x", "y").to_numpy()
-    low, high = points.min(axis=0), points.max(axis=0)
-    units_per_pixel = (high - low).max() / (width - 2 * MARGIN) or 1.0  # data units
-    size = np.array([width, max(width / 3, (high - low)[1] / units_per_pixel + 2 * MARGIN)])
-    axis_units = units_per_pixel * np.array([1, -1])  # pixels are counted from the upper left corner
-    corner = (low + high - size * axis_units) / 2
-    texts = frame["rater"].to_list()
-    named_rows = list(range(len(texts))) if len(texts) <= NAMED else _rows_to_label(result, names)
-    label_columns = labels.columns(
-        (points - corner) / axis_units / size, texts, named_rows, height=size[1], width=width
+    coordinates = result.coordinates
+    points = coordinates.select("x", "y").to_numpy()
+    min_coordinates, max_coordinates = points.min(axis=0), points.max(axis=0)
+    units_per_pixel = (max_coordinates - min_coordinates).max() / (width - 2 * MARGIN) or 1.0  # data units
+    plot_size = np.array([width, max(width / 3, (max_coordinates - min_coordinates)[1] / units_per_pixel + 2 * MARGIN)])
+    axis_units_per_pixel = units_per_pixel * np.array([1, -1])  # pixels are counted from the upper left corner
+    plot_corner = (min_coordinates + max_coordinates - plot_size * axis_units_per_pixel) / 2
+    rater_names = coordinates["rater"].to_list()
+    labelled_indices = (
+        list(range(len(rater_names))) if len(rater_names) <= NAMED else _rows_to_label(result, named_raters)
     )
-    domains = np.sort([corner, corner + size * axis_units], axis=0).T.tolist()
-    return pl.DataFrame({"rater": texts, **label_columns}), domains, float(size[1])
+    label_table_columns = labels.columns(
+        (points - plot_corner) / axis_units_per_pixel / plot_size,
+        rater_names,
+        labelled_indices,
+        height=plot_size[1],
+        width=width,
+    )
+    axis_domains = np.sort([plot_corner, plot_corner + plot_size * axis_units_per_pixel], axis=0).T.tolist()
+    return pl.DataFrame({"rater": rater_names, **label_table_columns}), axis_domains, float(plot_size[1])
 
 
-def _rows_to_label(result: Complementarity, names: Sequence[str]) -> list[int]:
+def _rows_to_label(result: Complementarity, named_raters: Sequence[str]) -> list[int]:
     """Row numbers of the raters to label: human raters, and metrics that are named, extreme, or closest to human
     raters."""
-    frame = result.coordinates
-    row_of_rater = {name: i for i, name in enumerate(frame["rater"])}
-    is_metric = frame["kind"].to_numpy() == "metric"
-    metrics_by_similarity = (
+    coordinates = result.coordinates
+    row_of_rater = {rater_name: i for i, rater_name in enumerate(coordinates["rater"])}
+    is_metric_row = coordinates["kind"].to_numpy() == "metric"
+    sorted_metric_rows = (
         result.raters.filter(kind="metric").drop_nulls("with_humans").sort("with_humans", maintain_order=True)
     )
-    neighbours = [name for name in metrics_by_similarity["rater"] if name in row_of_rater][:NEAREST]
-    named_rows = [row_of_rater[name] for name in [*names, *neighbours] if name in row_of_rater]
-    extreme_rows = [i for axis in "xy" for i in labels.extremes(np.where(is_metric, frame[axis].to_numpy(), np.nan), 1)]
-    return list(dict.fromkeys([*np.flatnonzero(~is_metric).tolist(), *named_rows, *extreme_rows]))
+    nearest_metrics = [rater_name for rater_name in sorted_metric_rows["rater"] if rater_name in row_of_rater][:NEAREST]
+    named_row_indices = [
+        row_of_rater[rater_name] for rater_name in [*named_raters, *nearest_metrics] if rater_name in row_of_rater
+    ]
+    extreme_row_indices = [
+        i for axis in "xy" for i in labels.extremes(np.where(is_metric_row, coordinates[axis].to_numpy(), np.nan), 1)
+    ]
+    return list(dict.fromkeys([*np.flatnonzero(~is_metric_row).tolist(), *named_row_indices, *extreme_row_indices]))
 
 
 def complementarity_averages(
@@ -405,11 +422,11 @@ def complementarity_averages(
 
 def averages(data: Any) -> Any:
     """Draw the rows of `Complementarity.averages`."""
-    label_of_kinds = "{" + ", ".join(f"'{kinds}': '{name}'" for kinds, name in AVERAGES.items()) + "}"
+    labels_expression = "{" + ", ".join(f"'{kinds}': '{kinds_label}'" for kinds, kinds_label in AVERAGES.items()) + "}"
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.complementarity)")
-        .transform_calculate(between=f"{label_of_kinds}[datum.kinds]")
+        .transform_calculate(between=f"{labels_expression}[datum.kinds]")
     )
     between_axis = alt.Y("between:N", sort=list(AVERAGES.values()))
     return alt.layer(
@@ -436,9 +453,10 @@ def averages(data: Any) -> Any:
 
 def _interval_tooltips(field: str, number_format: str, title: str | None = None) -> list[alt.Tooltip]:
     """The tooltips of an estimate and its interval."""
-    titles = {field: title or field, f"{field}_low": "low", f"{field}_high": "high"}
+    title_of_field = {field: title or field, f"{field}_low": "low", f"{field}_high": "high"}
     return [
-        alt.Tooltip(f"{name}:Q", format=number_format, title=tooltip_title) for name, tooltip_title in titles.items()
+        alt.Tooltip(f"{field_name}:Q", format=number_format, title=tooltip_title)
+        for field_name, tooltip_title in title_of_field.items()
     ]
 
 

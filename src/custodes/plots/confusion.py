@@ -64,9 +64,9 @@ def confusion_matrix(
     function_name = "confusion_matrix"
     rows, aspect = select_aspect(result.confusion, aspect, function_name=function_name)
     rows = select_rows(rows, "metric", metric, function_name=function_name)
-    systems = pl.concat([rows["system_a"], rows["system_b"]]).unique(maintain_order=True).to_list()
-    for name in (system_a, system_b):
-        check_one_of(f"{function_name}: system", name, systems)
+    system_names = pl.concat([rows["system_a"], rows["system_b"]]).unique(maintain_order=True).to_list()
+    for system_name in (system_a, system_b):
+        check_one_of(f"{function_name}: system", system_name, system_names)
     both_directions = pl.concat([rows, rows.rename(_TURNED).select(rows.columns)])
     pair_rows = both_directions.filter(system_a=system_a, system_b=system_b)
     if not pair_rows.height:
@@ -80,20 +80,20 @@ def confusion_matrix(
 
 def matrix(data: Any) -> Any:
     """Draw one row of `Favoritism.confusion`."""
-    name_expressions = {"win": "datum.system_a + ' better'", "tie": "'tie'", "loss": "datum.system_b + ' better'"}
-    label_expression = (
+    expression_of_outcome = {"win": "datum.system_a + ' better'", "tie": "'tie'", "loss": "datum.system_b + ' better'"}
+    label_expression_template = (
         "split(datum.cell, '_')[{}] === 'win' ? {win} : split(datum.cell, '_')[{}] === 'tie' ? {tie} : {loss}"
     )
-    outcome_index = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
+    outcome_index_template = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
     base = (
         alt.Chart(data)
         .transform_fold(list(CELLS), as_=["cell", "count"])
         .transform_joinaggregate(total="sum(count)")
         .transform_calculate(
-            people=label_expression.format(0, 0, **name_expressions),
-            metric_says=label_expression.format(1, 1, **name_expressions),
-            row=outcome_index.format(0),
-            column=outcome_index.format(1),
+            people=label_expression_template.format(0, 0, **expression_of_outcome),
+            metric_says=label_expression_template.format(1, 1, **expression_of_outcome),
+            row=outcome_index_template.format(0),
+            column=outcome_index_template.format(1),
             share="datum.total > 0 ? datum.count / datum.total : 0",
             right="split(datum.cell, '_')[0] === split(datum.cell, '_')[1] ? 'agree' : 'differ'",
         )

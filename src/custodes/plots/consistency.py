@@ -164,7 +164,7 @@ def order_flips(
 def flips(data: Any) -> Any:
     """Draw the rows of `Consistency.orders`."""
     base = alt.Chart(data).transform_filter("isValid(datum.flip_rate)")
-    rater = alt.Y("rater:N", sort=alt.EncodingSortField(field="flip_rate", op="max", order="ascending"))
+    rater_channel = alt.Y("rater:N", sort=alt.EncodingSortField(field="flip_rate", op="max", order="ascending"))
     tooltip = [
         alt.Tooltip("rater:N"),
         alt.Tooltip("flip_rate:Q", format=".1%", title="flips"),
@@ -181,8 +181,8 @@ def flips(data: Any) -> Any:
     return alt.layer(
         base.transform_filter("isValid(datum.flip_rate_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(x=alt.X("flip_rate_low:Q"), x2=alt.X2("flip_rate_high:Q"), y=rater),
-        base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater, tooltip=tooltip),
+        .encode(x=alt.X("flip_rate_low:Q"), x2=alt.X2("flip_rate_high:Q"), y=rater_channel),
+        base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater_channel, tooltip=tooltip),
         height=alt.Step(theme.ROW),
     )
 
@@ -248,11 +248,11 @@ def calibration(data: Any) -> Any:
         alt.Tooltip("accuracy_high:Q", format=".1%", title="high"),
         alt.Tooltip("verdicts:Q"),
     ]
-    line = alt.Chart(theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))).encode(
+    diagonal = alt.Chart(theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))).encode(
         x=x, y=y
     )
     return alt.layer(
-        line.mark_line(color=theme.GREY, strokeDash=[3, 3]),
+        diagonal.mark_line(color=theme.GREY, strokeDash=[3, 3]),
         base.transform_filter("isValid(datum.accuracy_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(y=alt.Y("accuracy_low:Q"), y2=alt.Y2("accuracy_high:Q")),
@@ -306,17 +306,17 @@ def order_confusion(
 
 def symmetry(data: Any) -> Any:
     """Draw one row of `Consistency.confusion`."""
-    outcome_words = "{win: 'wins', tie: 'ties', loss: 'loses'}[split(datum.cell, '_')[%d]]"
-    outcome_index = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
+    outcome_expression = "{win: 'wins', tie: 'ties', loss: 'loses'}[split(datum.cell, '_')[%d]]"
+    outcome_index_expression = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
     base = (
         alt.Chart(data)
         .transform_fold(list(CELLS), as_=["cell", "count"])
         .transform_joinaggregate(total="sum(count)")
         .transform_calculate(
-            first=outcome_words % 0,
-            second=outcome_words % 1,
-            row=outcome_index.format(0),
-            column=outcome_index.format(1),
+            first=outcome_expression % 0,
+            second=outcome_expression % 1,
+            row=outcome_index_expression.format(0),
+            column=outcome_index_expression.format(1),
             share="datum.total > 0 ? datum.count / datum.total : 0",
         )
         .transform_calculate(

@@ -84,7 +84,7 @@ def correction_margins(
     rows, aspect = select_aspect(
         margin_rows(result, estimator=estimator, function_name=function_name), aspect, function_name=function_name
     )
-    rows, metric = select_aspect(rows, metric, function_name=function_name, column="metric")
+    rows, metric = select_aspect(rows, metric, function_name=function_name, column_name="metric")
     if changed:
         rows = rows.filter(pl.col("changed") == CHANGED)
     return theme.apply_theme(
@@ -104,12 +104,16 @@ def margin_rows(
     decision that differs from the naive decision.
     """
     estimators = result.pairs["estimator"].unique(maintain_order=True).to_list()
-    estimator = estimator or next((name for name in estimators if name not in BESIDE), BESIDE[-1])
+    estimator = estimator or next(
+        (estimator_name for estimator_name in estimators if estimator_name not in BESIDE), BESIDE[-1]
+    )
     rows = select_rows(result.pairs, "estimator", estimator, function_name=function_name)
-    for name in BESIDE:
-        columns = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(f"_{name}")
-        references = result.pairs.filter(estimator=name).select(*KEYS, columns)
-        rows = rows.join(references, on=KEYS, how="left", maintain_order="left")
+    for estimator_name in BESIDE:
+        renamed_columns_expression = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(
+            f"_{estimator_name}"
+        )
+        reference_rows = result.pairs.filter(estimator=estimator_name).select(*KEYS, renamed_columns_expression)
+        rows = rows.join(reference_rows, on=KEYS, how="left", maintain_order="left")
     return rows.with_columns(
         pair=pl.format("{} – {}", "system_a", "system_b"),
         changed=pl.when(pl.col("decision") != pl.col("decision_naive")).then(pl.lit(CHANGED)),
@@ -119,30 +123,41 @@ def margin_rows(
 def margins(data: Any) -> Any:
     """Draw the rows of `margin_rows`."""
     colour = alt.Color("by:N", scale=alt.Scale(domain=list(LABELS.values()), range=list(COLOURS)), title=None)
-    shapes = alt.Scale(domain=list(LABELS.values()), range=list(SHAPES))
+    shape_scale = alt.Scale(domain=list(LABELS.values()), range=list(SHAPES))
     y = alt.Y("pair:N", sort=alt.EncodingSortField(field="margin", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.margin) || isValid(datum.margin_naive)")
     layers = [alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0))]
-    for index, (suffix, label) in enumerate(LABELS.items()):
-        margin, low, high = (f"{name}{suffix}" for name in ("margin", "margin_low", "margin_high"))
-        shift, labelled_base = APART * (index - 1), base.transform_calculate(by=f"'{label}'")
-        whisker = labelled_base.transform_filter(f"isValid(datum.{low})").mark_rule(**theme.WHISKER, yOffset=shift)
+    for i, (column_suffix, source_label) in enumerate(LABELS.items()):
+        margin_column_name, low_column_name, high_column_name = (
+            f"{name}{column_suffix}" for name in ("margin", "margin_low", "margin_high")
+        )
+        y_shift, labelled_base = APART * (i - 1), base.transform_calculate(by=f"'{source_label}'")
+        whiskers = labelled_base.transform_filter(f"isValid(datum.{low_column_name})").mark_rule(
+            **theme.WHISKER, yOffset=y_shift
+        )
         layers += [
-            whisker.encode(
-                x=alt.X(f"{low}:Q", title="Margin of the first system"), x2=alt.X2(f"{high}:Q"), y=y, color=colour
-            ),
-            labelled_base.mark_point(opacity=1, size=34, yOffset=shift).encode(
-                x=alt.X(f"{margin}:Q"),
+            whiskers.encode(
+                x=alt.X(f"{low_column_name}:Q", title="Margin of the first system"),
+                x2=alt.X2(f"{high_column_name}:Q"),
                 y=y,
                 color=colour,
-                shape=alt.Shape("by:N", scale=shapes, title=None),
+            ),
+            labelled_base.mark_point(opacity=1, size=34, yOffset=y_shift).encode(
+                x=alt.X(f"{margin_column_name}:Q"),
+                y=y,
+                color=colour,
+                shape=alt.Shape("by:N", scale=shape_scale, title=None),
                 tooltip=[
                     alt.Tooltip("pair:N"),
                     *(
-                        alt.Tooltip(f"{column}:Q", format=".3f", title=title)
-                        for column, title in ((margin, f"margin ({label})"), (low, "low"), (high, "high"))
+                        alt.Tooltip(f"{column_name}:Q", format=".3f", title=tooltip_title)
+                        for column_name, tooltip_title in (
+                            (margin_column_name, f"margin ({source_label})"),
+                            (low_column_name, "low"),
+                            (high_column_name, "high"),
+                        )
                     ),
-                    alt.Tooltip(f"decision{suffix}:N", title="decision"),
+                    alt.Tooltip(f"decision{column_suffix}:N", title="decision"),
                 ],
             ),
         ]
@@ -201,11 +216,11 @@ def pair_outcome(
     function_name = "pair_outcome"
     rows, aspect = select_aspect(result.pairs, aspect, function_name=function_name)
     rows = select_rows(rows, "metric", metric, function_name=function_name)
-    data = _select_pair_outcomes(rows, system_a, system_b, function_name=function_name).filter(
+    outcome_rows = _select_pair_outcomes(rows, system_a, system_b, function_name=function_name).filter(
         pl.col("share").is_not_null()
     )
     return theme.apply_theme(
-        outcomes(theme.embed_rows(data), system_a, system_b),
+        outcomes(theme.embed_rows(outcome_rows), system_a, system_b),
         dark=dark,
         title=title_with_aspect(f"{system_a} against {system_b} by human ratings and {metric}", aspect),
         width=width,
@@ -214,10 +229,10 @@ def pair_outcome(
 
 def _select_pair_outcomes(rows: pl.DataFrame, system_a: str, system_b: str, *, function_name: str) -> pl.DataFrame:
     """Rows of one pair with the columns estimator, outcome, share, low and high; outcomes are those of `system_a`."""
-    systems = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
+    system_rows = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
     for name in (system_a, system_b):
-        select_rows(systems, "system", name, function_name=function_name)
-    for first_system, second_system, outcome_names in (
+        select_rows(system_rows, "system", name, function_name=function_name)
+    for first_system, second_system, outcome_column_names in (
         (system_a, system_b, OUTCOMES),
         (system_b, system_a, OUTCOMES[::-1]),
     ):
@@ -227,26 +242,30 @@ def _select_pair_outcomes(rows: pl.DataFrame, system_a: str, system_b: str, *, f
                 pair_rows.select(
                     "estimator", outcome=pl.lit(outcome), share=name, low=f"{name}_low", high=f"{name}_high"
                 )
-                for outcome, name in zip(OUTCOMES, outcome_names, strict=True)
+                for outcome, name in zip(OUTCOMES, outcome_column_names, strict=True)
             )
     raise OptionError(f"{function_name}: {system_a!r} and {system_b!r} are not a pair of systems in the result")
 
 
 def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     """Draw rows with the columns estimator, outcome, share, low and high."""
-    labels = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
-    order = list(labels.values())
+    label_of_outcome = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
+    label_order = list(label_of_outcome.values())
     label_expression = (
-        "".join(f"datum.outcome == '{name}' ? {_vega_string_literal(text)} : " for name, text in labels.items()) + "''"
+        "".join(
+            f"datum.outcome == '{outcome}' ? {_vega_string_literal(label)} : "
+            for outcome, label in label_of_outcome.items()
+        )
+        + "''"
     )
-    colour_scale = alt.Scale(domain=order, range=[theme.BLUE, theme.GREY, theme.ORANGE])
-    colour = alt.Color("label:N", title=None, sort=order, scale=colour_scale)
+    colour_scale = alt.Scale(domain=label_order, range=[theme.BLUE, theme.GREY, theme.ORANGE])
+    colour = alt.Color("label:N", title=None, sort=label_order, scale=colour_scale)
     base = alt.Chart(data).transform_calculate(label=label_expression)
-    estimator_axis, lane_offset = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=order)
-    whisker = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
+    estimator_axis, lane_offset = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=label_order)
+    whiskers = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
     x = alt.X("share:Q", title="Proportion of items", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     return alt.layer(
-        whisker.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=estimator_axis, yOffset=lane_offset, color=colour),
+        whiskers.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=estimator_axis, yOffset=lane_offset, color=colour),
         base.mark_point(opacity=1).encode(
             x=x,
             y=estimator_axis,

@@ -54,13 +54,13 @@ def error_types(
 
 def stacked_errors(data: Any) -> Any:
     """Draw the rows of `Ranking.errors`."""
-    kinds: Any = list(COLOURS)
+    decision_kinds: Any = list(COLOURS)
     return (
         alt.Chart(data)
         .transform_filter("isValid(datum.correct)")
         .transform_calculate(right="datum.correct")
-        .transform_fold(kinds, as_=["kind", "share"])
-        .transform_calculate(place=f"indexof({kinds}, datum.kind)")
+        .transform_fold(decision_kinds, as_=["kind", "share"])
+        .transform_calculate(place=f"indexof({decision_kinds}, datum.kind)")
         .mark_bar(size=theme.ROW - 5)
         .encode(
             x=alt.X(
@@ -72,7 +72,10 @@ def stacked_errors(data: Any) -> Any:
             ),
             y=alt.Y("metric:N", sort=alt.EncodingSortField(field="right", op="max", order="descending")),
             color=alt.Color(
-                "kind:N", title=None, scale=alt.Scale(domain=kinds, range=list(COLOURS.values())), sort=kinds
+                "kind:N",
+                title=None,
+                scale=alt.Scale(domain=decision_kinds, range=list(COLOURS.values())),
+                sort=decision_kinds,
             ),
             order=alt.Order("place:Q"),
             tooltip=[

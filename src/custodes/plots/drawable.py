@@ -30,8 +30,8 @@ def drawable(content: Any) -> Any:
     [{'metric': 'bell\\x07', 'value': 1}]
     """
     if isinstance(content, str):
-        lines = "\n".join(map(escape_controls, content.split("\n")))  # a line break is displayed as a space
-        return _ENDING.sub("<\u200b", _TAKEN.sub(_MARKED, lines))
+        escaped_text = "\n".join(map(escape_controls, content.split("\n")))  # a line break is displayed as a space
+        return _ENDING.sub("<\u200b", _TAKEN.sub(_MARKED, escaped_text))
     if isinstance(content, Mapping):
-        return {name: drawable(value) for name, value in content.items()}
+        return {key: drawable(value) for key, value in content.items()}
     return [drawable(value) for value in content] if isinstance(content, list | tuple) else content

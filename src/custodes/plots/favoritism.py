@@ -81,13 +81,13 @@ def favoritism_by_system(
 
 def favoritism_box_plot(data: Any) -> Any:
     """Draw the rows of `Favoritism.pairs` of one metric. Each pair is drawn for both of its systems."""
-    side_sign = "datum.side === 'system_a' ? 1 : -1"
-    rows_by_side = (
+    side_sign_expression = "datum.side === 'system_a' ? 1 : -1"
+    chart_of_sides = (
         alt.Chart(data)
         .transform_filter("isValid(datum.favi)")
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
-            favi_turned=f"({side_sign}) * datum.favi",
+            favi_turned=f"({side_sign_expression}) * datum.favi",
             opponent="datum.side === 'system_a' ? datum.system_b : datum.system_a",
             clear="datum.favi_low > 0 || datum.favi_high < 0 ? '{}' : '{}'".format(*CLEAR),
         )
@@ -101,14 +101,14 @@ def favoritism_box_plot(data: Any) -> Any:
             groupby=["system"],
         )
     )
-    one_row_per_system = rows_by_side.transform_window(row="row_number()", groupby=["system"]).transform_filter(
+    one_row_per_system = chart_of_sides.transform_window(row="row_number()", groupby=["system"]).transform_filter(
         "datum.row === 1"
     )
-    system = alt.Y("system:N", sort=alt.EncodingSortField(field="centre", op="max", order="descending"))
+    system_channel = alt.Y("system:N", sort=alt.EncodingSortField(field="centre", op="max", order="descending"))
     scale = alt.Scale(domain=[-2, 2])
-    points = rows_by_side.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
+    points = chart_of_sides.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
         x=alt.X("favi_turned:Q", scale=scale, axis=alt.Axis(title=AXIS, values=[-2, -1, 0, 1, 2])),
-        y=system,
+        y=system_channel,
         stroke=alt.value(theme.BLUE),
         fill=alt.Fill(
             "clear:N",
@@ -128,13 +128,13 @@ def favoritism_box_plot(data: Any) -> Any:
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         one_row_per_system.mark_rule(color=theme.GREY, opacity=0.8).encode(
-            x=alt.X("least:Q", scale=scale), x2=alt.X2("most:Q"), y=system
+            x=alt.X("least:Q", scale=scale), x2=alt.X2("most:Q"), y=system_channel
         ),
         one_row_per_system.mark_bar(color=theme.GREY, opacity=0.3, size=12).encode(
-            x=alt.X("q1:Q", scale=scale), x2=alt.X2("q3:Q"), y=system
+            x=alt.X("q1:Q", scale=scale), x2=alt.X2("q3:Q"), y=system_channel
         ),
         one_row_per_system.mark_tick(color=theme.ORANGE, thickness=3, size=13, opacity=1).encode(
-            x=alt.X("middle:Q", scale=scale), y=system
+            x=alt.X("middle:Q", scale=scale), y=system_channel
         ),
         points,
         height=alt.Step(22),
@@ -219,7 +219,7 @@ def heat_map(data: Any) -> Any:
         alt.Tooltip("favi_max:Q", format=".2f", title="largest"),
     ]
     return alt.layer(
-        base.mark_rect().encode(color=_diverging_scale("favi", 1), tooltip=tooltip),
+        base.mark_rect().encode(color=_diverging_colour("favi", 1), tooltip=tooltip),
         base.mark_text().encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltip),
         width=alt.Step(46),
         height=alt.Step(theme.ROW),
@@ -229,9 +229,11 @@ def heat_map(data: Any) -> Any:
 def partial_map(data: Any) -> Any:
     """Draw the rows of `Favoritism.partiality`."""
     is_significant = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
-    cell_text = f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({is_significant} ? '*' : '') : '?'"
+    cell_text_expression = (
+        f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({is_significant} ? '*' : '') : '?'"
+    )
     base = _metric_system_map(
-        alt.Chart(data).transform_calculate(words=cell_text, p_told=theme.p_value_expression("p_adjusted")),
+        alt.Chart(data).transform_calculate(words=cell_text_expression, p_told=theme.p_value_expression("p_adjusted")),
         "partiality",
     )
     tooltip = [
@@ -250,7 +252,7 @@ def partial_map(data: Any) -> Any:
     return alt.layer(
         base.transform_filter("isValid(datum.partiality)")
         .mark_rect()
-        .encode(color=_diverging_scale("partiality", 30), tooltip=tooltip),
+        .encode(color=_diverging_colour("partiality", 30), tooltip=tooltip),
         base.transform_filter(f"!({is_significant})")
         .mark_text(opacity=0.75)
         .encode(text=alt.Text("words:N"), tooltip=tooltip),
@@ -262,7 +264,7 @@ def partial_map(data: Any) -> Any:
     )
 
 
-def _diverging_scale(field: str, saturation: float) -> Any:
+def _diverging_colour(field: str, saturation: float) -> Any:
     """A colour scale that is orange above 0 and blue below 0, and is saturated at `saturation` and its negative."""
     domain = [bound * saturation for bound in theme.DIVERGING_DOMAIN]
     scale = alt.Scale(domain=domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
@@ -331,11 +333,11 @@ def favoritism_and_accuracy(
     """
     function_name = "favoritism_and_accuracy"
     rows, aspect = select_aspect(result.metrics, aspect, function_name=function_name)
-    names = [named] if isinstance(named, str) else list(named)
-    for name in names:
-        select_rows(rows, "metric", name, function_name=function_name)
+    named_metrics = [named] if isinstance(named, str) else list(named)
+    for metric_name in named_metrics:
+        select_rows(rows, "metric", metric_name, function_name=function_name)
     return theme.apply_theme(
-        accuracy_scatter(theme.embed_rows(point_rows(rows, {aspect: names}, width=width))),
+        accuracy_scatter(theme.embed_rows(point_rows(rows, {aspect: named_metrics}, width=width))),
         dark=dark,
         title=title_with_aspect("Favoritism and accuracy", aspect),
         width=width,
@@ -343,33 +345,43 @@ def favoritism_and_accuracy(
 
 
 def point_rows(
-    metrics: pl.DataFrame, named: Mapping[str, Sequence[str]], *, width: float | None = None
+    metrics: pl.DataFrame, named_metrics_of_aspect: Mapping[str, Sequence[str]], *, width: float | None = None
 ) -> pl.DataFrame:
     """The rows of `Favoritism.metrics` in which both coordinates are defined, with the columns of `labels.columns`.
 
-    If there are few metrics, all are labelled. Otherwise the extremes of both axes and the metrics in `named` (by
+    If there are few metrics, all are labelled. Otherwise the extremes of both axes and the named metrics (by
     aspect) are labelled. `width` is the argument of `labels.columns`.
     """
     defined_metrics = metrics.drop_nulls(["sample_accuracy", "mean_abs_favi"])
     aspect_tables = [defined_metrics.head(0).with_columns(pl.lit(None).alias(name) for name in labels.COLUMNS)]
     for (aspect,), aspect_metrics in defined_metrics.group_by("aspect", maintain_order=True):
-        accuracy, favi = (aspect_metrics[name].to_numpy() for name in ("sample_accuracy", "mean_abs_favi"))
-        accuracies = np.append(accuracy, aspect_metrics["system_accuracy"].drop_nulls().to_numpy())
-        span, largest_favi = (
-            float(np.ptp(accuracies)) or 1.0,
-            max(favi.max(), aspect_metrics["mean_abs_favi_high"].max() or 0.0) or 1.0,
+        sample_accuracies, mean_abs_favi_scores = (
+            aspect_metrics[name].to_numpy() for name in ("sample_accuracy", "mean_abs_favi")
         )
-        x_positions = (accuracy - accuracies.min()) / span if np.ptp(accuracies) else np.full(len(favi), 0.5)
-        point_positions = np.stack([x_positions, 1 - favi / largest_favi], axis=1)
-        texts = aspect_metrics["metric"].to_list()
-        named_rows = [texts.index(name) for name in named.get(str(aspect), ()) if name in texts]
-        extreme_rows = [*labels.extremes(accuracy, ENDS), *labels.extremes(favi, ENDS)]
-        labelled_rows = list(
-            dict.fromkeys([*named_rows, *(range(len(texts)) if len(texts) <= ALL_NAMED else extreme_rows)])
+        all_accuracies = np.append(sample_accuracies, aspect_metrics["system_accuracy"].drop_nulls().to_numpy())
+        accuracy_span, largest_favi = (
+            float(np.ptp(all_accuracies)) or 1.0,
+            max(mean_abs_favi_scores.max(), aspect_metrics["mean_abs_favi_high"].max() or 0.0) or 1.0,
+        )
+        x_positions = (
+            (sample_accuracies - all_accuracies.min()) / accuracy_span
+            if np.ptp(all_accuracies)
+            else np.full(len(mean_abs_favi_scores), 0.5)
+        )
+        point_positions = np.stack([x_positions, 1 - mean_abs_favi_scores / largest_favi], axis=1)
+        metric_names = aspect_metrics["metric"].to_list()
+        named_indices = [
+            metric_names.index(name) for name in named_metrics_of_aspect.get(str(aspect), ()) if name in metric_names
+        ]
+        extreme_indices = [*labels.extremes(sample_accuracies, ENDS), *labels.extremes(mean_abs_favi_scores, ENDS)]
+        labelled_indices = list(
+            dict.fromkeys(
+                [*named_indices, *(range(len(metric_names)) if len(metric_names) <= ALL_NAMED else extreme_indices)]
+            )
         )
         aspect_tables.append(
             aspect_metrics.with_columns(
-                **labels.columns(point_positions, texts, labelled_rows, height=HEIGHT, width=width, pad=PAD)
+                **labels.columns(point_positions, metric_names, labelled_indices, height=HEIGHT, width=width, pad=PAD)
             )
         )
     return pl.concat(aspect_tables, how="vertical_relaxed")
@@ -397,20 +409,20 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
     )
 
 
-def accuracy_encoding(data: Any, label_column: str) -> tuple[Any, Any, list[alt.Tooltip]]:
-    """The rows with both values, the axis of accuracy, and the tooltips, whose first line is `label_column`."""
-    axis = alt.X(
+def accuracy_encoding(data: Any, label_column_name: str) -> tuple[Any, Any, list[alt.Tooltip]]:
+    """The rows with both values, the axis of accuracy, and the tooltips, whose first line is `label_column_name`."""
+    accuracy_channel = alt.X(
         "sample_accuracy:Q",
         title="Sample accuracy: proportion of comparisons with the human decision",
         scale=alt.Scale(zero=False, nice=False, padding=PAD),
         axis=alt.Axis(format="%", labelFlush=PAD),
     )
     tooltip = [
-        alt.Tooltip(f"{label_column}:N"),
+        alt.Tooltip(f"{label_column_name}:N"),
         alt.Tooltip("sample_accuracy:Q", format=".1%"),
         alt.Tooltip("mean_abs_favi:Q", format=".2f", title="mean |Favi-Score|"),
         alt.Tooltip("mean_abs_favi_low:Q", format=".2f", title="low"),
         alt.Tooltip("mean_abs_favi_high:Q", format=".2f", title="high"),
     ]
     is_defined = "isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"
-    return alt.Chart(data).transform_filter(is_defined), axis, tooltip
+    return alt.Chart(data).transform_filter(is_defined), accuracy_channel, tooltip

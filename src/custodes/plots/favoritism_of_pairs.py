@@ -52,16 +52,16 @@ def favoritism_of_pairs(
     2
     """
     rows, aspect = select_aspect(result.pairs, aspect, function_name="favoritism_of_pairs")
-    correlation_text = {
+    correlation_text_of_columns = {
         (row["score"], row["accuracy"]): "undefined" if row["spearman"] is None else f"{row['spearman']:+.2f}"
         for row in result.correlations.filter(aspect=aspect).iter_rows(named=True)
     }
-    data = rows.drop_nulls(["favi", "sign_agrees"]).select(
+    pair_rows = rows.drop_nulls(["favi", "sign_agrees"]).select(
         *("metric", "system_a", "system_b", "favi", "sample_accuracy"),
         size=pl.col("favi").abs(),
         signs=pl.when("sign_agrees").then(pl.lit("same")).otherwise(pl.lit("opposite")),
     )
-    base = alt.Chart(theme.embed_rows(data))
+    base = alt.Chart(theme.embed_rows(pair_rows))
     tooltip = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system_a:N"),
@@ -70,13 +70,13 @@ def favoritism_of_pairs(
         alt.Tooltip("sample_accuracy:Q", format=".1%"),
         alt.Tooltip("signs:N", title="signs of margins"),
     ]
-    lane = alt.Y("signs:N", title="Signs of margins", sort=list(SIGNS))
-    colours = alt.Scale(domain=list(SIGNS), range=list(SIGNS.values()))
-    colour = alt.Color("signs:N", scale=colours, legend=None)
+    sign_channel = alt.Y("signs:N", title="Signs of margins", sort=list(SIGNS))
+    colour_scale = alt.Scale(domain=list(SIGNS), range=list(SIGNS.values()))
+    colour = alt.Color("signs:N", scale=colour_scale, legend=None)
     favi_axis = alt.X("size:Q", title="|Favi-Score|")
     boxes = alt.layer(
-        base.mark_tick(thickness=1, opacity=0.4).encode(x=favi_axis, y=lane, color=colour, tooltip=tooltip),
-        base.mark_boxplot(size=14, opacity=0.6, outliers=False, color=theme.GREY).encode(x=favi_axis, y=lane),
+        base.mark_tick(thickness=1, opacity=0.4).encode(x=favi_axis, y=sign_channel, color=colour, tooltip=tooltip),
+        base.mark_boxplot(size=14, opacity=0.6, outliers=False, color=theme.GREY).encode(x=favi_axis, y=sign_channel),
     )
     points = base.mark_point(opacity=0.7).encode(
         x=alt.X("sample_accuracy:Q", title="Sample accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(format="%")),
@@ -84,10 +84,10 @@ def favoritism_of_pairs(
         color=colour,
         tooltip=tooltip,
     )
-    upper_title = f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text['abs_favi', 'sign_agrees']}"
+    upper_title = f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text_of_columns['abs_favi', 'sign_agrees']}"
     lower_title = (
-        f"Spearman’s ρ of Favi-Score and accuracy {correlation_text['favi', 'sample_accuracy']}, "
-        f"of |Favi-Score| {correlation_text['abs_favi', 'sample_accuracy']}"
+        f"Spearman’s ρ of Favi-Score and accuracy {correlation_text_of_columns['favi', 'sample_accuracy']}, "
+        f"of |Favi-Score| {correlation_text_of_columns['abs_favi', 'sample_accuracy']}"
     )
     return theme.apply_theme(
         alt.vconcat(

@@ -56,12 +56,9 @@ def gate_rules(
     if not result.ledger.is_empty():
         raise OptionError("gate_rules: a result with a ledger has no estimates to draw")
     rows = result.rules if aspect is None else select_rows(result.rules, "aspect", aspect, function_name="gate_rules")
-    data = rows.with_columns(
+    chart_rows = rows.with_columns(
         row=pl.Series(
-            [
-                title_with_aspect(rule, aspect_of_rule)
-                for rule, aspect_of_rule in rows.select("rule", "aspect").iter_rows()
-            ]
+            [title_with_aspect(rule, rule_aspect) for rule, rule_aspect in rows.select("rule", "aspect").iter_rows()]
         ),
         distance=pl.col("value") - pl.col("threshold"),
         low=pl.col("value_low") - pl.col("threshold"),
@@ -69,7 +66,7 @@ def gate_rules(
     )
     rule_axis = alt.Y("row:N", sort=None)
     colour = alt.Color("outcome:N", title=None, scale=alt.Scale(domain=[*COLOURS], range=[*COLOURS.values()]))
-    base = alt.Chart(theme.embed_rows(data))
+    base = alt.Chart(theme.embed_rows(chart_rows))
     x = alt.X("distance:Q", title=DISTANCE, scale=alt.Scale(zero=True, nice=True))
     return theme.apply_theme(
         alt.layer(
@@ -78,7 +75,10 @@ def gate_rules(
             .mark_rule(**theme.WHISKER)
             .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=rule_axis, color=colour),
             base.mark_point(opacity=1).encode(
-                x=x, y=rule_axis, color=colour, tooltip=theme.column_tooltips(Gate.table_declarations()["rules"], *TOLD)
+                x=x,
+                y=rule_axis,
+                color=colour,
+                tooltip=theme.column_tooltips(Gate.table_declarations()["rules"], *TOLD),
             ),
             height=alt.Step(theme.ROW),
             width=width,

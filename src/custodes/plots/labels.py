@@ -56,30 +56,46 @@ def place_labels(
     [-19.4, 0.0]
     """
     offsets = np.zeros((len(point_positions), 2))
-    points = [point_positions * (width - 2 * pad, height) + (pad, 0) for width in widths]
-    all_mark_boxes = [np.concatenate([plot_positions - 4, plot_positions + 4], axis=1) for plot_positions in points]
-    occupied_boxes: list[list[NDArray[np.float64]]] = [[] for _ in widths]
-    order = [*labelled_indices, *sorted(set(range(len(point_positions))) - set(labelled_indices))]
-    for i in order:
+    pixel_positions_of_plot = [point_positions * (width - 2 * pad, height) + (pad, 0) for width in widths]
+    mark_boxes_of_plot = [
+        np.concatenate([pixel_positions - 4, pixel_positions + 4], axis=1)
+        for pixel_positions in pixel_positions_of_plot
+    ]
+    label_boxes_of_plot: list[list[NDArray[np.float64]]] = [[] for _ in widths]
+    point_order = [*labelled_indices, *sorted(set(range(len(point_positions))) - set(labelled_indices))]
+    for i in point_order:
         half_size = np.array([LETTER * len(texts[i]), LINE]) / 2
         candidate_offsets = np.concatenate([_SIDES * (half_size + distance) for distance in DISTANCES])
-        cost = np.repeat(DISTANCES, len(_SIDES))
-        boxes = [
+        candidate_costs = np.repeat(DISTANCES, len(_SIDES))
+        candidate_boxes_of_plot = [
             np.concatenate(
-                [plot_positions[i] + candidate_offsets - half_size, plot_positions[i] + candidate_offsets + half_size],
+                [
+                    pixel_positions[i] + candidate_offsets - half_size,
+                    pixel_positions[i] + candidate_offsets + half_size,
+                ],
                 axis=1,
             )
-            for plot_positions in points
+            for pixel_positions in pixel_positions_of_plot
         ]
-        for box, mark_boxes, placed_boxes, width in zip(boxes, all_mark_boxes, occupied_boxes, widths, strict=True):
-            outside = np.maximum(0, -box[:, :2]).sum(axis=1) + np.maximum(0, box[:, 2:] - (width, height)).sum(axis=1)
-            cost = cost + CUT * outside + HIDDEN * _overlap(box, np.delete(mark_boxes, i, axis=0))
-            cost = cost + UNREADABLE * _overlap(box, np.array(placed_boxes).reshape(-1, 4))
-        best_candidate = int(np.argmin(cost))
+        for candidate_boxes, mark_boxes, placed_label_boxes, width in zip(
+            candidate_boxes_of_plot, mark_boxes_of_plot, label_boxes_of_plot, widths, strict=True
+        ):
+            pixels_outside = np.maximum(0, -candidate_boxes[:, :2]).sum(axis=1) + np.maximum(
+                0, candidate_boxes[:, 2:] - (width, height)
+            ).sum(axis=1)
+            candidate_costs = (
+                candidate_costs
+                + CUT * pixels_outside
+                + HIDDEN * _overlap(candidate_boxes, np.delete(mark_boxes, i, axis=0))
+            )
+            candidate_costs = candidate_costs + UNREADABLE * _overlap(
+                candidate_boxes, np.array(placed_label_boxes).reshape(-1, 4)
+            )
+        best_candidate = int(np.argmin(candidate_costs))
         offsets[i] = candidate_offsets[best_candidate]
         if i in labelled_indices:
-            for box, placed_boxes in zip(boxes, occupied_boxes, strict=True):
-                placed_boxes.append(box[best_candidate])
+            for candidate_boxes, placed_label_boxes in zip(candidate_boxes_of_plot, label_boxes_of_plot, strict=True):
+                placed_label_boxes.append(candidate_boxes[best_candidate])
     return offsets
 
 
@@ -97,37 +113,53 @@ def columns(
     The column `named` states whether a row is labelled. The offsets are those of `place_labels` for narrow and for wide
     plots, or for one `width`.
     """
-    columns_of_labels = {
+    values_of_column = {
         "named": np.isin(np.arange(len(texts)), labelled_indices),
         "half": LETTER / 2 * np.array([len(text) for text in texts]),
     }
-    for kind, widths in WIDTHS.items():
-        label_widths = widths if width is None else (width,)
-        offsets = place_labels(point_positions, texts, labelled_indices, widths=label_widths, height=height, pad=pad)
-        columns_of_labels |= {f"dx_{kind}": offsets[:, 0].round(1), f"dy_{kind}": offsets[:, 1].round(1)}
-    return {name: pl.Series(values) for name, values in columns_of_labels.items()}
+    for width_kind, widths in WIDTHS.items():
+        plot_widths = widths if width is None else (width,)
+        offsets = place_labels(point_positions, texts, labelled_indices, widths=plot_widths, height=height, pad=pad)
+        values_of_column |= {f"dx_{width_kind}": offsets[:, 0].round(1), f"dy_{width_kind}": offsets[:, 1].round(1)}
+    return {name: pl.Series(values) for name, values in values_of_column.items()}
 
 
 COLUMNS = ("named", "half", *(f"{axis}_{kind}" for kind in WIDTHS for axis in ("dx", "dy")))
 
 
-def layers(base: Any, text: str, is_labelled: str, **spot: Any) -> list[Any]:
+def layers(base: Any, field_name: str, is_labelled: str, **position_channels: Any) -> list[Any]:
     """Layers with labels of points and with lines from labels to points.
 
-    Rows must have the `COLUMNS`. A row is labelled if the expression `is_labelled` is true. `spot` has the encodings x
+    Rows must have the `COLUMNS`. A row is labelled if `is_labelled` is true. `position_channels` has the encodings x
     and y of the points. The label of the chosen metric is bold.
     """
     labelled_points = base.transform_filter(f"isValid(datum.dx_wide) && ({is_labelled})")
-    dx, dy = (f"(width < {NARROW} ? datum.{axis}_narrow : datum.{axis}_wide)" for axis in ("dx", "dy"))
-    line_ends = {"x2Offset": alt.expr(f"clamp(0, {dx} - datum.half, {dx} + datum.half)")}
-    line_ends |= {"y2Offset": alt.expr(f"clamp(0, {dy} - {LINE / 2}, {dy} + {LINE / 2})")}
-    text_channels = {"xOffset": alt.expr(dx), "yOffset": alt.expr(dy), "fontWeight": alt.expr(_bold(text))}
-    line = labelled_points.mark_rule(color=theme.GREY, strokeWidth=1, opacity=1, aria=False, **line_ends)
-    names = labelled_points.encode(**spot, text=alt.Text(f"{text}:N"))
+    dx_expression, dy_expression = (
+        f"(width < {NARROW} ? datum.{offset_name}_narrow : datum.{offset_name}_wide)" for offset_name in ("dx", "dy")
+    )
+    line_offset_of_channel = {
+        "x2Offset": alt.expr(f"clamp(0, {dx_expression} - datum.half, {dx_expression} + datum.half)")
+    }
+    line_offset_of_channel |= {
+        "y2Offset": alt.expr(f"clamp(0, {dy_expression} - {LINE / 2}, {dy_expression} + {LINE / 2})")
+    }
+    text_options = {
+        "xOffset": alt.expr(dx_expression),
+        "yOffset": alt.expr(dy_expression),
+        "fontWeight": alt.expr(_font_weight_expression(field_name)),
+    }
+    label_lines = labelled_points.mark_rule(
+        color=theme.GREY, strokeWidth=1, opacity=1, aria=False, **line_offset_of_channel
+    )
+    label_texts = labelled_points.encode(**position_channels, text=alt.Text(f"{field_name}:N"))
     return [
-        line.encode(**spot, x2=spot["x"].shorthand.partition(":")[0], y2=spot["y"].shorthand.partition(":")[0]),
-        names.mark_text(**text_channels, style="halo", aria=False),
-        names.mark_text(**text_channels),
+        label_lines.encode(
+            **position_channels,
+            x2=position_channels["x"].shorthand.partition(":")[0],
+            y2=position_channels["y"].shorthand.partition(":")[0],
+        ),
+        label_texts.mark_text(**text_options, style="halo", aria=False),
+        label_texts.mark_text(**text_options),
     ]
 
 
@@ -135,9 +167,9 @@ CHOSEN = "chosen"
 """Name of the parameter of a figure that contains the metric chosen by the reader, or an empty text."""
 
 
-def is_chosen(text: str) -> str:
+def is_chosen(field_name: str) -> str:
     """An expression that is true if the row belongs to the chosen metric, whatever the aspect of the metric."""
-    return f"(datum.{text} === {CHOSEN} || indexof(datum.{text}, {CHOSEN} + ':') === 0)"
+    return f"(datum.{field_name} === {CHOSEN} || indexof(datum.{field_name}, {CHOSEN} + ':') === 0)"
 
 
 def metric_parameter(metric: str = "") -> Any:
@@ -151,41 +183,45 @@ def extremes(values: NDArray[np.float64], n_extremes: int) -> list[int]:
     >>> extremes(np.array([0.2, np.nan, 0.9, 0.5]), 1)
     [2, 0]
     """
-    order = [int(i) for i in np.argsort(values, kind="stable") if np.isfinite(values[i])]
-    return [i for index_pair in zip(order[::-1][:n_extremes], order[:n_extremes], strict=True) for i in index_pair]
+    sorted_indices = [int(i) for i in np.argsort(values, kind="stable") if np.isfinite(values[i])]
+    return [
+        i
+        for index_pair in zip(sorted_indices[::-1][:n_extremes], sorted_indices[:n_extremes], strict=True)
+        for i in index_pair
+    ]
 
 
-def _bold(text: str) -> str:
-    return f"{is_chosen(text)} ? 'bold' : 'normal'"
+def _font_weight_expression(field_name: str) -> str:
+    return f"{is_chosen(field_name)} ? 'bold' : 'normal'"
 
 
 def _overlap(boxes: NDArray[np.float64], other_boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Total area of overlap of each box (left, top, right, bottom) with `other_boxes`."""
-    low = np.maximum(boxes[:, None, :2], other_boxes[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], other_boxes[None, :, 2:])
-    return np.asarray(np.clip(high - low, 0, None).prod(axis=2).sum(axis=1))
+    upper_left_corners = np.maximum(boxes[:, None, :2], other_boxes[None, :, :2])
+    lower_right_corners = np.minimum(boxes[:, None, 2:], other_boxes[None, :, 2:])
+    return np.asarray(np.clip(lower_right_corners - upper_left_corners, 0, None).prod(axis=2).sum(axis=1))
 
 
-def separate_positions(values: NDArray[np.float64], *, gap: float) -> NDArray[np.float64]:
+def separate_positions(target_positions: NDArray[np.float64], *, gap: float) -> NDArray[np.float64]:
     """The positions (n,) closest to the values (n,) by least squares, in the same order and at least `gap` apart.
 
     >>> separate_positions(np.array([5.0, 1.0, 1.0]), gap=2.0).tolist()
     [5.0, 0.0, 2.0]
     """
-    order = np.argsort(values, kind="stable")
-    offsets = gap * np.arange(len(values))
+    sorted_indices = np.argsort(target_positions, kind="stable")
+    offsets = gap * np.arange(len(target_positions))
     blocks: list[tuple[float, int]] = []  # mean position and length of adjacent groups of labels
-    for value in values[order] - offsets:
+    for value in target_positions[sorted_indices] - offsets:
         block_mean, n_in_block = float(value), 1
         while blocks and blocks[-1][0] > block_mean:
-            previous_mean, previous_length = blocks.pop()
+            previous_mean, n_in_previous_block = blocks.pop()
             block_mean, n_in_block = (
-                (previous_mean * previous_length + block_mean * n_in_block) / (previous_length + n_in_block),
-                previous_length + n_in_block,
+                (previous_mean * n_in_previous_block + block_mean * n_in_block) / (n_in_previous_block + n_in_block),
+                n_in_previous_block + n_in_block,
             )
         blocks.append((block_mean, n_in_block))
-    positions = np.empty(len(values))
-    positions[order] = (
+    positions = np.empty(len(target_positions))
+    positions[sorted_indices] = (
         np.concatenate([np.full(n_in_block, block_mean) for block_mean, n_in_block in blocks] or [offsets]) + offsets
     )
     return positions

@@ -31,54 +31,58 @@ def layered_layout(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]
     >>> layered_layout(np.triu(np.ones((3, 3), dtype=bool), 1), [(0, 1), (1, 2)]).layer.tolist()
     [0, 1, 2]
     """
-    n = len(adjacency)
-    layer = _middle_layers(adjacency)
-    layer_of_node = list(layer)
-    chains = []
+    n_nodes = len(adjacency)
+    layers = _middle_layers(adjacency)
+    layer_of_node = list(layers)
+    node_chains = []
     for winner, loser in edges:
-        bend_nodes = range(len(layer_of_node), len(layer_of_node) + int(layer[loser] - layer[winner]) - 1)
-        layer_of_node += range(int(layer[winner]) + 1, int(layer[loser]))
-        chains.append([winner, *bend_nodes, loser])
+        bend_nodes = range(len(layer_of_node), len(layer_of_node) + int(layers[loser] - layers[winner]) - 1)
+        layer_of_node += range(int(layers[winner]) + 1, int(layers[loser]))
+        node_chains.append([winner, *bend_nodes, loser])
     nodes_of_layer = [
-        [node for node, node_layer in enumerate(layer_of_node) if node_layer == k]
-        for k in range(max(layer_of_node, default=-1) + 1)
+        [node for node, node_layer in enumerate(layer_of_node) if node_layer == layer_index]
+        for layer_index in range(max(layer_of_node, default=-1) + 1)
     ]
-    upper_neighbours: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node))}
-    lower_neighbours: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node))}
-    for chain in chains:
-        for upper, lower in pairwise(chain):
-            lower_neighbours[upper].append(lower)
-            upper_neighbours[lower].append(upper)
-    x = _spread(nodes_of_layer, n)
+    upper_neighbours_of_node: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node))}
+    lower_neighbours_of_node: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node))}
+    for node_chain in node_chains:
+        for upper_node, lower_node in pairwise(node_chain):
+            lower_neighbours_of_node[upper_node].append(lower_node)
+            upper_neighbours_of_node[lower_node].append(upper_node)
+    x_of_node = _spread(nodes_of_layer, n_nodes)
     for sweep in range(SWEEPS):
         is_downward = sweep % 2 == 0
-        neighbours = upper_neighbours if is_downward else lower_neighbours
-        for k in range(len(nodes_of_layer)) if is_downward else reversed(range(len(nodes_of_layer))):
-            nodes_of_layer[k].sort(key=lambda node: _centre(x, neighbours[node], x[node]))
-            x |= _spread(nodes_of_layer[k : k + 1], n)
+        neighbours_of_node = upper_neighbours_of_node if is_downward else lower_neighbours_of_node
+        for layer_index in range(len(nodes_of_layer)) if is_downward else reversed(range(len(nodes_of_layer))):
+            nodes_of_layer[layer_index].sort(
+                key=lambda node: _centre(x_of_node, neighbours_of_node[node], x_of_node[node])
+            )
+            x_of_node |= _spread(nodes_of_layer[layer_index : layer_index + 1], n_nodes)
     return Layout(
-        x=np.array([x[node] for node in range(n)], dtype=np.float64),
-        layer=layer,
-        lines=tuple(tuple((x[node], int(layer_of_node[node])) for node in chain) for chain in chains),
+        x=np.array([x_of_node[node] for node in range(n_nodes)], dtype=np.float64),
+        layer=layers,
+        lines=tuple(
+            tuple((x_of_node[node], int(layer_of_node[node])) for node in node_chain) for node_chain in node_chains
+        ),
     )
 
 
 def _middle_layers(adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     """The mean of the highest and the lowest possible layer of each node. With these layers every edge points down."""
-    top = graphs.layers(adjacency)
-    bottom = graphs.layers(adjacency.T)
-    return np.asarray((top + top.max(initial=0) - bottom) // 2, dtype=np.intp)
+    top_layers = graphs.layers(adjacency)
+    bottom_layers = graphs.layers(adjacency.T)
+    return np.asarray((top_layers + top_layers.max(initial=0) - bottom_layers) // 2, dtype=np.intp)
 
 
-def _centre(x: dict[int, float], neighbours: Sequence[int], position: float) -> float:
-    return float(np.mean([x[node] for node in neighbours])) if neighbours else position
+def _centre(x_of_node: dict[int, float], neighbours: Sequence[int], current_x: float) -> float:
+    return float(np.mean([x_of_node[node] for node in neighbours])) if neighbours else current_x
 
 
-def _spread(layers: Sequence[Sequence[int]], n: int) -> dict[int, float]:
+def _spread(nodes_of_layers: Sequence[Sequence[int]], n_nodes: int) -> dict[int, float]:
     """The horizontal positions of the nodes of each layer. The positions of a layer are centred on 0."""
-    x: dict[int, float] = {}
-    for layer_nodes in layers:
-        widths = np.array([1.0 if node < n else BEND_WIDTH for node in layer_nodes])
-        middles = np.cumsum(widths) - widths / 2 - widths.sum() / 2
-        x |= {node: float(middle) for node, middle in zip(layer_nodes, middles, strict=True)}
-    return x
+    x_of_node: dict[int, float] = {}
+    for layer_nodes in nodes_of_layers:
+        node_widths = np.array([1.0 if node < n_nodes else BEND_WIDTH for node in layer_nodes])
+        node_centres = np.cumsum(node_widths) - node_widths / 2 - node_widths.sum() / 2
+        x_of_node |= {node: float(node_centre) for node, node_centre in zip(layer_nodes, node_centres, strict=True)}
+    return x_of_node

@@ -76,17 +76,19 @@ def leaderboard_strengths(
         main_rows(result, result.systems) if rater is None else result.systems, aspect, function_name=function_name
     )
     if rater is not None:
-        shown_rater = [rater] if isinstance(rater, str) else rater
-        rows = pl.concat([select_rows(rows, "rater", name, function_name=function_name) for name in shown_rater])
+        selected_raters = [rater] if isinstance(rater, str) else rater
+        rows = pl.concat(
+            [select_rows(rows, "rater", rater_name, function_name=function_name) for rater_name in selected_raters]
+        )
     raters, component_numbers = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
-    frames = (
+    rows_of_panel = (
         [rows.filter(pl.col("part") == component_number) for component_number in component_numbers]
         if len(component_numbers) > 1
         else [rows]
     )
     charts = [
         strengths(theme.embed_rows(panel_rows), raters=raters, value=value).properties(width=width)
-        for panel_rows in frames
+        for panel_rows in rows_of_panel
     ]
     panel_charts = [
         chart.properties(title=f"{PART} {component_number}")
@@ -110,49 +112,53 @@ def panels(rows: pl.DataFrame) -> list[int]:
 def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength") -> Any:
     """Draw the rows of `Leaderboard.systems` of one rater, or of several `raters` in different colours."""
     has_several_raters, raters = len(raters) > 1, drawable(raters)
-    sort_value = (
+    sort_expression = (
         f"datum.rater === {json.dumps(raters[0])} ? datum.strength : -1e9" if has_several_raters else "datum.strength"
     )
     base = (
         alt.Chart(data)
         .transform_filter(f"isValid(datum.{value})")
-        .transform_calculate(place=sort_value)
+        .transform_calculate(place=sort_expression)
         .encode(
             y=alt.Y("system:N", sort=alt.EncodingSortField(field="place", op="max", order="descending")),
         )
     )
-    colour: dict[str, Any] = {} if has_several_raters else {"color": theme.BLUE}
+    colour_options: dict[str, Any] = {} if has_several_raters else {"color": theme.BLUE}
     if has_several_raters:
-        scale = alt.Scale(domain=list(raters))
+        rater_scale = alt.Scale(domain=list(raters))
         base = base.encode(
-            color=alt.Color("rater:N", title=None, scale=scale, legend=alt.Legend(symbolOpacity=1, labelLimit=300)),
-            yOffset=alt.YOffset("rater:N", scale=scale),
+            color=alt.Color(
+                "rater:N", title=None, scale=rater_scale, legend=alt.Legend(symbolOpacity=1, labelLimit=300)
+            ),
+            yOffset=alt.YOffset("rater:N", scale=rater_scale),
         )
-    declaration = Leaderboard.table_declarations()["systems"]
-    tooltip = theme.column_tooltips(declaration, "rater", "system", "strength", "rank", "win_rate", "battles", "group")
+    table_declaration = Leaderboard.table_declarations()["systems"]
+    tooltip = theme.column_tooltips(
+        table_declaration, "rater", "system", "strength", "rank", "win_rate", "battles", "group"
+    )
     axis = alt.Axis(format="%") if value == "win_rate" else alt.Axis()
     x = alt.X(f"{value}:Q", title=TITLES[value], scale=alt.Scale(zero=False, nice=True), axis=axis)
-    interval_rows = base.transform_calculate(
+    interval_chart = base.transform_calculate(
         low=f"isValid(datum.{value}_low) ? datum.{value}_low : datum.{value}",
         high=f"isValid(datum.{value}_high) ? datum.{value}_high : datum.{value}",
     )
     # Every row has texts, possibly empty ones, because a layer without rows has no extent.
-    has_interval = f"isValid(datum.{value}_low)"
-    labelled_rows = base.transform_calculate(
-        arrow=f"{has_interval} === isValid(datum.{value}_high) ? '' : {has_interval} ? '→' : '←'",
-        dx=f"{has_interval} ? 10 : -10",
+    has_low_bound = f"isValid(datum.{value}_low)"
+    labelled_chart = base.transform_calculate(
+        arrow=f"{has_low_bound} === isValid(datum.{value}_high) ? '' : {has_low_bound} ? '→' : '←'",
+        dx=f"{has_low_bound} ? 10 : -10",
         letters="datum.group || ''",
     )
     reference_value = 0.5 if value == "win_rate" else 0
     row_height = theme.ROW * (1 + 0.7 * max(0, len(raters) - 1))
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(reference_value)),
-        interval_rows.mark_rule(**theme.WHISKER, **colour).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
-        labelled_rows.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(
+        interval_chart.mark_rule(**theme.WHISKER, **colour_options).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        labelled_chart.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(
             x=alt.X(f"{value}:Q"), text=alt.Text("arrow:N")
         ),
-        base.mark_point(opacity=1, **colour).encode(x=x, tooltip=tooltip),
-        labelled_rows.mark_text(align="left", dx=6).encode(x=alt.value("width"), text=alt.Text("letters:N")),
+        base.mark_point(opacity=1, **colour_options).encode(x=x, tooltip=tooltip),
+        labelled_chart.mark_text(align="left", dx=6).encode(x=alt.value("width"), text=alt.Text("letters:N")),
         height=alt.Step(row_height, **{"for": "position"}),
     )
 
@@ -208,7 +214,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
     """Draw the rows of `Leaderboard.pairs` of one rater. Each pair is drawn in both directions."""
     has_numbers = n_systems <= NUMBERED
     is_second_side = "datum.side === 'system_b'"
-    order = alt.EncodingSortField(field="centre", op="max", order="descending")
+    system_order = alt.EncodingSortField(field="centre", op="max", order="descending")
     opponent_order = alt.EncodingSortField(field="against", op="max", order="ascending")
     base = (
         alt.Chart(data)
@@ -231,11 +237,11 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
                 sort=opponent_order,
                 axis=theme.names_above(angle=-45, limit=120),
             ),
-            y=alt.Y("system:N", sort=order),
+            y=alt.Y("system:N", sort=system_order),
         )
     )
-    domain = [bound / 2 for bound in theme.DIVERGING_DOMAIN]
-    scale = alt.Scale(domain=domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
+    rate_domain = [bound / 2 for bound in theme.DIVERGING_DOMAIN]
+    scale = alt.Scale(domain=rate_domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
     tooltip = [
         alt.Tooltip("system:N"),
         alt.Tooltip("opponent:N", title="against"),
@@ -249,7 +255,12 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         alt.Tooltip("p_told:N", title="adjusted p"),
     ]
     cells = base.mark_rect().encode(color=alt.Color("beyond:Q", scale=scale, legend=None), tooltip=tooltip)
-    size = {"width": alt.Step(WIDE if has_numbers else SMALL), "height": alt.Step(theme.ROW if has_numbers else SMALL)}
+    size_options = {
+        "width": alt.Step(WIDE if has_numbers else SMALL),
+        "height": alt.Step(theme.ROW if has_numbers else SMALL),
+    }
     if not has_numbers:
-        return cells.properties(**size)
-    return alt.layer(cells, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltip), **size)
+        return cells.properties(**size_options)
+    return alt.layer(
+        cells, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltip), **size_options
+    )

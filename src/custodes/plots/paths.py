@@ -75,14 +75,14 @@ def paths(data: Any, result: Ceiling) -> Any:
         "alpha:Q",
         title=PENALTY,
         scale=alt.Scale(type="log", domain=[largest_alpha, smallest_alpha], nice=False),
-        axis=powers(),
+        axis=power_of_ten_axis(),
     )
-    weight = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
+    weight_channel = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
     colour = alt.Color("rater:N", legend=None)
     tooltip = theme.column_tooltips(result.table_declarations()["lasso"], "rater", "alpha", "weight")
     base = alt.Chart(data)
     is_metric, is_human = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
-    named_lines = (
+    labelled_lines = (
         base.transform_calculate(key="datum.target + '\\n' + datum.rater")
         .transform_joinaggregate(least="min(alpha)")
         .transform_filter("datum.alpha === datum.least")
@@ -96,13 +96,15 @@ def paths(data: Any, result: Ceiling) -> Any:
     return alt.layer(
         base.transform_filter(is_metric)
         .mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1)
-        .encode(x=x, y=weight, detail=alt.Detail("rater:N"), tooltip=tooltip),
-        base.transform_filter(is_human).mark_line(strokeWidth=2.5).encode(x=x, y=weight, color=colour, tooltip=tooltip),
-        named_lines.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(
-            x=x, x2="alpha", y=weight, y2=alt.Y2("name_y:Q")
+        .encode(x=x, y=weight_channel, detail=alt.Detail("rater:N"), tooltip=tooltip),
+        base.transform_filter(is_human)
+        .mark_line(strokeWidth=2.5)
+        .encode(x=x, y=weight_channel, color=colour, tooltip=tooltip),
+        labelled_lines.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(
+            x=x, x2="alpha", y=weight_channel, y2=alt.Y2("name_y:Q")
         ),
-        named_lines.transform_filter(is_metric).mark_text(align="left", dx=BESIDE + 2).encode(**label_encoding),
-        named_lines.transform_filter(is_human)
+        labelled_lines.transform_filter(is_metric).mark_text(align="left", dx=BESIDE + 2).encode(**label_encoding),
+        labelled_lines.transform_filter(is_human)
         .mark_text(align="left", dx=BESIDE + 2, fontWeight="bold")
         .encode(**label_encoding, color=colour),
         height=HEIGHT,
@@ -123,14 +125,16 @@ def path_names(result: Ceiling) -> pl.DataFrame:
         )
         .filter(pl.col("alpha") == pl.col("alpha").min())
     )
-    size_rank = pl.col("size").rank("ordinal", descending=True).over("target", "kind")
-    named_ends = path_ends.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (size_rank <= NAMED)))
-    name_positions = [
+    size_rank_expression = pl.col("size").rank("ordinal", descending=True).over("target", "kind")
+    labelled_ends = path_ends.filter(
+        (pl.col("size") > 0) & ((pl.col("kind") == "human") | (size_rank_expression <= NAMED))
+    )
+    label_positions = [
         labels.separate_positions(target_ends["weight"].to_numpy(), gap=float(target_ends["gap"][0]))
-        for _, target_ends in named_ends.group_by("target", maintain_order=True)
+        for _, target_ends in labelled_ends.group_by("target", maintain_order=True)
     ]
-    return named_ends.select(
-        key=pl.format("{}\n{}", "target", "rater"), name_y=pl.Series(np.concatenate([*name_positions, np.empty(0)]))
+    return labelled_ends.select(
+        key=pl.format("{}\n{}", "target", "rater"), name_y=pl.Series(np.concatenate([*label_positions, np.empty(0)]))
     )
 
 
@@ -179,14 +183,19 @@ def forward_path(
 
 def steps(data: Any) -> Any:
     """Draw the rows of `Ceiling.forward` of one target."""
-    low, high = (f"(isValid(datum.gain) ? datum.gain_{bound} : datum.kendall_{bound})" for bound in ("low", "high"))
-    kind = f"!isValid({low}) ? 1 : {low} > 0 ? 0 : {high} < 0 ? 2 : 1"
+    low_expression, high_expression = (
+        f"(isValid(datum.gain) ? datum.gain_{bound_name} : datum.kendall_{bound_name})"
+        for bound_name in ("low", "high")
+    )
+    significance_expression = (
+        f"!isValid({low_expression}) ? 1 : {low_expression} > 0 ? 0 : {high_expression} < 0 ? 2 : 1"
+    )
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.kendall)")
         .transform_calculate(
             who="datum.step === 0 ? 'in use' : datum.metric",
-            clear=f"{list(CLEAR)}[{kind}]",
+            clear=f"{list(CLEAR)}[{significance_expression}]",
         )
     )
     x = alt.X(
@@ -195,31 +204,31 @@ def steps(data: Any) -> Any:
         title="Metric added",
         axis=alt.Axis(labelAngle=-40, labelOverlap=False, labelLimit=140),
     )
-    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
+    make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
     tooltip = theme.column_tooltips(
         Ceiling.table_declarations()["forward"], "step", "metric", "kendall", "gain", "chosen"
     )
-    fill, stroke = (
-        channel(
+    fill_channel, stroke_channel = (
+        channel_class(
             "clear:N",
             title=None,
             scale=alt.Scale(domain=list(CLEAR), range=list(colours)),
             legend=alt.Legend(symbolOpacity=1, labelLimit=300),
         )
-        for channel, colours in ((alt.Fill, FILLS), (alt.Stroke, STROKES))
+        for channel_class, colours in ((alt.Fill, FILLS), (alt.Stroke, STROKES))
     )
     return alt.layer(
-        base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y("kendall:Q")),
+        base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=make_y("kendall:Q")),
         base.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(x=x, y=y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q")),
+        .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q")),
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
-            x=x, y=y("kendall:Q"), stroke=stroke, fill=fill, tooltip=tooltip
+            x=x, y=make_y("kendall:Q"), stroke=stroke_channel, fill=fill_channel, tooltip=tooltip
         ),
         height=HEIGHT,
     )
 
 
-def powers() -> Any:
-    """An axis with ticks at powers of ten."""
-    return alt.Axis(format="~g", values=[10.0**k for k in range(-9, 7)], grid=False)
+def power_of_ten_axis() -> Any:
+    """An axis with ticks at power_of_ten_axis of ten."""
+    return alt.Axis(format="~g", values=[10.0**exponent for exponent in range(-9, 7)], grid=False)

@@ -57,7 +57,7 @@ def power_curve(
 def curve(data: Any) -> Any:
     """Draw the rows of `Plan.power`."""
     base = alt.Chart(data).transform_calculate(size="abs(datum.margin)")
-    encoding: dict[str, Any] = {
+    encoding_of_channel: dict[str, Any] = {
         "x": alt.X("size:Q", title="Margin of the better system (wins minus losses)", axis=alt.Axis(format="%")),
         "y": alt.Y("power:Q", title="Power", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
         "color": alt.Color(
@@ -70,5 +70,5 @@ def curve(data: Any) -> Any:
         alt.Tooltip("power:Q", format=".0%"),
         alt.Tooltip("wrong:Q", format=".1%", title="finds the worse system"),
     ]
-    points = base.mark_point(filled=True, size=30, opacity=0.8).encode(**encoding, tooltip=tooltip)
-    return alt.layer(base.mark_line(opacity=0.5).encode(**encoding), points, height=HEIGHT)
+    points = base.mark_point(filled=True, size=30, opacity=0.8).encode(**encoding_of_channel, tooltip=tooltip)
+    return alt.layer(base.mark_line(opacity=0.5).encode(**encoding_of_channel), points, height=HEIGHT)

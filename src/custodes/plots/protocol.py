@@ -59,9 +59,11 @@ def budget_curve(
     2
     """
     rows, aspect = select_aspect(result.curve, aspect, function_name="budget_curve")
-    data, lines = theme.embed_rows(rows), line_names(rows)
+    chart_data, line_labels = theme.embed_rows(rows), line_names(rows)
     return theme.apply_theme(
-        alt.vconcat(*(curve(data, measure, lines=lines).properties(width=width) for measure in MEASURES)),
+        alt.vconcat(
+            *(curve(chart_data, measure, line_labels=line_labels).properties(width=width) for measure in MEASURES)
+        ),
         dark=dark,
         title=title_with_aspect("Decisions by number of annotations", aspect),
     )
@@ -105,27 +107,33 @@ def annotations_and_kld(
     'Annotations and divergence (fluency)'
     """
     rows, aspect = select_aspect(result.protocol, aspect, function_name="annotations_and_kld")
-    naive = result.naive.filter(aspect=aspect).select("metric", "kld_mode", share=pl.lit(0.0), stopping=pl.lit("naive"))
-    points = pl.concat(
-        [naive, rows.select("metric", "kld_mode", "share", stopping=pl.format("{}, {}", "estimator", "stopping"))],
+    naive_rows = result.naive.filter(aspect=aspect).select(
+        "metric", "kld_mode", share=pl.lit(0.0), stopping=pl.lit("naive")
+    )
+    point_rows = pl.concat(
+        [naive_rows, rows.select("metric", "kld_mode", "share", stopping=pl.format("{}, {}", "estimator", "stopping"))],
         how="diagonal_relaxed",
     ).filter(pl.col("kld_mode").is_finite() & (pl.col("kld_mode") > 0))
-    metric_names = pl.col("metric").replace(NONE, ALONE)
-    scale = alt.Scale(type="log", reverse=True)
-    encoding = {
+    metric_name_expression = pl.col("metric").replace(NONE, ALONE)
+    kld_scale = alt.Scale(type="log", reverse=True)
+    encoding_of_channel = {
         "x": alt.X("share:Q", title="Proportion of annotations used", axis=alt.Axis(format="%")),
-        "y": alt.Y("kld_mode:Q", title="KLD from the result on all annotations (nats), lower is better", scale=scale),
+        "y": alt.Y(
+            "kld_mode:Q", title="KLD from the result on all annotations (nats), lower is better", scale=kld_scale
+        ),
         "color": alt.Color("metric:N", title=None),
         "shape": alt.Shape("stopping:N", title=None, legend=alt.Legend(columns=1, labelLimit=400)),
     }
     tooltip = [
-        *(alt.Tooltip(f"{name}:N") for name in ("metric", "stopping")),
+        *(alt.Tooltip(f"{column_name}:N") for column_name in ("metric", "stopping")),
         alt.Tooltip("share:Q", format=".1%"),
         alt.Tooltip("kld_mode:Q", format=".3f"),
     ]
-    chart = alt.Chart(theme.embed_rows(points.with_columns(metric=metric_names))).mark_point(opacity=1, size=60)
+    chart = alt.Chart(theme.embed_rows(point_rows.with_columns(metric=metric_name_expression))).mark_point(
+        opacity=1, size=60
+    )
     return theme.apply_theme(
-        chart.encode(**encoding, tooltip=tooltip),
+        chart.encode(**encoding_of_channel, tooltip=tooltip),
         dark=dark,
         title=title_with_aspect("Annotations and divergence", aspect),
         width=width,
@@ -135,26 +143,28 @@ def annotations_and_kld(
 
 def line_names(rows: pl.DataFrame) -> list[str]:
     """Labels of the lines of `Protocol.curve`, which consist of metric, estimator and stopping rule."""
-    metric_names = pl.col("metric").replace(NONE, ALONE)
+    metric_name_expression = pl.col("metric").replace(NONE, ALONE)
     return (
-        rows.select(pl.format("{} · {} · {}", metric_names, "estimator", "stopping").unique(maintain_order=True))
+        rows.select(
+            pl.format("{} · {} · {}", metric_name_expression, "estimator", "stopping").unique(maintain_order=True)
+        )
         .to_series()
         .to_list()
     )
 
 
-def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
+def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
     """Draw the rows of `Protocol.curve`.
 
-    `measure`: one of `MEASURES`. `lines`: the labels of the lines (`line_names`). A single line has no legend."""
+    `measure`: one of `MEASURES`. `line_labels`: the labels of the lines (`line_names`). A single line has no legend."""
     line_expression = (
         f"(datum.metric == '{NONE}' ? '{ALONE}' : datum.metric) + ' · ' + datum.estimator + ' · ' + datum.stopping"
     )
-    lines = drawable(lines)
+    line_labels = drawable(line_labels)
     base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=line_expression)
-    legend = alt.Legend(columns=1, labelLimit=400) if len(lines) > 1 else None
-    style: dict[str, Any] = {"title": None, "legend": legend, "scale": alt.Scale(domain=list(lines))}
-    encoding = {
+    legend = alt.Legend(columns=1, labelLimit=400) if len(line_labels) > 1 else None
+    line_options: dict[str, Any] = {"title": None, "legend": legend, "scale": alt.Scale(domain=list(line_labels))}
+    encoding_of_channel = {
         "x": alt.X("annotations:Q", title="Total annotations", scale=alt.Scale(zero=True)),
         "y": alt.Y(
             f"{measure}:Q",
@@ -162,8 +172,8 @@ def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
             scale=alt.Scale(domain=[0, 1]) if measure == "correct" else alt.Scale(zero=True),
             axis=alt.Axis(format="%" if measure == "correct" else ""),
         ),
-        "color": alt.Color("line:N", **style),
-        "shape": alt.Shape("line:N", **style),
+        "color": alt.Color("line:N", **line_options),
+        "shape": alt.Shape("line:N", **line_options),
     }
     tooltip = [
         alt.Tooltip("line:N"),
@@ -172,5 +182,9 @@ def curve(data: Any, measure: str, *, lines: Sequence[str]) -> Any:
         alt.Tooltip("share:Q", format=".1%", title="proportion of all annotations"),
         alt.Tooltip(f"{measure}:Q", format=".3f"),
     ]
-    line_layer = base.mark_line(opacity=0.6).encode(**{key: encoding[key] for key in ("x", "y", "color")})
-    return alt.layer(line_layer, base.mark_point(opacity=1).encode(**encoding, tooltip=tooltip), height=HEIGHT)
+    line_layer = base.mark_line(opacity=0.6).encode(
+        **{channel: encoding_of_channel[channel] for channel in ("x", "y", "color")}
+    )
+    return alt.layer(
+        line_layer, base.mark_point(opacity=1).encode(**encoding_of_channel, tooltip=tooltip), height=HEIGHT
+    )

@@ -94,17 +94,17 @@ def ranking_graphs(
     rows, aspect = select_aspect(result.decisions, aspect, function_name="ranking_graphs")
     select_rows(rows, "rater", metric, function_name="ranking_graphs", display_name="metric")
     is_crowded = has_too_many_systems(rows)
-    shown_rows = table_rows(rows) if is_crowded else graph_rows(rows)
-    panels = []
+    chart_rows = table_rows(rows) if is_crowded else graph_rows(rows)
+    panel_charts = []
     for rater, title in ((HUMAN, "human ratings"), (metric, drawable(metric))):
-        rater_rows = theme.embed_rows(shown_rows.filter(pl.col("rater") == rater))
-        panels.append(
+        rater_rows = theme.embed_rows(chart_rows.filter(pl.col("rater") == rater))
+        panel_charts.append(
             (table(rater_rows) if is_crowded else picture(rater_rows).properties(width=(width - 30) // 2)).properties(
                 title=title
             )
         )
     return theme.apply_theme(
-        alt.hconcat(*panels, spacing=30), dark=dark, title=title_with_aspect("Significant differences", aspect)
+        alt.hconcat(*panel_charts, spacing=30), dark=dark, title=title_with_aspect("Significant differences", aspect)
     )
 
 
@@ -121,13 +121,13 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     aspect_tables = [pl.DataFrame(schema=TABLE_SCHEMA)]
     for (aspect,), aspect_decisions in decisions.group_by("aspect", maintain_order=True):
         human_rows = aspect_decisions.filter(rater=HUMAN)
-        sign = pl.col("decision").replace_strict({"+": 1, "=": 0, "-": -1}, default=0, return_dtype=pl.Int64)
-        points = pl.concat(
-            human_rows.select(system=name, points=sign_of_side * sign)
+        sign_expression = pl.col("decision").replace_strict({"+": 1, "=": 0, "-": -1}, default=0, return_dtype=pl.Int64)
+        signed_points = pl.concat(
+            human_rows.select(system=name, points=sign_of_side * sign_expression)
             for name, sign_of_side in (("system_a", 1), ("system_b", -1))
         )
-        order = points.group_by("system").sum().sort(pl.col("points") * -1, "system")["system"].to_list()
-        rank_of_system = {name: k for k, name in enumerate(order)}
+        system_order = signed_points.group_by("system").sum().sort(pl.col("points") * -1, "system")["system"].to_list()
+        rank_of_system = {name: rank for rank, name in enumerate(system_order)}
         human_decisions = human_rows.select("system_a", "system_b", by_people="decision")
         rows = aspect_decisions.join(human_decisions, on=["system_a", "system_b"], how="left", maintain_order="left")
         is_same_decision, is_human_tie, is_undecided = (
@@ -135,7 +135,7 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
             pl.col("by_people") == DECISION[0],
             pl.col("decision") == DECISION[0],
         )
-        reading = pl.when(is_same_decision).then(pl.lit("agree")).when(is_human_tie).then(pl.lit("insert"))
+        reading_expression = pl.when(is_same_decision).then(pl.lit("agree")).when(is_human_tie).then(pl.lit("insert"))
         aspect_tables.append(
             rows.filter(pl.col("decision").is_not_null()).select(
                 pl.lit(aspect).alias("aspect"),
@@ -143,12 +143,12 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
                 "system_a",
                 "system_b",
                 "decision",
-                reading=reading.when(is_undecided).then(pl.lit("omit")).otherwise(pl.lit("invert")),
+                reading=reading_expression.when(is_undecided).then(pl.lit("omit")).otherwise(pl.lit("invert")),
                 **{
-                    f"place_{letter}": pl.col(f"system_{letter}").replace_strict(
+                    f"place_{side_letter}": pl.col(f"system_{side_letter}").replace_strict(
                         rank_of_system, default=len(rank_of_system), return_dtype=pl.Int64
                     )
-                    for letter in "ab"
+                    for side_letter in "ab"
                 },
             )
         )
@@ -157,16 +157,16 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 
 def table(data: Any) -> Any:
     """Draw the rows of `table_rows` of one rater. Each pair is drawn in both directions."""
-    is_turned_side = "datum.side === 'system_b'"
+    is_second_side = "datum.side === 'system_b'"
     plus_literal = f"'{DECISION[1]}'"
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
-            opponent=f"{is_turned_side} ? datum.system_a : datum.system_b",
-            place=f"{is_turned_side} ? datum.place_b : datum.place_a",
-            against=f"{is_turned_side} ? datum.place_a : datum.place_b",
-            sign=f"datum.decision === '=' ? '' : {is_turned_side} === (datum.decision === {plus_literal}) ? '−' : "
+            opponent=f"{is_second_side} ? datum.system_a : datum.system_b",
+            place=f"{is_second_side} ? datum.place_b : datum.place_a",
+            against=f"{is_second_side} ? datum.place_a : datum.place_b",
+            sign=f"datum.decision === '=' ? '' : {is_second_side} === (datum.decision === {plus_literal}) ? '−' : "
             f"{plus_literal}",
             says=f"{json.dumps(SAYS)}[datum.reading]",
         )
@@ -190,9 +190,9 @@ def table(data: Any) -> Any:
         )
     )
     colour = alt.Color("reading:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())), legend=None)
-    shade = alt.condition("datum.sign === '' && datum.reading === 'agree'", alt.value(0), alt.value(0.45))
+    opacity_channel = alt.condition("datum.sign === '' && datum.reading === 'agree'", alt.value(0), alt.value(0.45))
     return alt.layer(
-        base.mark_rect().encode(color=colour, opacity=shade),
+        base.mark_rect().encode(color=colour, opacity=opacity_channel),
         base.mark_text(fontWeight="bold").encode(text=alt.Text("sign:N")),
         width=alt.Step(CELL),
         height=alt.Step(CELL),
@@ -212,28 +212,39 @@ def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 def _win_matrix(decisions: pl.DataFrame) -> tuple[list[str], NDArray[np.bool_]]:
     """The systems, and a matrix (systems, systems): whether the row is significantly better than the column."""
     has_won, has_lost = (decisions["decision"].eq_missing(DECISION[sign]).to_numpy() for sign in (1, -1))
-    systems, beats = pair_matrix(decisions["system_a"].to_list(), decisions["system_b"].to_list(), has_won, has_lost)
-    return systems, beats == 1
+    systems, outcome_matrix = pair_matrix(
+        decisions["system_a"].to_list(), decisions["system_b"].to_list(), has_won, has_lost
+    )
+    return systems, outcome_matrix == 1
 
 
 def _graph(systems: list[str], beats: NDArray[np.bool_], human_beats: NDArray[np.bool_]) -> Iterable[tuple[Any, ...]]:
     """Yield rows of the graph: the values of the columns of `GRAPH_SCHEMA` except the first two columns."""
-    names, members, edges_between_groups, edges = ranking_graph(systems, beats)
-    layout = layered_layout(edges_between_groups, edges)
+    node_labels, members_of_node, node_adjacency, edges = ranking_graph(systems, beats)
+    layout = layered_layout(node_adjacency, edges)
     half_width = max(1.0, float(np.abs(layout.x).max(initial=0)) + 0.5)
     is_same_layer = layout.layer[:, None] == layout.layer
     rank_in_layer = (is_same_layer & (layout.x < layout.x[:, None])).sum(axis=1)
-    height = 2.0 * layout.layer + np.where(is_same_layer.sum(axis=1) > STAGGER_OVER, rank_in_layer % 2, 0)
-    for name, x, y in zip(names, layout.x / half_width, height, strict=True):
-        yield ("node", name, "", "", float(x), float(y), 0.0)
+    node_heights = 2.0 * layout.layer + np.where(is_same_layer.sum(axis=1) > STAGGER_OVER, rank_in_layer % 2, 0)
+    for node_label, x, y in zip(node_labels, layout.x / half_width, node_heights, strict=True):
+        yield ("node", node_label, "", "", float(x), float(y), 0.0)
     for (winner, loser), line_points in zip(edges, layout.lines, strict=True):
-        is_human_edge, is_reversed_edge = (
-            human_beats[np.ix_(members[a], members[b])].any() for a, b in ((winner, loser), (loser, winner))
+        is_human_edge, is_reversed_human_edge = (
+            human_beats[np.ix_(members_of_node[first_node], members_of_node[second_node])].any()
+            for first_node, second_node in ((winner, loser), (loser, winner))
         )
-        reading = "agree" if is_human_edge else "invert" if is_reversed_edge else "insert"
-        heights = [height[winner], *(2.0 * layer for _, layer in line_points[1:-1]), height[loser]]
-        for step, ((x, _), y) in enumerate(zip(line_points, heights, strict=True)):
-            yield ("edge", "", f"{names[winner]} > {names[loser]}", reading, x / half_width, float(y), float(step))
+        reading = "agree" if is_human_edge else "invert" if is_reversed_human_edge else "insert"
+        line_heights = [node_heights[winner], *(2.0 * layer for _, layer in line_points[1:-1]), node_heights[loser]]
+        for point_index, ((x, _), y) in enumerate(zip(line_points, line_heights, strict=True)):
+            yield (
+                "edge",
+                "",
+                f"{node_labels[winner]} > {node_labels[loser]}",
+                reading,
+                x / half_width,
+                float(y),
+                float(point_index),
+            )
 
 
 def picture(data: Any) -> Any:
@@ -246,10 +257,10 @@ def picture(data: Any) -> Any:
         scale=alt.Scale(domain=reading_names, range=[theme.GREY, theme.ORANGE, theme.VERMILION]),
         legend=None,
     )
-    dash = alt.StrokeDash(
+    dash_channel = alt.StrokeDash(
         "reading:N", scale=alt.Scale(domain=reading_names, range=[[1, 0], [2, 3], [7, 3]]), legend=None
     )
-    lines = (
+    edge_lines = (
         alt.Chart(data)
         .transform_filter("datum.part === 'edge'")
         .mark_line(strokeWidth=1.5, opacity=0.8, interpolate="linear")
@@ -259,16 +270,16 @@ def picture(data: Any) -> Any:
             detail=alt.Detail("line:N"),
             order=alt.Order("step:Q"),
             color=colour,
-            strokeDash=dash,
+            strokeDash=dash_channel,
             tooltip="line:N",
         )
     )
-    nodes = alt.Chart(data).transform_filter("datum.part === 'node'")
-    node_labels = nodes.encode(x=x, y=y, text=alt.Text("label:N"), tooltip="label:N")
+    node_chart = alt.Chart(data).transform_filter("datum.part === 'node'")
+    node_labels = node_chart.encode(x=x, y=y, text=alt.Text("label:N"), tooltip="label:N")
     return alt.layer(
-        lines,
+        edge_lines,
         node_labels.mark_text(dy=-11, limit=150, style="halo"),
-        nodes.mark_point(color=theme.BLUE, size=50, opacity=1).encode(x=x, y=y, tooltip="label:N"),
+        node_chart.mark_point(color=theme.BLUE, size=50, opacity=1).encode(x=x, y=y, tooltip="label:N"),
         node_labels.mark_text(dy=-11, limit=150),
         height=alt.Step(32),
     )

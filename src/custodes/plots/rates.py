@@ -52,8 +52,8 @@ def rates(
     'Rate of >=4 (fluency)'
     """
     rows, aspect = select_aspect(result.rates, aspect, function_name="rates")
-    labels = rows["label"].unique(maintain_order=True).to_list()
-    title = f"Rate of {labels[0]}" if len(labels) == 1 else "Rate of each label"
+    distinct_labels = rows["label"].unique(maintain_order=True).to_list()
+    title = f"Rate of {distinct_labels[0]}" if len(distinct_labels) == 1 else "Rate of each label"
     return theme.apply_theme(
         rate_dots(theme.embed_rows(rates_by_source(rows))),
         dark=dark,
@@ -64,22 +64,24 @@ def rates(
 
 def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of `Rates.rates`, repeated for each source of the rate. `row` names the metric, system or label."""
-    varying_columns = [name for name in ("metric", "system", "label") if rows[name].n_unique() > 1] or ["system"]
-    name = pl.concat_str(varying_columns, separator=", ").alias("row")
+    varying_column_names = [
+        column_name for column_name in ("metric", "system", "label") if rows[column_name].n_unique() > 1
+    ] or ["system"]
+    row_name_expression = pl.concat_str(varying_column_names, separator=", ").alias("row")
     source_tables = [
         rows.select(
             "aspect",
             "metric",
-            name,
-            pl.lit(source_name).alias("source"),
-            rate=source,
-            low=f"{source}_low",
-            high=f"{source}_high",
+            row_name_expression,
+            pl.lit(source_label).alias("source"),
+            rate=rate_column_name,
+            low=f"{rate_column_name}_low",
+            high=f"{rate_column_name}_high",
         )
-        for source, source_name in SOURCES.items()
+        for rate_column_name, source_label in SOURCES.items()
     ]
-    is_by_metrics = ~((pl.col("source") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
-    return pl.concat(source_tables).filter(is_by_metrics).drop_nulls("rate").drop("metric")
+    is_rate_of_metric = ~((pl.col("source") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
+    return pl.concat(source_tables).filter(is_rate_of_metric).drop_nulls("rate").drop("metric")
 
 
 def rate_dots(data: Any) -> Any:
@@ -162,11 +164,11 @@ def error_rates(rows: pl.DataFrame) -> pl.DataFrame:
             "metric",
             "slice",
             pl.lit(display_name).alias("measure"),
-            value=name,
-            low=f"{name}_low",
-            high=f"{name}_high",
+            value=rate_column_name,
+            low=f"{rate_column_name}_low",
+            high=f"{rate_column_name}_high",
         )
-        for name, display_name in ERROR_RATES.items()
+        for rate_column_name, display_name in ERROR_RATES.items()
     ]
     return pl.concat(measure_tables).drop_nulls("value")
 
@@ -251,9 +253,9 @@ def roc_lines(data: Any) -> Any:
             alt.Tooltip("fpr:Q", format=".1%"),
         ],
     )
-    chance = alt.Chart(theme.embed_rows(pl.DataFrame({"fpr": [0, 1], "tpr": [0, 1]})))
+    chance_line = alt.Chart(theme.embed_rows(pl.DataFrame({"fpr": [0, 1], "tpr": [0, 1]})))
     return alt.layer(
-        chance.mark_line(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.X("fpr:Q"), y=alt.Y("tpr:Q")),
+        chance_line.mark_line(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.X("fpr:Q"), y=alt.Y("tpr:Q")),
         base.mark_line(interpolate="step-after", color=theme.BLUE).encode(order=alt.Order("threshold:Q")),
         base.transform_filter("datum.chosen").mark_point(color=theme.VERMILION, opacity=1, size=90),
     )
@@ -310,16 +312,17 @@ def reliability_curve(
 def reliability_dots(data: Any) -> Any:
     """Draw the rows of `Rates.calibration` of one aspect and metric."""
     base = alt.Chart(data).encode(x=alt.X("score:Q", title="Score (mean of a bin)", scale=alt.Scale(zero=False)))
-    rate = alt.Y(
+    rate_channel = alt.Y(
         "human_rate:Q", title="Positive human labels", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])
     )
     return alt.layer(
-        base.mark_line(color=theme.BLUE).encode(y=rate),
+        base.mark_line(color=theme.BLUE).encode(y=rate_channel),
         base.mark_rule(**theme.WHISKER, color=theme.BLUE).encode(
             y=alt.Y("human_rate_low:Q"), y2=alt.Y2("human_rate_high:Q")
         ),
         base.mark_point(color=theme.BLUE, opacity=1).encode(
-            y=rate, tooltip=[alt.Tooltip("human_rate:Q", format=".1%"), alt.Tooltip("n_labelled:Q", title="labels")]
+            y=rate_channel,
+            tooltip=[alt.Tooltip("human_rate:Q", format=".1%"), alt.Tooltip("n_labelled:Q", title="labels")],
         ),
     )
 

@@ -68,14 +68,14 @@ def save(chart: alt.TopLevelMixin | Mapping[str, Any], path: str | Path) -> Path
     >>> plots.save(chart, Path(tempfile.mkdtemp()) / "errors.svg").suffix
     '.svg'
     """
-    target = Path(path)
-    suffix = target.suffix.lower().removeprefix(".")
+    target_path = Path(path)
+    suffix = target_path.suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
         raise OptionError(
-            f"cannot write {target}: the suffix names no format of figures; give one of "
+            f"cannot write {target_path}: the suffix names no format of figures; give one of "
             f"{', '.join(FORMATS)}{suggestion(suffix, FORMATS)}"
         )
-    return write_atomically(target, render_chart(chart, suffix))
+    return write_atomically(target_path, render_chart(chart, suffix))
 
 
 def render_chart(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str | bytes:
@@ -83,14 +83,14 @@ def render_chart(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str
     import vl_convert
 
     spec: Any = drawable(chart if isinstance(chart, Mapping) else chart.to_dict())
-    writers: Mapping[str, Callable[[], Any]] = {
+    writer_of_format: Mapping[str, Callable[[], Any]] = {
         "json": lambda: json.dumps(spec, indent=1),
         "svg": lambda: vl_convert.vegalite_to_svg(spec),
         "pdf": lambda: vl_convert.vegalite_to_pdf(spec),
         "png": lambda: vl_convert.vegalite_to_png(spec, scale=PNG_SCALE),
         "html": lambda: _page(spec),
     }
-    content: str | bytes = writers[kind]()
+    content: str | bytes = writer_of_format[kind]()
     return content
 
 
@@ -130,8 +130,12 @@ class _Offline:
 
 
 @cache
-def _class(name: str) -> type:
-    return type(name, (_Offline, getattr(alt, name)), {"__module__": __name__, "__doc__": getattr(alt, name).__doc__})
+def _class(class_name: str) -> type:
+    return type(
+        class_name,
+        (_Offline, getattr(alt, class_name)),
+        {"__module__": __name__, "__doc__": getattr(alt, class_name).__doc__},
+    )
 
 
 def __getattr__(name: str) -> Any:

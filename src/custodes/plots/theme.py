@@ -109,12 +109,12 @@ def embed_rows(frame: pl.DataFrame) -> alt.Data:
 
 def p_value_expression(field: str) -> str:
     """A Vega expression that formats a p-value like `wording.p_value`."""
-    value = f"datum.{field}"
-    formatted_text = f"replace(format({value}, '.3f'), /^0/, '')"
-    return f"!isValid({value}) ? '{UNDEFINED}' : {value} <= {SMALLEST_P} ? '≤ .001' : {formatted_text}"
+    datum_field = f"datum.{field}"
+    formatted_field = f"replace(format({datum_field}, '.3f'), /^0/, '')"
+    return f"!isValid({datum_field}) ? '{UNDEFINED}' : {datum_field} <= {SMALLEST_P} ? '≤ .001' : {formatted_field}"
 
 
-def column_tooltips(table: Table, *names: str) -> list[alt.Tooltip]:
+def column_tooltips(table: Table, *column_names: str) -> list[alt.Tooltip]:
     """Tooltips of columns of a declared table, with the labels of the columns. An estimate includes its interval."""
     return [
         alt.Tooltip(
@@ -122,7 +122,7 @@ def column_tooltips(table: Table, *names: str) -> list[alt.Tooltip]:
             title=column.label + name.removeprefix(column.name).replace("_", " "),
             format={"score": ".3~g", "difference": ".3~g", "points": "+.1f", "share": ".0%"}.get(column.kind, ""),
         )
-        for column in map(table.column, names)
+        for column in map(table.column, column_names)
         for name in column.names
     ]
 

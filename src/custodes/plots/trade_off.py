@@ -58,7 +58,7 @@ def trade_off_curve(
     """
     if result.trade_off.is_empty():
         raise InputError("trade_off_curve: the result has no trade-off; call combine with the method even-handed")
-    rows, target = select_aspect(result.trade_off, target, function_name="trade_off_curve", column="target")
+    rows, target = select_aspect(result.trade_off, target, function_name="trade_off_curve", column_name="target")
     return theme.apply_theme(
         trade_off(theme.embed_rows(trade_off_rows(rows)), objective=objective_of(result)),
         dark=dark,
@@ -71,14 +71,19 @@ def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
     """One row for each combination of target, penalty and kind of systems for which the partiality is defined.
 
     The columns are target, penalty, chosen, score with bounds, seen, partiality with bounds, and system."""
-    key_columns = ["target", "penalty", "chosen", "score", "score_low", "score_high"]
+    key_column_names = ["target", "penalty", "chosen", "score", "score_low", "score_high"]
     tables = []
-    for systems_label, prefix in ((SEEN, ""), (UNSEEN, "unseen_")):
-        renamed_columns = {
-            f"partiality{suffix}": f"{prefix}largest_partiality{suffix}" for suffix in ("", "_low", "_high")
+    for systems_label, column_prefix in ((SEEN, ""), (UNSEEN, "unseen_")):
+        source_of_column = {
+            f"partiality{suffix}": f"{column_prefix}largest_partiality{suffix}" for suffix in ("", "_low", "_high")
         }
         tables.append(
-            table.select(*key_columns, pl.lit(systems_label).alias("seen"), **renamed_columns, system=f"{prefix}system")
+            table.select(
+                *key_column_names,
+                pl.lit(systems_label).alias("seen"),
+                **source_of_column,
+                system=f"{column_prefix}system",
+            )
         )
     return pl.concat(tables).drop_nulls("partiality")
 
@@ -86,23 +91,26 @@ def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
 def trade_off(data: Any, *, objective: str) -> Any:
     """Draw the rows of `trade_off_rows` of one target."""
     x = alt.X("partiality:Q", title="Largest partiality (points of win rate)", scale=alt.Scale(zero=True))
-    y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
+    make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
     colour = alt.Color("seen:N", title=None, scale=alt.Scale(domain=[SEEN, UNSEEN], range=[theme.BLUE, theme.ORANGE]))
-    number_columns = ("score", "score_low", "score_high", "partiality", "partiality_low", "partiality_high")
+    number_column_names = ("score", "score_low", "score_high", "partiality", "partiality_low", "partiality_high")
     tooltip = [
         alt.Tooltip("penalty:Q", format="~g"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f" if "score" in name else ".1f") for name in number_columns),
+        *(
+            alt.Tooltip(f"{column_name}:Q", format=".3f" if "score" in column_name else ".1f")
+            for column_name in number_column_names
+        ),
         alt.Tooltip("system:N"),
     ]
     base = alt.Chart(data)
     return alt.layer(
-        base.mark_line(opacity=0.6).encode(x=x, y=y("score:Q"), color=colour, order="penalty:Q"),
+        base.mark_line(opacity=0.6).encode(x=x, y=make_y("score:Q"), color=colour, order="penalty:Q"),
         base.transform_filter("isValid(datum.score_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x, y=y("score_low:Q"), y2="score_high:Q", color=colour),
+        .encode(x=x, y=make_y("score_low:Q"), y2="score_high:Q", color=colour),
         base.mark_point(filled=True, opacity=1).encode(
             x=x,
-            y=y("score:Q"),
+            y=make_y("score:Q"),
             color=colour,
             size=alt.condition("datum.chosen", alt.value(160), alt.value(35)),
             tooltip=tooltip,

@@ -60,9 +60,9 @@ class Report:
     def tables(self) -> dict[str, pl.DataFrame]:
         """Every table of every result, by the name `question.table`."""
         return {
-            f"{question}.{name}": table
+            f"{question}.{table_name}": table
             for question, result in self.results.items()
-            for name, table in result.tables().items()
+            for table_name, table in result.tables().items()
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,11 +86,11 @@ class Report:
 
     def _repr_html_(self) -> str:
         """HTML for a notebook: the verdict, then each result, which the reader can unfold."""
-        parts = (
+        result_parts = (
             f"<details><summary>{escape(question)}</summary>\n{result._repr_html_()}</details>"
             for question, result in self.results.items()
         )
-        return "\n".join([self.verdict._repr_html_(), *parts])
+        return "\n".join([self.verdict._repr_html_(), *result_parts])
 
     def save(self, path: str | Path) -> Path:
         """Write the page atomically. `OptionError` is raised if the page cannot be written."""
@@ -105,13 +105,16 @@ class Report:
         not writable.
         """
         check_one_of("format", format, FORMATS)
-        target, charts = make_folder(path), self._charts()
-        names = file_names(["-".join(filter(None, parts)) for parts in charts])
-        return [save(chart, target / f"{name}.{format}") for name, chart in zip(names, charts.values(), strict=True)]
+        folder, chart_of_name_parts = make_folder(path), self._charts()
+        figure_names = file_names(["-".join(filter(None, name_parts)) for name_parts in chart_of_name_parts])
+        return [
+            save(chart, folder / f"{figure_name}.{format}")
+            for figure_name, chart in zip(figure_names, chart_of_name_parts.values(), strict=True)
+        ]
 
     def _charts(self) -> dict[tuple[str, ...], Any]:
         """The figures, by aspect, name, metric and statistic. A part is empty if the figure does not depend on it."""
-        context, charts = self.context.copy_with_page_rows(), dict[tuple[str, ...], Any]()
+        context, chart_of_name_parts = self.context.copy_with_page_rows(), dict[tuple[str, ...], Any]()
         for section in self.sections:
             for figure in section.build_content(context)[0]:
                 placeholders_text = str((figure.where, figure.fields, figure.title))
@@ -119,15 +122,15 @@ class Report:
                     for statistic in STATISTICS if "{statistic}" in placeholders_text else STATISTICS[:1]:
                         metric = context.best.get(aspect, "")
                         choice = context.choice(aspect, metric, statistic)
-                        parts = (
+                        name_parts = (
                             aspect if "{aspect}" in placeholders_text else "",
                             figure.id,
                             metric if "{metric}" in placeholders_text or "{corrected}" in placeholders_text else "",
                             statistic if "{statistic}" in placeholders_text else "",
                         )
                         if (chart := figure.build_content(context, choice)) is not None:
-                            charts[parts] = chart
-        return charts
+                            chart_of_name_parts[name_parts] = chart
+        return chart_of_name_parts
 
 
 @document_arguments(
@@ -208,11 +211,13 @@ def file_names(labels: Sequence[str]) -> list[str]:
         "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in label).strip("._")
         for label in labels
     ]
-    keys = Counter(unicodedata.normalize("NFKC", name).casefold() for name in safe_names)
-    names = []
-    for label, name in zip(labels, safe_names, strict=True):
-        short_name = name.encode()[:LONGEST].decode(errors="ignore")
-        is_unique = keys[unicodedata.normalize("NFKC", name).casefold()] == 1
+    n_names_of_key = Counter(unicodedata.normalize("NFKC", safe_name).casefold() for safe_name in safe_names)
+    unique_names = []
+    for label, safe_name in zip(labels, safe_names, strict=True):
+        short_name = safe_name.encode()[:LONGEST].decode(errors="ignore")
+        is_unique = n_names_of_key[unicodedata.normalize("NFKC", safe_name).casefold()] == 1
         digest = hashlib.sha256(label.encode(errors="surrogatepass")).hexdigest()[:8]
-        names.append(name if name and is_unique and short_name == name else f"{short_name or 'figure'}-{digest}")
-    return names
+        unique_names.append(
+            safe_name if safe_name and is_unique and short_name == safe_name else f"{short_name or 'figure'}-{digest}"
+        )
+    return unique_names

@@ -49,18 +49,22 @@ class PageLimits:
         The leading systems are the best systems by human ratings, and the leading metrics are the metrics with the best
         agreement.
         """
-        metrics = _leading_labels(results, "agreement", "standing", "metric")
-        systems = _leading_labels(results, "leaderboard", "systems", "system")
+        ranked_metrics = _leading_labels(results, "agreement", "standing", "metric")
+        ranked_systems = _leading_labels(results, "leaderboard", "systems", "system")
         aspects = results["leaderboard"].to_frame("systems")["aspect"].unique() if "leaderboard" in results else [""]
-        leading = metrics[:METRICS]
+        page_metrics = ranked_metrics[:METRICS]
         return cls(
-            systems=systems[: _largest_system_count(len(systems), (1 + len(leading)) * len(aspects))],
-            n_systems=len(systems),
-            metrics=leading,
+            systems=ranked_systems[
+                : _largest_system_count(len(ranked_systems), (1 + len(page_metrics)) * len(aspects))
+            ],
+            n_systems=len(ranked_systems),
+            metrics=page_metrics,
             without=tuple(
-                name for metric in metrics[METRICS:] for name in (metric, *(f"{metric}:{a}" for a in aspects if a))
+                rater_name
+                for metric in ranked_metrics[METRICS:]
+                for rater_name in (metric, *(f"{metric}:{aspect}" for aspect in aspects if aspect))
             ),
-            n_metrics=len(metrics),
+            n_metrics=len(ranked_metrics),
         )
 
     @property
@@ -70,52 +74,56 @@ class PageLimits:
 
     def result(self, result: Result) -> Result:
         """A result with only the rows that are on the page."""
-        tables: dict[str, Any] = {name: self.part(table) for name, table in result.tables().items()}
-        return result if self.is_unlimited else replace(result, **tables)
+        table_of_name: dict[str, Any] = {name: self.part(table) for name, table in result.tables().items()}
+        return result if self.is_unlimited else replace(result, **table_of_name)
 
     def part(self, table: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that are on the page."""
-        is_kept_row = pl.lit(True)
-        for first, second in PAIR_OF_SYSTEMS:
-            if {first, second} <= {*table.columns} and len(self.systems) < self.n_systems:
-                is_kept_row &= pl.all_horizontal(pl.col(first, second).is_in(list(self.systems)))
-        for name in (*ONE, *(name_of_pair for pair in TWO for name_of_pair in pair)):
-            if name in table.columns and self.without:
-                is_kept_row &= ~pl.col(name).is_in(list(self.without))
-        return table.filter(is_kept_row)
+        is_page_row = pl.lit(True)
+        for first_column_name, second_column_name in PAIR_OF_SYSTEMS:
+            if {first_column_name, second_column_name} <= {*table.columns} and len(self.systems) < self.n_systems:
+                is_page_row &= pl.all_horizontal(
+                    pl.col(first_column_name, second_column_name).is_in(list(self.systems))
+                )
+        for column_name in (*ONE, *(pair_column_name for column_pair in TWO for pair_column_name in column_pair)):
+            if column_name in table.columns and self.without:
+                is_page_row &= ~pl.col(column_name).is_in(list(self.without))
+        return table.filter(is_page_row)
 
     def note(self) -> str:
         """Sentences on the omitted rows and how to get the complete tables; '' if nothing is omitted."""
-        parts = []
+        limit_texts = []
         if len(self.systems) < self.n_systems:
-            parts.append(f"pairs of the {len(self.systems)} leading systems (of {self.n_systems})")
+            limit_texts.append(f"pairs of the {len(self.systems)} leading systems (of {self.n_systems})")
         if self.without:
-            parts.append(f"the {len(self.metrics)} leading metrics (of {self.n_metrics})")
-        if not parts:
+            limit_texts.append(f"the {len(self.metrics)} leading metrics (of {self.n_metrics})")
+        if not limit_texts:
             return ""
         return (
             "To keep the page small enough for a browser, the tables and figures below are limited to "
-            f"{' and '.join(parts)}. Notes refer to all systems and metrics. The same command with --format "
+            f"{' and '.join(limit_texts)}. Notes refer to all systems and metrics. The same command with --format "
             "json, or the command of each question, gives the complete tables."
         )
 
 
-def _leading_labels(results: Mapping[str, Result], question: str, table: str, column: str) -> tuple[str, ...]:
+def _leading_labels(results: Mapping[str, Result], question: str, table_name: str, column_name: str) -> tuple[str, ...]:
     """The labels in a column of a table of a question, ordered by their best rank in any aspect."""
     if question not in results:
         return ()
-    rows = results[question].to_frame(table)
+    rows = results[question].to_frame(table_name)
     if "rater" in rows.columns:
         rows = rows.filter(rater=HUMAN).sort("rank", nulls_last=True, maintain_order=True)
-    orders: Sequence[Sequence[str]] = [
-        of_aspect[column].to_list() for _, of_aspect in rows.group_by("aspect", maintain_order=True)
+    labels_of_aspect: Sequence[Sequence[str]] = [
+        aspect_rows[column_name].to_list() for _, aspect_rows in rows.group_by("aspect", maintain_order=True)
     ]
     return tuple(
-        dict.fromkeys(name for names_of_rank in zip_longest(*orders) for name in names_of_rank if name is not None)
+        dict.fromkeys(
+            label for rank_labels in zip_longest(*labels_of_aspect) for label in rank_labels if label is not None
+        )
     )
 
 
-def _largest_system_count(n_systems: int, times: int) -> int:
-    """The largest number of systems, from `FEWEST` to `MOST`, whose pairs times `times` are at most `PAIRS`."""
-    largest_n = max((n for n in range(FEWEST, MOST + 1) if comb(n, 2) * times <= PAIRS), default=FEWEST)
+def _largest_system_count(n_systems: int, n_repetitions: int) -> int:
+    """The largest number of systems, from `FEWEST` to `MOST`, whose pairs times `n_repetitions` are at most `PAIRS`."""
+    largest_n = max((n for n in range(FEWEST, MOST + 1) if comb(n, 2) * n_repetitions <= PAIRS), default=FEWEST)
     return min(n_systems, largest_n)

@@ -59,33 +59,41 @@ class Figure:
         def fill(text: str) -> str:
             return text.format_map(choice)
 
-        rows = context.table(self.table)
-        for columns, values in self.where.items():
-            rows = rows.filter(pl.any_horizontal(pl.col(columns.split("|")) == fill(values)))
+        figure_rows = context.table(self.table)
+        for column_alternatives, value_template in self.where.items():
+            figure_rows = figure_rows.filter(
+                pl.any_horizontal(pl.col(column_alternatives.split("|")) == fill(value_template))
+            )
         if self.fields:
-            fields = {to: fill(name) for to, name in self.fields.items()}
-            rows = rows.select(**{to: pl.col(name) for to, name in fields.items() if name in rows.columns})
-        if rows.is_empty():
+            source_of_field = {field_name: fill(name) for field_name, name in self.fields.items()}
+            figure_rows = figure_rows.select(
+                **{
+                    field_name: pl.col(name)
+                    for field_name, name in source_of_field.items()
+                    if name in figure_rows.columns
+                }
+            )
+        if figure_rows.is_empty():
             return None
         spec = _replace_words(
             self.spec, {"{statistic}": STATISTICS[choice["statistic"]].label, "{metric}": choice["metric"]}
         )
         full_title = self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
-        width = {"width": theme.PAGE_WIDTH} if spec.get("width") == "container" else {}
-        content = {
+        width_option = {"width": theme.PAGE_WIDTH} if spec.get("width") == "container" else {}
+        page_content = {
             "config": theme.config(theme.LIGHT),
             "title": fill(full_title),
-            "datasets": {"rows": rows.to_dicts()},
+            "datasets": {"rows": figure_rows.to_dicts()},
         }
-        return dict(drawable({**spec, **width, **content}))
+        return dict(drawable({**spec, **width_option, **page_content}))
 
 
-def _replace_words(spec: Any, words: Mapping[str, str]) -> Any:
+def _replace_words(spec: Any, replacement_of_word: Mapping[str, str]) -> Any:
     if isinstance(spec, Mapping):
-        return {name: _replace_words(entry, words) for name, entry in spec.items()}
+        return {key: _replace_words(entry, replacement_of_word) for key, entry in spec.items()}
     if isinstance(spec, list):
-        return [_replace_words(entry, words) for entry in spec]
-    return words.get(spec, spec) if isinstance(spec, str) else spec
+        return [_replace_words(entry, replacement_of_word) for entry in spec]
+    return replacement_of_word.get(spec, spec) if isinstance(spec, str) else spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,31 +128,33 @@ class Context:
     left_out: str = ""
     whole: Context | None = None
 
-    def ask(self, question: Callable[..., Any], **more: Any) -> Any:
+    def ask(self, question: Callable[..., Any], **more_options: Any) -> Any:
         """The result of a question for this study, with the options of the report that the question accepts."""
-        parameters = inspect.signature(question).parameters
+        parameter_of_name = inspect.signature(question).parameters
         return question(
-            self.study, **{name: value for name, value in self.options.items() if name in parameters} | more
+            self.study,
+            **{option_name: value for option_name, value in self.options.items() if option_name in parameter_of_name}
+            | more_options,
         )
 
     def copy_with_page_rows(self) -> Context:
         """A copy with only the rows of tables that are on the page."""
         limits = PageLimits.from_results(self.results)
-        results = {question: limits.result(result) for question, result in self.results.items()}
-        extra = {name: limits.part(table) for name, table in self.extra.items()}
-        return replace(self, results=results, extra=extra, left_out=limits.note(), whole=self)
+        result_of_question = {question: limits.result(result) for question, result in self.results.items()}
+        table_of_name = {name: limits.part(table) for name, table in self.extra.items()}
+        return replace(self, results=result_of_question, extra=table_of_name, left_out=limits.note(), whole=self)
 
-    def table(self, name: str) -> pl.DataFrame:
+    def table(self, full_name: str) -> pl.DataFrame:
         """A table by its full name, `question.table`."""
-        if name in self.extra:
-            return self.extra[name]
-        question, _, table = name.partition(".")
-        return self.results[question].to_frame(table)
+        if full_name in self.extra:
+            return self.extra[full_name]
+        question, _, table_name = full_name.partition(".")
+        return self.results[question].to_frame(table_name)
 
-    def table_declaration(self, name: str) -> Table:
+    def table_declaration(self, full_name: str) -> Table:
         """The declaration of a table by its full name, `question.table`."""
-        question, _, table = name.partition(".")
-        return self.results[question].table_declarations()[table]
+        question, _, table_name = full_name.partition(".")
+        return self.results[question].table_declarations()[table_name]
 
     def notes(self, question: str, *rules: str) -> list[tuple[str | None, str]]:
         """The notes of a result, each with its aspect.
@@ -158,12 +168,12 @@ class Context:
     def aspects(self) -> tuple[str, ...]:
         """The aspects of the human ratings."""
         question = next(name for name in ("agreement", "leaderboard", "rates") if name in self.results)
-        table_of_question = {
+        table_name = {
             "agreement": "agreement.metrics",
             "leaderboard": "leaderboard.systems",
             "rates": "rates.rates",
         }[question]
-        return tuple(self.table(table_of_question)["aspect"].unique(maintain_order=True))
+        return tuple(self.table(table_name)["aspect"].unique(maintain_order=True))
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
@@ -185,8 +195,8 @@ class Context:
         """The metric that agrees best with human ratings on each aspect, if there are metrics."""
         if "agreement" not in self.results:
             return {}
-        first = self.table("agreement.standing").unique("aspect", keep="first", maintain_order=True)
-        return dict(first.select("aspect", "metric").iter_rows())
+        best_rows = self.table("agreement.standing").unique("aspect", keep="first", maintain_order=True)
+        return dict(best_rows.select("aspect", "metric").iter_rows())
 
     @cached_property
     def leaders(self) -> dict[str, list[str]]:
@@ -196,17 +206,26 @@ class Context:
 
     def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
         """The selection of a saved figure: the arguments, the first pair of systems, and all pairs of a correction."""
-        pair_tables = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
-        rows = self.table(next(name for name in pair_tables if name.split(".")[0] in self.results)).head(1).to_dicts()
-        pair = {name: row[name] for row in rows for name in ("system_a", "system_b")}
-        return {"aspect": aspect, "metric": metric, "corrected": metric, "statistic": statistic, "which": "all", **pair}
+        pair_table_names = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
+        first_row = (
+            self.table(next(name for name in pair_table_names if name.split(".")[0] in self.results)).head(1).to_dicts()
+        )
+        system_of_column = {name: row[name] for row in first_row for name in ("system_a", "system_b")}
+        return {
+            "aspect": aspect,
+            "metric": metric,
+            "corrected": metric,
+            "statistic": statistic,
+            "which": "all",
+            **system_of_column,
+        }
 
     @cached_property
     def one_sided_aspects(self) -> list[str]:
         """Aspects that compare the sides of a pair, not systems: annotators always prefer the same side, or the study
         declares the sides."""
-        rows = self.table("check.problems").filter(pl.col("rule").is_in(SIDED))
-        return [str(aspect) for aspect in rows["aspect"].unique(maintain_order=True)]
+        problem_rows = self.table("check.problems").filter(pl.col("rule").is_in(SIDED))
+        return [str(aspect) for aspect in problem_rows["aspect"].unique(maintain_order=True)]
 
 
 def no_figures_or_tables(context: Context) -> Sequence[Any]:
@@ -290,15 +309,15 @@ def environment() -> Any:
     """The environment of the templates, with autoescaping."""
     import jinja2
 
-    jinja = jinja2.Environment(
+    template_environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    jinja.filters |= {"number": wording.number, "percent": wording.percent}
-    return jinja
+    template_environment.filters |= {"number": wording.number, "percent": wording.percent}
+    return template_environment
 
 
 def render(template: str, **values: Any) -> str:
@@ -309,8 +328,8 @@ def render(template: str, **values: Any) -> str:
 def spec_of(chart: Any, **properties: Any) -> dict[str, Any]:
     """The specification of a chart without rows and colours, with these properties. The page adds rows and colours."""
     spec: dict[str, Any] = chart.to_dict(validate=False) | properties
-    for name in ("$schema", "config"):
-        spec.pop(name, None)
+    for key in ("$schema", "config"):
+        spec.pop(key, None)
     return spec
 
 

@@ -59,41 +59,45 @@ def table_html(
     Each of the `notes` is displayed with its aspect (None: with every aspect).
     """
     columns = columns_with_values(columns, frame)
-    digits = [digits_of_column(frame, column, LEAST_DIGITS) for column in columns]
-    rows = [
+    decimals = [digits_of_column(frame, column, LEAST_DIGITS) for column in columns]
+    table_rows = [
         {
             "aspect": row[by] if by else None,
-            "cells": [_cell(row, column, n_decimals) for column, n_decimals in zip(columns, digits, strict=True)],
+            "cells": [_cell(row, column, n_decimals) for column, n_decimals in zip(columns, decimals, strict=True)],
         }
         for row in frame.iter_rows(named=True)
     ]
     distinct_notes = list(dict.fromkeys(notes))
-    return render("table.html", id=id, caption=caption, columns=column_specs(columns), rows=rows, notes=distinct_notes)
+    return render(
+        "table.html", id=id, caption=caption, columns=column_specs(columns), rows=table_rows, notes=distinct_notes
+    )
 
 
 def build_selection_table(
-    context: Context, id: str, caption: str, table: str, where: Mapping[str, str]
+    context: Context, id: str, caption: str, table_name: str, where: Mapping[str, str]
 ) -> SelectionTable:
     """A table of the essential columns of a declared table.
 
     Columns that the selection fixes and columns without values are left out.
     """
     columns = [
-        column for column in context.table_declaration(table).columns if column.essential and column.name not in where
+        column
+        for column in context.table_declaration(table_name).columns
+        if column.essential and column.name not in where
     ]
-    columns_shown = columns_with_values(columns, context.table(table))
-    return SelectionTable(id=id, caption=caption, table=table, columns=columns_shown, where=where)
+    displayed_columns = columns_with_values(columns, context.table(table_name))
+    return SelectionTable(id=id, caption=caption, table=table_name, columns=displayed_columns, where=where)
 
 
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
     """The columns that have at least one value in a frame."""
     values_of_column = {column.name: column.drop_nulls() for column in frame.iter_columns()}
-    names = {
-        name
-        for name, column in values_of_column.items()
+    column_names = {
+        column_name
+        for column_name, column in values_of_column.items()
         if ((column != "").any() if column.dtype == pl.String else column.len())
     }
-    return tuple(column for column in columns if column.name in names or frame.is_empty())
+    return tuple(column for column in columns if column.name in column_names or frame.is_empty())
 
 
 def _cell(row: Mapping[str, Any], column: Column, digits: int) -> _Cell:
@@ -138,32 +142,37 @@ def column_specs(columns: Sequence[Column]) -> list[dict[str, Any]]:
 
 def columnar(frame: pl.DataFrame) -> dict[str, Any]:
     """The columns of a frame as lists. Labels are positions in a list of distinct labels, and numbers are rounded."""
-    numbers = selectors.float().cast(pl.Float64)
-    rounded_frame = frame.with_columns(pl.when(numbers.is_finite()).then(numbers).round_sig_figs(DIGITS).name.keep())
+    number_columns_expression = selectors.float().cast(pl.Float64)
+    rounded_frame = frame.with_columns(
+        pl.when(number_columns_expression.is_finite())
+        .then(number_columns_expression)
+        .round_sig_figs(DIGITS)
+        .name.keep()
+    )
     return {"rows": frame.height, "columns": {column.name: _column(column) for column in rounded_frame.iter_columns()}}
 
 
 def _column(series: pl.Series) -> Any:
     if series.dtype == pl.String:
-        values = series.to_list()
-        labels = [label for label in dict.fromkeys(values) if label is not None]
-        code = {None: -1} | {label: k for k, label in enumerate(labels)}
-        return {"labels": labels, "codes": [code[value] for value in values]}
+        row_labels = series.to_list()
+        distinct_labels = [label for label in dict.fromkeys(row_labels) if label is not None]
+        code_of_label = {None: -1} | {label: i for i, label in enumerate(distinct_labels)}
+        return {"labels": distinct_labels, "codes": [code_of_label[row_label] for row_label in row_labels]}
     if series.dtype == pl.List(pl.String):
         return series.list.join(", ").fill_null("").to_list()
     return series.to_list()
 
 
-def compress_page_data(parts: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]]) -> str:
-    """`parts`, and the `tables` by name, as JSON that is deflated and encoded in base 64.
+def compress_page_data(page_data: Mapping[str, Any], tables: Iterable[tuple[str, pl.DataFrame]]) -> str:
+    """`page_data`, and the `tables` by name, as JSON that is deflated and encoded in base 64.
 
     The text has about a quarter of the size of the JSON, and no characters that could close its HTML element. To limit
     memory, tables are converted one at a time.
     """
-    deflate = zlib.compressobj(LEVEL)
-    chunks = [deflate.compress(msgspec.json.encode(parts)[:-1] + b',"tables":{')]
-    for index, (name, frame) in enumerate(tables):
-        opening = b"," * (index > 0) + msgspec.json.encode(name) + b":"
-        chunks.append(deflate.compress(opening + msgspec.json.encode(columnar(frame))))
-    chunks += [deflate.compress(b"}}"), deflate.flush()]
-    return base64.b64encode(b"".join(chunks)).decode()
+    compressor = zlib.compressobj(LEVEL)
+    compressed_chunks = [compressor.compress(msgspec.json.encode(page_data)[:-1] + b',"tables":{')]
+    for i, (table_name, frame) in enumerate(tables):
+        key_bytes = b"," * (i > 0) + msgspec.json.encode(table_name) + b":"
+        compressed_chunks.append(compressor.compress(key_bytes + msgspec.json.encode(columnar(frame))))
+    compressed_chunks += [compressor.compress(b"}}"), compressor.flush()]
+    return base64.b64encode(b"".join(compressed_chunks)).decode()

@@ -68,26 +68,30 @@ class Corpus:
                 f"{study.name}: there are no texts to score; give texts with the columns item and outputs (an object "
                 f"{{system: text}}), and also source or references if a metric needs them"
             )
-        rows = study.outputs.texts
-        items, systems = (tuple(rows[name].unique(maintain_order=True)) for name in ("item", "system"))
-        sources = pl.DataFrame({"item": items}).join(study.outputs.sources, "item", "left", maintain_order="left")
-        empty_list = pl.lit([], dtype=pl.List(pl.String))
-        item_texts = sources.select(
+        output_rows = study.outputs.texts
+        item_names, system_names = (
+            tuple(output_rows[column_name].unique(maintain_order=True)) for column_name in ("item", "system")
+        )
+        item_rows = pl.DataFrame({"item": item_names}).join(
+            study.outputs.sources, "item", "left", maintain_order="left"
+        )
+        empty_list_expression = pl.lit([], dtype=pl.List(pl.String))
+        item_columns = item_rows.select(
             pl.col("source", "context").fill_null(""),
-            pl.col("references", "images").fill_null(empty_list).list.drop_nulls(),
+            pl.col("references", "images").fill_null(empty_list_expression).list.drop_nulls(),
         ).to_dict(as_series=False)
         return cls(
             texts=MetricInputs(
-                outputs=rows["text"].to_list(),
-                item=label_codes(rows["item"], items),
-                system=label_codes(rows["system"], systems),
-                sources=item_texts["source"],
-                references=item_texts["references"],
-                images=item_texts["images"],
-                contexts=item_texts["context"],
+                outputs=output_rows["text"].to_list(),
+                item=label_codes(output_rows["item"], item_names),
+                system=label_codes(output_rows["system"], system_names),
+                sources=item_columns["source"],
+                references=item_columns["references"],
+                images=item_columns["images"],
+                contexts=item_columns["context"],
             ),
-            items=items,
-            systems=systems,
+            items=item_names,
+            systems=system_names,
         )
 
     def lacks_input(self, need: Need) -> Bools:
@@ -103,9 +107,9 @@ class Corpus:
     @cached_property
     def absent(self) -> list[tuple[int, int]]:
         """Item and system of each missing output."""
-        is_present = np.zeros((len(self.items), len(self.systems)), dtype=np.bool_)
-        is_present[self.texts.item, self.texts.system] = True
-        return [(int(item), int(system)) for item, system in np.argwhere(~is_present)]
+        has_output = np.zeros((len(self.items), len(self.systems)), dtype=np.bool_)
+        has_output[self.texts.item, self.texts.system] = True
+        return [(int(item), int(system)) for item, system in np.argwhere(~has_output)]
 
     @cached_property
     def reference_systems(self) -> list[str]:
@@ -113,18 +117,21 @@ class Corpus:
 
         Systems with fewer than `FEW` outputs are not included.
         """
-        texts, has_other_text = self.texts, np.zeros(len(self.systems), dtype=np.bool_)
-        for text, item, system in zip(texts.outputs, texts.item.tolist(), texts.system.tolist(), strict=True):
-            has_other_text[system] |= text not in texts.references[item]
-        n_outputs = np.bincount(texts.system, minlength=len(self.systems))
-        return [self.systems[system] for system in np.flatnonzero(~has_other_text & (n_outputs >= FEW))]
+        texts, has_text_outside_references = self.texts, np.zeros(len(self.systems), dtype=np.bool_)
+        for output_text, item, system in zip(texts.outputs, texts.item.tolist(), texts.system.tolist(), strict=True):
+            has_text_outside_references[system] |= output_text not in texts.references[item]
+        n_outputs_of_system = np.bincount(texts.system, minlength=len(self.systems))
+        return [
+            self.systems[system]
+            for system in np.flatnonzero(~has_text_outside_references & (n_outputs_of_system >= FEW))
+        ]
 
     @cached_property
     def complete(self) -> Bools:
         """Whether each item (items,) has an output of every system."""
-        is_complete = np.ones(len(self.items), dtype=np.bool_)
-        is_complete[[item for item, _ in self.absent]] = False
-        return is_complete
+        is_complete_item = np.ones(len(self.items), dtype=np.bool_)
+        is_complete_item[[item for item, _ in self.absent]] = False
+        return is_complete_item
 
 
 class ShownItem(NamedTuple):
@@ -158,23 +165,23 @@ class Digests:
 
     def item(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
         """Return the digest of those inputs of an item that a metric with these needs uses."""
-        texts = self._texts
-        used_inputs = (
+        metric_inputs = self._texts
+        inputs_in_use = (
             list(references) if "references" in needs else [],
-            texts.sources[item] if "source" in needs else "",
-            texts.contexts[item] if "context" in needs else "",
-            [self._image(path).hex() for path in texts.images[item]] if "image" in needs else [],
+            metric_inputs.sources[item] if "source" in needs else "",
+            metric_inputs.contexts[item] if "context" in needs else "",
+            [self._image(path).hex() for path in metric_inputs.images[item]] if "image" in needs else [],
         )
-        return hashlib.sha256(msgspec.json.encode(used_inputs)).digest()
+        return hashlib.sha256(msgspec.json.encode(inputs_in_use)).digest()
 
 
 def _image_digest(path: str) -> bytes:
     try:
-        content = path.encode() if path.startswith(ADDRESSES) else Path(path).read_bytes()
+        image_bytes = path.encode() if path.startswith(ADDRESSES) else Path(path).read_bytes()
     except (OSError, ValueError) as problem:
         reason_text = getattr(problem, "strerror", None) or "a file cannot have this name"
         raise InputError(f"image {short_repr(path)}: {reason_text}; give the path of a file, or an address") from None
-    return hashlib.sha256(content).digest()
+    return hashlib.sha256(image_bytes).digest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,21 +205,25 @@ class Computation:
         pairs of all outputs of a system, in an order that the texts determine.
         """
         texts = self.corpus.texts
-        items = {item: self._items(item) for item in {int(texts.item[output]) for output in self.used}}
-        pairs = [(output, item) for output in self.used for item in items[int(texts.item[output])]]
+        shown_items_of_item = {item: self._items(item) for item in {int(texts.item[output]) for output in self.used}}
+        output_item_pairs = [
+            (output, item) for output in self.used for item in shown_items_of_item[int(texts.item[output])]
+        ]
         if not self.scorer.traits.systems:
-            return [[pair] for pair in pairs]
-        systems: list[list[tuple[int, ShownItem]]] = [[] for _ in self.corpus.systems]
-        for output, item in pairs:
-            systems[int(texts.system[output])].append((output, item))
-        return [sorted(unit, key=lambda pair: (pair[1].digest, self.digests.outputs[pair[0]])) for unit in systems]
+            return [[pair] for pair in output_item_pairs]
+        pairs_of_system: list[list[tuple[int, ShownItem]]] = [[] for _ in self.corpus.systems]
+        for output, item in output_item_pairs:
+            pairs_of_system[int(texts.system[output])].append((output, item))
+        return [
+            sorted(unit, key=lambda pair: (pair[1].digest, self.digests.outputs[pair[0]])) for unit in pairs_of_system
+        ]
 
     def _items(self, item: int) -> list[ShownItem]:
         needs = self.scorer.traits.needs
         references = self.corpus.texts.references[item] if "references" in needs else []
         reference_lists = [references[:1] if self.mode == "first" else references]
         if self.mode == "alone":
-            reference_lists = [[text] for text in references]
+            reference_lists = [[reference] for reference in references]
         return [
             ShownItem(item, references_of_call, self.digests.item(item, references_of_call, needs))
             for references_of_call in reference_lists
@@ -222,13 +233,11 @@ class Computation:
     def keys(self) -> list[str]:
         """Cache key of each unit: a hash of exactly those inputs that can change the unit's values."""
         traits = self.scorer.traits
-        digests_of_units = [
-            [item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units
-        ]
-        sorted_digests = sorted(chain(*digests_of_units)) if traits.whole else []
-        prefix = hashlib.sha256(b"".join([FORMAT, self.scorer.signature.encode(), b"\n", *sorted_digests])).digest()
-        prefix += b"system" if traits.systems else b""
-        return [hashlib.sha256(prefix + b"".join(unit_digests)).hexdigest() for unit_digests in digests_of_units]
+        digests_of_unit = [[item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units]
+        sorted_digests = sorted(chain(*digests_of_unit)) if traits.whole else []
+        key_prefix = hashlib.sha256(b"".join([FORMAT, self.scorer.signature.encode(), b"\n", *sorted_digests])).digest()
+        key_prefix += b"system" if traits.systems else b""
+        return [hashlib.sha256(key_prefix + b"".join(unit_digests)).hexdigest() for unit_digests in digests_of_unit]
 
     @property
     def _per_reference(self) -> bool:
@@ -245,15 +254,15 @@ class Computation:
         stored_values = score_cache.scores(list(dict.fromkeys(self.keys)))
         if self.mode == "first" and self._per_reference and len(stored_values) < len(set(self.keys)):
             all_references_keys = replace(self, mode="all").keys
-            first_reference_key_of = {
+            key_of_all_references_key = {
                 all_references_key: key
                 for all_references_key, key in zip(all_references_keys, self.keys, strict=True)
                 if key not in stored_values
             }
-            for all_references_key, row in score_cache.scores(list(first_reference_key_of)).items():
-                seconds = row.seconds / max(1, len(row.values) // 8)
-                stored_values[first_reference_key_of[all_references_key]] = row._replace(
-                    key=first_reference_key_of[all_references_key], values=row.values[:8], seconds=seconds
+            for all_references_key, kept_score in score_cache.scores(list(key_of_all_references_key)).items():
+                seconds = kept_score.seconds / max(1, len(kept_score.values) // 8)
+                stored_values[key_of_all_references_key[all_references_key]] = kept_score._replace(
+                    key=key_of_all_references_key[all_references_key], values=kept_score.values[:8], seconds=seconds
                 )
         return stored_values
 
@@ -262,10 +271,13 @@ class Computation:
 
         The texts determine the order; units of an item are adjacent.
         """
-        first_unit = {key: unit for unit, key in reversed([*enumerate(self.keys)])}
-        return sorted((unit for key, unit in first_unit.items() if key not in stored_values), key=self._order)
+        first_unit_of_key = {key: unit_index for unit_index, key in reversed([*enumerate(self.keys)])}
+        return sorted(
+            (unit_index for key, unit_index in first_unit_of_key.items() if key not in stored_values),
+            key=self._sort_key,
+        )
 
-    def _order(self, unit_index: int) -> tuple[bytes, str]:
+    def _sort_key(self, unit_index: int) -> tuple[bytes, str]:
         return self.units[unit_index][0][1].digest, self.keys[unit_index]
 
     def calls(self, missing_unit_indices: Sequence[int], place: Place) -> list[list[int]]:
@@ -274,65 +286,72 @@ class Computation:
         If a value depends on all texts, one call contains all units, including units with stored values.
         """
         if self.scorer.traits.whole:
-            return [sorted(range(len(self.units)), key=self._order)] if missing_unit_indices else []
-        n_per_call = 1 if self.scorer.traits.systems else CALL * place.batch
+            return [sorted(range(len(self.units)), key=self._sort_key)] if missing_unit_indices else []
+        n_units_per_call = 1 if self.scorer.traits.systems else CALL * place.batch
         return [
-            list(missing_unit_indices[start : start + n_per_call])
-            for start in range(0, len(missing_unit_indices), n_per_call)
+            list(missing_unit_indices[start : start + n_units_per_call])
+            for start in range(0, len(missing_unit_indices), n_units_per_call)
         ]
 
-    def texts(self, call: Sequence[int]) -> MetricInputs:
+    def texts(self, unit_indices: Sequence[int]) -> MetricInputs:
         """Return the inputs of the metric in a call. Only the fields that the metric needs are filled."""
-        texts, traits = self.corpus.texts, self.scorer.traits
-        pairs = [pair for unit_index in call for pair in self.units[unit_index]]
-        has_numbered_items = (
+        all_texts, traits = self.corpus.texts, self.scorer.traits
+        output_item_pairs = [pair for unit_index in unit_indices for pair in self.units[unit_index]]
+        needs_item_numbers = (
             traits.whole or traits.systems
         )  # for these metrics, two items with equal inputs count as two
-        items = {(item.digest, item.number if has_numbered_items else 0): item for _, item in pairs}
-        index_of_item = {item: index for index, item in enumerate(items)}
+        item_of_key = {(item.digest, item.number if needs_item_numbers else 0): item for _, item in output_item_pairs}
+        index_of_key = {item: index for index, item in enumerate(item_of_key)}
         return MetricInputs(
-            outputs=[texts.outputs[output] for output, _ in pairs],
+            outputs=[all_texts.outputs[output] for output, _ in output_item_pairs],
             item=np.array(
-                [index_of_item[item.digest, item.number if has_numbered_items else 0] for _, item in pairs],
+                [index_of_key[item.digest, item.number if needs_item_numbers else 0] for _, item in output_item_pairs],
                 dtype=np.int64,
             ),
-            system=np.array([int(texts.system[output]) if traits.whole else 0 for output, _ in pairs], dtype=np.int64),
-            sources=[texts.sources[item.number] if "source" in traits.needs else "" for item in items.values()],
-            references=[list(item.references) for item in items.values()],
-            images=[texts.images[item.number] if "image" in traits.needs else [] for item in items.values()],
-            contexts=[texts.contexts[item.number] if "context" in traits.needs else "" for item in items.values()],
+            system=np.array(
+                [int(all_texts.system[output]) if traits.whole else 0 for output, _ in output_item_pairs],
+                dtype=np.int64,
+            ),
+            sources=[
+                all_texts.sources[item.number] if "source" in traits.needs else "" for item in item_of_key.values()
+            ],
+            references=[list(item.references) for item in item_of_key.values()],
+            images=[all_texts.images[item.number] if "image" in traits.needs else [] for item in item_of_key.values()],
+            contexts=[
+                all_texts.contexts[item.number] if "context" in traits.needs else "" for item in item_of_key.values()
+            ],
         )
 
-    def run(self, call: Sequence[int]) -> list[KeptScore]:
+    def run(self, unit_indices: Sequence[int]) -> list[KeptScore]:
         """Call the metric and return the values to be stored.
 
         Raises InputError if the metric fails or returns invalid values.
         """
-        result, seconds = time_metric(self.scorer.score, self.texts(call))
-        units, is_systems = [self.units[unit_index] for unit_index in call], self.scorer.traits.systems
-        widths = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
-        values = _system_values(result) if is_systems else _output_values(result, widths)
+        metric_result, seconds = time_metric(self.scorer.score, self.texts(unit_indices))
+        units, scores_systems = [self.units[unit_index] for unit_index in unit_indices], self.scorer.traits.systems
+        n_values_of_unit = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
+        values = _system_values(metric_result) if scores_systems else _output_values(metric_result, n_values_of_unit)
         if np.isinf(values).any():
             raise InputError("the metric returned an infinite score; a score must be finite, or NaN with a reason")
-        rows = []
-        for row, (unit_index, width) in enumerate(zip(call, widths, strict=True)):
-            reason = "" if is_systems else result.why.get(row, "")
-            is_truncated = result.truncated is not None and bool(
-                np.any(result.truncated if is_systems else result.truncated[row])
+        kept_scores = []
+        for i, (unit_index, n_values) in enumerate(zip(unit_indices, n_values_of_unit, strict=True)):
+            reason = "" if scores_systems else metric_result.why.get(i, "")
+            is_truncated = metric_result.truncated is not None and bool(
+                np.any(metric_result.truncated if scores_systems else metric_result.truncated[i])
             )
-            kept_values = np.array([np.nan]) if reason else values[row, :width] + 0.0  # -0 becomes 0
+            unit_values = np.array([np.nan]) if reason else values[i, :n_values] + 0.0  # -0 becomes 0
             seconds_per_output = seconds / sum(map(len, units))
-            rows.append(
+            kept_scores.append(
                 KeptScore(
                     self.keys[unit_index],
                     self.scorer.signature,
-                    kept_values.astype("<f8").tobytes(),
+                    unit_values.astype("<f8").tobytes(),
                     is_truncated,
                     escape_controls(reason),
                     seconds_per_output,
                 )
             )
-        return rows
+        return kept_scores
 
     def column(self, stored_values: Mapping[str, KeptScore], rule: Rule | str) -> RuleScores:
         """Return the score of each used output (or system) by a reference rule.
@@ -341,44 +360,51 @@ class Computation:
         the CPU seconds of the first value count. With any other rule, the CPU seconds of all values count.
 
         """
-        rows = [stored_values[key] for key in self.keys]
-        outputs = [unit[0][0] for unit in self.units]
-        first_units = [
+        kept_scores = [stored_values[key] for key in self.keys]
+        output_of_unit = [unit[0][0] for unit in self.units]
+        first_unit_indices = [
             unit_index
-            for unit_index, output in enumerate(outputs)
-            if not unit_index or outputs[unit_index - 1] != output
+            for unit_index, output in enumerate(output_of_unit)
+            if not unit_index or output_of_unit[unit_index - 1] != output
         ]
-        groups = [rows[start:end] for start, end in pairwise([*first_units, len(rows)])]
-        values = np.frombuffer(b"".join(row.values for row in rows), dtype="<f8").astype(np.float64)
-        widths = np.array([len(row.values) // 8 for row in rows])
-        seconds = np.repeat(np.array([row.seconds for row in rows]) / widths, widths)
-        first_value_indices = (np.cumsum(widths) - widths)[first_units]
+        scores_of_output = [kept_scores[start:end] for start, end in pairwise([*first_unit_indices, len(kept_scores)])]
+        unit_values = np.frombuffer(b"".join(kept_score.values for kept_score in kept_scores), dtype="<f8").astype(
+            np.float64
+        )
+        n_values_of_unit = np.array([len(kept_score.values) // 8 for kept_score in kept_scores])
+        seconds = np.repeat(
+            np.array([kept_score.seconds for kept_score in kept_scores]) / n_values_of_unit, n_values_of_unit
+        )
+        first_value_indices = (np.cumsum(n_values_of_unit) - n_values_of_unit)[first_unit_indices]
         if rule == "first":
-            scores, seconds, reasons = (
-                values[first_value_indices],
+            scores, seconds, missing_reasons = (
+                unit_values[first_value_indices],
                 seconds[first_value_indices],
-                [group[0].why for group in groups],
+                [output_scores[0].why for output_scores in scores_of_output],
             )
         else:
-            n_values_per_output = np.diff(np.append(first_value_indices, len(values)))
-            best_of = np.maximum if self.scorer.traits.higher_is_better else np.minimum
+            n_values_of_output = np.diff(np.append(first_value_indices, len(unit_values)))
+            best_function = np.maximum if self.scorer.traits.higher_is_better else np.minimum
             scores = (
-                best_of.reduceat(values, first_value_indices)
+                best_function.reduceat(unit_values, first_value_indices)
                 if rule == "best"
-                else np.add.reduceat(values, first_value_indices) / n_values_per_output
+                else np.add.reduceat(unit_values, first_value_indices) / n_values_of_output
             )
             seconds = np.add.reduceat(seconds, first_value_indices)
-            reasons = [next((row.why for row in group if row.why), "") for group in groups]
-        reasons_of_outputs = [
+            missing_reasons = [
+                next((kept_score.why for kept_score in output_scores if kept_score.why), "")
+                for output_scores in scores_of_output
+            ]
+        reason_of_output = [
             reason or (NO_NUMBER if is_undefined else "")
-            for reason, is_undefined in zip(reasons, np.isnan(scores).tolist(), strict=True)
+            for reason, is_undefined in zip(missing_reasons, np.isnan(scores).tolist(), strict=True)
         ]
-        truncated = [any(row.truncated for row in group) for group in groups]
+        is_truncated = [any(kept_score.truncated for kept_score in output_scores) for output_scores in scores_of_output]
         return RuleScores(
-            np.where([bool(reason) for reason in reasons_of_outputs], np.nan, scores),
-            reasons_of_outputs,
+            np.where([bool(reason) for reason in reason_of_output], np.nan, scores),
+            reason_of_output,
             seconds,
-            truncated,
+            is_truncated,
         )
 
 
@@ -387,47 +413,51 @@ def time_metric(score: Callable[[MetricInputs], MetricResult], texts: MetricInpu
 
     Raises InputError if the metric fails.
     """
-    start = time.process_time()
+    start_time = time.process_time()
     try:
-        result: Any = score(texts)
-        if not isinstance(result, MetricResult):
-            raise TypeError(f"the metric returned {type(result).__name__}, expected MetricResult")
+        metric_result: Any = score(texts)
+        if not isinstance(metric_result, MetricResult):
+            raise TypeError(f"the metric returned {type(metric_result).__name__}, expected MetricResult")
     except Exception as error:  # one failing metric must not stop the remaining metrics
         raise InputError(describe_error(error)) from error
-    return result, max(SHORTEST, time.process_time() - start + result.seconds)
+    return metric_result, max(SHORTEST, time.process_time() - start_time + metric_result.seconds)
 
 
-def _system_values(result: MetricResult) -> Floats:
+def _system_values(metric_result: MetricResult) -> Floats:
     """Return the value (1, 1) of one system."""
-    values = None if result.systems is None else np.asarray(result.systems, dtype=np.float64)
-    if values is None or values.shape != (1,):
+    system_scores = None if metric_result.systems is None else np.asarray(metric_result.systems, dtype=np.float64)
+    if system_scores is None or system_scores.shape != (1,):
         raise InputError(
-            f"the metric returned {'no scores' if values is None else f'scores of shape {values.shape}'} for systems, "
+            "the metric returned "
+            f"{'no scores' if system_scores is None else f'scores of shape {system_scores.shape}'} for systems, "
             "expected shape (1,)"
         )
-    return values[:, None]
+    return system_scores[:, None]
 
 
-def _output_values(result: MetricResult, widths: Sequence[int]) -> Floats:
+def _output_values(metric_result: MetricResult, n_values_of_unit: Sequence[int]) -> Floats:
     """Return the values (outputs, references) after checking their shape.
 
-    The shape must agree with the number of outputs and with their numbers of references, `widths`.
+    The shape must agree with the number of outputs and with their numbers of references, `n_values_of_unit`.
     """
-    values = np.asarray(result.values, dtype=np.float64)
-    truncated = range(len(widths)) if result.truncated is None else result.truncated
+    output_scores = np.asarray(metric_result.values, dtype=np.float64)
+    is_truncated = range(len(n_values_of_unit)) if metric_result.truncated is None else metric_result.truncated
     reject(
         (
-            values.ndim != 2 or len(values) != len(widths) or values.shape[1] < max(widths),
-            f"the metric returned values of shape {values.shape}, expected ({len(widths)}, {max(widths)})",
+            output_scores.ndim != 2
+            or len(output_scores) != len(n_values_of_unit)
+            or output_scores.shape[1] < max(n_values_of_unit),
+            f"the metric returned values of shape {output_scores.shape}, expected ({len(n_values_of_unit)}, "
+            f"{max(n_values_of_unit)})",
         ),
         (
-            len(truncated) != len(widths),
-            f"the metric reports truncation of {len(truncated)} texts, expected {len(widths)}",
+            len(is_truncated) != len(n_values_of_unit),
+            f"the metric reports truncation of {len(is_truncated)} texts, expected {len(n_values_of_unit)}",
         ),
         (
-            any(not 0 <= row < len(widths) for row in result.why),
+            any(not 0 <= output_index < len(n_values_of_unit) for output_index in metric_result.why),
             "the metric gives a reason for an output that was not requested",
         ),
         error=InputError,
     )
-    return values
+    return output_scores

@@ -49,7 +49,7 @@ class MetricListing(Result):
 def list_all_metrics() -> MetricListing:
     """Return all metrics and workers, both built-in and from other packages."""
     metrics = list(metrics_by_name().values())
-    columns = {
+    metric_table_columns = {
         "metric": [metric.name for metric in metrics],
         "gives": [metric.gives for metric in metrics],
         "needs": [list(metric.traits.needs) for metric in metrics],
@@ -61,14 +61,15 @@ def list_all_metrics() -> MetricListing:
         "source": [metric.source for metric in metrics],
     }
     scoring_workers = list(workers().values())
-    worker_columns = {name: [getattr(worker, name) for worker in scoring_workers] for name in ("gives", "source")}
+    worker_table_columns = {name: [getattr(worker, name) for worker in scoring_workers] for name in ("gives", "source")}
     provenance = Provenance(
         question="score --list", study="this installation", digest="", options={}, seed=None, versions=versions()
     )
     return MetricListing.from_parts(
         [
             MetricListing.part(
-                metrics=columns, workers={"worker": [worker.name for worker in scoring_workers], **worker_columns}
+                metrics=metric_table_columns,
+                workers={"worker": [worker.name for worker in scoring_workers], **worker_table_columns},
             )
         ],
         (),
@@ -84,10 +85,10 @@ NAME = re.compile(r"[\w+.-]+")
 @cache
 def metrics_by_name() -> dict[str, Metric]:
     """Return all metrics by name: first the built-in metrics, then the metrics of other packages."""
-    plugins = load_plugins(GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check)
+    plugin_of_name = load_plugins(GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check)
     return METRICS | {
         name: replace(plugin.value, load=_loader_with_version(plugin.value, plugin.package))
-        for name, plugin in plugins.items()
+        for name, plugin in plugin_of_name.items()
     }
 
 

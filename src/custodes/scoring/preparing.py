@@ -36,20 +36,20 @@ def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
 
 def by_item(texts: MetricInputs) -> Iterator[tuple[int, Ints]]:
     """Yield each item with the positions of its outputs, so that the references of an item are prepared only once."""
-    order = np.argsort(texts.item, kind="stable")
-    items, first_positions = np.unique(texts.item[order], return_index=True)
-    yield from zip(items.tolist(), np.split(order, first_positions[1:]), strict=True)
+    output_order = np.argsort(texts.item, kind="stable")
+    item_indices, first_positions = np.unique(texts.item[output_order], return_index=True)
+    yield from zip(item_indices.tolist(), np.split(output_order, first_positions[1:]), strict=True)
 
 
 def compare_texts(
     texts: MetricInputs,
-    others: Sequence[Sequence[str]],
+    texts_of_items: Sequence[Sequence[str]],
     *,
     prepare: Callable[[str], T],
     compare: Callable[[T, T], float],
     undefined: str = "",
 ) -> MetricResult:
-    """Compare each output with each text of its item in `others`; every text is prepared only once.
+    """Compare each output with each text of its item in `texts_of_items`; every text is prepared only once.
 
     Parameters
     ----------
@@ -69,23 +69,28 @@ def compare_texts(
     MetricResult
         Scores (outputs, texts of an item), with one column for each text of an item.
     """
-    n_columns = max((len(others[item]) for item in np.unique(texts.item).tolist()), default=0)
-    values = np.full((len(texts.outputs), max(1, n_columns)), np.nan)
-    why: dict[int, str] = {}
-    for item, rows in by_item(texts):
-        prepared_texts = [prepare(text) for text in others[item]]
-        for row in rows.tolist():
-            output = prepare(texts.outputs[row])
-            values[row, : len(prepared_texts)] = [compare(output, prepared_text) for prepared_text in prepared_texts]
-            if np.isnan(values[row, : len(prepared_texts)]).any():
-                values[row], why[row] = np.nan, undefined
-    return MetricResult(values=values, why=why)
+    max_texts_per_item = max(
+        (len(texts_of_items[item_index]) for item_index in np.unique(texts.item).tolist()), default=0
+    )
+    scores = np.full((len(texts.outputs), max(1, max_texts_per_item)), np.nan)
+    reason_of_output: dict[int, str] = {}
+    for item_index, output_indices in by_item(texts):
+        prepared_texts = [prepare(text) for text in texts_of_items[item_index]]
+        for output_index in output_indices.tolist():
+            prepared_output = prepare(texts.outputs[output_index])
+            scores[output_index, : len(prepared_texts)] = [
+                compare(prepared_output, prepared_text) for prepared_text in prepared_texts
+            ]
+            if np.isnan(scores[output_index, : len(prepared_texts)]).any():
+                scores[output_index], reason_of_output[output_index] = np.nan, undefined
+    return MetricResult(values=scores, why=reason_of_output)
 
 
 def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> MetricResult:
     """Return the score of each system; `score` computes it from the positions of the system's outputs."""
     system_scores = [
-        score(np.flatnonzero(texts.system == system).tolist()) for system in np.unique(texts.system).tolist()
+        score(np.flatnonzero(texts.system == system_index).tolist())
+        for system_index in np.unique(texts.system).tolist()
     ]
     return MetricResult(values=np.zeros((len(texts.outputs), 0)), systems=np.array(system_scores))
 
@@ -96,7 +101,7 @@ def metric_signature(package: str, metric: str, parameters: Mapping[str, Any]) -
     >>> metric_signature("numpy", "mean", {"trimmed": True}).split()[::2]
     ['numpy', 'mean']
     """
-    settings = " ".join(
+    settings_text = " ".join(
         f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in parameters.items()
     )
-    return f"{package} {version(package)} {metric} {settings}".rstrip()
+    return f"{package} {version(package)} {metric} {settings_text}".rstrip()

@@ -29,7 +29,7 @@ LACKS: dict[Need, str] = {
 class Rater(NamedTuple):
     """A metric, its rule for references ('' if the metric uses no references), and the computation of its values."""
 
-    asked: RaterSpec
+    spec: RaterSpec
     rule: Rule | str
     computation: Computation
 
@@ -44,76 +44,88 @@ def load_raters(
 ) -> list[Rater]:
     """Load every metric, check that the texts have its inputs, and plan the computations."""
     specs = parse(metrics, metrics_by_name())
-    scorers: dict[str, Scorer] = {}
+    scorer_of_computation: dict[str, Scorer] = {}
     for spec in specs:
-        if spec.computation not in scorers:
+        if spec.computation not in scorer_of_computation:
             scorer = load_metric(spec.metric, place, dict(spec.parameters), f"metric {spec.name}")
             exit_stack.callback(scorer.close)
-            scorers[spec.computation] = scorer
-    rules = [_rule(spec, scorers[spec.computation]) for spec in specs]
+            scorer_of_computation[spec.computation] = scorer
+    rules = [_rule(spec, scorer_of_computation[spec.computation]) for spec in specs]
     if missing == "error":
-        _check(texts, corpus, specs, scorers)
-    digests, raters, computations = Digests(corpus.texts), [], dict[tuple[str, Mode], Computation]()
+        _check(texts, corpus, specs, scorer_of_computation)
+    digests, raters, computation_of_key = Digests(corpus.texts), [], dict[tuple[str, Mode], Computation]()
     for spec, rule in zip(specs, rules, strict=True):
-        name, scorer = spec.computation, scorers[spec.computation]
-        used_rules = {
-            other_rule for other_rule, other_spec in zip(rules, specs, strict=True) if other_spec.computation == name
+        computation_name, scorer = spec.computation, scorer_of_computation[spec.computation]
+        rules_of_computation = {
+            other_rule
+            for other_rule, other_spec in zip(rules, specs, strict=True)
+            if other_spec.computation == computation_name
         }
-        key = name, _reference_mode(rule, used_rules, scorer)
-        if key not in computations:
+        computation_key = computation_name, _reference_mode(rule, rules_of_computation, scorer)
+        if computation_key not in computation_of_key:
             usable_outputs = _usable_outputs(corpus, scorer)
-            computations[key] = Computation(
-                scorer=scorer, mode=key[1], corpus=corpus, digests=digests, used=usable_outputs
+            computation_of_key[computation_key] = Computation(
+                scorer=scorer, mode=computation_key[1], corpus=corpus, digests=digests, used=usable_outputs
             )
-            _ = computations[key].keys  # raises for an unreadable image
-        raters.append(Rater(spec, rule, computations[key]))
+            _ = computation_of_key[computation_key].keys  # raises for an unreadable image
+        raters.append(Rater(spec, rule, computation_of_key[computation_key]))
     return raters
 
 
 def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
-    rules = scorer.traits.rules
+    allowed_rules = scorer.traits.rules
     if not spec.rule:
-        return rules[0] if rules else ""
-    if spec.rule not in rules:
-        rules_text = f"the rules of this metric are {join_labels(rules)}" if rules else "this metric uses no references"
+        return allowed_rules[0] if allowed_rules else ""
+    if spec.rule not in allowed_rules:
+        rules_text = (
+            f"the rules of this metric are {join_labels(allowed_rules)}"
+            if allowed_rules
+            else "this metric uses no references"
+        )
         raise OptionError(f"metric {spec.name}: unknown rule {spec.rule!r}; {rules_text}")
     return spec.rule
 
 
-def _reference_mode(rule: Rule | str, shared: set[Rule | str], scorer: Scorer) -> Mode:
+def _reference_mode(rule: Rule | str, shared_rules: set[Rule | str], scorer: Scorer) -> Mode:
     """Return which references the metric gets. If possible, all raters that use the metric can share its values."""
-    if shared == {"first"} or (scorer.traits.systems and rule == "first"):
+    if shared_rules == {"first"} or (scorer.traits.systems and rule == "first"):
         return "first"
     if "all" not in scorer.traits.rules or rule == "all":
         return "all"
-    return "first" if shared <= {"first", "all"} else "alone"
+    return "first" if shared_rules <= {"first", "all"} else "alone"
 
 
 def _usable_outputs(corpus: Corpus, scorer: Scorer) -> list[int]:
     """Return the positions of the outputs that have all inputs of a metric."""
-    is_usable = np.ones(len(corpus.items), dtype=np.bool_)
+    is_usable_item = np.ones(len(corpus.items), dtype=np.bool_)
     for need in scorer.traits.needs:
-        is_usable &= ~corpus.lacks_input(need)
+        is_usable_item &= ~corpus.lacks_input(need)
     if scorer.traits.systems:
-        is_usable &= corpus.complete
-    return np.flatnonzero(is_usable[corpus.texts.item]).tolist()
+        is_usable_item &= corpus.complete
+    return np.flatnonzero(is_usable_item[corpus.texts.item]).tolist()
 
 
-def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorers: dict[str, Scorer]) -> None:
+def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorer_of_computation: dict[str, Scorer]) -> None:
     """Raise `InputError` if texts lack an input of a metric, or if outputs are missing."""
     for spec in specs:
-        for need in scorers[spec.computation].traits.needs:
+        for need in scorer_of_computation[spec.computation].traits.needs:
             items_without_input = np.flatnonzero(corpus.lacks_input(need))
             if len(items_without_input):
                 raise InputError(
                     f"{texts.name}: metric {spec.name} needs {LACKS[need].removeprefix('no ')}, and "
                     f"{len(items_without_input)} of {len(corpus.items)} items have "
                     f"{'none' if need == 'references' else 'no ' + need} "
-                    f"({join_labels([corpus.items[i] for i in items_without_input], limit=3)}); add these inputs, or "
-                    "skip these items with --missing drop (in Python missing='drop')"
+                    f"({join_labels([corpus.items[item_index] for item_index in items_without_input], limit=3)}); "
+                    "add these inputs, or skip these items with --missing drop (in Python missing='drop')"
                 )
     if corpus.absent:
-        absent_text = join_labels([f"{corpus.systems[s]} of {corpus.items[i]}" for i, s in corpus.absent], limit=3)
+        absent_text = join_labels(
+            [
+                f"{corpus.systems[system_index]} of {corpus.items[item_index]}"
+                for item_index, system_index in corpus.absent
+            ],
+            limit=3,
+        )
         raise InputError(
             f"{texts.name}: {len(corpus.absent)} of {len(corpus.items) * len(corpus.systems)} outputs "
             f"are missing ({absent_text}); add them, or score the remaining outputs with --missing drop (in Python "
@@ -128,4 +140,4 @@ def check_ready(raters: Sequence[Rater], stored_values: Mapping[str, KeptScore])
             try:
                 rater.computation.scorer.ready(rater.computation.texts(missing_unit_indices))
             except CustodesError as problem:
-                raise type(problem)(f"metric {rater.asked.name}: {problem}") from None
+                raise type(problem)(f"metric {rater.spec.name}: {problem}") from None

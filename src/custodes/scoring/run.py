@@ -69,17 +69,22 @@ def score(
         open_cache = exit_stack.enter_context(Cache(cache))
         stored_values = _stored_scores(raters, open_cache)
         check_ready(raters, stored_values)
-        failures, rater_tables, notes = dict[int, str](), [], list[Note]()
+        failure_of_computation, rater_tables, notes = dict[int, str](), [], list[Note]()
         for rater in raters:
-            key = id(rater.computation)
-            if key not in failures:
-                failures[key] = _run(rater, stored_values, open_cache, place, progress)
-            if failures[key]:
-                notes.append(Note(rule=FAILED, message=f"{rater.asked.name}: the metric failed: {failures[key]}"))
+            computation_id = id(rater.computation)
+            if computation_id not in failure_of_computation:
+                failure_of_computation[computation_id] = _run(rater, stored_values, open_cache, place, progress)
+            if failure_of_computation[computation_id]:
+                notes.append(
+                    Note(
+                        rule=FAILED,
+                        message=f"{rater.spec.name}: the metric failed: {failure_of_computation[computation_id]}",
+                    )
+                )
             else:
-                column = rater.computation.column(stored_values, rater.rule)
-                rater_tables.append(rater_rows(rater, column, corpus))
-                notes += rater_notes(rater, column)
+                rule_scores = rater.computation.column(stored_values, rater.rule)
+                rater_tables.append(rater_rows(rater, rule_scores, corpus))
+                notes += rater_notes(rater, rule_scores)
     if not rater_tables:
         raise InputError(f"nothing is scored: {'; '.join(note.message for note in notes)}")
     notes += omission_notes(raters, corpus)
@@ -114,18 +119,22 @@ def plan_scoring(
         rows: list[dict[str, Any]] = []
         for rater in raters:
             computation = rater.computation
-            n_missing, mean_seconds = (
+            n_missing_units, mean_seconds = (
                 len(computation.missing_units(stored_values)),
                 open_cache.seconds_of(computation.scorer.signature),
             )
             rows.append(
                 {
-                    "rater": rater.asked.name,
+                    "rater": rater.spec.name,
                     "outputs": len(corpus.systems) if rater.traits.systems else len(computation.used),
                     "distinct": len(set(computation.keys)),
                     "kept": len(stored_values.keys() & set(computation.keys)),
-                    "to_score": n_missing,
-                    "seconds": 0.0 if not n_missing else None if mean_seconds is None else mean_seconds * n_missing,
+                    "to_score": n_missing_units,
+                    "seconds": 0.0
+                    if not n_missing_units
+                    else None
+                    if mean_seconds is None
+                    else mean_seconds * n_missing_units,
                 }
             )
         notes = omission_notes(raters, corpus)
@@ -161,12 +170,12 @@ def _run(
     if not computation.used:
         return NOTHING
     calls = computation.calls(computation.missing_units(stored_values), place)
-    for call in progress(calls, total=len(calls), desc=rater.asked.name) if calls else ():
+    for call in progress(calls, total=len(calls), desc=rater.spec.name) if calls else ():
         try:
-            rows = computation.run(call)
+            kept_scores = computation.run(call)
         except InputError as problem:
             return str(problem)
-        score_cache.keep_scores(rows)
-        for row in rows:
-            stored_values.setdefault(row.key, row)
+        score_cache.keep_scores(kept_scores)
+        for kept_score in kept_scores:
+            stored_values.setdefault(kept_score.key, kept_score)
     return ""

@@ -67,16 +67,16 @@ class Scores(Result):
 
     def study(self) -> Study:
         """Return the scored study with these scores, which every question accepts as input."""
-        ratings = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
+        rating_rows = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
         raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
         described_raters, _ = raters.merge_side_table(self.raters, where="raters")
-        scores = Study(
-            ratings=Ratings(frame=ratings.select(list(Ratings.empty().frame.columns))),
+        scores_study = Study(
+            ratings=Ratings(frame=rating_rows.select(list(Ratings.empty().frame.columns))),
             raters=described_raters,
             name="scores",
         )
-        texts = replace(self.scored, notes=(*self.scored.notes, *self.notes))
-        return join([texts, scores])
+        texts_study = replace(self.scored, notes=(*self.scored.notes, *self.notes))
+        return join([texts_study, scores_study])
 
     @property
     def status(self) -> int:
@@ -104,41 +104,41 @@ class ScoringPlan(Result):
     )
 
 
-def rater_rows(rater: Rater, column: RuleScores, corpus: Corpus) -> dict[str, pl.DataFrame]:
+def rater_rows(rater: Rater, rule_scores: RuleScores, corpus: Corpus) -> dict[str, pl.DataFrame]:
     """Return the table rows of one rater."""
-    traits, name, (scores, reasons, seconds, truncated) = rater.traits, rater.asked.name, column
+    traits, rater_name, (scores, reasons, seconds, is_truncated) = rater.traits, rater.spec.name, rule_scores
     if traits.systems:
-        items, systems = [""] * len(corpus.systems), list(corpus.systems)
+        item_names, system_names = [""] * len(corpus.systems), list(corpus.systems)
     else:
-        texts = corpus.texts
-        items = [corpus.items[texts.item[output]] for output in rater.computation.used]
-        systems = [corpus.systems[texts.system[output]] for output in rater.computation.used]
+        metric_inputs = corpus.texts
+        item_names = [corpus.items[metric_inputs.item[output_index]] for output_index in rater.computation.used]
+        system_names = [corpus.systems[metric_inputs.system[output_index]] for output_index in rater.computation.used]
     skipped_outputs = [
-        (items[i], systems[i], reasons[i]) for i in range(len(reasons)) if reasons[i]
+        (item_names[i], system_names[i], reasons[i]) for i in range(len(reasons)) if reasons[i]
     ] + _skipped_outputs(rater, corpus)
-    defined_rows = [i for i in range(len(reasons)) if not reasons[i]]
+    scored_indices = [i for i in range(len(reasons)) if not reasons[i]]
     return Scores.part(
         raters={
-            "rater": [name],
+            "rater": [rater_name],
             "kind": ["metric"],
             "higher_is_better": [traits.higher_is_better],
             "low": [traits.low],
             "high": [traits.high],
             "cost": [float(seconds.mean())],
             "cost_unit": [COST_UNIT],
-            "truncated": [sum(truncated) / len(truncated)],
+            "truncated": [sum(is_truncated) / len(is_truncated)],
             "signature": [rater.computation.scorer.signature + (f" references={rater.rule}" if rater.rule else "")],
         },
         ratings={
-            "item": [items[i] for i in defined_rows],
-            "system": [systems[i] for i in defined_rows],
-            "rater": [name] * len(defined_rows),
-            "score": scores[defined_rows],
+            "item": [item_names[i] for i in scored_indices],
+            "system": [system_names[i] for i in scored_indices],
+            "rater": [rater_name] * len(scored_indices),
+            "score": scores[scored_indices],
         },
         skipped={
             "item": [item for item, _, _ in skipped_outputs],
             "system": [system for _, system, _ in skipped_outputs],
-            "rater": [name] * len(skipped_outputs),
+            "rater": [rater_name] * len(skipped_outputs),
             "why": [reason for _, _, reason in skipped_outputs],
         },
     )
@@ -148,57 +148,75 @@ def _skipped_outputs(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]
     """Return the item, the system and the reason of each output that is not given to a metric."""
     if rater.traits.systems:
         return []
-    texts, scored_outputs = corpus.texts, set(rater.computation.used)
-    lacking_items = {need: corpus.lacks_input(need) for need in rater.traits.needs}
+    metric_inputs, scored_output_indices = corpus.texts, set(rater.computation.used)
+    lacks_input_of_need = {need: corpus.lacks_input(need) for need in rater.traits.needs}
     skipped_outputs = []
-    for output in range(len(texts.outputs)) if len(scored_outputs) < len(texts.outputs) else ():
-        if output not in scored_outputs:
-            item = int(texts.item[output])
-            why = next(LACKS[need] for need, lacks_need in lacking_items.items() if lacks_need[item])
-            skipped_outputs.append((corpus.items[item], corpus.systems[texts.system[output]], why))
-    return skipped_outputs + [(corpus.items[item], corpus.systems[system], NO_OUTPUT) for item, system in corpus.absent]
+    for output_index in (
+        range(len(metric_inputs.outputs)) if len(scored_output_indices) < len(metric_inputs.outputs) else ()
+    ):
+        if output_index not in scored_output_indices:
+            item_index = int(metric_inputs.item[output_index])
+            reason = next(LACKS[need] for need, lacks_input in lacks_input_of_need.items() if lacks_input[item_index])
+            skipped_outputs.append(
+                (corpus.items[item_index], corpus.systems[metric_inputs.system[output_index]], reason)
+            )
+    return skipped_outputs + [
+        (corpus.items[item_index], corpus.systems[system], NO_OUTPUT) for item_index, system in corpus.absent
+    ]
 
 
-def rater_notes(rater: Rater, column: RuleScores) -> list[Note]:
+def rater_notes(rater: Rater, rule_scores: RuleScores) -> list[Note]:
     """Return notes on missing scores and on scores of truncated texts."""
-    name, reasons = rater.asked.name, Counter(filter(None, column.why))
+    rater_name, n_outputs_of_reason = rater.spec.name, Counter(filter(None, rule_scores.why))
     noun = "systems" if rater.traits.systems else "outputs"
-    n_truncated, n_values = sum(column.truncated), len(column.truncated)
+    n_truncated, n_scores = sum(rule_scores.truncated), len(rule_scores.truncated)
     return build_notes(
         (
             "truncated",
             n_truncated,
-            f"{name}: for {n_truncated} of {n_values} {noun}, a text was truncated to fit the model",
+            f"{rater_name}: for {n_truncated} of {n_scores} {noun}, a text was truncated to fit the model",
         ),
-        *((UNSCORED, n, f"{name}: {n} of {n_values} {noun} have no score: {reason}") for reason, n in reasons.items()),
+        *(
+            (UNSCORED, n_unscored, f"{rater_name}: {n_unscored} of {n_scores} {noun} have no score: {reason}")
+            for reason, n_unscored in n_outputs_of_reason.items()
+        ),
     )
 
 
 def omission_notes(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
     """Return notes on outputs that lack an input of a metric, missing outputs, and systems that copy references."""
-    names_of_message: dict[str, list[str]] = {}
+    metric_names_of_message: dict[str, list[str]] = {}
     for rater in raters:
         for need in rater.traits.needs:
-            if n := int(corpus.lacks_input(need).sum()):
-                message = f"{n} of {len(corpus.items)} items have {LACKS[need]}, so their outputs are not scored by"
-                names_of_message.setdefault(message, []).append(rater.asked.name)
-    reference_metric_names = [rater.asked.name for rater in raters if "references" in rater.traits.needs]
+            if n_items := int(corpus.lacks_input(need).sum()):
+                message = (
+                    f"{n_items} of {len(corpus.items)} items have {LACKS[need]}, so their outputs are not scored by"
+                )
+                metric_names_of_message.setdefault(message, []).append(rater.spec.name)
+    reference_metric_names = [rater.spec.name for rater in raters if "references" in rater.traits.needs]
     copying_systems = corpus.reference_systems if reference_metric_names else []
-    n_absent, n_complete = len(corpus.absent), int(corpus.complete.sum())
-    system_metric_names = [rater.asked.name for rater in raters if rater.traits.systems]
+    n_missing_outputs, n_complete_items = len(corpus.absent), int(corpus.complete.sum())
+    system_metric_names = [rater.spec.name for rater in raters if rater.traits.systems]
     return build_notes(
-        *(("not-asked", 1, f"{message} {join_labels(names)}") for message, names in names_of_message.items()),
+        *(
+            ("not-asked", 1, f"{message} {join_labels(metric_names)}")
+            for message, metric_names in metric_names_of_message.items()
+        ),
         (
             "own-reference",
             len(copying_systems),
             f"every output of {join_labels(copying_systems)} is a reference of its item, so the scores by "
             f"{join_labels(reference_metric_names)} carry no information; exclude these systems",
         ),
-        ("no-output", n_absent, f"{n_absent} of {len(corpus.items) * len(corpus.systems)} outputs are missing"),
+        (
+            "no-output",
+            n_missing_outputs,
+            f"{n_missing_outputs} of {len(corpus.items) * len(corpus.systems)} outputs are missing",
+        ),
         (
             "items-of-all",
-            n_absent and bool(system_metric_names),
-            f"systems are scored by {join_labels(system_metric_names)} on the {n_complete} of {len(corpus.items)} "
-            "items that have an output of every system",
+            n_missing_outputs and bool(system_metric_names),
+            f"systems are scored by {join_labels(system_metric_names)} on the {n_complete_items} of "
+            f"{len(corpus.items)} items that have an output of every system",
         ),
     )

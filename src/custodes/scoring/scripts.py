@@ -37,8 +37,8 @@ class WorkerCommand:
 
 
 def _built_in_worker(name: str, gives: str, source: str) -> WorkerCommand:
-    script = FOLDER / f"{name}_worker.py"  # the suffix avoids hiding a package of the same name
-    return WorkerCommand(name=name, gives=gives, source=source, command=(str(script),))
+    script_path = FOLDER / f"{name}_worker.py"  # the suffix avoids hiding a package of the same name
+    return WorkerCommand(name=name, gives=gives, source=source, command=(str(script_path),))
 
 
 OURS = (
@@ -56,11 +56,11 @@ OURS = (
 @cache
 def workers() -> dict[str, WorkerCommand]:
     """Return the built-in workers and the workers of installed packages, by name."""
-    built_in_workers = {worker.name: worker for worker in OURS}
-    plugins = load_plugins(
-        "custodes.workers", WorkerCommand, built_in_workers, name=lambda worker: str(worker.name), check=_check
+    built_in_worker_of_name = {worker.name: worker for worker in OURS}
+    plugin_of_name = load_plugins(
+        "custodes.workers", WorkerCommand, built_in_worker_of_name, name=lambda worker: str(worker.name), check=_check
     )
-    return built_in_workers | {name: plugin.value for name, plugin in plugins.items()}
+    return built_in_worker_of_name | {name: plugin.value for name, plugin in plugin_of_name.items()}
 
 
 def _check(worker: WorkerCommand) -> None:
@@ -108,13 +108,13 @@ def script_text(path: Path) -> str:
 
 def worker_script(name: str) -> str:
     """Return the text of a worker's script, for copying. Raises `OptionError` if the worker is not a script."""
-    commands = workers()
-    if name not in commands:
-        hint = suggestion(name, commands) or f"; workers: {', '.join(commands)}"
+    worker_of_name = workers()
+    if name not in worker_of_name:
+        hint = suggestion(name, worker_of_name) or f"; workers: {', '.join(worker_of_name)}"
         raise OptionError(f"unknown worker {short_repr(name)}{hint}")
-    first_word = commands[name].command[0]
+    first_word = worker_of_name[name].command[0]
     if not first_word.endswith(".py"):
-        raise OptionError(f"worker {name!r} is the command {' '.join(commands[name].command)!r}, not a script")
+        raise OptionError(f"worker {name!r} is the command {' '.join(worker_of_name[name].command)!r}, not a script")
     return script_text(Path(first_word))
 
 

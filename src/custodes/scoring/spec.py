@@ -51,15 +51,15 @@ def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]
     >>> spec_list(["rouge1,bleu@first,mean", "chrf:beta=2,case=false"], ["rouge1", "bleu", "chrf"])
     ['rouge1', 'bleu@first,mean', 'chrf:beta=2,case=false']
     """
-    rater_specs: list[str] = []
-    for spec in [specs] if isinstance(specs, str) else specs:
-        n_before = len(rater_specs)
-        for entry in value_list("metrics", spec, described=True):
-            if len(rater_specs) > n_before and "@" in rater_specs[-1] and entry.isalpha() and entry not in metrics:
-                rater_specs[-1] += f",{entry}"  # another rule
+    spec_texts: list[str] = []
+    for spec_text in [specs] if isinstance(specs, str) else specs:
+        n_specs_before = len(spec_texts)
+        for entry in value_list("metrics", spec_text, described=True):
+            if len(spec_texts) > n_specs_before and "@" in spec_texts[-1] and entry.isalpha() and entry not in metrics:
+                spec_texts[-1] += f",{entry}"  # another rule
             else:
-                rater_specs.append(entry)
-    return rater_specs
+                spec_texts.append(entry)
+    return spec_texts
 
 
 def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[RaterSpec]:
@@ -67,7 +67,7 @@ def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[Rat
 
     Raises `OptionError` for an unknown metric, parameter or rule, a value of the wrong type, or a repeated name.
     """
-    rater_specs = [rater for spec in spec_list(specs, metrics) for rater in _raters(spec, metrics)]
+    rater_specs = [rater_spec for spec in spec_list(specs, metrics) for rater_spec in _raters(spec, metrics)]
     if not rater_specs:
         raise OptionError(f"no metric is given; give one or more of {join_labels(metrics, limit=99)}")
     repeated_names = [name for name, count in Counter(spec.name for spec in rater_specs).items() if count > 1]
@@ -82,58 +82,65 @@ def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[Rat
 def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
     stripped_spec = spec.strip()
     name_match = NAMED.fullmatch(stripped_spec)
-    name, text = (name_match[1].strip(), name_match[2].strip()) if name_match else ("", stripped_spec)
-    rule_match = RULED.fullmatch(text)
-    text, rules = (rule_match[1], rule_match[2].split(",")) if rule_match else (text, [])
-    metric_name, colon, parameter_text = text.partition(":")
+    explicit_name, metric_text = (name_match[1].strip(), name_match[2].strip()) if name_match else ("", stripped_spec)
+    rule_match = RULED.fullmatch(metric_text)
+    metric_text, rule_names = (rule_match[1], rule_match[2].split(",")) if rule_match else (metric_text, [])
+    metric_name, colon, parameter_text = metric_text.partition(":")
     metric_name = metric_name.strip()
     if metric_name not in metrics:
         hint = suggestion(metric_name, metrics) or f"; metrics: {join_labels(metrics, limit=99)}"
         raise OptionError(f"metric {short_repr(spec)}: unknown metric {short_repr(metric_name)}{hint}")
     metric = metrics[metric_name]
-    if WHOLE in metric.parameters and not set(rules) <= set(RULES):  # an @ within the command
-        parameter_text, rules = (name_match[2] if name_match else stripped_spec).strip().partition(":")[2], []
-    for rule in rules:
+    if WHOLE in metric.parameters and not set(rule_names) <= set(RULES):  # an @ within the command
+        parameter_text, rule_names = (name_match[2] if name_match else stripped_spec).strip().partition(":")[2], []
+    for rule in rule_names:
         if rule not in RULES:
             raise OptionError(
                 f"metric {short_repr(spec)}: unknown rule {short_repr(rule)}{suggestion(rule, RULES)}; rules of "
                 f"{metric_name}: {join_labels(metric.traits.rules or RULES)}; if a value contains @, add @ and a rule "
                 "after the value"
             )
-    parameters = {**metric.parameters, **_parameters(parameter_text if colon else "", metric, spec)}
-    parameter_parts = split_command(parameter_text) if WHOLE in metric.parameters and not name else [parameter_text]
-    rater_name = name or metric_name + colon + " ".join(
-        FOLDERS.sub("", stripped_spec) for stripped_spec in parameter_parts
+    value_of_parameter = {**metric.parameters, **_parameters(parameter_text if colon else "", metric, spec)}
+    parameter_texts = (
+        split_command(parameter_text) if WHOLE in metric.parameters and not explicit_name else [parameter_text]
     )
-    if len(set(rules)) < len(rules):
+    rater_name = explicit_name or metric_name + colon + " ".join(
+        FOLDERS.sub("", stripped_spec) for stripped_spec in parameter_texts
+    )
+    if len(set(rule_names)) < len(rule_names):
         raise OptionError(f"metric {short_repr(spec)}: a rule occurs twice; give each rule once")
-    for rule in rules or [""]:
-        suffix = f"@{rule}" if rule and (not name or len(rules) > 1) else ""
-        yield RaterSpec(name=rater_name + suffix, metric=metric, parameters=parameters, rule=rule)
+    for rule in rule_names or [""]:
+        rule_suffix = f"@{rule}" if rule and (not explicit_name or len(rule_names) > 1) else ""
+        yield RaterSpec(name=rater_name + rule_suffix, metric=metric, parameters=value_of_parameter, rule=rule)
 
 
-def _parameters(text: str, metric: Metric, spec: str) -> dict[str, Any]:
+def _parameters(parameter_text: str, metric: Metric, spec: str) -> dict[str, Any]:
     if WHOLE in metric.parameters:
-        if not text.strip():
+        if not parameter_text.strip():
             raise OptionError(f"metric {short_repr(spec)}: give the command, as in {metric.name}:COMMAND")
-        return {WHOLE: text.strip()}
-    values: dict[str, Any] = {}
-    for assignment in assignment_list(text) if text.strip() else []:
-        key, sign, value = assignment.partition("=")
-        key = key.strip()
-        parameters_text = ", ".join(f"{name}={default}" for name, default in metric.parameters.items()) or "none"
+        return {WHOLE: parameter_text.strip()}
+    value_of_parameter: dict[str, Any] = {}
+    for assignment in assignment_list(parameter_text) if parameter_text.strip() else []:
+        parameter_name, equals_sign, value_text = assignment.partition("=")
+        parameter_name = parameter_name.strip()
+        defaults_text = ", ".join(f"{name}={default}" for name, default in metric.parameters.items()) or "none"
         reject(
             (
-                key not in metric.parameters or not sign,
-                f"metric {short_repr(spec)}: {metric.name} has no parameter {short_repr(key)}"
-                f"{suggestion(key, metric.parameters)}; parameters: {parameters_text}",
+                parameter_name not in metric.parameters or not equals_sign,
+                f"metric {short_repr(spec)}: {metric.name} has no parameter {short_repr(parameter_name)}"
+                f"{suggestion(parameter_name, metric.parameters)}; parameters: {defaults_text}",
             ),
-            (key in values, f"metric {short_repr(spec)}: {key} occurs twice; give {key} once"),
+            (
+                parameter_name in value_of_parameter,
+                f"metric {short_repr(spec)}: {parameter_name} occurs twice; give {parameter_name} once",
+            ),
         )
-        values[key] = _value(
-            value.strip(), metric.parameters[key], f"metric {short_repr(spec)}: {key}={short_repr(value)}"
+        value_of_parameter[parameter_name] = _value(
+            value_text.strip(),
+            metric.parameters[parameter_name],
+            f"metric {short_repr(spec)}: {parameter_name}={short_repr(value_text)}",
         )
-    return values
+    return value_of_parameter
 
 
 def _value(text: str, default: Any, where: str) -> Any:

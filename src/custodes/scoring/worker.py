@@ -67,20 +67,22 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         if self.low is not None and self.high is not None and self.low >= self.high:
             raise ValueError(f"'low' of {self.low:g} is not below 'high' of {self.high:g}")
-        for name, text in (("metric", self.metric), ("version", self.version)):
-            if escape_controls(text) != text:
-                raise ValueError(f"{name!r} {short_repr(text)} contains control characters")
+        for field_name, field_text in (("metric", self.metric), ("version", self.version)):
+            if escape_controls(field_text) != field_text:
+                raise ValueError(f"{field_name!r} {short_repr(field_text)} contains control characters")
 
     @property
     def bounds(self) -> dict[str, float]:
         """The declared bounds, by name."""
-        return {name: bound for name, bound in (("low", self.low), ("high", self.high)) if bound is not None}
+        return {
+            bound_name: bound for bound_name, bound in (("low", self.low), ("high", self.high)) if bound is not None
+        }
 
     def allows(self, score: float) -> bool:
         """Return whether a score is within the bounds, up to rounding error."""
         return all(
-            (score - bound) * (1 if name == "high" else -1) <= ROUNDING * max(1.0, abs(bound))
-            for name, bound in self.bounds.items()
+            (score - bound) * (1 if bound_name == "high" else -1) <= ROUNDING * max(1.0, abs(bound))
+            for bound_name, bound in self.bounds.items()
         )
 
 
@@ -102,36 +104,38 @@ class WorkerAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class Process:
     """A running worker. `name` identifies it in messages. `timeout` is the maximum time of an answer in seconds."""
 
-    def __init__(self, command_words: Sequence[str], *, name: str, timeout: float, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, command_words: Sequence[str], *, name: str, timeout: float, environment: Mapping[str, str]
+    ) -> None:
         self.name, self.timeout = f"worker {short_repr(name)}", timeout
         self._asked = self._answered = 0
         self._failed: str | None = None
-        group_options: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
+        process_group_options: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
         try:
             self._process = subprocess.Popen(
                 list(command_words),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**os.environ, **settings},
-                **group_options,
+                env={**os.environ, **environment},
+                **process_group_options,
             )
-            guard = _start_guard(self._process.pid) if group_options else None
+            guard_process = _start_guard(self._process.pid) if process_group_options else None
         except (OSError, ValueError) as problem:
             reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
             raise InputError(f"{self.name}: {short_repr(command_words[0])} cannot be started: {reason}") from None
-        if group_options:
+        if process_group_options:
             CHILDREN.add(self._process.pid)
         self._to_write: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self.end = weakref.finalize(self, _end, self._process, self._to_write, guard)
+        self.end = weakref.finalize(self, _end, self._process, self._to_write, guard_process)
         self._errors = Tail()
-        tasks: tuple[tuple[Any, ...], ...] = (
+        thread_tasks: tuple[tuple[Any, ...], ...] = (
             (_write, self._process.stdin, self._to_write),
             (_queue_lines, self._process.stdout, self._heard),
             (self._errors.read, self._process.stderr),
         )
-        self._threads = [threading.Thread(target=task, args=streams, daemon=True) for task, *streams in tasks]
+        self._threads = [threading.Thread(target=task, args=streams, daemon=True) for task, *streams in thread_tasks]
         for thread in self._threads:
             thread.start()
 
@@ -156,27 +160,29 @@ class Process:
         self._answered += len(rows)
         return answer
 
-    def _check(self, answer: WorkerAnswer, rows: int) -> None:
+    def _check(self, answer: WorkerAnswer, n_rows: int) -> None:
         if answer.id != self._asked:
             raise self._stop_with_error(f"the worker answered request {answer.id}, expected {self._asked}")
-        for name, values in (("scores", answer.scores), ("why", answer.why), ("truncated", answer.truncated)):
-            if values is not None and len(values) != rows:
-                raise self._stop_with_error(f"the worker returned {len(values)} values of {name!r} for {rows} rows")
-        for value in answer.scores:
-            if value is not None and math.isfinite(value) and not self._hello.allows(value):
+        for name, field_values in (("scores", answer.scores), ("why", answer.why), ("truncated", answer.truncated)):
+            if field_values is not None and len(field_values) != n_rows:
+                raise self._stop_with_error(
+                    f"the worker returned {len(field_values)} values of {name!r} for {n_rows} rows"
+                )
+        for score in answer.scores:
+            if score is not None and math.isfinite(score) and not self._hello.allows(score):
                 bounds_text = " and ".join(f"{name}={bound:g}" for name, bound in self._hello.bounds.items())
                 raise self._stop_with_error(
-                    f"the worker returned {value:g} for metric {self._hello.metric!r}, which declares {bounds_text}"
+                    f"the worker returned {score:g} for metric {self._hello.metric!r}, which declares {bounds_text}"
                 )
 
     def _line(self, line_name: str, *, waits_for_activity: bool = False) -> bytes:
         while True:
-            n_heard_before = self._errors.heard
+            n_error_bytes_before = self._errors.heard
             try:
                 line = self._heard.get(timeout=self.timeout)
                 break
             except queue.Empty:
-                if waits_for_activity and self._errors.heard > n_heard_before:
+                if waits_for_activity and self._errors.heard > n_error_bytes_before:
                     continue
                 timeout_advice = "allow longer with timeout=SECONDS"
                 raise self._stop_with_error(
@@ -193,27 +199,29 @@ class Process:
 
     def _exit_description(self) -> str:
         try:
-            status = self._process.wait(GOODBYE)
+            exit_status = self._process.wait(GOODBYE)
         except subprocess.TimeoutExpired:
             return "the worker closed its output"
-        signal_number = -status if status < 0 else status - 128  # exit status of a child, as reported by a shell or uv
+        signal_number = (
+            -exit_status if exit_status < 0 else exit_status - 128
+        )  # exit status of a child, as reported by a shell or uv
         if signal_number not in {*signal.Signals}:
-            return f"the worker ended with exit status {status}"
-        name = signal.Signals(signal_number).name
-        memory_advice = " (memory may have run out: try a smaller --batch)" if name == "SIGKILL" else ""
-        return f"the worker was terminated by {name}{memory_advice}"
+            return f"the worker ended with exit status {exit_status}"
+        signal_name = signal.Signals(signal_number).name
+        memory_advice = " (memory may have run out: try a smaller --batch)" if signal_name == "SIGKILL" else ""
+        return f"the worker was terminated by {signal_name}{memory_advice}"
 
-    def _parse_line(self, line: bytes, kind: type[Line], line_name: str) -> Line:
+    def _parse_line(self, line: bytes, struct_type: type[Line], line_name: str) -> Line:
         try:
-            value = json.loads(line)  # accepts NaN, as written by Python
+            decoded_line = json.loads(line)  # accepts NaN, as written by Python
         except (ValueError, RecursionError):
-            answer = short_repr(line.decode(errors="replace").strip())
+            displayed_line = short_repr(line.decode(errors="replace").strip())
             advice = "libraries must print to standard error"
             raise self._stop_with_error(
-                f"the worker printed {answer}, expected {line_name} as JSON; {advice}"
+                f"the worker printed {displayed_line}, expected {line_name} as JSON; {advice}"
             ) from None
         try:
-            return msgspec.convert(value, kind)
+            return msgspec.convert(decoded_line, struct_type)
         except msgspec.ValidationError as problem:
             raise self._stop_with_error(f"{line_name} is invalid: {problem}") from None
 
@@ -270,13 +278,13 @@ os.killpg(int(sys.argv[1]), signal.SIGKILL)
 """
 
 
-def _start_guard(group: int) -> subprocess.Popen[bytes]:
+def _start_guard(process_group_id: int) -> subprocess.Popen[bytes]:
     """Return a process that kills the process group when this process ends.
 
     This works even if this process is killed, because the input of the guard then ends.
     """
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", GUARD, str(group)],
+        [sys.executable, "-I", "-S", "-c", GUARD, str(process_group_id)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -285,13 +293,15 @@ def _start_guard(group: int) -> subprocess.Popen[bytes]:
 
 
 def _end(
-    process: subprocess.Popen[bytes], to_write: queue.SimpleQueue[bytes], guard: subprocess.Popen[bytes] | None
+    process: subprocess.Popen[bytes],
+    line_queue: queue.SimpleQueue[bytes],
+    guard_process: subprocess.Popen[bytes] | None,
 ) -> None:
     """Kill the process and all its children immediately; lost results can be computed again."""
-    to_write.put(b"")
-    if guard is not None:  # the guard is stopped first, because the id of the group may be reused after its end
-        guard.kill()
-        guard.communicate()
+    line_queue.put(b"")
+    if guard_process is not None:  # the guard is stopped first, because the id of the group may be reused after its end
+        guard_process.kill()
+        guard_process.communicate()
     with contextlib.suppress(OSError):
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)

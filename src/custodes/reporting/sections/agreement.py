@@ -41,23 +41,31 @@ def _figures(context: Context) -> Sequence[Figure]:
 def _tables(context: Context) -> Sequence[SelectionTable]:
     where = {"aspect": "{aspect}", "statistic": "{compared}", "metric_a|metric_b": "{metric}"}
     caption = "Differences of the chosen metric from every other metric"
-    table = build_selection_table(context, "agreement-comparisons", caption, "agreement.comparisons", where)
-    return [table] if context.table("agreement.comparisons").height else []
+    selection_table = build_selection_table(context, "agreement-comparisons", caption, "agreement.comparisons", where)
+    return [selection_table] if context.table("agreement.comparisons").height else []
 
 
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: the table of all statistics, and the statistics that the reader can select."""
     metrics = context.table("agreement.metrics")
     comparisons = context.table("agreement.comparisons").drop_nulls("difference")
-    compared = comparisons["statistic"].unique(maintain_order=True).to_list()
-    default = str(context.table("agreement.standing")["statistic"].mode().first() or CHOOSING)
+    compared_statistics = comparisons["statistic"].unique(maintain_order=True).to_list()
+    default_statistic = str(context.table("agreement.standing")["statistic"].mode().first() or CHOOSING)
     return {
         "statistics": [
-            (name, statistic.label) for name, statistic in STATISTICS.items() if metrics[name].is_not_null().any()
+            (statistic_name, statistic.label)
+            for statistic_name, statistic in STATISTICS.items()
+            if metrics[statistic_name].is_not_null().any()
         ],
-        "default": default,
-        "compared": [(name, statistic.label) for name, statistic in STATISTICS.items() if name in compared],
-        "default_compared": default if default in compared else (compared or [""])[0],
+        "default": default_statistic,
+        "compared": [
+            (statistic_name, statistic.label)
+            for statistic_name, statistic in STATISTICS.items()
+            if statistic_name in compared_statistics
+        ],
+        "default_compared": default_statistic
+        if default_statistic in compared_statistics
+        else (compared_statistics or [""])[0],
         "table": table_html(
             by_standing(metrics, context.table("agreement.standing")),
             context.table_declaration("agreement.metrics").columns,

@@ -77,7 +77,7 @@ def _rows(context: Context) -> Mapping[str, pl.DataFrame]:
 
 def _figures(context: Context) -> Sequence[Figure]:
     rows = context.table("annotators.annotators")
-    intervals = with_interval(rows)
+    rows_with_interval = with_interval(rows)
     return [
         Figure(
             id=f"annotators-{kind}",
@@ -92,16 +92,20 @@ def _figures(context: Context) -> Sequence[Figure]:
             where={"aspect": "{aspect}", "answer_type": kind},
         )
         for kind in KINDS
-        if intervals.filter(pl.col("answer_type") == kind).height
+        if rows_with_interval.filter(pl.col("answer_type") == kind).height
     ]
 
 
 def _omission_sentence(rows: pl.DataFrame, kind: str) -> str:
     """A sentence on the number of annotators per aspect that the figure leaves out; '' if it leaves out none."""
-    of_kind = rows.filter(pl.col("answer_type") == kind).group_by("aspect", maintain_order=True)
-    counts = of_kind.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(pl.col("missing") > 0)
-    parts = [f"{missing} of {n}" + (f" ({aspect})" if aspect else "") for aspect, missing, n in counts.iter_rows()]
-    return f" Annotators without an interval are left out: {', '.join(parts)}." if parts else ""
+    groups_of_aspect = rows.filter(pl.col("answer_type") == kind).group_by("aspect", maintain_order=True)
+    count_rows = groups_of_aspect.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(
+        pl.col("missing") > 0
+    )
+    count_texts = [
+        f"{n_missing} of {n}" + (f" ({aspect})" if aspect else "") for aspect, n_missing, n in count_rows.iter_rows()
+    ]
+    return f" Annotators without an interval are left out: {', '.join(count_texts)}." if count_texts else ""
 
 
 def last_interim_analyses(study: Study) -> pl.DataFrame:
@@ -112,24 +116,29 @@ def last_interim_analyses(study: Study) -> pl.DataFrame:
     """
     if study.looks.is_empty():
         return pl.DataFrame(schema={name: pl.String for column in LOOKS for name in column.names})
-    pair = ["system_a", "system_b"]
+    pair_column_names = ["system_a", "system_b"]
     final_looks = last_looks(study.looks)
-    frame = study.preferences.frame
-    aspects = frame["aspect"].unique(maintain_order=True)
-    first = frame.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
-    current_margins = first.group_by("system_a", "system_b").agg(n_now=pl.len(), margin_now=pl.col("preference").mean())
-    verdicts = annotator_questions(replace(study, second=Preferences.empty()))
-    refusal_counts = verdicts.group_by(pair).agg(pl.col("refused").sum())
-    better = pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")
+    preference_rows = study.preferences.frame
+    aspects = preference_rows["aspect"].unique(maintain_order=True)
+    first_aspect_rows = preference_rows.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
+    current_margins = first_aspect_rows.group_by("system_a", "system_b").agg(
+        n_now=pl.len(), margin_now=pl.col("preference").mean()
+    )
+    question_rows = annotator_questions(replace(study, second=Preferences.empty()))
+    refusal_counts = question_rows.group_by(pair_column_names).agg(pl.col("refused").sum())
+    better_system_expression = (
+        pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")
+    )
     final_looks = final_looks.rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
     for joined_table in (current_margins, refusal_counts):
-        final_looks = final_looks.join(joined_table, on=pair, how="left", maintain_order="left")
+        final_looks = final_looks.join(joined_table, on=pair_column_names, how="left", maintain_order="left")
     final_looks = final_looks.with_columns(
-        pl.col("n_now", "refused").fill_null(0).cast(pl.Int64), said=better.otherwise(pl.lit("="))
+        pl.col("n_now", "refused").fill_null(0).cast(pl.Int64), said=better_system_expression.otherwise(pl.lit("="))
     )
-    margin, n_asked = pl.col("wins") - pl.col("losses"), pl.col("n") + pl.col("refused")
+    margin_expression, n_answers_expression = pl.col("wins") - pl.col("losses"), pl.col("n") + pl.col("refused")
     return final_looks.with_columns(
-        least=(margin - pl.col("refused")) / n_asked, most=(margin + pl.col("refused")) / n_asked
+        least=(margin_expression - pl.col("refused")) / n_answers_expression,
+        most=(margin_expression + pl.col("refused")) / n_answers_expression,
     )
 
 
@@ -138,18 +147,20 @@ def looks_sentences(looks: pl.DataFrame) -> list[str]:
     decided_looks = looks.filter(pl.col("said") != "=") if looks.height else looks
     if decided_looks.is_empty():
         return []
-    contradicted = decided_looks.filter((pl.col("margin_now").fill_null(0) * pl.col("decision")) <= 0)
-    opposite_sign = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
-    uncertain = decided_looks.filter((opposite_sign * pl.col("decision") <= 0) & (pl.col("refused") > 0))
+    contradicted_looks = decided_looks.filter((pl.col("margin_now").fill_null(0) * pl.col("decision")) <= 0)
+    worst_margin_expression = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
+    uncertain_looks = decided_looks.filter(
+        (worst_margin_expression * pl.col("decision") <= 0) & (pl.col("refused") > 0)
+    )
     sentences = [
-        f"{beginning} {names([f'{a} and {b}' for a, b in rows.select('system_a', 'system_b').iter_rows()])}."
-        for rows, beginning in (
+        f"{opening} {names([f'{a} and {b}' for a, b in rows.select('system_a', 'system_b').iter_rows()])}."
+        for rows, opening in (
             (
-                contradicted,
+                contradicted_looks,
                 "Without the answers of the excluded annotators, the data no longer support the earlier decision on",
             ),
             (
-                uncertain,
+                uncertain_looks,
                 "If all refusals were answers against the decision, the data would not support the decision on",
             ),
         )
@@ -160,17 +171,21 @@ def looks_sentences(looks: pl.DataFrame) -> list[str]:
 
 def cost_sentences(study: Study) -> str:
     """Cost and duration of the answers, if they are recorded."""
-    frames = [study.preferences.frame.select("rater", "seconds"), study.second.frame.select("rater", "seconds")]
-    answers = pl.concat(frames).filter(pl.col("rater").is_in(list(study.humans)))
-    seconds = answers["seconds"].median()
+    answer_tables = [study.preferences.frame.select("rater", "seconds"), study.second.frame.select("rater", "seconds")]
+    answer_rows = pl.concat(answer_tables).filter(pl.col("rater").is_in(list(study.humans)))
+    median_seconds = answer_rows["seconds"].median()
     sentences = []
-    if isinstance(seconds, float):
-        sentences.append(f"Half of the answers took {number(seconds, digits=0)} seconds or less.")
-    costs = answers.join(study.raters.frame.select("rater", "cost", "cost_unit"), on="rater").drop_nulls("cost")
-    if costs.height and costs["cost_unit"].n_unique() == 1:
-        total_cost, unit = float(costs["cost"].sum()), costs["cost_unit"][0] or ""
-        hourly = total_cost / costs.height * 3600 / seconds if isinstance(seconds, float) and seconds > 0 else None
-        count_text = plural(costs.height, "answer")
+    if isinstance(median_seconds, float):
+        sentences.append(f"Half of the answers took {number(median_seconds, digits=0)} seconds or less.")
+    cost_rows = answer_rows.join(study.raters.frame.select("rater", "cost", "cost_unit"), on="rater").drop_nulls("cost")
+    if cost_rows.height and cost_rows["cost_unit"].n_unique() == 1:
+        total_cost, unit = float(cost_rows["cost"].sum()), cost_rows["cost_unit"][0] or ""
+        hourly = (
+            total_cost / cost_rows.height * 3600 / median_seconds
+            if isinstance(median_seconds, float) and median_seconds > 0
+            else None
+        )
+        count_text = plural(cost_rows.height, "answer")
         sentences.append(
             f"{count_text} used in the results, including second ratings, cost {number(total_cost)} {unit}".strip()
             + (
@@ -182,27 +197,29 @@ def cost_sentences(study: Study) -> str:
     return " ".join(sentences)
 
 
-def _remove_file_name(files: Sequence[str], message: str) -> str:
+def _remove_file_name(file_names: Sequence[str], message: str) -> str:
     """A message without the name of the input file at its beginning."""
-    beginning = next((name for name in files if message.startswith(f"{name}: ")), "")
-    return message.removeprefix(f"{beginning}: ")
+    file_name = next((name for name in file_names if message.startswith(f"{name}: ")), "")
+    return message.removeprefix(f"{file_name}: ")
 
 
 def _build(context: Context) -> Mapping[str, Any]:
     study = _select_study(context)
-    tables = []
-    for name, caption in SHOWN:
-        rows = context.table(f"annotators.{name}")
+    table_texts = []
+    for table_name, caption in SHOWN:
+        rows = context.table(f"annotators.{table_name}")
         if rows.height:
-            essential = [
-                column for column in context.table_declaration(f"annotators.{name}").columns if column.essential
+            essential_columns = [
+                column for column in context.table_declaration(f"annotators.{table_name}").columns if column.essential
             ]
-            columns = columns_with_values(essential, rows)
-            if name == "annotators" and not rows["is_person"].any():
+            columns = columns_with_values(essential_columns, rows)
+            if table_name == "annotators" and not rows["is_person"].any():
                 # Slots are not tested, so empty flags would look as if no fault had been found.
                 columns = tuple(column for column in columns if column.name != "flags")
-            notes = context.notes("annotators", "few-", "none-", "slots") if name == "concentration" else ()
-            tables.append(table_html(rows, columns, id=f"annotators-{name}-table", caption=caption, notes=notes))
+            notes = context.notes("annotators", "few-", "none-", "slots") if table_name == "concentration" else ()
+            table_texts.append(
+                table_html(rows, columns, id=f"annotators-{table_name}-table", caption=caption, notes=notes)
+            )
     looks = last_interim_analyses(study)
     if looks.height:
         columns = columns_with_values(LOOKS, looks)
@@ -210,15 +227,15 @@ def _build(context: Context) -> Mapping[str, Any]:
             columns = tuple(column for column in columns if column.name not in ("refused", "least", "most"))
         if (looks["n"] == looks["n_now"]).all():
             columns = tuple(column for column in columns if not column.name.endswith("_now"))
-        tables.append(table_html(looks, columns, id="annotators-looks-table", caption="Interim analyses", by=None))
-    files = study.name.split(" + ")
-    sentences = [sentence(_remove_file_name(files, note.message)) for note in study.notes if note.rule in REPORTED]
+        table_texts.append(table_html(looks, columns, id="annotators-looks-table", caption="Interim analyses", by=None))
+    file_names = study.name.split(" + ")
+    sentences = [sentence(_remove_file_name(file_names, note.message)) for note in study.notes if note.rule in REPORTED]
     sentences += [sentence(problem.message) for problem in refusals(annotator_questions(study))]
     return {
         "sentences": [
             text for text in (cost_sentences(study), *dict.fromkeys(sentences), *looks_sentences(looks)) if text
         ],
-        "table": "\n".join(tables),
+        "table": "\n".join(table_texts),
     }
 
 

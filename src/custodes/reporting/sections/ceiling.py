@@ -32,11 +32,11 @@ ADDED_IN_USE = {
 def _figures(context: Context) -> Sequence[Figure]:
     """The figures of predictions, of the information in other aspects, and of the contribution of each metric."""
     result: Any = context.results["ceiling"]
-    ratio, history = (
+    ratio_figures, history_figures = (
         ([_ratio()] if result.information.height else []),
         ([_history(result)] if result.history.height else []),
     )
-    return [_bars(result), *ratio, *_aspect_figures(result, _aspect_suffix(context)), *history]
+    return [_bars(result), *ratio_figures, *_aspect_figures(result, _aspect_suffix(context)), *history_figures]
 
 
 def _aspect_suffix(context: Context) -> str:
@@ -44,31 +44,31 @@ def _aspect_suffix(context: Context) -> str:
 
 
 def _tables(context: Context) -> Sequence[SelectionTable]:
-    captions = {
+    caption_of_table = {
         "halo": "Halo effect by annotator",
         "next": "Gain and loss of each metric",
         "backward": f"Backward elimination, at most {context.results['ceiling'].provenance.options['steps']} steps",
     }
-    tables = {
-        name: build_selection_table(
-            context, f"ceiling-{name}", caption + _aspect_suffix(context), f"ceiling.{name}", CHOSEN
+    table_of_name = {
+        table_name: build_selection_table(
+            context, f"ceiling-{table_name}", caption + _aspect_suffix(context), f"ceiling.{table_name}", CHOSEN
         )
-        for name, caption in captions.items()
-        if context.table(f"ceiling.{name}").height
+        for table_name, caption in caption_of_table.items()
+        if context.table(f"ceiling.{table_name}").height
     }
     label_of_column = ADDED_IN_USE if context.results["ceiling"].provenance.options["in_use"] else ADDED
-    columns = (
+    next_columns = (
         replace(column, label=label_of_column[column.name][0], doc=label_of_column[column.name][1])
         if column.name in label_of_column
         else column
-        for column in tables["next"].columns
+        for column in table_of_name["next"].columns
     )
-    return list((tables | {"next": replace(tables["next"], columns=tuple(columns))}).values())
+    return list((table_of_name | {"next": replace(table_of_name["next"], columns=tuple(next_columns))}).values())
 
 
 def _build(context: Context) -> Mapping[str, Any]:
     result: Any = context.results["ceiling"]
-    declared = [
+    prediction_columns = [
         column for column in context.table_declaration("ceiling.prediction").columns if column.name != "features"
     ]
     return {
@@ -76,7 +76,11 @@ def _build(context: Context) -> Mapping[str, Any]:
         "reached": prediction_texts(result),
         "table": table_html(
             _predictions(result),
-            [label("target", "what is predicted", "Aspect"), label("what", "by what", "Predicted from"), *declared],
+            [
+                label("target", "what is predicted", "Aspect"),
+                label("what", "by what", "Predicted from"),
+                *prediction_columns,
+            ],
             id="ceiling-prediction",
             caption="Predictions of held-out outputs",
             notes=context.notes("ceiling"),
@@ -114,12 +118,12 @@ def _ratio() -> Figure:
     )
 
 
-def _aspect_figures(result: Ceiling, of_aspect: str) -> list[Figure]:
+def _aspect_figures(result: Ceiling, aspect_suffix: str) -> list[Figure]:
     """The figures that show one aspect, which the reader selects."""
     return [
         Figure(
             id="ceiling-lasso",
-            title=f"Lasso weights of the raters{of_aspect}",
+            title=f"Lasso weights of the raters{aspect_suffix}",
             caption="The penalty decreases from left to right. A rater that enters early and keeps a large "
             "weight contains information that other raters lack. Among near copies of "
             "one rater, it is arbitrary which copy enters first. Coloured lines: other human aspects.",
@@ -130,7 +134,7 @@ def _aspect_figures(result: Ceiling, of_aspect: str) -> list[Figure]:
         ),
         Figure(
             id="ceiling-forward",
-            title=f"Adding one metric at a time{of_aspect}",
+            title=f"Adding one metric at a time{aspect_suffix}",
             caption="Each step adds the metric with the largest gain. Whisker: interval. Filled blue point: the "
             "interval of the gain of this step is above 0. Vermilion point: this interval is below "
             "0. Each interval is for one step, not for the whole path.",
@@ -158,26 +162,26 @@ def _history(result: Ceiling) -> Figure:
 def _predictions(result: Ceiling) -> pl.DataFrame:
     """The rows of `prediction`, followed by the rows of `annotators`, for each aspect; predictors are in words."""
     rows = result.prediction.with_columns(what=pl.col("features").replace(FEATURES), order=pl.lit(0))
-    bounds = [
+    bound_tables = [
         result.annotators.select(
             "target",
-            what=pl.lit(label),
-            **{f"kendall{bound}": f"{name}{bound}" for bound in ("", "_low", "_high")},
+            what=pl.lit(bound_label),
+            **{f"kendall{suffix}": f"{bound_name}{suffix}" for suffix in ("", "_low", "_high")},
             order=pl.lit(1),
         )
-        for name, label in BOUNDS.items()
+        for bound_name, bound_label in BOUNDS.items()
     ]
-    predictions = pl.concat([rows, *bounds], how="diagonal")
-    rank_of_target = pl.col("target").replace_strict(
-        {t: i for i, t in enumerate(rows["target"].unique(maintain_order=True))}
+    predictions = pl.concat([rows, *bound_tables], how="diagonal")
+    rank_expression = pl.col("target").replace_strict(
+        {target: i for i, target in enumerate(rows["target"].unique(maintain_order=True))}
     )
-    return predictions.sort(rank_of_target, "order", maintain_order=True)
+    return predictions.sort(rank_expression, "order", maintain_order=True)
 
 
 def sentences(result: Ceiling) -> list[str]:
     """Sentences that compare predictions from metrics with predictions from human ratings of other aspects."""
     texts = []
-    for a, b, better_text, worse_text in (
+    for features_a, features_b, better_text, worse_text in (
         (
             "humans",
             "metrics",
@@ -195,19 +199,19 @@ def sentences(result: Ceiling) -> list[str]:
             "metrics worse, by chance or for lack of data",
         ),
     ):
-        gaps = result.gaps.filter(features_a=a, features_b=b).drop_nulls("difference_low")
-        kinds = [
-            (better_text, gaps.filter(pl.col("difference_low") > 0)),
-            (worse_text, gaps.filter(pl.col("difference_high") < 0)),
+        gap_rows = result.gaps.filter(features_a=features_a, features_b=features_b).drop_nulls("difference_low")
+        texts_and_rows = [
+            (better_text, gap_rows.filter(pl.col("difference_low") > 0)),
+            (worse_text, gap_rows.filter(pl.col("difference_high") < 0)),
         ]
-        texts += [f"{text}: {_join_differences(rows)}." for text, rows in kinds if rows.height]
-        inconclusive_targets = gaps.filter((pl.col("difference_low") <= 0) & (pl.col("difference_high") >= 0))[
+        texts += [f"{text}: {_join_differences(rows)}." for text, rows in texts_and_rows if rows.height]
+        inconclusive_targets = gap_rows.filter((pl.col("difference_low") <= 0) & (pl.col("difference_high") >= 0))[
             "target"
         ].to_list()
         if inconclusive_targets:
             features_text = (
                 "predictions from all metrics and predictions from the human ratings of other aspects"
-                if a == "humans"
+                if features_a == "humans"
                 else "predictions from all metrics with and without the human ratings of other aspects"
             )
             texts.append(f"No significant difference between {features_text}: {names(inconclusive_targets)}.")
@@ -221,14 +225,17 @@ def halo_sentences(result: Ceiling) -> list[str]:
     other annotators' ratings of these aspects.
     """
     same_source, other_source, metric_source = SOURCES
-    tau = {(row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)}
-    leads = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
-    of_source = leads.filter(source=same_source)
-    if of_source.is_empty():
+    tau_of_target_and_source = {
+        (row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)
+    }
+    lead_rows = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
+    same_source_leads = lead_rows.filter(source=same_source)
+    if same_source_leads.is_empty():
         return []
     gain_texts = [
-        f"{target} ({number(tau[target, same_source])} against {number(tau[target, other_source])})"
-        for target in of_source.filter(pl.col("lead_low") > 0)["target"]
+        f"{target} ({number(tau_of_target_and_source[target, same_source])} against "
+        f"{number(tau_of_target_and_source[target, other_source])})"
+        for target in same_source_leads.filter(pl.col("lead_low") > 0)["target"]
     ]
     texts = []
     if gain_texts:
@@ -237,17 +244,17 @@ def halo_sentences(result: Ceiling) -> list[str]:
             "better (τ-b) from the same annotator’s ratings of other aspects than from other annotators’ "
             f"ratings of these aspects: {names(gain_texts)}."
         )
-        metric_leads = leads.filter(pl.col("lead_high") >= 0, source=metric_source)
+        metric_leads = lead_rows.filter(pl.col("lead_high") >= 0, source=metric_source)
         metric_leads = metric_leads.join(
-            of_source.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left"
+            same_source_leads.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left"
         )
         if metric_leads.height:
             texts.append(
                 "Metrics do not predict a rating significantly worse than other annotators’ ratings of other "
                 f"aspects do: {names(metric_leads['target'].to_list())}."
             )
-    uncertain = of_source.filter(pl.col("lead_low") <= 0)
-    for beginning, condition in (
+    inconclusive_leads = same_source_leads.filter(pl.col("lead_low") <= 0)
+    for opening, condition in (
         (
             "No significant halo effect: a rating is not predicted significantly better from the same annotator’s "
             "ratings of other aspects than from other annotators’ ratings of these aspects",
@@ -259,14 +266,14 @@ def halo_sentences(result: Ceiling) -> list[str]:
             pl.col("lead_high") < 0,
         ),
     ):
-        if targets := uncertain.filter(condition)["target"].to_list():
-            texts.append(f"{beginning}: {names(targets)}.")
+        if targets := inconclusive_leads.filter(condition)["target"].to_list():
+            texts.append(f"{opening}: {names(targets)}.")
     return texts
 
 
-def _join_differences(gaps: pl.DataFrame) -> str:
+def _join_differences(gap_rows: pl.DataFrame) -> str:
     """A list of aspects, each with its difference and interval."""
-    rows = gaps.iter_rows(named=True)
+    rows = gap_rows.iter_rows(named=True)
     return names(
         [
             f"{row['target']} (difference in τ-b {interval(abs(row['difference']), *_absolute_interval(row))})"
@@ -282,10 +289,10 @@ def _absolute_interval(row: Mapping[str, float]) -> tuple[float, float]:
 
 def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
     """For each aspect, a text on the agreement of predictions from all metrics and the bound of a perfect predictor."""
-    bounds = {row["target"]: row for row in result.annotators.iter_rows(named=True)}
-    rows = {(row["target"], row["features"]): row for row in result.prediction.iter_rows(named=True)}
+    bound_of_aspect = {row["target"]: row for row in result.annotators.iter_rows(named=True)}
+    row_of_prediction = {(row["target"], row["features"]): row for row in result.prediction.iter_rows(named=True)}
     texts = []
-    for (aspect, features), row in rows.items():
+    for (aspect, features), row in row_of_prediction.items():
         if features != "metrics" or row["kendall"] is None:
             continue
         opening = f"On {aspect}, all" if aspect else "All"
@@ -293,43 +300,49 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
             f"{opening} metrics together predict human ratings with τ-b {estimate_with_interval(row, 'kendall')} over "
             "held-out outputs"
         )
-        bound = bounds.get(aspect)
-        if bound is None or bound["attainable"] is None:
-            is_disagreement = bound is not None and bound["split_half"] is not None and bound["split_half"] <= 0
-            no_bound = "Halves of the annotators do not agree, so the bound of a perfect predictor cannot be estimated."
-            texts.append((aspect, f"{text}. {no_bound}" if is_disagreement else f"{text}."))
+        bound_row = bound_of_aspect.get(aspect)
+        if bound_row is None or bound_row["attainable"] is None:
+            is_disagreement = (
+                bound_row is not None and bound_row["split_half"] is not None and bound_row["split_half"] <= 0
+            )
+            no_bound_text = (
+                "Halves of the annotators do not agree, so the bound of a perfect predictor cannot be estimated."
+            )
+            texts.append((aspect, f"{text}. {no_bound_text}" if is_disagreement else f"{text}."))
             continue
-        bound_text = estimate_with_interval(bound, "attainable")
-        if _is_above_bound(row, bound):
+        bound_text = estimate_with_interval(bound_row, "attainable")
+        if _is_above_bound(row, bound_row):
             texts.append(
                 (
                     aspect,
                     f"{text}. This exceeds {bound_text}, the bound of a perfect predictor if the errors of the "
-                    f"{bound['annotators']} annotators are independent. So the errors are not independent, and the "
+                    f"{bound_row['annotators']} annotators are independent. So the errors are not independent, and the "
                     "bound cannot be estimated.",
                 )
             )
             continue
         text += (
-            f". A perfect predictor could reach {bound_text} if the errors of the {bound['annotators']} annotators are "
-            "independent."
+            f". A perfect predictor could reach {bound_text} if the errors of the {bound_row['annotators']} "
+            "annotators are independent."
         )
-        if any(_is_above_bound(rows.get((aspect, features)), bound) for features in ("humans", "both")):
+        if any(
+            _is_above_bound(row_of_prediction.get((aspect, features)), bound_row) for features in ("humans", "both")
+        ):
             text += (
                 " Predictions that use the other human aspects exceed this bound. So the errors are not independent, "
                 "and the bound cannot be estimated."
             )
-        elif row["kendall"] >= bound["attainable"]:
+        elif row["kendall"] >= bound_row["attainable"]:
             text += " The metrics reach this bound, so these data do not show that better metrics are possible."
         texts.append((aspect, text))
     return texts
 
 
-def _is_above_bound(row: Mapping[str, Any] | None, bound: Mapping[str, Any]) -> bool:
+def _is_above_bound(row: Mapping[str, Any] | None, bound_row: Mapping[str, Any]) -> bool:
     """Whether the interval of a prediction is above the interval of the bound of a perfect predictor."""
-    if row is None or row["kendall_low"] is None or bound["attainable_high"] is None:
+    if row is None or row["kendall_low"] is None or bound_row["attainable_high"] is None:
         return False
-    return bool(row["kendall_low"] > bound["attainable_high"])
+    return bool(row["kendall_low"] > bound_row["attainable_high"])
 
 
 CEILING = Section(

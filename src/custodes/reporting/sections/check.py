@@ -13,21 +13,27 @@ from custodes.reporting.tables import columns_with_values, table_html
 
 def _build(context: Context) -> Mapping[str, str]:
     """HTML of the tables of coverage, missing ratings and ties, and of problems of the data."""
-    aspect = [label("aspect", "what was rated")] if context.aspects != ("",) else []
-    tables = {
-        "summary": ("Ratings by aspect" if aspect else "Ratings", aspect, None),
+    aspect_columns = [label("aspect", "what was rated")] if context.aspects != ("",) else []
+    layout_of_table = {
+        "summary": ("Ratings by aspect" if aspect_columns else "Ratings", aspect_columns, None),
         "raters": ("Raters", [], "aspect"),
-        "problems": ("Problems of the data", aspect, None),
+        "problems": ("Problems of the data", aspect_columns, None),
         "used": ("Metadata of the raters", [], None),
     }
-    frames = {name: context.table(f"check.{name}") for name in tables}
-    frames["problems"] = merge_aspects(frames["problems"])
+    frame_of_table = {table_name: context.table(f"check.{table_name}") for table_name in layout_of_table}
+    frame_of_table["problems"] = merge_aspects(frame_of_table["problems"])
     return {
-        name: table_html(frame, [*first, *columns_with_values(columns, frame)], id=name, caption=caption, by=by)
+        table_name: table_html(
+            frame,
+            [*leading_columns, *columns_with_values(columns, frame)],
+            id=table_name,
+            caption=caption,
+            by=grouping_column,
+        )
         if frame.height
         else ""
-        for name, (caption, first, by) in tables.items()
-        for frame, columns in [(frames[name], context.table_declaration(f"check.{name}").columns)]
+        for table_name, (caption, leading_columns, grouping_column) in layout_of_table.items()
+        for frame, columns in [(frame_of_table[table_name], context.table_declaration(f"check.{table_name}").columns)]
     }
 
 

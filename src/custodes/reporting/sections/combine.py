@@ -44,16 +44,21 @@ def _ask(context: Context) -> Combine:
 
 def _figures(context: Context) -> Sequence[Figure]:
     result: Any = context.results["combine"]
-    of_aspect = " ({aspect})" if any(context.aspects) else ""
-    favoritism_figures = [_favoritism(result, of_aspect)] if result.favoritism.height else []
-    return [_comparison(result, of_aspect), *favoritism_figures, _weights(result, of_aspect), _costs(result, of_aspect)]
+    aspect_suffix = " ({aspect})" if any(context.aspects) else ""
+    favoritism_figures = [_favoritism(result, aspect_suffix)] if result.favoritism.height else []
+    return [
+        _comparison(result, aspect_suffix),
+        *favoritism_figures,
+        _weights(result, aspect_suffix),
+        _costs(result, aspect_suffix),
+    ]
 
 
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: methods of combining, compared with the best single metric on held-out outputs."""
     result: Any = context.results["combine"]
-    left_out = [message for _, message in context.notes("combine", LEFT_OUT)]
-    intervals = [column for column in context.table_declaration("combine.comparison").columns if column.interval]
+    omission_messages = [message for _, message in context.notes("combine", LEFT_OUT)]
+    interval_columns = [column for column in context.table_declaration("combine.comparison").columns if column.interval]
     favoritism_columns = [
         column
         for column in context.table_declaration("combine.favoritism").columns
@@ -67,21 +72,21 @@ def _build(context: Context) -> Mapping[str, Any]:
     lead_column = score("lead", LEAD, "Over the single metric", interval=True)
     return {
         "first": METHODS[first_method(result)].label,
-        "left_out": [sentence(message) for message in left_out],
+        "left_out": [sentence(message) for message in omission_messages],
         "sentences": sentences(result),
         "table": table_html(
             comparison_rows(result),
             [
                 label("what", "how metrics are combined", "Way of combining"),
-                intervals[0],
+                interval_columns[0],
                 lead_column,
-                *intervals[1:],
+                *interval_columns[1:],
                 *favoritism_columns,
                 *partiality_columns,
             ],
             id="combine-comparison",
             caption="Ways of combining, on held-out outputs",
-            notes=[note for note in context.notes("combine") if note[1] not in left_out],
+            notes=[note for note in context.notes("combine") if note[1] not in omission_messages],
             by="target",
         ),
     }
@@ -92,10 +97,10 @@ def first_method(result: Combine) -> str:
     return str(result.provenance.options["method"][0])
 
 
-def _comparison(result: Combine, of_aspect: str) -> Figure:
+def _comparison(result: Combine, aspect_suffix: str) -> Figure:
     return Figure(
         id="combine-comparison",
-        title=f"Agreement of combined metrics{of_aspect}",
+        title=f"Agreement of combined metrics{aspect_suffix}",
         caption="Kendall τ-b with human ratings on held-out outputs. Whisker: interval from resampled items. "
         "Dashed: the best single metric, which is chosen without the held-out outputs.",
         alt="Dots with whiskers of the agreement with human ratings by method; the table below holds the numbers.",
@@ -106,10 +111,10 @@ def _comparison(result: Combine, of_aspect: str) -> Figure:
     )
 
 
-def _favoritism(result: Combine, of_aspect: str) -> Figure:
+def _favoritism(result: Combine, aspect_suffix: str) -> Figure:
     return Figure(
         id="combine-favoritism",
-        title=f"Favoritism and accuracy of combined metrics{of_aspect}",
+        title=f"Favoritism and accuracy of combined metrics{aspect_suffix}",
         caption="Horizontal: sample accuracy. Vertical: mean |Favi-Score| of the errors. If "
         "there are few errors, chance alone makes |Favi-Score| large.",
         alt="Scatter plot of the mean |Favi-Score| of errors against sample accuracy, with one point for "
@@ -120,33 +125,33 @@ def _favoritism(result: Combine, of_aspect: str) -> Figure:
     )
 
 
-def _weights(result: Combine, of_aspect: str) -> Figure:
-    intervals = result.weights["weight_low"].count() > 0
+def _weights(result: Combine, aspect_suffix: str) -> Figure:
+    has_intervals = result.weights["weight_low"].count() > 0
     return Figure(
         id="combine-weights",
-        title=f"Weights of the combined metric{of_aspect}",
+        title=f"Weights of the combined metric{aspect_suffix}",
         caption="Ridge regression on all items. A weight is the change on the human scale from the lowest to "
         "the highest score of a metric, with the scores of the other metrics constant. Whisker: "
         "interval from refits on resampled items. Metrics that are near copies of each other have "
         "arbitrary weights: one may be negative while another is too large.",
         alt="Dots with whiskers of the weight of every metric in the combination, largest first.",
-        spec=spec_of(weights(empty_rows(), intervals=intervals), width="container"),
+        spec=spec_of(weights(empty_rows(), has_intervals=has_intervals), width="container"),
         table="weights",
         where=CHOSEN,
         lines=("metric",),
     )
 
 
-def _costs(result: Combine, of_aspect: str) -> Figure:
-    drawn = costs(empty_rows(), log=has_wide_cost_range(result.path), objective=objective_of(result))
+def _costs(result: Combine, aspect_suffix: str) -> Figure:
+    chart = costs(empty_rows(), log=has_wide_cost_range(result.path), objective=objective_of(result))
     return Figure(
         id="combine-costs",
-        title=f"Agreement by cost{of_aspect}",
+        title=f"Agreement by cost{aspect_suffix}",
         caption="Kendall τ-b on held-out outputs at each budget. Metrics are added to ridge regression in "
         "the order of gain per cost. The cost of every metric is 1 if the raters file has no costs. "
         "Band: interval.",
         alt="Steps of Kendall τ-b with human ratings against the total cost of the metrics.",
-        spec=spec_of(drawn, width="container"),
+        spec=spec_of(chart, width="container"),
         table="costs",
         where=CHOSEN,
     )
@@ -155,19 +160,19 @@ def _costs(result: Combine, of_aspect: str) -> Figure:
 def comparison_rows(result: Combine) -> pl.DataFrame:
     """The rows of `comparison` with the difference from the single metric, favoritism and partiality, best first."""
     target_methods = result.comparison.select("target", "method").unique(maintain_order=True)
-    leads = [_difference_from_best(result, *row) for row in target_methods.iter_rows()]
-    source_of_column = {f"lead{end}": f"difference{end}" for end in ("", "_low", "_high")}
+    lead_rows = [_difference_from_best(result, *row) for row in target_methods.iter_rows()]
+    source_of_column = {f"lead{suffix}": f"difference{suffix}" for suffix in ("", "_low", "_high")}
     target_methods = target_methods.with_columns(
-        pl.Series(name, [value[field] if value else None for value in leads], dtype=pl.Float64)
-        for name, field in source_of_column.items()
+        pl.Series(name, [lead_row[source_name] if lead_row else None for lead_row in lead_rows], dtype=pl.Float64)
+        for name, source_name in source_of_column.items()
     )
-    target_rank = pl.col("target").rle_id()
+    target_rank_expression = pl.col("target").rle_id()
     return (
         result.comparison.join(target_methods, on=["target", "method"], how="left", maintain_order="left")
         .join(result.favoritism, on=["target", "method"], how="left", maintain_order="left")
         .join(result.partiality, on=["target", "method"], how="left", maintain_order="left")
         .with_columns(what=pl.col("method").replace({name: method.label for name, method in METHODS.items()}))
-        .sort(target_rank, pl.col("kendall"), descending=[False, True], nulls_last=True, maintain_order=True)
+        .sort(target_rank_expression, pl.col("kendall"), descending=[False, True], nulls_last=True, maintain_order=True)
     )
 
 
@@ -178,9 +183,9 @@ def _difference_from_best(result: Combine, target: str, method: str) -> dict[str
             return row
         if (row["method_a"], row["method_b"]) == (SINGLE, method) and row["difference"] is not None:
             reversed_difference = {"difference": -row["difference"]}
-            for end, other in (("_low", "_high"), ("_high", "_low")):
-                bound_value = row[f"difference{other}"]
-                reversed_difference[f"difference{end}"] = None if bound_value is None else -bound_value
+            for suffix, opposite_suffix in (("_low", "_high"), ("_high", "_low")):
+                bound_value = row[f"difference{opposite_suffix}"]
+                reversed_difference[f"difference{suffix}"] = None if bound_value is None else -bound_value
             return reversed_difference
     return None
 
@@ -191,15 +196,16 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
     The scores of the other methods follow, without a test.
     """
     sentences = []
-    for target, way, best_metric, other_methods in _rivals(result):
-        gains = result.generalisation.filter(target=target, method=way["method"]).drop_nulls("gain")
-        claim = "".join(f"; {_gain(row)}" for row in gains.iter_rows(named=True))
+    for target, combined_row, single_row, other_rows in _rivals(result):
+        gain_rows = result.generalisation.filter(target=target, method=combined_row["method"]).drop_nulls("gain")
+        gain_text = "".join(f"; {_gain(row)}" for row in gain_rows.iter_rows(named=True))
         sentences.append(
             (
                 target,
-                f"{_sentence_opening(target)}{way['what']} reaches τ-b {estimate_with_interval(way, 'kendall')} over "
+                f"{_sentence_opening(target)}{combined_row['what']} reaches τ-b "
+                f"{estimate_with_interval(combined_row, 'kendall')} over "
                 "held-out outputs. The single metric with the highest τ-b on the training items reaches "
-                f"{estimate_with_interval(best_metric, 'kendall')}{claim}.{_other_methods_sentence(other_methods)}",
+                f"{estimate_with_interval(single_row, 'kendall')}{gain_text}.{_other_methods_sentence(other_rows)}",
             )
         )
     return sentences
@@ -217,9 +223,9 @@ def _gain(row: Mapping[str, Any]) -> str:
     )
 
 
-def _other_methods_sentence(others: pl.DataFrame) -> str:
-    scores = names([f"{row['what']} (τ-b {number(row['kendall'])})" for row in others.iter_rows(named=True)])
-    return f" Combinations that are not tested: {scores}." if scores else ""
+def _other_methods_sentence(other_rows: pl.DataFrame) -> str:
+    scores_text = names([f"{row['what']} (τ-b {number(row['kendall'])})" for row in other_rows.iter_rows(named=True)])
+    return f" Combinations that are not tested: {scores_text}." if scores_text else ""
 
 
 def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], pl.DataFrame]]:
@@ -230,11 +236,11 @@ def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], 
     rivals = []
     is_combination = pl.col("method") == first_method(result)
     rows = comparison_rows(result).drop_nulls("kendall")
-    for (target,), of_target in rows.group_by("target", maintain_order=True):
-        combined_row, single_row = of_target.filter(is_combination), of_target.filter(method=SINGLE)
-        if combined_row.height and single_row.height:
-            others = of_target.filter(~is_combination, pl.col("method") != SINGLE)
-            rivals.append((str(target), combined_row.row(0, named=True), single_row.row(0, named=True), others))
+    for (target,), target_rows in rows.group_by("target", maintain_order=True):
+        combined_rows, single_rows = target_rows.filter(is_combination), target_rows.filter(method=SINGLE)
+        if combined_rows.height and single_rows.height:
+            other_rows = target_rows.filter(~is_combination, pl.col("method") != SINGLE)
+            rivals.append((str(target), combined_rows.row(0, named=True), single_rows.row(0, named=True), other_rows))
     return rivals
 
 

@@ -28,18 +28,20 @@ def _figures(context: Context) -> Sequence[Figure]:
     Some figures need a minimum number of raters.
     """
     result: Any = context.results["complementarity"]
-    means, heat = _distance_figures(result)
-    best = [name for aspect, metric in context.best.items() for name in (metric, f"{metric}:{aspect}")]
+    averages_figure, heat_map_figure = _distance_figures(result)
+    best_metrics = [
+        rater_name for aspect, metric in context.best.items() for rater_name in (metric, f"{metric}:{aspect}")
+    ]
     return [
-        means,
-        heat,
+        averages_figure,
+        heat_map_figure,
         *([_variance(result)] if result.components.height else []),
-        *([_places(result, best)] if result.coordinates.height else []),
+        *([_places(result, best_metrics)] if result.coordinates.height else []),
     ]
 
 
 def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
-    means = Figure(
+    averages_figure = Figure(
         id="complementarity-averages",
         title="Mean complementarity of two raters",
         caption="Dot: mean over pairs of raters. Whisker: interval from resampled items. Dashed line: the "
@@ -49,7 +51,7 @@ def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
         table="complementarity.averages",
         lines=("kinds",),
     )
-    heat = Figure(
+    heat_map_figure = Figure(
         id="complementarity-map",
         title="Complementarity of each pair of raters",
         caption="Blue: similar rankings. Blank: unrelated. Vermilion: opposite rankings. Human ratings first, then "
@@ -58,7 +60,7 @@ def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
         spec=spec_of(heat_map(empty_rows(), result, width=HEAT_WIDTH)),
         table="complementarity.pairs",
     )
-    return means, heat
+    return averages_figure, heat_map_figure
 
 
 def _variance(result: Complementarity) -> Figure:
@@ -76,7 +78,7 @@ def _variance(result: Complementarity) -> Figure:
     )
 
 
-def _places(result: Complementarity, named: Sequence[str]) -> Figure:
+def _places(result: Complementarity, labelled_raters: Sequence[str]) -> Figure:
     return Figure(
         id="complementarity-places",
         title="Map of the raters",
@@ -85,18 +87,18 @@ def _places(result: Complementarity, named: Sequence[str]) -> Figure:
         "ratings. Colour: cluster. If there are many raters, only some are labelled; the table below "
         "lists all raters.",
         alt="Map of the raters on the first two principal components; the table below holds their clusters.",
-        spec=spec_of(places(empty_rows(), result, width=MAP_WIDTH, named=named, metric="{metric}")),
+        spec=spec_of(places(empty_rows(), result, width=MAP_WIDTH, named=labelled_raters, metric="{metric}")),
         table="complementarity.coordinates",
     )
 
 
 def sentences(result: Complementarity) -> list[str]:
     """Sentences on the mean complementarity and on the principal components."""
-    mean = {row["kinds"]: row["complementarity"] for row in result.averages.iter_rows(named=True)}
-    gaps = {(row["kinds_a"], row["kinds_b"]): row for row in result.gaps.iter_rows(named=True)}
+    mean_of_kinds = {row["kinds"]: row["complementarity"] for row in result.averages.iter_rows(named=True)}
+    gap_of_kinds = {(row["kinds_a"], row["kinds_b"]): row for row in result.gaps.iter_rows(named=True)}
     texts = []
-    between = mean["human-metric"]
-    for within, more, less, same in (
+    mean_between_kinds = mean_of_kinds["human-metric"]
+    for within_kinds, more_similar_text, less_similar_text, no_difference_text in (
         (
             "metric-metric",
             "Rankings by metrics are more similar to each other than to rankings by annotators. Together, "
@@ -113,17 +115,24 @@ def sentences(result: Complementarity) -> list[str]:
             "Rankings by human aspects are not significantly more similar to each other than to rankings by metrics",
         ),
     ):
-        gap = gaps.get(("human-metric", within))
-        if gap is None or gap["difference"] is None:
+        gap_row = gap_of_kinds.get(("human-metric", within_kinds))
+        if gap_row is None or gap_row["difference"] is None:
             continue
-        if gap["difference_low"] is None:
-            verdict = "Without intervals, the difference is inconclusive"
+        if gap_row["difference_low"] is None:
+            verdict_text = "Without intervals, the difference is inconclusive"
         else:
-            verdict = more if gap["difference_low"] > 0 else less if gap["difference_high"] < 0 else same
+            verdict_text = (
+                more_similar_text
+                if gap_row["difference_low"] > 0
+                else less_similar_text
+                if gap_row["difference_high"] < 0
+                else no_difference_text
+            )
         texts.append(
-            f"{verdict}. The mean complementarity (0.5: unrelated) is {number(between)} for a human aspect and a "
-            f"metric, and {number(mean[within])} for {AVERAGES[within]} (difference "
-            f"{estimate_with_interval(gap, 'difference')})."
+            f"{verdict_text}. The mean complementarity (0.5: unrelated) is {number(mean_between_kinds)} for a human "
+            "aspect and a "
+            f"metric, and {number(mean_of_kinds[within_kinds])} for {AVERAGES[within_kinds]} (difference "
+            f"{estimate_with_interval(gap_row, 'difference')})."
         )
     texts += [
         f"{plural(round(row['dimension']), 'principal component')} "
@@ -137,27 +146,33 @@ def sentences(result: Complementarity) -> list[str]:
 
 
 def _tables(context: Context, result: Complementarity) -> list[str]:
-    declared = result.table_declarations()
-    clusters = [declared["clusters"].column(name) for name in ("cluster", "stability")]
-    raters = (
+    declaration_of_table = result.table_declarations()
+    cluster_columns = [declaration_of_table["clusters"].column(name) for name in ("cluster", "stability")]
+    rater_rows = (
         result.raters.join(result.clusters.select("rater", "cluster", "stability"), on="rater", how="left")
         .sort("with_humans", nulls_last=True, maintain_order=True)
         .with_columns(pl.col("kind").replace("human", "human rater"))
     )
-    rules = result.rules.pivot("kinds", index="distance", values="complementarity", maintain_order=True)
-    averaged = [
+    rule_rows = result.rules.pivot("kinds", index="distance", values="complementarity", maintain_order=True)
+    average_columns = [
         column(kinds, "mean complementarity", name.capitalize(), kind="score") for kinds, name in AVERAGES.items()
     ]
-    by_rule = [declared["rules"].column("distance"), *averaged]
-    everyone = [*declared["raters"].columns, *(clusters if result.clusters.height else [])]
-    parts = [
-        ("raters", raters, everyone, "Raters, the closest to the annotators first", context.notes("complementarity"))
+    rule_columns = [declaration_of_table["rules"].column("distance"), *average_columns]
+    rater_columns = [*declaration_of_table["raters"].columns, *(cluster_columns if result.clusters.height else [])]
+    table_parts = [
+        (
+            "raters",
+            rater_rows,
+            rater_columns,
+            "Raters, the closest to the annotators first",
+            context.notes("complementarity"),
+        )
     ]
-    parts += [("rules", rules, by_rule, "Mean complementarity with other rules for ties", [])]
-    parts += [("left-out", result.left_out, [*declared["left_out"].columns], "Raters left out", [])]
+    table_parts += [("rules", rule_rows, rule_columns, "Mean complementarity with other rules for ties", [])]
+    table_parts += [("left-out", result.left_out, [*declaration_of_table["left_out"].columns], "Raters left out", [])]
     return [
         table_html(frame, columns, id=f"complementarity-{name}", caption=caption, notes=notes, by=None)
-        for name, frame, columns, caption, notes in parts
+        for name, frame, columns, caption, notes in table_parts
         if frame.height
     ]
 

@@ -54,7 +54,7 @@ NOTES = {
 
 def _ask(context: Context) -> Consistency:
     result: Consistency = context.ask(consistency)
-    if all(result.to_frame(name).is_empty() for name in EXAMINED):
+    if all(result.to_frame(table_name).is_empty() for table_name in EXAMINED):
         raise InputError(
             "the study has no verdicts and no texts, names no judge's own systems, and has no two "
             "judges that can be compared with human ratings"
@@ -62,15 +62,15 @@ def _ask(context: Context) -> Consistency:
     return result
 
 
-def _repeat_for_aspects(context: Context, name: str) -> pl.DataFrame:
+def _repeat_for_aspects(context: Context, table_name: str) -> pl.DataFrame:
     """A table in which each row without an aspect is repeated for every human aspect.
 
     The page displays the rows of one aspect at a time.
     """
-    rows = context.results["consistency"].to_frame(name)
-    strangers = rows.filter(~pl.col("aspect").is_in(list(context.aspects)))
-    copies = [strangers.with_columns(aspect=pl.lit(aspect)) for aspect in context.aspects]
-    return pl.concat([rows.filter(pl.col("aspect").is_in(list(context.aspects))), *copies])
+    rows = context.results["consistency"].to_frame(table_name)
+    rows_without_aspect = rows.filter(~pl.col("aspect").is_in(list(context.aspects)))
+    copied_rows = [rows_without_aspect.with_columns(aspect=pl.lit(aspect)) for aspect in context.aspects]
+    return pl.concat([rows.filter(pl.col("aspect").is_in(list(context.aspects))), *copied_rows])
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -90,7 +90,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         for kind in kinds
     ]
     if _repeat_for_aspects(context, "reliability").height:
-        calibrated = Figure(
+        calibration_figure = Figure(
             id="consistency-calibration",
             title="Calibration of {metric}",
             caption="On the dashed line the judge is calibrated; below the line it is overconfident. "
@@ -100,7 +100,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             table="consistency-reliability",
             where={"aspect": "{aspect}", "rater": "{metric}"},
         )
-        figures.append(calibrated)
+        figures.append(calibration_figure)
     if not orders["flip_rate"].count():
         return figures
     return [
@@ -130,44 +130,50 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: the table of significant findings, then the other tables that have rows."""
-    tables = []
-    for name, caption in SHOWN:
-        rows = _repeat_for_aspects(context, name)
-        has_rows = not rows.is_empty()
-        if name == "findings":
-            has_rows = bool(rows["p_value"].count())
+    table_texts = []
+    for table_name, caption in SHOWN:
+        rows = _repeat_for_aspects(context, table_name)
+        is_displayed = not rows.is_empty()
+        if table_name == "findings":
+            is_displayed = bool(rows["p_value"].count())
             rows = rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
-        if name == "panels":
+        if table_name == "panels":
             rows = rows.with_columns(
                 pl.col("panel").replace([BEST, CHOSEN], [f"{BEST}{ELSEWHERE}", f"{CHOSEN}{ELSEWHERE}"])
             )
-        if name == "missing":
+        if table_name == "missing":
             rows = rows.filter(pl.col("factor").is_in([ALL, REASON, SYSTEM]))
-        if has_rows:
-            essential = [
-                column for column in context.table_declaration(f"consistency.{name}").columns if column.essential
+        if is_displayed:
+            essential_columns = [
+                column for column in context.table_declaration(f"consistency.{table_name}").columns if column.essential
             ]
-            columns = columns_with_values(essential, rows)
-            notes = context.notes("consistency", *NOTES.get(name, ("none",)))
-            tables.append(table_html(rows, columns, id=f"consistency-{name}-table", caption=caption, notes=notes))
-    return {"table": "\n".join([f"<p>{_untested_text(context)}</p>", *tables])}
+            columns = columns_with_values(essential_columns, rows)
+            notes = context.notes("consistency", *NOTES.get(table_name, ("none",)))
+            table_texts.append(
+                table_html(rows, columns, id=f"consistency-{table_name}-table", caption=caption, notes=notes)
+            )
+    return {"table": "\n".join([f"<p>{_untested_text(context)}</p>", *table_texts])}
 
 
 def _untested_text(context: Context) -> str:
     """Sentences on the kinds of fault that were tested, and on the kinds that these data cannot show."""
-    tests = context.results["consistency"].to_frame("findings").filter(pl.col("p_value").is_not_null())
-    tested_kinds = tests["kind"].unique().to_list()
-    tested = [name for kind, (name, _) in NEEDS.items() if kind in tested_kinds]
+    test_rows = context.results["consistency"].to_frame("findings").filter(pl.col("p_value").is_not_null())
+    tested_kinds = test_rows["kind"].unique().to_list()
+    tested_names = [kind_name for kind, (kind_name, _) in NEEDS.items() if kind in tested_kinds]
     failure_rates = context.results["consistency"].to_frame("missing").filter(factor=ALL)["failure_rate"]
     has_no_failures = failure_rates.len() > 0 and failure_rates.max() == 0
-    untested = [
-        f"{name} ({needs})"
-        for kind, (name, needs) in NEEDS.items()
+    untested_texts = [
+        f"{kind_name} ({missing_data_text})"
+        for kind, (kind_name, missing_data_text) in NEEDS.items()
         if kind not in tested_kinds and not (kind == FAILURES and has_no_failures)
     ]
-    tested_text = f"Tested: {', '.join(tested)}. " if tested else "No kind of fault can be tested with these data. "
+    tested_text = (
+        f"Tested: {', '.join(tested_names)}. " if tested_names else "No kind of fault can be tested with these data. "
+    )
     tested_text += "No verdict is missing. " if has_no_failures else ""
-    return tested_text + (f"Not tested, because data are missing: {', '.join(untested)}." if untested else "")
+    return tested_text + (
+        f"Not tested, because data are missing: {', '.join(untested_texts)}." if untested_texts else ""
+    )
 
 
 CONSISTENCY = Section(

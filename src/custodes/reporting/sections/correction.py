@@ -31,19 +31,19 @@ MARGINS = tuple(f"margin{end}_{who}" for who in ("naive", "human") for end in ("
 
 def _columns() -> tuple[Column, ...]:
     """The columns of the estimator, and columns of the decisions by the metric alone and by human ratings alone."""
-    declared = [
+    declared_columns = [
         column
         for column in Correction.table_declarations()["pairs"].columns
         if column.essential or column.kind == "share"
     ]
-    index = [column.name for column in declared].index("decision") + 1
-    other_decisions = [
+    insertion_index = [column.name for column in declared_columns].index("decision") + 1
+    decision_columns = [
         label("decision_naive", "by the metric alone", "Decision, metric alone"),
         label("decision_human", "by human ratings alone", "Decision, human ratings alone"),
     ]
     return tuple(
         column
-        for column in [*declared[:index], *other_decisions, *declared[index:]]
+        for column in [*declared_columns[:insertion_index], *decision_columns, *declared_columns[insertion_index:]]
         if column.name not in ("metric", "estimator")
     )
 
@@ -52,14 +52,14 @@ def _corrected_rows(context: Context) -> pl.DataFrame:
     """The rows to display, one for each aspect, metric and pair."""
     result: Any = context.results["correction"]
     rows = margin_rows(result).with_columns(pl.lit(ALL).alias(ALL))
-    names = [name for column in _columns() for name in column.names]
-    return rows.select(*dict.fromkeys(["aspect", "metric", "pair", *names, *MARGINS, CHANGED, ALL]))
+    column_names = [name for column in _columns() for name in column.names]
+    return rows.select(*dict.fromkeys(["aspect", "metric", "pair", *column_names, *MARGINS, CHANGED, ALL]))
 
 
 def corrected_metrics(best: Sequence[str], leaders: Sequence[Sequence[str]]) -> list[str]:
     """The best metric of every aspect, then metrics that do not differ significantly from it, up to the maximum."""
-    by_rank = [name for rank in zip_longest(*leaders) for name in rank if name]
-    return list(dict.fromkeys([*best, *by_rank]))[: max(MOST_CORRECTED, len(set(best)))]
+    ranked_metrics = [metric for rank_metrics in zip_longest(*leaders) for metric in rank_metrics if metric]
+    return list(dict.fromkeys([*best, *ranked_metrics]))[: max(MOST_CORRECTED, len(set(best)))]
 
 
 def _ask(context: Context) -> Correction:
@@ -91,17 +91,17 @@ def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template, for decisions by the metric alone, by human ratings alone, and after correction."""
     rows = context.table("corrected")
     metrics = rows["metric"].unique(maintain_order=True).to_list()
-    best = context.best.get(context.aspects[0], "")
-    of_best = rows.filter(aspect=context.aspects[0], metric=best)
+    best_metric = context.best.get(context.aspects[0], "")
+    best_metric_rows = rows.filter(aspect=context.aspects[0], metric=best_metric)
     return {
-        "metrics": [(name, name) for name in metrics],
-        "best": best,
+        "metrics": [(metric, metric) for metric in metrics],
+        "best": best_metric,
         "corrected": names(metrics),
         "most": MOST_CORRECTED,
         "others": len((context.whole or context).metrics) - len(metrics),
         "alone": rows["n_metric"].sum() == 0,
         "rows": [(CHANGED, "where correction changes the metric’s decision"), (ALL, "all")],
-        "which": CHANGED if of_best[CHANGED].is_not_null().any() else ALL,
+        "which": CHANGED if best_metric_rows[CHANGED].is_not_null().any() else ALL,
         "notes": context.notes("correction"),
     }
 

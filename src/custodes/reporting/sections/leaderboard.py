@@ -48,8 +48,8 @@ def _human_rows(context: Context) -> pl.DataFrame:
     result: Any = context.results["leaderboard"]
     best_raters = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
     corrected_rows = rows.join(best_raters, on=["aspect", "rater"], how="semi", maintain_order="left")
-    people = rows.filter(rater=HUMAN).with_columns(rater=pl.lit(PEOPLE))
-    return _add_panel_column(pl.concat([people, corrected_rows.with_columns(rater=pl.lit(CORRECTED_PEOPLE))]))
+    human_rows = rows.filter(rater=HUMAN).with_columns(rater=pl.lit(PEOPLE))
+    return _add_panel_column(pl.concat([human_rows, corrected_rows.with_columns(rater=pl.lit(CORRECTED_PEOPLE))]))
 
 
 def _add_panel_column(rows: pl.DataFrame) -> pl.DataFrame:
@@ -81,24 +81,24 @@ def _metric_rows(context: Context) -> pl.DataFrame:
 
 def _figures(context: Context) -> Sequence[Figure]:
     rows = context.table("leaderboard-shown")
-    raters = [name for name in (PEOPLE, CORRECTED_PEOPLE) if name in rows["rater"]]
-    by_metric = context.table("leaderboard-by-metric")
+    raters = [rater_name for rater_name in (PEOPLE, CORRECTED_PEOPLE) if rater_name in rows["rater"]]
+    metric_rows = context.table("leaderboard-by-metric")
     n_systems = rows["system"].n_unique()
-    has_corrected = CORRECTED_PEOPLE in raters  # corrected ratings have strengths, but no win rates
-    of_aspect = " ({aspect})" if any(context.aspects) else ""
+    has_corrected_ratings = CORRECTED_PEOPLE in raters  # corrected ratings have strengths, but no win rates
+    aspect_suffix = " ({aspect})" if any(context.aspects) else ""
     caption_text = (
         "Systems that share a letter do not differ significantly. Whisker: interval. Arrow: one bound of "
         "the interval is unknown."
     )
-    by_people = _panel_figures(
+    human_figures = _panel_figures(
         rows,
         Figure(
             id="leaderboard-strengths",
-            title=("Strengths" if has_corrected else "Win rates") + " by human ratings" + of_aspect,
+            title=("Strengths" if has_corrected_ratings else "Win rates") + " by human ratings" + aspect_suffix,
             caption=caption_text,
             alt="A dot with a whisker for every system, the strongest system on top; the table below has the numbers.",
             spec=spec_of(
-                strengths(empty_rows(), raters=raters, value="strength" if has_corrected else "win_rate"),
+                strengths(empty_rows(), raters=raters, value="strength" if has_corrected_ratings else "win_rate"),
                 width="container",
             ),
             table="leaderboard-shown",
@@ -109,14 +109,14 @@ def _figures(context: Context) -> Sequence[Figure]:
     )
     is_without_humans = not context.has_people
     return [
-        *([] if is_without_humans else by_people),
+        *([] if is_without_humans else human_figures),
         *(
             _panel_figures(
-                by_metric,
+                metric_rows,
                 Figure(
                     id="leaderboard-metric",
                     title=f"{'Win rates' if is_without_humans else 'Strengths'} by {{metric}}"
-                    + (of_aspect if is_without_humans else ""),
+                    + (aspect_suffix if is_without_humans else ""),
                     caption=caption_text,
                     alt="A dot with a whisker for every system by the chosen metric; the table below has the numbers.",
                     spec=spec_of(
@@ -134,8 +134,8 @@ def _figures(context: Context) -> Sequence[Figure]:
         ),
         *(
             Figure(
-                id=f"leaderboard-map-{who}",
-                title=f"Win rates of pairs by {name}",
+                id=f"leaderboard-map-{part_name}",
+                title=f"Win rates of pairs by {rater_name}",
                 caption="Win rate of the system in the row against the system in the column; a tie counts "
                 "half. Orange: above one half. Blue: below one half. Empty: never compared.",
                 alt="Heat map of the win rate of every system against every other system, with the numbers "
@@ -144,27 +144,27 @@ def _figures(context: Context) -> Sequence[Figure]:
                 table="leaderboard.pairs",
                 where={"aspect": "{aspect}", "rater": rater},
             )
-            for who, rater, name in _rater_kinds(context)
+            for part_name, rater, rater_name in _rater_kinds(context)
         ),
     ]
 
 
 def _tables(context: Context) -> Sequence[SelectionTable]:
-    def rater_table(id: str, caption: str, table: str, rater: str) -> SelectionTable:
+    def rater_table(id: str, caption: str, table_name: str, rater: str) -> SelectionTable:
         return build_selection_table(
-            context, id, caption, f"leaderboard.{table}", {"aspect": "{aspect}", "rater": rater}
+            context, id, caption, f"leaderboard.{table_name}", {"aspect": "{aspect}", "rater": rater}
         )
 
     has_covariates = not context.table("leaderboard.effects").filter(pl.col("effect") != "ties").is_empty()
     effects_text = "Ties and covariates" if has_covariates else "Ties"
     return [
         *(
-            rater_table(f"leaderboard-systems-{who}", f"Systems by {name}", "systems", rater)
-            for who, rater, name in _rater_kinds(context)
+            rater_table(f"leaderboard-systems-{part_name}", f"Systems by {rater_name}", "systems", rater)
+            for part_name, rater, rater_name in _rater_kinds(context)
         ),
         *(
-            rater_table(f"leaderboard-pairs-{who}", f"Pairs of systems by {name}", "pairs", rater)
-            for who, rater, name in _rater_kinds(context)
+            rater_table(f"leaderboard-pairs-{part_name}", f"Pairs of systems by {rater_name}", "pairs", rater)
+            for part_name, rater, rater_name in _rater_kinds(context)
         ),
         *(
             [rater_table("leaderboard-effects", f"{effects_text} by human ratings", "effects", HUMAN)]
@@ -176,18 +176,18 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
 
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: the table of corrected human ratings, and the notes."""
-    corrected = context.table("leaderboard.corrected")
-    notes_of_study = {note.message for note in context.study.notes}
+    corrected_rows = context.table("leaderboard.corrected")
+    study_messages = {note.message for note in context.study.notes}
     return {
         "corrected": table_html(
-            corrected.sort("saving", descending=True, nulls_last=True, maintain_order=True),
+            corrected_rows.sort("saving", descending=True, nulls_last=True, maintain_order=True),
             context.table_declaration("leaderboard.corrected").columns,
             id="leaderboard-corrected",
             caption="Human ratings corrected by each metric",
         )
-        if corrected.height
+        if corrected_rows.height
         else "",
-        "notes": [note for note in context.notes("leaderboard") if note[1] not in notes_of_study],
+        "notes": [note for note in context.notes("leaderboard") if note[1] not in study_messages],
     }
 
 

@@ -91,7 +91,9 @@ def _build(context: Context) -> Mapping[str, Any]:
         "labels": has_labels,
         "noted": merge_notes(note for result in context.results.values() for note in result.notes),
         "citations": [
-            (what, source) for what, source, questions in CITATIONS if not set(questions).isdisjoint(context.results)
+            (subject, source)
+            for subject, source, questions in CITATIONS
+            if not set(questions).isdisjoint(context.results)
         ],
         "downloads": [
             f"{question}.{name}" for question, result in context.results.items() for name in result.table_declarations()

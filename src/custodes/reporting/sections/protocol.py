@@ -40,24 +40,26 @@ def check_not_stopped(context: Context) -> None:
 def _ask(context: Context) -> Protocol:
     check_not_stopped(context)
     result: Protocol = context.ask(protocol, metrics="none", stopping=STOPPING, null=True)
-    most_per_pair = max((row["annotations"] / row["pairs"] for row in result.reference.to_dicts()), default=0.0)
-    if most_per_pair < FEWEST:
+    max_annotations_per_pair = max(
+        (row["annotations"] / row["pairs"] for row in result.reference.to_dicts()), default=0.0
+    )
+    if max_annotations_per_pair < FEWEST:
         raise InputError(
-            f"a pair of systems has {most_per_pair:.0f} human annotations on average, and a replay with interim "
-            f"analyses after {', '.join(map(str, STOPPING.looks or ()))} needs at least {FEWEST}."
+            f"a pair of systems has {max_annotations_per_pair:.0f} human annotations on average, and a replay with "
+            f"interim analyses after {', '.join(map(str, STOPPING.looks or ()))} needs at least {FEWEST}."
         )
     return result
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    lines = line_names(context.table("protocol.curve"))
+    line_labels = line_names(context.table("protocol.curve"))
     return [
         Figure(
             id=f"protocol-{measure}",
             title=MEASURES[measure],
             caption=caption,
             alt=f"Line of {MEASURES[measure]} against the number of annotations; the table below holds the last value.",
-            spec=spec_of(curve(empty_rows(), measure, lines=lines), width="container"),
+            spec=spec_of(curve(empty_rows(), measure, line_labels=line_labels), width="container"),
             table="protocol.curve",
             where={"aspect": "{aspect}"},
         )
@@ -76,13 +78,13 @@ def _build(context: Context) -> Mapping[str, object]:
         for column in context.table_declaration("protocol.protocol").columns
         if column.name not in ("metric", "estimator")
     ]
-    index = [column.name for column in columns].index("correct") + 1
+    insertion_index = [column.name for column in columns].index("correct") + 1
     return {
         "replications": context.results["protocol"].provenance.options["replications"],
         "looks": STOPPING.looks,
         "table": table_html(
             rows.with_columns(pl.col("annotations").round()),
-            [*columns[:index], self_agreement_column, *columns[index:]],
+            [*columns[:insertion_index], self_agreement_column, *columns[insertion_index:]],
             id="protocol-table",
             caption="Results of the protocol",
             notes=context.notes("protocol"),

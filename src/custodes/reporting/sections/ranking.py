@@ -35,17 +35,17 @@ def _figures(context: Context) -> Sequence[Figure]:
     chart = table(empty_rows()) if is_crowded else picture(empty_rows()).properties(width="container")
     graphs = [
         Figure(
-            id=f"ranking-{who}",
-            title=f"Decisions by {name}",
-            caption=of_table if is_crowded else of_graph,
-            alt=f"{'Table' if is_crowded else 'Graph'} of significant differences by {name}; the table below has "
+            id=f"ranking-{part_name}",
+            title=f"Decisions by {rater_name}",
+            caption=table_caption if is_crowded else graph_caption,
+            alt=f"{'Table' if is_crowded else 'Graph'} of significant differences by {rater_name}; the table below has "
             "all decisions.",
             spec=spec_of(chart),
             table="graph",
             lines=() if is_crowded else ("y",),
             where={"aspect": "{aspect}", "rater": rater},
         )
-        for who, rater, name, of_graph, of_table in RATER_KINDS
+        for part_name, rater, rater_name, graph_caption, table_caption in RATER_KINDS
     ]
     return [
         *graphs,
@@ -65,13 +65,16 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _tables(context: Context) -> Sequence[SelectionTable]:
-    def table_of(id: str, caption: str, table: str, rater: str) -> SelectionTable:
-        return build_selection_table(context, id, caption, f"ranking.{table}", {"aspect": "{aspect}", "rater": rater})
+    def table_of(id: str, caption: str, table_name: str, rater: str) -> SelectionTable:
+        return build_selection_table(
+            context, id, caption, f"ranking.{table_name}", {"aspect": "{aspect}", "rater": rater}
+        )
 
-    orders = [
-        table_of(f"consensus-{who}", f"Order by {name}", "consensus", rater) for who, rater, name, *_ in RATER_KINDS
+    order_tables = [
+        table_of(f"consensus-{part_name}", f"Order by {rater_name}", "consensus", rater)
+        for part_name, rater, rater_name, *_ in RATER_KINDS
     ]
-    return [*orders, table_of("decisions", "Decisions of {metric}", "decisions", "{metric}")]
+    return [*order_tables, table_of("decisions", "Decisions of {metric}", "decisions", "{metric}")]
 
 
 def _graph(context: Context) -> pl.DataFrame:

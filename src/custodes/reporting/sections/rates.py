@@ -30,8 +30,8 @@ SHOWN = (
 def _ask(context: Context) -> Rates:
     if not context.study.labels:
         raise InputError("the ratings are scores or preferences, not labels")
-    answer: Rates = context.ask(rates)
-    return answer
+    result: Rates = context.ask(rates)
+    return result
 
 
 def _extra(context: Context) -> Mapping[str, pl.DataFrame]:
@@ -67,7 +67,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             )
         )
     if context.table("rates.roc").height:
-        for name, title, caption, chart in (
+        for table_name, title, caption, draw_chart in (
             ("roc", "ROC curve of {metric}", "Red: the threshold that turns scores into labels.", roc_lines),
             (
                 "calibration",
@@ -78,12 +78,12 @@ def _figures(context: Context) -> Sequence[Figure]:
         ):
             figures.append(
                 Figure(
-                    id=f"rates-{name}",
+                    id=f"rates-{table_name}",
                     title=title,
                     caption=caption,
                     alt=f"{title.format(metric='the judge')}.",
-                    spec=spec_of(chart(empty_rows()).properties(width=260, height=260)),
-                    table=f"rates.{name}",
+                    spec=spec_of(draw_chart(empty_rows()).properties(width=260, height=260)),
+                    table=f"rates.{table_name}",
                     where={"aspect": "{aspect}", "metric": "{metric}"},
                 )
             )
@@ -91,15 +91,17 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    tables = []
-    for name, caption in SHOWN:
-        rows = context.table(f"rates.{name}")
+    table_texts = []
+    for table_name, caption in SHOWN:
+        rows = context.table(f"rates.{table_name}")
         if rows.height:
-            essential = [column for column in context.table_declaration(f"rates.{name}").columns if column.essential]
-            columns = columns_with_values(essential, rows)
-            notes = context.notes("rates") if name == "rates" else ()
-            tables.append(table_html(rows, columns, id=f"rates-{name}-table", caption=caption, notes=notes))
-    return {"table": "\n".join(tables)}
+            essential_columns = [
+                column for column in context.table_declaration(f"rates.{table_name}").columns if column.essential
+            ]
+            columns = columns_with_values(essential_columns, rows)
+            notes = context.notes("rates") if table_name == "rates" else ()
+            table_texts.append(table_html(rows, columns, id=f"rates-{table_name}-table", caption=caption, notes=notes))
+    return {"table": "\n".join(table_texts)}
 
 
 RATES = Section(

@@ -38,8 +38,8 @@ class EncoderModel(Protocol):
     signature: str
     alone: bool
 
-    def __call__(self, ids: Ints, mask: Ints, kinds: Ints) -> Vectors:
-        """Return the embeddings (texts, tokens, width) of token ids (texts, tokens); `mask` is 0 for padding."""
+    def __call__(self, token_ids: Ints, attention_mask: Ints, token_type_ids: Ints) -> Vectors:
+        """Return the embeddings (texts, tokens, width) of token ids (texts, tokens); the mask is 0 for padding."""
         ...
 
 
@@ -70,57 +70,63 @@ class Encoder:
 
     def __call__(self, texts: Iterable[str]) -> dict[str, TextEmbeddings]:
         """Return the embeddings of each distinct text."""
-        encoded: dict[str, TextEmbeddings] = {}
+        embeddings_of_text: dict[str, TextEmbeddings] = {}
         new_texts = []
         for text in dict.fromkeys(texts):
             if text in self._kept:
                 self._kept.move_to_end(text)
-                encoded[text] = self._kept[text]
-                self.lent += encoded[text].seconds
+                embeddings_of_text[text] = self._kept[text]
+                self.lent += embeddings_of_text[text].seconds
             else:
                 new_texts.append(text)
         tokens = self.tokenizer(new_texts)
         # The longest texts come first, so that a lack of memory shows early. The last digits of an embedding depend on
         # its batch; texts of equal length are sorted, so that the order of the file does not change these digits.
-        order = sorted(range(len(new_texts)), key=lambda position: (-len(tokens[position].ids), new_texts[position]))
+        encoding_order = sorted(
+            range(len(new_texts)), key=lambda position: (-len(tokens[position].ids), new_texts[position])
+        )
         position = 0
-        while position < len(order):
-            length = len(tokens[order[position]].ids)
-            batch = order[position : position + max(1, self._batch * LONG**2 // max(LONG, length) ** 2)]
-            start = time.process_time()
-            batch_vectors = self._vectors([tokens[index] for index in batch])
-            seconds_per_text = (time.process_time() - start) / len(batch)
-            for index, vectors in zip(batch, batch_vectors, strict=True):
-                encoded[new_texts[index]] = TextEmbeddings(vectors, tokens[index], seconds_per_text)
-                self._keep(new_texts[index], encoded[new_texts[index]])
-            position += len(batch)
-        return encoded
+        while position < len(encoding_order):
+            n_tokens = len(tokens[encoding_order[position]].ids)
+            batch_indices = encoding_order[
+                position : position + max(1, self._batch * LONG**2 // max(LONG, n_tokens) ** 2)
+            ]
+            start_time = time.process_time()
+            batch_vectors = self._vectors([tokens[index] for index in batch_indices])
+            seconds_per_text = (time.process_time() - start_time) / len(batch_indices)
+            for index, vectors in zip(batch_indices, batch_vectors, strict=True):
+                embeddings_of_text[new_texts[index]] = TextEmbeddings(vectors, tokens[index], seconds_per_text)
+                self._keep(new_texts[index], embeddings_of_text[new_texts[index]])
+            position += len(batch_indices)
+        return embeddings_of_text
 
     def _vectors(self, batch_tokens: list[Tokens]) -> list[Vectors]:
         """Return the embeddings of a batch, without the embeddings of padding."""
-        lengths = [len(tokens.ids) for tokens in batch_tokens]
-        if max(lengths) == 0:
+        token_counts = [len(tokens.ids) for tokens in batch_tokens]
+        if max(token_counts) == 0:
             return [np.empty((0, 0), dtype=np.float32) for _ in batch_tokens]
-        mask = (np.arange(max(lengths)) < np.array(lengths)[:, None]).astype(np.int64)
+        attention_mask = (np.arange(max(token_counts)) < np.array(token_counts)[:, None]).astype(np.int64)
         padded_vectors = self._model(
-            _rows([tokens.ids for tokens in batch_tokens], mask),
-            mask,
-            _rows([tokens.kinds for tokens in batch_tokens], mask),
+            _pad([tokens.ids for tokens in batch_tokens], attention_mask),
+            attention_mask,
+            _pad([tokens.kinds for tokens in batch_tokens], attention_mask),
         )
-        return [row[:length].copy() for row, length in zip(padded_vectors, lengths, strict=True)]
+        return [
+            text_vectors[:n_tokens].copy() for text_vectors, n_tokens in zip(padded_vectors, token_counts, strict=True)
+        ]
 
-    def _keep(self, text: str, encoded: TextEmbeddings) -> None:
-        self._kept[text] = encoded
-        self._bytes += encoded.vectors.nbytes
+    def _keep(self, text: str, embeddings: TextEmbeddings) -> None:
+        self._kept[text] = embeddings
+        self._bytes += embeddings.vectors.nbytes
         while self._bytes > KEPT and len(self._kept) > 1:
-            _, removed_text = self._kept.popitem(last=False)
-            self._bytes -= removed_text.vectors.nbytes
+            _, removed_embeddings = self._kept.popitem(last=False)
+            self._bytes -= removed_embeddings.vectors.nbytes
 
 
-def _rows(values: list[Ints], mask: Ints) -> Ints:
-    rows = np.zeros_like(mask)
-    rows[mask.astype(bool)] = np.concatenate(values)
-    return rows
+def _pad(token_arrays: list[Ints], attention_mask: Ints) -> Ints:
+    padded_array = np.zeros_like(attention_mask)
+    padded_array[attention_mask.astype(bool)] = np.concatenate(token_arrays)
+    return padded_array
 
 
 def iter_item_groups(texts: MetricInputs, texts_of_items: Sequence[Sequence[str]]) -> Iterator[dict[int, list[int]]]:
@@ -131,19 +137,19 @@ def iter_item_groups(texts: MetricInputs, texts_of_items: Sequence[Sequence[str]
     positions_of_item: dict[int, list[int]] = {}
     for position, item in enumerate(texts.item.tolist()):
         positions_of_item.setdefault(item, []).append(position)
-    positions_in_group: dict[int, list[int]] = {}
+    group_positions_of_item: dict[int, list[int]] = {}
     n_characters = 0
     for item, positions in positions_of_item.items():
         n_item_characters = sum(
             len(text) for text in {*texts_of_items[item], *(texts.outputs[position] for position in positions)}
         )
-        if positions_in_group and n_characters + n_item_characters > PART:
-            yield positions_in_group
-            positions_in_group, n_characters = {}, 0
-        positions_in_group[item] = positions
+        if group_positions_of_item and n_characters + n_item_characters > PART:
+            yield group_positions_of_item
+            group_positions_of_item, n_characters = {}, 0
+        group_positions_of_item[item] = positions
         n_characters += n_item_characters
-    if positions_in_group:
-        yield positions_in_group
+    if group_positions_of_item:
+        yield group_positions_of_item
 
 
 Compare = Callable[[Sequence[TextEmbeddings], Sequence[TextEmbeddings]], tuple[Floats, Mapping[int, str]]]
@@ -158,36 +164,39 @@ def compare_items(
 
     `compare` gets distinct texts in sorted order, because the last digits of sums may depend on the order.
     """
-    lent_before = encoder.lent
-    values = np.full((len(texts.outputs), max(map(len, texts_of_items), default=0)), np.nan)
-    why, is_truncated = dict[int, str](), np.zeros(len(texts.outputs), dtype=bool)
-    for item_group in iter_item_groups(texts, texts_of_items):
-        encoded = encoder(
+    lent_seconds_before = encoder.lent
+    all_scores = np.full((len(texts.outputs), max(map(len, texts_of_items), default=0)), np.nan)
+    reason_of_output, is_truncated = dict[int, str](), np.zeros(len(texts.outputs), dtype=bool)
+    for positions_of_item in iter_item_groups(texts, texts_of_items):
+        embeddings_of_text = encoder(
             text
-            for item, positions in item_group.items()
+            for item, positions in positions_of_item.items()
             for text in (*texts_of_items[item], *(texts.outputs[i] for i in positions))
         )
-        for item, positions in item_group.items():
-            outputs = [texts.outputs[position] for position in positions]
+        for item, positions in positions_of_item.items():
+            output_texts = [texts.outputs[position] for position in positions]
             index_of_output, index_of_text = (
-                {text: n for n, text in enumerate(sorted(set(compared_texts)))}
-                for compared_texts in (outputs, texts_of_items[item])
+                {text: index for index, text in enumerate(sorted(set(compared_texts)))}
+                for compared_texts in (output_texts, texts_of_items[item])
             )
-            scores, reasons = compare(
-                [encoded[text] for text in index_of_output], [encoded[text] for text in index_of_text]
+            scores, reason_of_index = compare(
+                [embeddings_of_text[text] for text in index_of_output],
+                [embeddings_of_text[text] for text in index_of_text],
             )
-            output_indices = [index_of_output[text] for text in outputs]
-            values[positions, : len(texts_of_items[item])] = scores[
+            output_indices = [index_of_output[text] for text in output_texts]
+            all_scores[positions, : len(texts_of_items[item])] = scores[
                 np.ix_(output_indices, [index_of_text[text] for text in texts_of_items[item]])
             ]
-            why |= {
-                position: reasons[output_index]
+            reason_of_output |= {
+                position: reason_of_index[output_index]
                 for position, output_index in zip(positions, output_indices, strict=True)
-                if output_index in reasons
+                if output_index in reason_of_index
             }
-            has_cut_text = any(encoded[text].tokens.cut for text in index_of_text)
-            is_truncated[positions] = [has_cut_text or encoded[text].tokens.cut for text in outputs]
-    return MetricResult(values=values, why=why, truncated=is_truncated, seconds=encoder.lent - lent_before)
+            has_cut_text = any(embeddings_of_text[text].tokens.cut for text in index_of_text)
+            is_truncated[positions] = [has_cut_text or embeddings_of_text[text].tokens.cut for text in output_texts]
+    return MetricResult(
+        values=all_scores, why=reason_of_output, truncated=is_truncated, seconds=encoder.lent - lent_seconds_before
+    )
 
 
 _OPEN = WeakValueDictionary[tuple[object, ...], Encoder]()
@@ -202,27 +211,27 @@ def open_encoder(place: Place, *, model: str, layer: int, backend: str, revision
             f"layer={short_repr(layer)} is not allowed; give 0 for the embeddings, 1 for the first layer, and so on, "
             "or -1 for the last layer"
         )
-    files = find_model_files(model, backend, revision)
-    key = (files.digest, files.onnx is None, device, place.batch, layer, half)
-    if key in _OPEN:
-        return _OPEN[key]
+    model_files = find_model_files(model, backend, revision)
+    encoder_key = (model_files.digest, model_files.onnx is None, device, place.batch, layer, half)
+    if encoder_key in _OPEN:
+        return _OPEN[encoder_key]
     backend_model: EncoderModel
-    if files.onnx is None:
+    if model_files.onnx is None:
         from custodes.scoring.encoder.with_transformers import TransformersModel, tokenizer_by_transformers
 
-        backend_model = TransformersModel(files, device, layer, half=half)
-        tokenizer = tokenizer_by_transformers(files)
+        backend_model = TransformersModel(model_files, device, layer, half=half)
+        tokenizer = tokenizer_by_transformers(model_files)
     else:
         from custodes.scoring.encoder.with_onnx import OnnxModel
 
         if half:
             raise OptionError("half=true: an ONNX model has a fixed precision; use backend=transformers")
-        tokenizer = tokenizer_of(files)
-        backend_model = OnnxModel(files.onnx, files.name, device, layer)
-    layer_name = "last" if layer < 0 else layer
-    signature = f"model:{files.digest[:16]}+layer:{layer_name}+{backend_model.signature}+{tokenizer.signature}"
+        tokenizer = tokenizer_of(model_files)
+        backend_model = OnnxModel(model_files.onnx, model_files.name, device, layer)
+    layer_text = "last" if layer < 0 else layer
+    signature = f"model:{model_files.digest[:16]}+layer:{layer_text}+{backend_model.signature}+{tokenizer.signature}"
     encoder = Encoder(backend_model, tokenizer, batch=place.batch, signature=signature)
-    _OPEN[key] = encoder
+    _OPEN[encoder_key] = encoder
     return encoder
 
 

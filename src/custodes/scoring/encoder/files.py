@@ -77,16 +77,16 @@ class ModelFiles:
         """Whether the files of the encoder define a tokenizer."""
         return any(fnmatchcase(name, pattern) for name in _names(self.folder) for pattern in WORDS)
 
-    def read_settings(self, file: str) -> dict[str, Any]:
+    def read_settings(self, file_name: str) -> dict[str, Any]:
         """Return the content of a settings file; it is empty if there is no such file."""
-        path = self.folder / file
+        path = self.folder / file_name
         if not path.is_file():
             return {}
         try:
             settings = msgspec.json.decode(path.read_bytes())
         except (OSError, ValueError, RecursionError, msgspec.DecodeError) as problem:
             raise InputError(
-                f"{short_repr(self.name)}: the file {file} of the model is not JSON: {one_line_message(problem)}"
+                f"{short_repr(self.name)}: the file {file_name} of the model is not JSON: {one_line_message(problem)}"
             ) from None
         return settings if isinstance(settings, dict) else {}
 
@@ -115,56 +115,60 @@ def find_model_files(model: str, backend: str, revision: str) -> ModelFiles:
             )
         if model_path.suffix != ".onnx":
             raise InputError(f"{short_repr(model)}: the file is not an ONNX model (.onnx); give {EXAMPLES}")
-        onnx = model_path
+        onnx_path = model_path
     else:
         model_path = model_path if is_local else _download_model(model, backend, revision)
-        name = _onnx(model, _names(model_path), backend)
-        if name is None:
+        onnx_name = _onnx(model, _names(model_path), backend)
+        if onnx_name is None:
             return ModelFiles(
                 name=model,
                 folder=model_path,
                 onnx=None,
                 digest=_digest(model_path, _transformers_files(_names(model_path))),
             )
-        onnx = model_path / name
-    folders = (onnx.parent, onnx.parent.parent)  # where the tokenizer may be
-    folder = next((folder for folder in folders if (folder / "tokenizer.json").is_file()), None)
+        onnx_path = model_path / onnx_name
+    candidate_folders = (onnx_path.parent, onnx_path.parent.parent)  # where the tokenizer may be
+    folder = next((folder for folder in candidate_folders if (folder / "tokenizer.json").is_file()), None)
     if folder is None:
         raise InputError(
-            f"{short_repr(model)}: there is no tokenizer.json next to {onnx.name}; add the tokenizer.json of the model"
+            f"{short_repr(model)}: there is no tokenizer.json next to {onnx_path.name}; add the tokenizer.json of "
+            "the model"
         )
-    model_parts = [path for path in onnx.parent.iterdir() if _is_onnx_part(path.name, onnx.name)]
-    names = [*filter(_is_settings_file, _names(folder)), *(path.relative_to(folder).as_posix() for path in model_parts)]
-    return ModelFiles(name=model, folder=folder, onnx=onnx, digest=_digest(folder, names))
+    onnx_part_paths = [path for path in onnx_path.parent.iterdir() if _is_onnx_part(path.name, onnx_path.name)]
+    file_names = [
+        *filter(_is_settings_file, _names(folder)),
+        *(path.relative_to(folder).as_posix() for path in onnx_part_paths),
+    ]
+    return ModelFiles(name=model, folder=folder, onnx=onnx_path, digest=_digest(folder, file_names))
 
 
-def _onnx(model: str, names: Sequence[str], backend: str) -> str | None:
+def _onnx(model: str, file_names: Sequence[str], backend: str) -> str | None:
     """Return the ONNX model among file names: the model with a usual name, or the only ONNX model.
 
     The result is None if transformers loads the files.
     """
     if backend == "transformers":
         return None
-    models = [name for name in names if name.endswith(".onnx")]
-    usual_names = [name for name in PLACES if name in models]
+    onnx_names = [file_name for file_name in file_names if file_name.endswith(".onnx")]
+    preferred_names = [file_name for file_name in PLACES if file_name in onnx_names]
     reject(
         (
-            len(models) > 1 and not usual_names,
-            f"{short_repr(model)}: the folder has several ONNX models ({join_labels(models)}); give the path of one "
-            "file",
+            len(onnx_names) > 1 and not preferred_names,
+            f"{short_repr(model)}: the folder has several ONNX models ({join_labels(onnx_names)}); give the path of "
+            "one file",
         ),
         (
-            not models and backend == "onnx",
+            not onnx_names and backend == "onnx",
             f"{short_repr(model)}: the folder has no ONNX model; export one (docs: score with an encoder)",
         ),
         (
-            not models and not _transformers_files(names),
+            not onnx_names and not _transformers_files(file_names),
             f"{short_repr(model)}: the folder has no ONNX model and no weights that transformers can read; give "
             f"{EXAMPLES}",
         ),
         error=InputError,
     )
-    return next(iter([*usual_names, *models]), None)
+    return next(iter([*preferred_names, *onnx_names]), None)
 
 
 def _names(folder: Path) -> list[str]:
@@ -178,34 +182,38 @@ def _names(folder: Path) -> list[str]:
     )
 
 
-def _is_onnx_part(name: str, onnx: str) -> bool:
-    stem = onnx.removesuffix(".onnx")
-    return name == onnx or name.startswith((f"{onnx}_data", f"{onnx}.data", f"{stem}.data", f"{stem}.weights"))
+def _is_onnx_part(file_name: str, onnx_name: str) -> bool:
+    stem = onnx_name.removesuffix(".onnx")
+    return file_name == onnx_name or file_name.startswith(
+        (f"{onnx_name}_data", f"{onnx_name}.data", f"{stem}.data", f"{stem}.weights")
+    )
 
 
-def _is_settings_file(name: str) -> bool:
+def _is_settings_file(file_name: str) -> bool:
     """Return whether a file belongs to a tokenizer or contains settings."""
-    return "/" not in name and any(fnmatchcase(name, pattern) for pattern in (*SETTINGS, *TOKENIZER))
+    return "/" not in file_name and any(fnmatchcase(file_name, pattern) for pattern in (*SETTINGS, *TOKENIZER))
 
 
-def _transformers_files(names: Sequence[str]) -> list[str]:
+def _transformers_files(file_names: Sequence[str]) -> list[str]:
     """Return the files of a folder that transformers needs; the list is empty if there are no weights."""
-    top_names = [name for name in names if "/" not in name]
+    top_level_names = [file_name for file_name in file_names if "/" not in file_name]
     for patterns in WEIGHTS:
-        if weights := [name for name in top_names if any(fnmatchcase(name, pattern) for pattern in patterns)]:
-            return [*filter(_is_settings_file, names), *weights]
+        if weight_names := [
+            file_name for file_name in top_level_names if any(fnmatchcase(file_name, pattern) for pattern in patterns)
+        ]:
+            return [*filter(_is_settings_file, file_names), *weight_names]
     return []
 
 
-def _digest(folder: Path, names: Iterable[str]) -> str:
+def _digest(folder: Path, file_names: Iterable[str]) -> str:
     combined_hash = hashlib.sha256()
-    for name in sorted(names):
+    for file_name in sorted(file_names):
         try:
-            with (folder / name).open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            with (folder / file_name).open("rb") as file:
+                file_digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as problem:
-            raise InputError(f"{short_repr(str(folder / name))}: {problem.strerror}") from None
-        combined_hash.update(f"{digest} {Path(name).name}\n".encode())
+            raise InputError(f"{short_repr(str(folder / file_name))}: {problem.strerror}") from None
+        combined_hash.update(f"{file_digest} {Path(file_name).name}\n".encode())
     return combined_hash.hexdigest()
 
 
@@ -226,11 +234,17 @@ def _download_model(model: str, backend: str, revision: str) -> Path:
     try:
         with log_only_errors(logging):  # the single error below replaces the messages on each attempt
             siblings = HfApi().model_info(model, revision=branch, timeout=SECONDS).siblings or []
-            names = [sibling.rfilename for sibling in siblings]
-            onnx = _onnx(model, names, backend)
-            needed_names = [name for name in names if onnx and (_is_settings_file(name) or _is_onnx_part(name, onnx))]
+            file_names = [sibling.rfilename for sibling in siblings]
+            onnx_name = _onnx(model, file_names, backend)
+            onnx_file_names = [
+                file_name
+                for file_name in file_names
+                if onnx_name and (_is_settings_file(file_name) or _is_onnx_part(file_name, onnx_name))
+            ]
             return Path(
-                snapshot_download(model, revision=branch, allow_patterns=needed_names or _transformers_files(names))
+                snapshot_download(
+                    model, revision=branch, allow_patterns=onnx_file_names or _transformers_files(file_names)
+                )
             )
     except CustodesError:
         raise
@@ -240,14 +254,14 @@ def _download_model(model: str, backend: str, revision: str) -> Path:
             f"on the hub; give {EXAMPLES}"
         ) from None
     except Exception as problem:  # no connection: the exception type depends on the version
-        status = problem.response.status_code if isinstance(problem, HfHubHTTPError) else BUSY
-        if status < BUSY:
+        http_status = problem.response.status_code if isinstance(problem, HfHubHTTPError) else BUSY
+        if http_status < BUSY:
             raise InputError(
                 f"{short_repr(model)}: there is no such file or folder, and the hub reports: "
                 f"{one_line_message(problem)}"
             ) from None
-        for name in ("tokenizer.json", "config.json"):
-            if isinstance(cached_file := try_to_load_from_cache(model, name, revision=branch), str):
+        for file_name in ("tokenizer.json", "config.json"):
+            if isinstance(cached_file := try_to_load_from_cache(model, file_name, revision=branch), str):
                 return Path(cached_file).parent
         raise InputError(
             f"{short_repr(model)}: there is no such file or folder, and the hub is not reachable "
@@ -259,12 +273,12 @@ def _download_model(model: str, backend: str, revision: str) -> Path:
 @contextmanager
 def log_only_errors(logging: Any) -> Iterator[None]:
     """Context in which the Hugging Face library of the module `logging` logs only errors."""
-    level = logging.get_verbosity()
+    verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
         yield
     finally:
-        logging.set_verbosity(level)
+        logging.set_verbosity(verbosity)
 
 
 def one_line_message(problem: Exception) -> str:

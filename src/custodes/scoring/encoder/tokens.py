@@ -53,17 +53,22 @@ class TextTokenizer:
     """
 
     def __init__(self, files: ModelFiles, tokenizer: Tokenizer) -> None:
-        settings = {**files.read_settings("special_tokens_map.json"), **files.read_settings("tokenizer_config.json")}
-        config = files.read_settings("config.json")
+        tokenizer_settings = {
+            **files.read_settings("special_tokens_map.json"),
+            **files.read_settings("tokenizer_config.json"),
+        }
+        model_config = files.read_settings("config.json")
         truncation = tokenizer.truncation
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
-        self.limit = _token_limit(settings, config) or (truncation["max_length"] if truncation else None)
+        self.limit = _token_limit(tokenizer_settings, model_config) or (
+            truncation["max_length"] if truncation else None
+        )
         if self.limit is not None:
             tokenizer.enable_truncation(self.limit)
-        self._space = " " if config.get("model_type") in SPACED else ""
-        self.weightless = _special_token_ids(tokenizer, settings)
+        self._space = " " if model_config.get("model_type") in SPACED else ""
+        self.weightless = _special_token_ids(tokenizer, tokenizer_settings)
         self.signature = f"tokenizers {version('tokenizers')}"
 
     def __call__(self, texts: Sequence[str]) -> list[Tokens]:
@@ -96,24 +101,35 @@ def tokenizer_of(files: ModelFiles) -> TextTokenizer:
     return TextTokenizer(files, tokenizer)
 
 
-def _token_limit(settings: dict[str, Any], config: dict[str, Any]) -> int | None:
+def _token_limit(tokenizer_settings: dict[str, Any], model_config: dict[str, Any]) -> int | None:
     """Return the maximum number of tokens according to the settings of the model; None if there is no limit."""
-    limits = [settings.get("model_max_length"), config.get("max_position_embeddings"), config.get("n_positions")]
-    if isinstance(limits[1], int) and config.get("model_type") in OFFSET:
-        limits[1] -= int(config.get("pad_token_id") or 0) + 1
+    token_limits = [
+        tokenizer_settings.get("model_max_length"),
+        model_config.get("max_position_embeddings"),
+        model_config.get("n_positions"),
+    ]
+    if isinstance(token_limits[1], int) and model_config.get("model_type") in OFFSET:
+        token_limits[1] -= int(model_config.get("pad_token_id") or 0) + 1
     return min(
-        (int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < NO_LIMIT), default=None
+        (
+            int(token_limit)
+            for token_limit in token_limits
+            if isinstance(token_limit, int | float) and 0 < token_limit < NO_LIMIT
+        ),
+        default=None,
     )
 
 
-def _special_token_ids(tokenizer: Tokenizer, settings: dict[str, Any]) -> frozenset[int]:
+def _special_token_ids(tokenizer: Tokenizer, tokenizer_settings: dict[str, Any]) -> frozenset[int]:
     """Return the ids of `cls_token` and `sep_token`.
 
     If there is no settings file, return the ids of the special tokens that the tokenizer adds to an empty text.
     """
-    if not settings:
+    if not tokenizer_settings:
         return frozenset(tokenizer.encode("").ids)
-    special_tokens = [settings.get(name) for name in ("cls_token", "sep_token")]
-    texts = [token.get("content") if isinstance(token, dict) else token for token in special_tokens]
-    ids = [tokenizer.token_to_id(text) for text in texts if isinstance(text, str)]
-    return frozenset(token_id for token_id in ids if token_id is not None)
+    token_entries = [tokenizer_settings.get(setting_name) for setting_name in ("cls_token", "sep_token")]
+    token_texts = [
+        token_entry.get("content") if isinstance(token_entry, dict) else token_entry for token_entry in token_entries
+    ]
+    token_ids = [tokenizer.token_to_id(token_text) for token_text in token_texts if isinstance(token_text, str)]
+    return frozenset(token_id for token_id in token_ids if token_id is not None)

@@ -31,17 +31,17 @@ NEEDED = {
 }
 
 
-def providers(device: Device, available: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
+def providers(device: Device, available_names: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
     """Return the execution providers of onnxruntime: the provider of the device, and the CPU for all operations that
     this provider lacks."""
-    name, advice = NEEDED[device.kind]
-    if name not in available:
+    provider_name, advice = NEEDED[device.kind]
+    if provider_name not in available_names:
         raise OptionError(
-            f"device={device.kind}: the installed onnxruntime has no {name} (it has {join_labels(available)}); "
-            f"{advice}, or use backend=transformers"
+            f"device={device.kind}: the installed onnxruntime has no {provider_name} (it has "
+            f"{join_labels(available_names)}); {advice}, or use backend=transformers"
         )
     fallback_providers = [] if device.kind == "cpu" else [("CPUExecutionProvider", dict[str, Any]())]
-    return [(name, {"device_id": device.number} if device.kind == "cuda" else {}), *fallback_providers]
+    return [(provider_name, {"device_id": device.number} if device.kind == "cuda" else {}), *fallback_providers]
 
 
 def threads() -> int:
@@ -52,7 +52,9 @@ def threads() -> int:
     """
     from threadpoolctl import threadpool_info
 
-    thread_counts = [int(library["num_threads"]) for library in threadpool_info() if library["user_api"] == "blas"]
+    thread_counts = [
+        int(library_info["num_threads"]) for library_info in threadpool_info() if library_info["user_api"] == "blas"
+    ]
     return max(thread_counts, default=os.cpu_count() or 1)
 
 
@@ -66,22 +68,24 @@ class OnnxModel:
             raise MissingExtraError("ONNX models need onnxruntime: pip install 'custodes[encode]'") from error
         self.name = name
         self.signature = f"onnxruntime {onnxruntime.__version__}"
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads()
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads would use a CPU core
-        options.log_severity_level = 4  # failures raise exceptions
+        session_options = onnxruntime.SessionOptions()
+        session_options.intra_op_num_threads = threads()
+        session_options.add_session_config_entry(
+            "session.intra_op.allow_spinning", "0"
+        )  # waiting threads would use a CPU core
+        session_options.log_severity_level = 4  # failures raise exceptions
         chosen_providers = providers(device, onnxruntime.get_available_providers())
         try:
-            self._session = onnxruntime.InferenceSession(str(path), options, providers=chosen_providers)
+            self._session = onnxruntime.InferenceSession(str(path), session_options, providers=chosen_providers)
         except Exception as problem:  # onnxruntime's exceptions have no other common base
             raise InputError(
                 f"{short_repr(name)}: onnxruntime cannot load the model: {one_line_message(problem)}"
             ) from None
-        if (used_provider := self._session.get_providers()[0]) != chosen_providers[0][
+        if (selected_provider := self._session.get_providers()[0]) != chosen_providers[0][
             0
         ]:  # onnxruntime falls back silently
             raise OptionError(
-                f"device={device.kind}: onnxruntime cannot use this device and selected {used_provider}; "
+                f"device={device.kind}: onnxruntime cannot use this device and selected {selected_provider}; "
                 f"{NEEDED[device.kind][1]}"
             )
         self._inputs = self._validate_inputs()
@@ -89,57 +93,62 @@ class OnnxModel:
         self.alone = "attention_mask" not in self._inputs or SCALED in path.read_bytes()
 
     def _validate_inputs(self) -> dict[str, Any]:
-        inputs = {node.name: node for node in self._session.get_inputs()}
-        unknown_inputs = [name for name, node in inputs.items() if name not in INPUTS or node.type not in TYPES]
-        fixed_shapes = [
+        node_of_input = {node.name: node for node in self._session.get_inputs()}
+        unsupported_input_names = [
+            name for name, node in node_of_input.items() if name not in INPUTS or node.type not in TYPES
+        ]
+        fixed_shape_texts = [
             " x ".join(map(str, node.shape))
-            for node in inputs.values()
+            for node in node_of_input.values()
             if any(isinstance(size, int) for size in node.shape)
         ]
         reject(
             (
-                unknown_inputs or "input_ids" not in inputs,
-                f"{short_repr(self.name)}: the model has the inputs {join_labels(inputs)}, but an encoder of texts has "
-                f"input_ids and optionally {', '.join(INPUTS[1:])}",
+                unsupported_input_names or "input_ids" not in node_of_input,
+                f"{short_repr(self.name)}: the model has the inputs {join_labels(node_of_input)}, but an encoder of "
+                f"texts has input_ids and optionally {', '.join(INPUTS[1:])}",
             ),
             (
-                fixed_shapes,
-                f"{short_repr(self.name)}: the model accepts only inputs of shape {join_labels(fixed_shapes[:1])}; "
-                "export the model with dynamic axes",
+                fixed_shape_texts,
+                f"{short_repr(self.name)}: the model accepts only inputs of shape "
+                f"{join_labels(fixed_shape_texts[:1])}; export the model with dynamic axes",
             ),
             error=InputError,
         )
-        return {name: TYPES[node.type] for name, node in inputs.items()}
+        return {name: TYPES[node.type] for name, node in node_of_input.items()}
 
     def _select_output(self, layer: int) -> str:
         """Return the name of the output of a layer; -1 is the last layer."""
-        outputs: dict[str, int] = {
+        n_dimensions_of_output: dict[str, int] = {
             node.name: len(node.shape) for node in self._session.get_outputs() if node.shape is not None
         }
-        last_names = (*LAST, *(name for name in outputs if not name.startswith("hidden_states")))
-        names = last_names if layer < 0 else (f"hidden_states.{layer}", f"hidden_states_{layer}")
-        candidates = [name for name in names if outputs.get(name) == 3]
-        if candidates:
-            return candidates[0]
+        last_layer_names = (*LAST, *(name for name in n_dimensions_of_output if not name.startswith("hidden_states")))
+        layer_output_names = last_layer_names if layer < 0 else (f"hidden_states.{layer}", f"hidden_states_{layer}")
+        usable_output_names = [name for name in layer_output_names if n_dimensions_of_output.get(name) == 3]
+        if usable_output_names:
+            return usable_output_names[0]
         if layer < 0:
             raise InputError(
                 f"{short_repr(self.name)}: the model has no output with one vector per token (outputs: "
-                f"{join_labels(outputs)}); export the model for the task feature-extraction"
+                f"{join_labels(n_dimensions_of_output)}); export the model for the task feature-extraction"
             )
         raise OptionError(
             f"layer={layer}: {short_repr(self.name)} has no output hidden_states.{layer} (outputs: "
-            f"{join_labels(outputs)}); export a model that ends with this layer, or use backend=transformers"
+            f"{join_labels(n_dimensions_of_output)}); export a model that ends with this layer, or use "
+            "backend=transformers"
         )
 
-    def __call__(self, ids: Ints, mask: Ints, kinds: Ints) -> Vectors:
-        positions = np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
-        arrays = dict(zip(INPUTS, (ids, mask, kinds, positions), strict=True))
-        input_arrays = {name: np.ascontiguousarray(arrays[name], dtype=kind) for name, kind in self._inputs.items()}
+    def __call__(self, token_ids: Ints, attention_mask: Ints, token_type_ids: Ints) -> Vectors:
+        position_ids = np.broadcast_to(np.arange(token_ids.shape[1]), token_ids.shape)
+        array_of_input = dict(zip(INPUTS, (token_ids, attention_mask, token_type_ids, position_ids), strict=True))
+        typed_array_of_input = {
+            name: np.ascontiguousarray(array_of_input[name], dtype=dtype) for name, dtype in self._inputs.items()
+        }
         try:
-            (vectors,) = self._session.run([self._output], input_arrays)
+            (vectors,) = self._session.run([self._output], typed_array_of_input)
         except Exception as problem:
             raise InputError(
-                f"{short_repr(self.name)}: onnxruntime cannot run the model on {ids.shape[0]} texts of "
-                f"{ids.shape[1]} tokens: {one_line_message(problem)}"
+                f"{short_repr(self.name)}: onnxruntime cannot run the model on {token_ids.shape[0]} texts of "
+                f"{token_ids.shape[1]} tokens: {one_line_message(problem)}"
             ) from None
         return np.asarray(vectors, dtype=np.float32)

@@ -16,14 +16,14 @@ from custodes.scoring.encoder.tokens import TextTokenizer, tokenizer_of
 from custodes.stats.arrays import Ints
 
 
-def _libraries(name: str) -> tuple[Any, Any]:
+def _libraries(model_name: str) -> tuple[Any, Any]:
     try:
         import torch
         import transformers
     except ImportError as error:
         raise MissingExtraError(
-            f"{short_repr(name)} needs transformers and PyTorch: pip install torch transformers; or export the model "
-            "to ONNX (docs: score with an encoder)"
+            f"{short_repr(model_name)} needs transformers and PyTorch: pip install torch transformers; or export the "
+            "model to ONNX (docs: score with an encoder)"
         ) from error
     return torch, transformers
 
@@ -68,24 +68,24 @@ class TransformersModel:
                 f"{short_repr(files.name)}: transformers cannot load the model: {one_line_message(problem)}"
             ) from None
         self._kinds = "token_type_ids" in inspect.signature(model.forward).parameters
-        precision = "+half" if half else ""
-        self.signature = f"transformers {transformers.__version__}+torch {self._torch.__version__}{precision}"
+        precision_suffix = "+half" if half else ""
+        self.signature = f"transformers {transformers.__version__}+torch {self._torch.__version__}{precision_suffix}"
 
-    def __call__(self, ids: Ints, mask: Ints, kinds: Ints) -> Vectors:
-        def to_device(values: Ints) -> Any:
-            return self._torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64)).to(self._device)
+    def __call__(self, token_ids: Ints, attention_mask: Ints, token_type_ids: Ints) -> Vectors:
+        def to_device(token_array: Ints) -> Any:
+            return self._torch.from_numpy(np.ascontiguousarray(token_array, dtype=np.int64)).to(self._device)
 
-        arguments = {"input_ids": to_device(ids), "attention_mask": to_device(mask)}
+        model_inputs = {"input_ids": to_device(token_ids), "attention_mask": to_device(attention_mask)}
         if self._kinds:
-            arguments["token_type_ids"] = to_device(kinds)
+            model_inputs["token_type_ids"] = to_device(token_type_ids)
         try:
             with self._torch.inference_mode():
-                vectors = self._model(**arguments).last_hidden_state
+                vectors = self._model(**model_inputs).last_hidden_state
                 return np.asarray(vectors.float().cpu().numpy())
         except Exception as problem:  # out of memory, more tokens than the model has positions
             raise InputError(
-                f"{short_repr(self.name)}: transformers cannot run the model on {ids.shape[0]} texts of "
-                f"{ids.shape[1]} tokens: {one_line_message(problem)}"
+                f"{short_repr(self.name)}: transformers cannot run the model on {token_ids.shape[0]} texts of "
+                f"{token_ids.shape[1]} tokens: {one_line_message(problem)}"
             ) from None
 
 
@@ -93,9 +93,9 @@ def _truncate_model(config: Any, layer: int) -> None:
     """Reduce a model to its first `layer` layers."""
     if layer < 0:
         return
-    layers = config.num_hidden_layers
-    if layer > layers:
-        raise OptionError(f"layer={layer} is not allowed; the model has {layers} layers")
+    n_layers = config.num_hidden_layers
+    if layer > n_layers:
+        raise OptionError(f"layer={layer} is not allowed; the model has {n_layers} layers")
     config.num_hidden_layers = layer
     if isinstance(layer_types := getattr(config, "layer_types", None), list):
         config.layer_types = layer_types[:layer]
@@ -106,9 +106,9 @@ def _device(torch: Any, device: Device) -> Any:
         device.kind
     ]
     if device.number >= n_devices:
-        name = f"{device.kind}:{device.number}" if device.number else device.kind
+        device_name = f"{device.kind}:{device.number}" if device.number else device.kind
         raise OptionError(
-            f"device={name}: PyTorch finds {plural(n_devices, 'device')} of this kind; choose another device"
+            f"device={device_name}: PyTorch finds {plural(n_devices, 'device')} of this kind; choose another device"
         )
     return torch.device(device.kind, device.number) if device.kind == "cuda" else torch.device(device.kind)
 

@@ -58,17 +58,24 @@ def load(
     check_one_of("measure", measure, MEASURES)
     if baseline and layer < 0:
         raise OptionError("baseline needs layer=N, which selects the row of the baseline file")
-    baseline_score, signature = _baseline(baseline, layer, measure) if baseline else (0.0, "no")
+    baseline_score, baseline_digest = _baseline(baseline, layer, measure) if baseline else (0.0, "no")
     encoders = [open_encoder(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
 
     def score(texts: MetricInputs) -> MetricResult:
-        weigh = _frequencies(encoders[0], texts) if idf else _plain(encoders[0])
-        result = compare_items(encoders[0], texts, texts.references, partial(_compare, measure=measure, weigh=weigh))
-        return replace(result, values=(result.values - baseline_score) / (1 - baseline_score)) if baseline else result
+        weigh_tokens = _inverse_document_frequencies(encoders[0], texts) if idf else _uniform_weights(encoders[0])
+        metric_result = compare_items(
+            encoders[0], texts, texts.references, partial(_compare, measure=measure, weigh=weigh_tokens)
+        )
+        return (
+            replace(metric_result, values=(metric_result.values - baseline_score) / (1 - baseline_score))
+            if baseline
+            else metric_result
+        )
 
     return Scorer(
         signature=(
-            f"bertscore+measure:{measure}+idf:{'yes' if idf else 'no'}+baseline:{signature}+{encoders[0].signature}"
+            f"bertscore+measure:{measure}+idf:{'yes' if idf else 'no'}"
+            f"+baseline:{baseline_digest}+{encoders[0].signature}"
         ),
         traits=replace(TRAITS, whole=idf, low=None if baseline else TRAITS.low),
         score=score,
@@ -80,20 +87,28 @@ def _compare(
     outputs: Sequence[TextEmbeddings], references: Sequence[TextEmbeddings], *, measure: str, weigh: Weigh
 ) -> tuple[Floats, dict[int, str]]:
     """Return the scores (outputs, references) of an item, and the reasons of missing scores."""
-    values = np.full((len(outputs), len(references)), np.nan)
-    if any(text.tokens.empty for text in references):
-        return values, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
-    values[:] = 0.0  # empty outputs score 0, as in bert-score
-    weighted_texts = {row: _weight_tokens(text, weigh) for row, text in enumerate(outputs) if not text.tokens.empty}
-    weighted_references = [_weight_tokens(text, weigh) for text in references]
-    if weighted_texts:
-        pairs = [
-            [precision_recall(text, reference) for reference in weighted_references] for text in weighted_texts.values()
+    scores = np.full((len(outputs), len(references)), np.nan)
+    if any(text_vectors.tokens.empty for text_vectors in references):
+        return scores, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
+    scores[:] = 0.0  # empty outputs score 0, as in bert-score
+    token_vectors_of_output = {
+        output_index: _weight_tokens(text_vectors, weigh)
+        for output_index, text_vectors in enumerate(outputs)
+        if not text_vectors.tokens.empty
+    }
+    reference_token_vectors = [_weight_tokens(text_vectors, weigh) for text_vectors in references]
+    if token_vectors_of_output:
+        precision_recall_pairs = [
+            [precision_recall(text_vectors, reference) for reference in reference_token_vectors]
+            for text_vectors in token_vectors_of_output.values()
         ]
-        precision, recall = np.moveaxis(np.clip(pairs, -1, 1), -1, 0)
-        values[[*weighted_texts]] = _compute_measure(precision, recall, measure)
-    undefined_rows = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
-    return values, {row: _reason(weighted_texts[row], weighted_references) for row in undefined_rows}
+        precision, recall = np.moveaxis(np.clip(precision_recall_pairs, -1, 1), -1, 0)
+        scores[[*token_vectors_of_output]] = _compute_measure(precision, recall, measure)
+    unscored_outputs = np.flatnonzero(np.isnan(scores).any(axis=1)).tolist()
+    return scores, {
+        output_index: _reason(token_vectors_of_output[output_index], reference_token_vectors)
+        for output_index in unscored_outputs
+    }
 
 
 def precision_recall(output: TokenVectors, reference: TokenVectors) -> tuple[float, float]:
@@ -105,62 +120,70 @@ def precision_recall(output: TokenVectors, reference: TokenVectors) -> tuple[flo
     """
     similarity = (output.units @ reference.units.T).astype(float)
     with np.errstate(invalid="ignore"):
-        output_weights, reference_weights = (text.weights / text.weights.sum() for text in (output, reference))
+        output_weights, reference_weights = (
+            token_vectors.weights / token_vectors.weights.sum() for token_vectors in (output, reference)
+        )
     return float(similarity.max(axis=1) @ output_weights), float(similarity.max(axis=0) @ reference_weights)
 
 
 def _reason(output: TokenVectors, references: Sequence[TokenVectors]) -> str:
     """Return the reason why an output has no score."""
-    if not all(np.isfinite(text.units).all() for text in (output, *references)):
+    if not all(np.isfinite(token_vectors.units).all() for token_vectors in (output, *references)):
         return NO_VECTOR
-    return NO_MEAN if output.weights.any() and all(text.weights.any() for text in references) else NO_WEIGHT
+    return (
+        NO_MEAN
+        if output.weights.any() and all(token_vectors.weights.any() for token_vectors in references)
+        else NO_WEIGHT
+    )
 
 
 def _compute_measure(precision: Floats, recall: Floats, measure: str) -> Floats:
     if measure != "f":
         return precision if measure == "precision" else recall
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = 2 * precision * recall / (precision + recall)
-    mean[(precision == 0) & (recall == 0)] = 0.0
-    mean[precision * recall < 0] = np.nan
-    return mean
+        harmonic_mean = 2 * precision * recall / (precision + recall)
+    harmonic_mean[(precision == 0) & (recall == 0)] = 0.0
+    harmonic_mean[precision * recall < 0] = np.nan
+    return harmonic_mean
 
 
-def _weight_tokens(encoded: TextEmbeddings, weigh: Weigh) -> TokenVectors:
-    vectors = encoded.vectors
+def _weight_tokens(embeddings: TextEmbeddings, weigh: Weigh) -> TokenVectors:
+    vectors = embeddings.vectors
     with np.errstate(divide="ignore", invalid="ignore"):
-        units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return TokenVectors(units, weigh(encoded.tokens.ids))
+        unit_vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return TokenVectors(unit_vectors, weigh(embeddings.tokens.ids))
 
 
-def _plain(encoder: Encoder) -> Weigh:
+def _uniform_weights(encoder: Encoder) -> Weigh:
     """Return a function that gives weight 0 to tokens that begin or separate texts, and weight 1 to others."""
-    weightless = sorted(encoder.tokenizer.weightless)
-    return lambda ids: (~np.isin(ids, weightless)).astype(float)
+    weightless_token_ids = sorted(encoder.tokenizer.weightless)
+    return lambda ids: (~np.isin(ids, weightless_token_ids)).astype(float)
 
 
-def _frequencies(encoder: Encoder, texts: MetricInputs) -> Weigh:
+def _inverse_document_frequencies(encoder: Encoder, texts: MetricInputs) -> Weigh:
     """Return a function that weights tokens by their inverse document frequency.
 
     The weight is log((N + 1) / (n + 1)) for a token that occurs in n of the N references of all scored items.
     """
-    references = [text for item in np.unique(texts.item).tolist() for text in texts.references[item]]
-    n_references_with = Counter(token for tokens in encoder.tokenizer(references) for token in set(tokens.ids.tolist()))
-    n_texts = len(references) + 1
-    return lambda ids: np.array([log(n_texts / (n_references_with[token] + 1)) for token in ids.tolist()])
+    reference_texts = [text for item in np.unique(texts.item).tolist() for text in texts.references[item]]
+    n_references_with_token = Counter(
+        token_id for tokens in encoder.tokenizer(reference_texts) for token_id in set(tokens.ids.tolist())
+    )
+    n_texts = len(reference_texts) + 1
+    return lambda ids: np.array([log(n_texts / (n_references_with_token[token_id] + 1)) for token_id in ids.tolist()])
 
 
-def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
+def _baseline(path_text: str, layer: int, measure: str) -> tuple[float, str]:
     """Return the baseline at a layer, which is the score of random pairs of texts, and a digest of the file.
 
     The file is a table LAYER,P,R,F as in bert-score.
     """
     try:
-        content = Path(file).expanduser().read_bytes()
-        rows = list(csv.DictReader(content.decode().splitlines()))
+        file_bytes = Path(path_text).expanduser().read_bytes()
+        rows = list(csv.DictReader(file_bytes.decode().splitlines()))
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not a text table"
-        raise InputError(f"baseline={short_repr(file)}: {reason}") from None
+        raise InputError(f"baseline={short_repr(path_text)}: {reason}") from None
     for row in rows:
         if row.get("LAYER") == str(layer):
             try:
@@ -168,9 +191,9 @@ def _baseline(file: str, layer: int, measure: str) -> tuple[float, str]:
             except (KeyError, TypeError, ValueError):
                 break
             if -1 < baseline_score < 1:
-                return baseline_score, sha256(content).hexdigest()[:16]
+                return baseline_score, sha256(file_bytes).hexdigest()[:16]
     raise InputError(
-        f"baseline={short_repr(file)}: no row of layer {layer} has a number between -1 and 1 in the column "
+        f"baseline={short_repr(path_text)}: no row of layer {layer} has a number between -1 and 1 in the column "
         f"{COLUMNS[measure]}; give a file with the columns LAYER,P,R,F"
     )
 

@@ -27,77 +27,99 @@ Counts = list[Counter[Gram]]
 
 
 def _load(place: Place, *, tokenize: str) -> Scorer:
-    split = TOKENIZERS[check_one_of("tokenize", tokenize, TOKENIZERS)]
+    tokenizer = TOKENIZERS[check_one_of("tokenize", tokenize, TOKENIZERS)]
     return Scorer(
         signature=metric_signature("custodes", "cider", {"tokenize": tokenize}),
         traits=CIDER.traits,
-        score=lambda texts: _score(texts, split),
+        score=lambda texts: _score(texts, tokenizer),
     )
 
 
-def _score(texts: MetricInputs, split: Callable[[str], list[str]]) -> MetricResult:
-    values = np.full((len(texts.outputs), 1), np.nan)
+def _score(texts: MetricInputs, tokenizer: Callable[[str], list[str]]) -> MetricResult:
+    scores = np.full((len(texts.outputs), 1), np.nan)
     n_items = len(texts.references)
     if n_items == 1:
-        return MetricResult(values=values, why=dict.fromkeys(range(len(texts.outputs)), ONE_ITEM))
-    references = [[_counts(reference, split) for reference in item_references] for item_references in texts.references]
-    document_counts: Counter[Gram] = Counter()
-    for item_references in references:
-        document_counts.update({gram for counts in item_references for order_counts in counts for gram in order_counts})
-    weights = {gram: log(n_items / count) for gram, count in document_counts.items()}
+        return MetricResult(values=scores, why=dict.fromkeys(range(len(texts.outputs)), ONE_ITEM))
+    reference_counts_of_item = [
+        [_counts(reference, tokenizer) for reference in item_references] for item_references in texts.references
+    ]
+    n_documents_of_gram: Counter[Gram] = Counter()
+    for item_references in reference_counts_of_item:
+        n_documents_of_gram.update(
+            {gram for counts in item_references for order_counts in counts for gram in order_counts}
+        )
+    weight_of_gram = {gram: log(n_items / n_documents) for gram, n_documents in n_documents_of_gram.items()}
     default_weight = log(n_items)  # weight of an n-gram in no reference, as if one item contained the n-gram
-    for item, rows in by_item(texts):
-        outputs = [_counts(texts.outputs[row], split) for row in rows.tolist()]
-        values[rows, 0] = _similarity(outputs, references[item], weights, default_weight)
-    return MetricResult(values=values)
+    for item_index, output_indices in by_item(texts):
+        output_counts = [_counts(texts.outputs[output_index], tokenizer) for output_index in output_indices.tolist()]
+        scores[output_indices, 0] = _similarity(
+            output_counts, reference_counts_of_item[item_index], weight_of_gram, default_weight
+        )
+    return MetricResult(values=scores)
 
 
-def _counts(text: str, split: Callable[[str], list[str]]) -> Counts:
-    tokens = split(text)
+def _counts(text: str, tokenizer: Callable[[str], list[str]]) -> Counts:
+    tokens = tokenizer(text)
     return [ngrams(tokens, n) for n in ORDERS]
 
 
 def _similarity(
-    outputs: list[Counts], references: list[Counts], weights: Mapping[Gram, float], default_weight: float
+    counts_of_outputs: list[Counts],
+    counts_of_references: list[Counts],
+    weight_of_gram: Mapping[Gram, float],
+    default_weight: float,
 ) -> Floats:
     """Return the similarity (outputs,): the mean of clipped cosines over references and orders, with a penalty for
     different lengths."""
     # As in the authors' code, the length of a text is its number of bigrams, which is its number of words minus one.
     output_lengths, reference_lengths = (
-        np.array([counts[1].total() for counts in texts], dtype=float) for texts in (outputs, references)
+        np.array([counts[1].total() for counts in counts_of_texts], dtype=float)
+        for counts_of_texts in (counts_of_outputs, counts_of_references)
     )
-    penalty = np.exp(-((output_lengths[:, None] - reference_lengths) ** 2) / (2 * SIGMA**2))
-    similarity_sum = np.zeros(penalty.shape)
-    for order in range(len(ORDERS)):
-        reference_counts, output_counts = ([counts[order] for counts in texts] for texts in (references, outputs))
+    length_penalty = np.exp(-((output_lengths[:, None] - reference_lengths) ** 2) / (2 * SIGMA**2))
+    similarity_sums = np.zeros(length_penalty.shape)
+    for order_index in range(len(ORDERS)):
+        reference_counts, output_counts = (
+            [counts[order_index] for counts in counts_of_texts]
+            for counts_of_texts in (counts_of_references, counts_of_outputs)
+        )
         column_of_gram = {
             gram: column
             for column, gram in enumerate(dict.fromkeys(gram for counts in reference_counts for gram in counts))
         }
-        gram_weights = np.array([weights[gram] for gram in column_of_gram])
+        gram_weights = np.array([weight_of_gram[gram] for gram in column_of_gram])
         weighted_references, weighted_outputs = (
             _vectors(reference_counts, column_of_gram) * gram_weights,
             _vectors(output_counts, column_of_gram) * gram_weights,
         )
-        squared_norms = [
-            sum((count * weights.get(gram, default_weight)) ** 2 for gram, count in counts.items())
+        squared_output_norms = [
+            sum(
+                (n_occurrences * weight_of_gram.get(gram, default_weight)) ** 2
+                for gram, n_occurrences in counts.items()
+            )
             for counts in output_counts
         ]
-        norms = np.sqrt(np.outer(squared_norms, (weighted_references**2).sum(axis=1)))
-        products = np.stack(
-            [np.minimum(weighted_outputs, reference) @ reference for reference in weighted_references], axis=1
+        norm_products = np.sqrt(np.outer(squared_output_norms, (weighted_references**2).sum(axis=1)))
+        clipped_products = np.stack(
+            [
+                np.minimum(weighted_outputs, weighted_reference) @ weighted_reference
+                for weighted_reference in weighted_references
+            ],
+            axis=1,
         )
-        similarity_sum += np.divide(products, norms, out=np.zeros(penalty.shape), where=norms > 0)
-    return np.asarray(SCALE * (similarity_sum * penalty).mean(axis=1) / len(ORDERS))
+        similarity_sums += np.divide(
+            clipped_products, norm_products, out=np.zeros(length_penalty.shape), where=norm_products > 0
+        )
+    return np.asarray(SCALE * (similarity_sums * length_penalty).mean(axis=1) / len(ORDERS))
 
 
-def _vectors(texts: Sequence[Counter[Gram]], columns: Mapping[Gram, int]) -> Floats:
-    """Return how often each text has each n-gram of `columns`, as an array (texts, n-grams)."""
-    counts = np.zeros((len(texts), len(columns)))
-    for row, text in enumerate(texts):
-        for gram in text.keys() & columns.keys():
-            counts[row, columns[gram]] = text[gram]
-    return counts
+def _vectors(counts_of_texts: Sequence[Counter[Gram]], column_of_gram: Mapping[Gram, int]) -> Floats:
+    """Return how often each text has each n-gram of `column_of_gram`, as an array (texts, n-grams)."""
+    count_matrix = np.zeros((len(counts_of_texts), len(column_of_gram)))
+    for i, gram_counts in enumerate(counts_of_texts):
+        for gram in gram_counts.keys() & column_of_gram.keys():
+            count_matrix[i, column_of_gram[gram]] = gram_counts[gram]
+    return count_matrix
 
 
 CIDER = Metric(

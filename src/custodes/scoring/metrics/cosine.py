@@ -24,27 +24,32 @@ def load(
     """Return cosine similarities by the encoder `model`, which is shared with other metrics that use this model."""
     check_one_of("pooling", pooling, POOLINGS)
     encoders = [open_encoder(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
-    pool = _mean if pooling == "mean" else _first
+    pool = _mean_token_vector if pooling == "mean" else _first_token_vector
 
     def compare(
-        outputs: Sequence[TextEmbeddings], other_texts: Sequence[TextEmbeddings]
+        outputs: Sequence[TextEmbeddings], compared_embeddings: Sequence[TextEmbeddings]
     ) -> tuple[Floats, dict[int, str]]:
-        other_vectors = [None if text.tokens.empty else pool(text) for text in other_texts]
-        vectors = [pool(text) for text in outputs]
-        values = np.array(
+        compared_vectors = [None if embeddings.tokens.empty else pool(embeddings) for embeddings in compared_embeddings]
+        vectors = [pool(embeddings) for embeddings in outputs]
+        cosines = np.array(
             [
-                [np.nan if other_vector is None else float(vector @ other_vector) for other_vector in other_vectors]
+                [
+                    np.nan if compared_vector is None else float(vector @ compared_vector)
+                    for compared_vector in compared_vectors
+                ]
                 for vector in vectors
             ]
         )
-        undefined_rows = np.flatnonzero(np.isnan(values).any(axis=1)).tolist()
-        values[undefined_rows] = np.nan
-        reason = NOTHING[compared_input] if any(text.tokens.empty for text in other_texts) else NO_VECTOR
-        return np.clip(values, -1, 1), dict.fromkeys(undefined_rows, reason)
+        unscored_outputs = np.flatnonzero(np.isnan(cosines).any(axis=1)).tolist()
+        cosines[unscored_outputs] = np.nan
+        reason = (
+            NOTHING[compared_input] if any(embeddings.tokens.empty for embeddings in compared_embeddings) else NO_VECTOR
+        )
+        return np.clip(cosines, -1, 1), dict.fromkeys(unscored_outputs, reason)
 
     def score(texts: MetricInputs) -> MetricResult:
-        other_texts = texts.references if compared_input == "references" else [[source] for source in texts.sources]
-        return compare_items(encoders[0], texts, other_texts, compare)
+        texts_of_items = texts.references if compared_input == "references" else [[source] for source in texts.sources]
+        return compare_items(encoders[0], texts, texts_of_items, compare)
 
     return Scorer(
         signature=f"cosine+of:{compared_input}+pooling:{pooling}+{encoders[0].signature}",
@@ -54,17 +59,17 @@ def load(
     )
 
 
-def _mean(encoded: TextEmbeddings) -> Floats:
+def _mean_token_vector(embeddings: TextEmbeddings) -> Floats:
     """Return the mean of all token embeddings, including special tokens, as in Sentence-Transformers."""
-    return _unit(encoded.vectors.mean(axis=0, dtype=float)) if encoded.vectors.size else np.array([np.nan])
+    return _unit_vector(embeddings.vectors.mean(axis=0, dtype=float)) if embeddings.vectors.size else np.array([np.nan])
 
 
-def _first(encoded: TextEmbeddings) -> Floats:
+def _first_token_vector(embeddings: TextEmbeddings) -> Floats:
     """Return the embedding of the first token; some models were trained to represent a text by this token."""
-    return _unit(encoded.vectors[0].astype(float)) if encoded.vectors.size else np.array([np.nan])
+    return _unit_vector(embeddings.vectors[0].astype(float)) if embeddings.vectors.size else np.array([np.nan])
 
 
-def _unit(vector: Floats) -> Floats:
+def _unit_vector(vector: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         return vector / np.linalg.norm(vector)
 

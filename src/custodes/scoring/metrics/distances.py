@@ -25,17 +25,17 @@ def _levenshtein() -> Any:
     return Levenshtein
 
 
-def _words(tokenize: str, lowercase: bool) -> Callable[[str], list[str]]:
-    split = TOKENIZERS[check_one_of("tokenize", tokenize, TOKENIZERS)]
-    return lambda text: split(text.lower() if lowercase else text)
+def _word_splitter(tokenize: str, lowercase: bool) -> Callable[[str], list[str]]:
+    tokenizer = TOKENIZERS[check_one_of("tokenize", tokenize, TOKENIZERS)]
+    return lambda text: tokenizer(text.lower() if lowercase else text)
 
 
 def _load_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
     distance: Distance = _levenshtein().distance
-    split_words = _words(tokenize, lowercase)
+    split_words = _word_splitter(tokenize, lowercase)
 
-    def rate(output: list[str], reference: list[str]) -> float:
-        return distance(reference, output) / len(reference) if reference else np.nan
+    def rate(output_words: list[str], reference_words: list[str]) -> float:
+        return distance(reference_words, output_words) / len(reference_words) if reference_words else np.nan
 
     return Scorer(
         signature=metric_signature("rapidfuzz", "wer", {"tokenize": tokenize, "lowercase": lowercase}),
@@ -48,7 +48,7 @@ def _load_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
 
 def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
     distance: Distance = _levenshtein().distance
-    split_words = _words(tokenize, lowercase)
+    split_words = _word_splitter(tokenize, lowercase)
 
     def closest(output: str, references: Sequence[str]) -> tuple[float, int]:
         """Return the number of errors and of words for the reference with the fewest errors.
@@ -57,14 +57,20 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
         """
         output_words = split_words(output)
         return min(
-            ((distance(reference, output_words), len(reference)) for reference in map(split_words, references)),
+            (
+                (distance(reference_words, output_words), len(reference_words))
+                for reference_words in map(split_words, references)
+            ),
             key=lambda pair: (pair[0], -pair[1]),
         )
 
-    def rate(texts: MetricInputs, rows: Sequence[int]) -> float:
-        counts = [closest(texts.outputs[row], texts.references[texts.item[row]]) for row in rows]
-        n_words = sum(length for _, length in counts)
-        return sum(errors for errors, _ in counts) / n_words if n_words else float("nan")
+    def rate(texts: MetricInputs, output_indices: Sequence[int]) -> float:
+        errors_and_lengths = [
+            closest(texts.outputs[output_index], texts.references[texts.item[output_index]])
+            for output_index in output_indices
+        ]
+        n_words = sum(n_reference_words for _, n_reference_words in errors_and_lengths)
+        return sum(n_errors for n_errors, _ in errors_and_lengths) / n_words if n_words else float("nan")
 
     return Scorer(
         signature=metric_signature("rapidfuzz", "corpus-wer", {"tokenize": tokenize, "lowercase": lowercase}),
@@ -75,12 +81,15 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
 
 def _load_edit(place: Place, *, lowercase: bool) -> Scorer:
     distance: Distance = _levenshtein().normalized_distance
-    prepare: Callable[[str], str] = str.lower if lowercase else str
+    normalise_case: Callable[[str], str] = str.lower if lowercase else str
     return Scorer(
         signature=metric_signature("rapidfuzz", "edit", {"lowercase": lowercase}),
         traits=EDIT.traits,
         score=lambda texts: compare_texts(
-            texts, texts.references, prepare=prepare, compare=lambda output, reference: distance(reference, output)
+            texts,
+            texts.references,
+            prepare=normalise_case,
+            compare=lambda output, reference: distance(reference, output),
         ),
     )
 

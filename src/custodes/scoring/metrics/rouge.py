@@ -57,22 +57,29 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
 def _score(
     texts: MetricInputs, score_pairs: Callable[[Sequence[str], Sequence[str]], Floats], *, ascii_only: bool
 ) -> MetricResult:
-    lacks_ascii = [ascii_only and any(map(_has_no_ascii_letters, references)) for references in texts.references]
-    why: dict[int, str] = {}
+    has_unreadable_reference = [
+        ascii_only and any(map(_has_no_ascii_letters, references)) for references in texts.references
+    ]
+    reason_of_output: dict[int, str] = {}
     index_pairs: list[tuple[int, int]] = []
-    for row, (output, item) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
-        references = texts.references[item]
-        if lacks_ascii[item] or (ascii_only and _has_no_ascii_letters(output)):
-            why[row] = OTHER_SCRIPT
+    for output_index, (output_text, item_index) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
+        references = texts.references[item_index]
+        if has_unreadable_reference[item_index] or (ascii_only and _has_no_ascii_letters(output_text)):
+            reason_of_output[output_index] = OTHER_SCRIPT
         else:
-            index_pairs += [(row, column) for column in range(len(references))]
-    values = np.full((len(texts.outputs), max([1, *map(len, texts.references)])), np.nan)
+            index_pairs += [(output_index, reference_index) for reference_index in range(len(references))]
+    scores = np.full((len(texts.outputs), max([1, *map(len, texts.references)])), np.nan)
     for start in range(0, len(index_pairs), PAIRS):
-        call_pairs = index_pairs[start : start + PAIRS]
-        rows, columns = np.array(call_pairs).T
-        references = [texts.references[texts.item[row]][column] for row, column in call_pairs]
-        values[rows, columns] = score_pairs(references, [texts.outputs[row] for row in rows.tolist()])
-    return MetricResult(values=values, why=why)
+        index_pairs_of_call = index_pairs[start : start + PAIRS]
+        output_indices, reference_indices = np.array(index_pairs_of_call).T
+        references = [
+            texts.references[texts.item[output_index]][reference_index]
+            for output_index, reference_index in index_pairs_of_call
+        ]
+        scores[output_indices, reference_indices] = score_pairs(
+            references, [texts.outputs[output_index] for output_index in output_indices.tolist()]
+        )
+    return MetricResult(values=scores, why=reason_of_output)
 
 
 def _has_no_ascii_letters(text: str) -> bool:

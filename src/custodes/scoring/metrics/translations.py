@@ -84,70 +84,86 @@ def sacrebleu_metrics() -> Any:
 
 
 def _load(place: Place, *, kind: Kind, systems: bool, budget: int | None = None, **parameters: Any) -> Scorer:
-    make = partial(kind.make, **parameters, systems=systems)
-    metric, name = make(), _name(kind, systems=systems)  # raises for an option that sacrebleu refuses
+    make_metric = partial(kind.make, **parameters, systems=systems)
+    metric, metric_name = make_metric(), _name(kind, systems=systems)  # raises for an option that sacrebleu refuses
     if "tokenize" in parameters:  # the tokenizer's signature has the version of its dictionary
         parameters["tokenize"] = metric.tokenizer_signature
     is_per_reference = "all" not in kind.rules
     # Systems usually have the same items; the n-grams of the references are then counted only once.
-    metric_of_references = lru_cache(maxsize=1)(lambda streams: make(references=streams))
+    metric_of_references = lru_cache(maxsize=1)(lambda streams: make_metric(references=streams))
     return Scorer(
-        signature=metric_signature("sacrebleu", name.replace("++", ""), parameters),
+        signature=metric_signature("sacrebleu", metric_name.replace("++", ""), parameters),
         traits=_traits(kind, systems=systems),
         score=(lambda texts: _score_systems(texts, metric_of_references))
         if systems
-        else (lambda texts: _score_outputs(texts, make, is_per_reference)),
-        ready=(lambda texts: None) if budget is None else _budget_check(check_at_least("budget", budget, 1), name),
+        else (lambda texts: _score_outputs(texts, make_metric, is_per_reference)),
+        ready=(lambda texts: None)
+        if budget is None
+        else _budget_check(check_at_least("budget", budget, 1), metric_name),
         close=metric_of_references.cache_clear,
     )
 
 
-def _score_outputs(texts: MetricInputs, make: Callable[..., Any], is_per_reference: bool) -> MetricResult:
+def _score_outputs(texts: MetricInputs, make_metric: Callable[..., Any], is_per_reference: bool) -> MetricResult:
     """Return the scores of outputs by all references together, or by each reference if `is_per_reference`.
 
     The references of an item are counted only once.
     """
-    values = np.full((len(texts.outputs), max(map(len, texts.references)) if is_per_reference else 1), np.nan)
-    for item, rows in by_item(texts):
-        references = texts.references[item]
-        for column, used_references in enumerate(
-            [[reference] for reference in references] if is_per_reference else [references]
+    scores = np.full((len(texts.outputs), max(map(len, texts.references)) if is_per_reference else 1), np.nan)
+    for item_index, output_indices in by_item(texts):
+        item_references = texts.references[item_index]
+        for score_column, reference_group in enumerate(
+            [[reference] for reference in item_references] if is_per_reference else [item_references]
         ):
-            metric = make(references=tuple((reference,) for reference in used_references))
-            values[rows, column] = [metric.corpus_score([texts.outputs[row]], None).score for row in rows.tolist()]
-    return MetricResult(values=values)
+            metric = make_metric(references=tuple((reference,) for reference in reference_group))
+            scores[output_indices, score_column] = [
+                metric.corpus_score([texts.outputs[output_index]], None).score
+                for output_index in output_indices.tolist()
+            ]
+    return MetricResult(values=scores)
 
 
 def _score_systems(texts: MetricInputs, metric_of_references: Callable[[Streams], Any]) -> MetricResult:
     """Return the scores of systems over all their outputs."""
 
-    def score(rows: Sequence[int]) -> float:
-        references = [texts.references[item] for item in texts.item[rows].tolist()]
-        positions = range(max(map(len, references)))
-        streams = tuple(
-            tuple(of_item[position] if position < len(of_item) else None for of_item in references)
-            for position in positions
+    def score(output_indices: Sequence[int]) -> float:
+        references_of_output = [texts.references[item] for item in texts.item[output_indices].tolist()]
+        reference_positions = range(max(map(len, references_of_output)))
+        reference_streams = tuple(
+            tuple(
+                output_references[reference_position] if reference_position < len(output_references) else None
+                for output_references in references_of_output
+            )
+            for reference_position in reference_positions
         )
-        return float(metric_of_references(streams).corpus_score([texts.outputs[row] for row in rows], None).score)
+        return float(
+            metric_of_references(reference_streams)
+            .corpus_score([texts.outputs[output_index] for output_index in output_indices], None)
+            .score
+        )
 
     return by_system(texts, score)
 
 
-def _budget_check(budget: int, name: str) -> Callable[[MetricInputs], None]:
+def _budget_check(budget: int, metric_name: str) -> Callable[[MetricInputs], None]:
     """Return a check that refuses texts for which TER may exceed the budget of CPU seconds; TER is for sentences."""
 
     def ready(texts: MetricInputs) -> None:
-        seconds = seconds_of(texts)
-        if seconds > budget:
+        estimated_seconds = seconds_of(texts)
+        if estimated_seconds > budget:
             first_reference_advice = (
-                f"use the first reference only with {name}@first, " if max(map(len, texts.references)) > 1 else ""
+                f"use the first reference only with {metric_name}@first, "
+                if max(map(len, texts.references)) > 1
+                else ""
             )
-            rounding_unit = 10 ** max(0, len(str(int(seconds))) - 2)
-            rounded_seconds = int(-(-seconds // rounding_unit) * rounding_unit)  # rounded up to two significant digits
+            rounding_unit = 10 ** max(0, len(str(int(estimated_seconds))) - 2)
+            rounded_seconds = int(
+                -(-estimated_seconds // rounding_unit) * rounding_unit
+            )  # rounded up to two significant digits
             raise OptionError(
                 f"{len(texts.outputs)} outputs may take up to {rounded_seconds} CPU seconds, and the budget is "
-                f"{budget}; allow this with {name}:budget={rounded_seconds}, {first_reference_advice}or use another "
-                "metric for long texts, such as chrf"
+                f"{budget}; allow this with {metric_name}:budget={rounded_seconds}, {first_reference_advice}or use "
+                "another metric for long texts, such as chrf"
             )
 
     return ready

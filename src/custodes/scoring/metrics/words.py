@@ -26,8 +26,8 @@ def _load_length(place: Place, *, unit: str) -> Scorer:
     check_one_of("unit", unit, UNITS)
 
     def score(texts: MetricInputs) -> MetricResult:
-        counts = [len(text.split()) if unit == "words" else len(text) for text in texts.outputs]
-        return MetricResult(values=np.array(counts, dtype=float).reshape(-1, 1))
+        lengths = [len(text.split()) if unit == "words" else len(text) for text in texts.outputs]
+        return MetricResult(values=np.array(lengths, dtype=float).reshape(-1, 1))
 
     return Scorer(signature=metric_signature("custodes", "length", {"unit": unit}), traits=LENGTH.traits, score=score)
 
@@ -44,13 +44,17 @@ def _load_ngrams(
 ) -> Scorer:
     """Return a comparison of the n-grams of an output with those of its source or of each reference."""
     check_at_least("n", n, 1)
-    split = TOKENIZERS[check_one_of("tokenize", tokenize, TOKENIZERS)]
-    reason = f"{undefined} has fewer than {n} word{'s' if n > 1 else ''}"
+    tokenizer = TOKENIZERS[check_one_of("tokenize", tokenize, TOKENIZERS)]
+    undefined_reason = f"{undefined} has fewer than {n} word{'s' if n > 1 else ''}"
 
     def score(texts: MetricInputs) -> MetricResult:
-        other_texts = [[source] for source in texts.sources] if "source" in traits.needs else texts.references
+        texts_of_items = [[source] for source in texts.sources] if "source" in traits.needs else texts.references
         return compare_texts(
-            texts, other_texts, prepare=lambda text: ngrams(split(text), n), compare=compare, undefined=reason
+            texts,
+            texts_of_items,
+            prepare=lambda text: ngrams(tokenizer(text), n),
+            compare=compare,
+            undefined=undefined_reason,
         )
 
     return Scorer(
@@ -58,9 +62,9 @@ def _load_ngrams(
     )
 
 
-def novel_ngram_share(output: Counter[Gram], source: Counter[Gram]) -> float:
+def novel_ngram_share(output_counts: Counter[Gram], source_counts: Counter[Gram]) -> float:
     """Return the proportion of the output's distinct n-grams that are not in the source; NaN without n-grams."""
-    return len(output.keys() - source.keys()) / len(output) if output else np.nan
+    return len(output_counts.keys() - source_counts.keys()) / len(output_counts) if output_counts else np.nan
 
 
 def jensen_shannon(counts_a: Counter[Gram], counts_b: Counter[Gram]) -> float:
@@ -77,9 +81,16 @@ def jensen_shannon(counts_a: Counter[Gram], counts_b: Counter[Gram]) -> float:
     smaller_counts, larger_counts = (counts_a, counts_b) if len(counts_a) <= len(counts_b) else (counts_b, counts_a)
     overlap = 0.0  # 1 - divergence; words that occur in only one text contribute nothing to it
     for gram in smaller_counts.keys() & larger_counts.keys():
-        p, q = counts_a[gram] / total_a, counts_b[gram] / total_b
-        mean_probability = (p + q) / 2
-        overlap += mean_probability - (p * log2(p / mean_probability) + q * log2(q / mean_probability)) / 2
+        probability_a, probability_b = counts_a[gram] / total_a, counts_b[gram] / total_b
+        mean_probability = (probability_a + probability_b) / 2
+        overlap += (
+            mean_probability
+            - (
+                probability_a * log2(probability_a / mean_probability)
+                + probability_b * log2(probability_b / mean_probability)
+            )
+            / 2
+        )
     return min(1.0, max(0.0, 1.0 - overlap))
 
 
@@ -95,30 +106,30 @@ def normalise_answer(text: str, *, articles: bool) -> list[str]:
     return (plain_text if articles else ARTICLES.sub(" ", plain_text)).split()
 
 
-def exact_match(answer: Sequence[str], reference_answer: Sequence[str]) -> float:
+def exact_match(answer_words: Sequence[str], reference_words: Sequence[str]) -> float:
     """Return 1 if the words are equal, otherwise 0."""
-    return float(answer == reference_answer)
+    return float(answer_words == reference_words)
 
 
-def token_f1(answer: Sequence[str], reference_answer: Sequence[str]) -> float:
+def token_f1(answer_words: Sequence[str], reference_words: Sequence[str]) -> float:
     """Return the F-score of the words, counted with repetition.
 
     If at least one text has no words, the score is 1 if both texts have no words, otherwise 0.
     """
-    if not answer or not reference_answer:
-        return float(answer == reference_answer)
-    n_common = sum((Counter(answer) & Counter(reference_answer)).values())
-    return 2 * n_common / (len(answer) + len(reference_answer))
+    if not answer_words or not reference_words:
+        return float(answer_words == reference_words)
+    n_common_words = sum((Counter(answer_words) & Counter(reference_words)).values())
+    return 2 * n_common_words / (len(answer_words) + len(reference_words))
 
 
 def _load_answer(
     place: Place, *, name: str, compare: Callable[[Sequence[str], Sequence[str]], float], articles: bool
 ) -> Scorer:
-    prepare = partial(normalise_answer, articles=articles)
+    normalise = partial(normalise_answer, articles=articles)
     return Scorer(
         signature=metric_signature("custodes", name, {"articles": articles}),
         traits=ANSWER,
-        score=lambda texts: compare_texts(texts, texts.references, prepare=prepare, compare=compare),
+        score=lambda texts: compare_texts(texts, texts.references, prepare=normalise, compare=compare),
     )
 
 

@@ -46,10 +46,10 @@ def parse_worker_command(text: str) -> tuple[list[str], float]:
     settings: dict[str, str] = {}
     command_words = split_command(text)
     while command_words and command_words[0].partition("=")[0] in ("timeout", "run") and "=" in command_words[0]:
-        name, _, settings[name] = command_words.pop(0).partition("=")
+        setting_name, _, settings[setting_name] = command_words.pop(0).partition("=")
     if not command_words:
-        names = ", ".join(workers())
-        raise OptionError(f"worker: give a command, as in 'worker:uv run mine.py', or one of {names}")
+        worker_names_text = ", ".join(workers())
+        raise OptionError(f"worker: give a command, as in 'worker:uv run mine.py', or one of {worker_names_text}")
     try:
         timeout = float(settings.get("timeout", PATIENCE))
     except ValueError:
@@ -78,23 +78,23 @@ def load(place: Place, *, command: str) -> Scorer:
     """Start the worker with one process per job; the processes use the given devices (`cuda:0,cuda:1`) in turn."""
     command_words, timeout = parse_worker_command(command)
     devices = place.device.split(",")
-    settings = [
-        {"CUSTODES_DEVICE": devices[index % len(devices)], "CUSTODES_BATCH": str(place.batch)}
-        for index in range(max(place.jobs, len(devices)))
+    environments = [
+        {"CUSTODES_DEVICE": devices[i % len(devices)], "CUSTODES_BATCH": str(place.batch)}
+        for i in range(max(place.jobs, len(devices)))
     ]
-    has_interpreter = Path(command_words[0]).name.startswith(("python", "pypy", "uv"))  # cannot change a score
-    relevant_words = command_words[has_interpreter:]
-    name = " ".join(Path(word).name if os.sep in word else word for word in relevant_words)
-    signature = ["worker", *map(digest_word, relevant_words)]
+    starts_with_interpreter = Path(command_words[0]).name.startswith(("python", "pypy", "uv"))  # cannot change a score
+    signature_words = command_words[starts_with_interpreter:]
+    worker_name = " ".join(Path(word).name if os.sep in word else word for word in signature_words)
+    signature_parts = ["worker", *map(digest_word, signature_words)]
     processes: list[Process] = []
     try:
         processes.extend(
-            Process(command_words, name=name, timeout=timeout, settings=process_settings)
-            for process_settings in settings
+            Process(command_words, name=worker_name, timeout=timeout, environment=environment)
+            for environment in environments
         )
         hellos = [process.hello() for process in processes]
         if any(hello != hellos[0] for hello in hellos):
-            raise InputError(f"worker {short_repr(name)}: the processes of the worker report different metrics")
+            raise InputError(f"worker {short_repr(worker_name)}: the processes of the worker report different metrics")
     except BaseException as problem:
         for process in processes:
             process.end()
@@ -114,7 +114,7 @@ def load(place: Place, *, command: str) -> Scorer:
     hello = hellos[0]
     rules = RULES[1:] if hello.each_reference else RULES
     return Scorer(
-        signature=" ".join([*signature, hello.metric, hello.version]),
+        signature=" ".join([*signature_parts, hello.metric, hello.version]),
         traits=Traits(
             needs=hello.needs,
             rules=rules if "references" in hello.needs else (),
@@ -129,11 +129,11 @@ def load(place: Place, *, command: str) -> Scorer:
 
 def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch: int) -> MetricResult:
     """Return the scores from the processes. Each process gets one batch at a time."""
-    n_columns = max([1, *map(len, texts.references)]) if hello.each_reference else 1
-    values = np.full((len(texts.outputs), n_columns), np.nan)
-    truncated = np.zeros(len(texts.outputs), dtype=np.bool_)
-    why: dict[int, str] = {}
-    seconds = 0.0
+    n_score_columns = max([1, *map(len, texts.references)]) if hello.each_reference else 1
+    scores = np.full((len(texts.outputs), n_score_columns), np.nan)
+    is_truncated_output = np.zeros(len(texts.outputs), dtype=np.bool_)
+    reason_of_output: dict[int, str] = {}
+    cpu_seconds = 0.0
     free_processes: queue.SimpleQueue[Process] = queue.SimpleQueue()
     for process in processes:
         free_processes.put(process)
@@ -148,28 +148,29 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
     # Rows are sorted by length to reduce padding; scores must not depend on the order.
     sorted_cells = sorted(cells(texts, hello), key=lambda cell: len(cell.row["output"]))
     batch_size = min(batch, hello.max_batch or batch)
-    batches = [sorted_cells[start : start + batch_size] for start in range(0, len(sorted_cells), batch_size)]
+    cell_batches = [sorted_cells[start : start + batch_size] for start in range(0, len(sorted_cells), batch_size)]
     with ThreadPoolExecutor(len(processes)) as pool:
         try:
-            for batch_cells, answer in zip(batches, pool.map(ask, batches), strict=True):
-                seconds += answer.seconds
-                for index, cell in enumerate(batch_cells):
-                    value = answer.scores[index]
-                    reason = answer.why[index] if answer.why else None
-                    if value is None or not np.isfinite(value):
-                        why.setdefault(
-                            cell.output, reason or f"the worker returned {'no score' if value is None else value}"
+            for batch_cells, answer in zip(cell_batches, pool.map(ask, cell_batches), strict=True):
+                cpu_seconds += answer.seconds
+                for i, cell in enumerate(batch_cells):
+                    cell_score = answer.scores[i]
+                    reason = answer.why[i] if answer.why else None
+                    if cell_score is None or not np.isfinite(cell_score):
+                        reason_of_output.setdefault(
+                            cell.output,
+                            reason or f"the worker returned {'no score' if cell_score is None else cell_score}",
                         )
                     else:
-                        values[cell.output, cell.column] = value
-                    truncated[cell.output] |= bool(answer.truncated and answer.truncated[index])
+                        scores[cell.output, cell.column] = cell_score
+                    is_truncated_output[cell.output] |= bool(answer.truncated and answer.truncated[i])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:  # a waiting thread would block the pool
                 process.end()
             raise
-    values[list(why)] = np.nan  # a mean over only some of the references would not be comparable
-    return MetricResult(values=values, why=why, truncated=truncated, seconds=seconds)
+    scores[list(reason_of_output)] = np.nan  # a mean over only some of the references would not be comparable
+    return MetricResult(values=scores, why=reason_of_output, truncated=is_truncated_output, seconds=cpu_seconds)
 
 
 def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
@@ -178,22 +179,22 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
     If the worker scores each reference alone, there is one row per reference.
     """
     needs = hello.needs
-    for output, (text, item) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
-        inputs_of_need: dict[Need, Any] = {"source": texts.sources[item], "context": texts.contexts[item]}
+    for output_index, (output_text, item_index) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
+        input_of_need: dict[Need, Any] = {"source": texts.sources[item_index], "context": texts.contexts[item_index]}
         row: dict[str, Any] = {
-            "output": text,
-            **{need: value for need, value in inputs_of_need.items() if need in needs},
+            "output": output_text,
+            **{need: input_value for need, input_value in input_of_need.items() if need in needs},
         }
         if "image" in needs:
-            row["images"] = list(texts.images[item])
-        references = texts.references[item]
+            row["images"] = list(texts.images[item_index])
+        references = texts.references[item_index]
         if "references" not in needs:
-            yield Cell(output, 0, row)
+            yield Cell(output_index, 0, row)
         elif hello.each_reference:
-            for column, reference in enumerate(references):
-                yield Cell(output, column, {**row, "references": [reference]})
+            for reference_index, reference in enumerate(references):
+                yield Cell(output_index, reference_index, {**row, "references": [reference]})
         else:
-            yield Cell(output, 0, {**row, "references": list(references)})
+            yield Cell(output_index, 0, {**row, "references": list(references)})
 
 
 def digest_word(word: str) -> str:
@@ -201,10 +202,10 @@ def digest_word(word: str) -> str:
 
     If the word is the path of a file or folder (a script or a model), a digest of the content replaces the path.
     """
-    prefix, equals_sign, name = word.rpartition("=")
-    path = Path(name)
+    prefix, equals_sign, path_text = word.rpartition("=")
+    path = Path(path_text)
     try:
-        if not name or not path.exists():  # an empty name would mean the current folder
+        if not path_text or not path.exists():  # an empty name would mean the current folder
             return word
         combined_hash = hashlib.sha256()
         for file in [path] if path.is_file() else sorted(file_ for file_ in path.rglob("*") if file_.is_file()):
@@ -216,7 +217,7 @@ def digest_word(word: str) -> str:
                 combined_hash.update(hashlib.file_digest(stream, "sha256").digest())
     except (OSError, ValueError) as problem:
         if isinstance(problem, PermissionError):
-            raise InputError(f"worker: {short_repr(name)} cannot be read") from None
+            raise InputError(f"worker: {short_repr(path_text)} cannot be read") from None
         return word
     return f"{prefix}{equals_sign}{combined_hash.hexdigest()[:16]}"
 
