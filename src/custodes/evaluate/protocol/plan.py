@@ -180,8 +180,7 @@ def plan(
 
     References
     ----------
-    Deriu et al. 2023 (protocol); Angelopoulos et al. 2023 (variance 1 - correlation^2); Dorner et al. 2025 (limit of
-    savings). The exact power and the forecast are new.
+    Deriu et al. 2023 (protocol); Angelopoulos et al. 2023 (variance 1 - correlation^2); Dorner et al. 2025 (savings).
 
     Examples
     --------
@@ -195,9 +194,7 @@ def plan(
     if pilot is None:
         for name, option_value in setting.items():
             if option_value != DEFAULTS[name]:  # type: ignore[literal-required]
-                raise OptionError(
-                    f"{name} selects from a pilot study, but there is none; omit {name}, or give a pilot study"
-                )
+                raise OptionError(f"{name} selects from a pilot study, but there is none; omit it, or give a pilot")
         refuse_ignored_argument(plan, "it applies to the forecast, which needs a pilot study", confidence=confidence)
         worlds = [_assumed_world(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
     else:
