@@ -142,7 +142,9 @@ def test_the_report_needs_no_human_ratings() -> None:
 def test_one_metric_is_enough() -> None:
     report = cu.report(scored({"m1": (2.0, 0.0, 0.0)}), resamples=50)
     assert "complementarity" in report.context.absent
-    assert sentences(scored({"m1": (2.0, 0.0, 0.0)}), "trust") == []
+    assert sentences(scored({"m1": (2.0, 0.0, 0.0)}), "trust") == [
+        "There is one metric and no human rating, so no metric can be recommended yet."
+    ]
 
 
 def test_complementarity_of_metrics_alone() -> None:

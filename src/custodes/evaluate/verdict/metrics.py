@@ -206,6 +206,8 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     yield from (("best", text) for text in _best(results["leaderboard"], aspect, constant_systems))
     if "complementarity" in results:
         yield from (("trust", text) for text in _similar_metrics(results["complementarity"]))
+    elif is_single:
+        yield "trust", "There is one metric and no human rating, so no metric can be recommended yet."
     yield from (("faults", text) for text in (*faults(view), *_length_preferences(results, aspect)))
     systems = results["leaderboard"].to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
     for system in _constant_leaders(systems, constant_systems):

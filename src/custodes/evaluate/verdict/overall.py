@@ -12,6 +12,7 @@ from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, sha
 from custodes.evaluate.verdict.weaknesses import (
     decisions_of,
     inconclusive_systems,
+    is_length_tested,
     is_no_better_than_none,
     is_partiality_tested,
 )
@@ -110,8 +111,8 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
         if len(metrics_in_every_top) > 1:
             without_text = " without significant partiality" if affected and chosen not in affected else ""
             yield (
-                f"If one metric is needed for {_all_aspects_text(views)}: {chosen} has the best mean rank of these "
-                f"metrics{without_text}. For one aspect, use the best metric of this aspect."
+                f"If one metric is needed for {_all_aspects_text(views)}: {chosen} has the best mean rank of the "
+                f"metrics in this group{without_text}."
             )
         if all(view.ordered for view in views):
             values = [row["value"] for view in views for row in view.standing if row["metric"] == chosen]
@@ -119,7 +120,7 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
                 f"Kendall's τ within items of {chosen} is {_range(values, number)}, depending on the aspect (0: "
                 "chance, 1: the order of the annotators)."
             )
-        yield from _unlisted_text(views)
+        yield from _best_of_aspects(views)
     else:
         aspect_leaders = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
         leaders_text = (
@@ -130,20 +131,22 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
         yield f"No metric is in the top group and better than chance on every aspect{leaders_text}."
 
 
-def _unlisted_text(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Yield a sentence on metrics above chance that have scores for some aspects only."""
-    scored = [{row["metric"] for row in view.standing} for view in views]
-    partly_scored = set.union(*scored) - set.intersection(*scored)
-    leaders = [
-        f"{first} on {view.aspect}"
-        for view in views
-        if (first := next((name for name in view.leaders if name in partly_scored), ""))
-    ]
-    if leaders:
-        yield (
-            f"{plural(len(partly_scored), 'metric has', 'metrics have')} scores for some aspects only and cannot be "
-            f"compared on all. In the top group of their aspect are {names(leaders)}."
+def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
+    """Yield a sentence on the best metric of each aspect, if one metric is not the best on all."""
+    aspects_of_metric: dict[str, list[str]] = {}
+    for view in views:
+        for metric in view.leaders[:1]:
+            aspects_of_metric.setdefault(metric, []).append(view.aspect)
+    if len(aspects_of_metric) > 1:
+        best_texts = [f"{metric} ({names(aspects)})" for metric, aspects in aspects_of_metric.items()]
+        metrics_of_aspects = [{row["metric"] for row in view.standing} for view in views]
+        n_partly_scored = len(set.union(*metrics_of_aspects) - set.intersection(*metrics_of_aspects))
+        scores_text = (
+            f"; {plural(n_partly_scored, 'metric has', 'metrics have')} scores for some aspects only"
+            if n_partly_scored
+            else ""
         )
+        yield f"For one aspect, the metric with the highest agreement is {', '.join(best_texts)}{scores_text}."
 
 
 def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -154,9 +157,13 @@ def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
         aspect_texts = [
             f"{percent(row.errors['correct'])} on {aspect} ({percent(row.undecided)})" for aspect, row in rows.items()
         ]
+        reversed_text, missed_text = (
+            percent(max(row.errors[name] for row in rows.values())) for name in ("inversion", "omission")
+        )
         yield (
-            f"{metric} decides these proportions of the pairs of systems as the annotators do (in parentheses: a "
-            f"metric that decides no pair): {names(aspect_texts)}."
+            f"{metric} decides these proportions of the pairs of systems as the annotators do (in parentheses: if "
+            f"every pair is called undecided): {names(aspect_texts)}. On each aspect, it reverses at most "
+            f"{reversed_text} of the pairs and misses a difference in at most {missed_text}."
         )
 
 
@@ -165,16 +172,21 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     metric = candidate(views)
     useless = [view.aspect for view in _of_systems(views) if is_no_better_than_none(decisions_of(view, metric))]
     if useless:
-        yield f"Decisions by {metric} are no better than no decision on {_aspects_text(useless, views)}."
+        aspects_text = _aspects_text(useless, views)
+        yield f"Decisions by {metric} are no better than no decision on {aspects_text}: use human ratings there."
+    if metric in views[0].metrics_of_reference:
+        yield f"{metric} uses the reference, which is one of the systems here, so its agreement is distorted."
     if findings := _findings(views, metric):
         yield f"The partiality of {metric} is significant for {names(findings)}."
     elif any(is_partiality_tested(view, metric) for view in _of_systems(views)):
         yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
-    unclear_systems = dict.fromkeys(
-        system for view in _of_systems(views) for system in inconclusive_systems(view, metric)
-    )
-    if unclear_systems:
-        yield f"On some aspect, its partiality to {names([*unclear_systems])} is inconclusive."
+    unclear_texts = [
+        f"{system} on {view.aspect}" for view in _of_systems(views) for system in inconclusive_systems(view, metric)
+    ]
+    if unclear_texts:
+        yield f"Its partiality is inconclusive for {names(unclear_texts)}."
+    if metric and not any(is_length_tested(view, metric) for view in views):
+        yield f"Whether {metric} prefers longer outputs is not tested."
 
 
 def labels(views: Sequence[AspectResults]) -> Iterator[str]:

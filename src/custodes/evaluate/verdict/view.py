@@ -61,6 +61,7 @@ class AspectResults:
         self.has_problems = not problems.filter(pl.col("severity") != "info").is_empty()
         reference_rows = results["check"].to_frame("problems").filter(rule="reference-system")
         self.reference_systems = {str(examples[0]) for examples in reference_rows["examples"]}
+        self.metrics_of_reference = {str(name) for examples in reference_rows["examples"] for name in examples[1:]}
         self.tie_rates = dict(rows("check", "raters").select("rater", "ties").iter_rows())
         self.sided = bool(self.problems["rule"].is_in(SIDED).any())
         self.agreement_of_annotators: list[Row] = rows("annotators", "agreement").to_dicts()

@@ -48,8 +48,7 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
     if view.sided:
         return
     yield from _partiality(view, metric)
-    tested = view.judges["findings"].filter(pl.col("p_value").is_not_null(), rater=metric)["kind"]
-    if LENGTH not in tested:
+    if not is_length_tested(view, metric):
         yield f"Whether {metric} prefers longer outputs is not tested: the test {NEEDS[LENGTH][1]}."
 
 
@@ -137,3 +136,9 @@ def is_partiality_tested(view: AspectResults, metric: str) -> bool:
     """Return whether the partiality of a metric to some system is significant or not, rather than inconclusive."""
     is_tested = pl.col("partiality").is_not_null() & (pl.col("finding") != INCONCLUSIVE)
     return not view.partiality.filter(is_tested, metric=metric).is_empty()
+
+
+def is_length_tested(view: AspectResults, metric: str) -> bool:
+    """Return whether the preference of a metric for longer outputs is tested."""
+    is_tested = pl.col("p_value").is_not_null()
+    return not view.judges["findings"].filter(is_tested, rater=metric, kind=LENGTH).is_empty()
