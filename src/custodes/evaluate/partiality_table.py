@@ -244,8 +244,8 @@ def favoritism_notes(
         (
             "overall-score",
             len(overall_metrics),
-            f"{join_labels(overall_metrics)}: no score{aspect_text}, so the score without an aspect is used; apparent "
-            "partiality may reflect quality on another aspect",
+            f"these metrics have no score{aspect_text}, so their score without an aspect is used, and apparent "
+            f"partiality may reflect quality on another aspect: {join_labels(overall_metrics)}",
         ),
         *(
             (

@@ -98,10 +98,10 @@ def step_down(
     stages
         The batches of draws of each stage.
     tail_sums
-        Function of two arrays: the largest statistics (m, n) over each of m hypotheses and all less extreme hypotheses,
-        in n draws, and the m hypotheses. For each hypothesis and draw, consider the conditional probability that the
-        largest statistic is at least the observed statistic, or the indicator of this event. The function returns the
-        sums of these values over draws, and the sums of their squares, (m,) each.
+        Function of two arrays: (m, n), for m hypotheses and n draws, the largest statistic among the hypothesis and all
+        less extreme ones; and (m,), the positions of the hypotheses. For each hypothesis and draw, consider the
+        probability that the largest statistic is at least the observed one, or the indicator of this event. The
+        function returns the sums of these values over draws, and the sums of their squares, (m,) each.
     alpha : float
         Level.
     data : int, default 0

@@ -17,7 +17,7 @@ from custodes.stats.partiality.scores import ScoredPeople
 from custodes.stats.ratios import mean_of_defined
 
 TOLERATED = 0.01
-"""Decrease of the objective that is accepted for less partiality if there is no bound on the partiality."""
+"""How much the objective may decrease in exchange for less partiality, if no bound on the partiality is set."""
 
 _CONFIDENCE = 0.95
 

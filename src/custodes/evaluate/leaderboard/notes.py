@@ -138,7 +138,8 @@ def _unbounded_message(systems: Sequence[str], model: FittedModel) -> str:
     ]
     if not group_texts:
         return ""
-    return f"{', '.join(group_texts)}: one bound of the strength of each of these systems is unknown"
+    owner_text = "its strength" if is_unbounded_system.sum() == 1 else "their strengths"
+    return f"{', '.join(group_texts)}, so one bound of {owner_text} is unknown"
 
 
 def _list_systems(systems: Sequence[str], is_listed: Bools) -> str:

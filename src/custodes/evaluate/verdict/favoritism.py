@@ -109,18 +109,18 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
     copy_verb = RATES[row["finding"]] if len(copy_rows) == 1 else RATES[row["finding"]].removesuffix("s")
     copies_text = f" {copy_subject} {copy_verb} {system}: {names(copy_texts, limit=MOST_NAMED)}." if copy_rows else ""
     p_text = p_value_phrase(row["p_adjusted"])
-    ranks_text = f"rank {row['rank_human']} by the annotators and rank {row['rank']} by {metric}"
     if is_uncertain:
         finding_text = (
             f"{metric} {RATES[row['finding']]} {system}, compared with its scores of the other systems ({p_text}). "
-            f"These scores predict rank {row['rank_without']}, but {system} has {ranks_text}, so the size of the effect"
-            f" cannot be estimated.{copies_text}"
+            f"According to these scores, {metric} should give {system} rank {row['rank_without']}; it gives rank "
+            f"{row['rank']}, and the annotators give rank {row['rank_human']}. So the size of the effect cannot be "
+            f"estimated.{copies_text}"
         )
     else:
         finding_text = (
             f"{metric} {RATES[row['finding']]} {system} by {interval(value, low, high, digits=0)} points of win rate, "
-            f"adjusted for {view.aspect or 'quality'} and sampling error ({p_text}).{copies_text} {system} has "
-            f"{ranks_text}."
+            f"adjusted for {view.aspect or 'quality'} and sampling error ({p_text}).{copies_text} {system} has rank "
+            f"{row['rank_human']} by the annotators and rank {row['rank']} by {metric}."
         )
     text = f"{finding_text} Do not compare {system} with other systems by {metric} alone."
     further_findings = [other for other in view.partial if other["metric"] == metric and other["system"] != system]

@@ -194,9 +194,9 @@ def weighted_draws(counts: Counts, variates: NDArray[np.float32]) -> tuple[NDArr
 def _pseudo_counts(counts: Counts) -> Floats:
     """Return the pseudo-counts (..., 3, 1) of the human classes in the proposal.
 
-    The effective number of draws is reliable if the fourth moment of the weights is finite. This requires 9 c < n + 4 a
-    + 4 for a pseudo-count c, with n paired and a human-only items of the class. The result is nearly the largest such
-    c, and at most 1.
+    The effective number of draws is reliable if the fourth moment of the weights is finite. This requires 9 c < n + 4 h
+    + 4, where c is the pseudo-count, n the number of paired items of the class, and h the number of its items with only
+    human ratings. The result is nearly the largest such c, and at most 1.
     """
     n_items = counts.paired.sum(axis=-1) + 4 * counts.human_only
     return np.asarray(np.minimum((n_items + 3.5) / 9, 1.0)[..., np.newaxis])

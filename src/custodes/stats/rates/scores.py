@@ -116,8 +116,8 @@ def roc(scores: Floats, is_positive: Bools) -> Roc:
 class ThresholdTarget(NamedTuple):
     """Criterion for choosing a threshold.
 
-    The rate `youden` maximises TPR + TNR. The rate `tpr` maximises the TNR while the TPR is at least `least`; the rate
-    `tnr` maximises the TPR while the TNR is at least `least`.
+    With the rate `youden`, the threshold has the largest TPR + TNR. With `tpr`, it has the largest TNR at which the TPR
+    is at least `least`; with `tnr`, the largest TPR at which the TNR is at least `least`.
     """
 
     rate: str
