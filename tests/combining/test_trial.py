@@ -77,7 +77,8 @@ def test_what_is_held_out_changes_neither_the_fit_nor_the_scale(monkeypatch: pyt
     np.testing.assert_array_equal(before[2].y, after[2].y)
     assert set(before[2].items) == set(np.flatnonzero(~out))
     same = np.flatnonzero(out)[2:]  # items of the fold with unchanged metrics
-    np.testing.assert_array_equal(held_out(first, "best")[same], held_out(second, "best")[same])
+    # Predictions are rounded to 13 digits of the largest prediction of the fold.
+    np.testing.assert_allclose(held_out(first, "best")[same], held_out(second, "best")[same], atol=1e-11)
     clipped = held_out(second, "best")[np.flatnonzero(out)[0]]  # outliers are clipped to the training scale
     assert (np.abs(clipped) < 10).all()
     for f in (0, 1, 3, 4):  # training sets that include the changes

@@ -729,6 +729,27 @@ def test_a_metric_whose_decisions_are_no_better_than_none_is_reported(results: d
     assert expected not in text_of(make_verdict(results, ranking=undecided), "coherence", "decisions")
 
 
+def test_the_best_metric_of_an_aspect_may_be_no_better_than_none_either(results: dict[str, Any]) -> None:
+    agreement, ranking = results["agreement"], results["ranking"]
+    parts = [
+        standing(agreement, {name: (0.5 - i / 10, 0.1, 0.9) for i, name in enumerate(names)}).standing.filter(
+            aspect=aspect
+        )
+        for aspect, names in {"coherence": ["judge", "learned"], "fluency": ["learned", "judge"]}.items()
+    ]
+    changed_agreement = replace(agreement, standing=pl.concat(parts))
+    for useless, end in (
+        (["judge", "learned"], ", and neither are those by the metric with the"),
+        (["judge"], ": use"),
+    ):
+        errors = ranking.errors.with_columns(
+            correct=pl.when(pl.col("metric").is_in(useless)).then(0.0).otherwise("correct")
+        )
+        verdict = make_verdict(results, agreement=changed_agreement, ranking=replace(ranking, errors=errors))
+        text = text_of(verdict, "", "weaknesses")
+        assert text.startswith(f"Decisions by judge are no better than no decision on both aspects{end}")
+
+
 def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results: dict[str, Any]) -> None:
     favoritism = results["favoritism"]
     is_unclear = (pl.col("metric") == "judge") & (pl.col("system") == "Elm")

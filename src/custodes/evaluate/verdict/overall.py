@@ -110,9 +110,14 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
         chosen = candidate(views)
         if len(metrics_in_every_top) > 1:
             without_text = " without significant partiality" if affected and chosen not in affected else ""
+            reference_text = (
+                "The following choice is provisional, because the reference is among the systems. "
+                if views[0].reference_systems
+                else ""
+            )
             yield (
-                f"If one metric is needed for {_all_aspects_text(views)}: {chosen} has the best mean rank of the "
-                f"metrics in this group{without_text}."
+                f"{reference_text}If one metric is needed for {_all_aspects_text(views)}: {chosen} has the best mean "
+                f"rank of the metrics in this group{without_text}."
             )
         if all(view.ordered for view in views):
             values = [row["value"] for view in views for row in view.standing if row["metric"] == chosen]
@@ -157,13 +162,14 @@ def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
         aspect_texts = [
             f"{percent(row.errors['correct'])} on {aspect} ({percent(row.undecided)})" for aspect, row in rows.items()
         ]
-        reversed_text, missed_text = (
-            percent(max(row.errors[name] for row in rows.values())) for name in ("inversion", "omission")
+        reversed_text, missed_text, additional_text = (
+            percent(max(row.errors[name] for row in rows.values())) for name in ("inversion", "omission", "insertion")
         )
         yield (
             f"{metric} decides these proportions of the pairs of systems as the annotators do (in parentheses: if "
             f"every pair is called undecided): {names(aspect_texts)}. On each aspect, it reverses at most "
-            f"{reversed_text} of the pairs and misses a difference in at most {missed_text}."
+            f"{reversed_text} of the pairs, misses a difference in at most {missed_text} and finds an additional "
+            f"difference in at most {additional_text}."
         )
 
 
@@ -173,7 +179,15 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     useless = [view.aspect for view in _of_systems(views) if is_no_better_than_none(decisions_of(view, metric))]
     if useless:
         aspects_text = _aspects_text(useless, views)
-        yield f"Decisions by {metric} are no better than no decision on {aspects_text}: use human ratings there."
+        best_of_useless = {view: view.standing[0]["metric"] for view in views if view.aspect in useless}
+        is_best_useless = {*best_of_useless.values()} != {metric} and all(
+            is_no_better_than_none(decisions_of(view, best_metric)) for view, best_metric in best_of_useless.items()
+        )
+        best_text = ", and neither are those by the metric with the highest agreement there" if is_best_useless else ""
+        yield (
+            f"Decisions by {metric} are no better than no decision on {aspects_text}{best_text}: use human ratings "
+            "there."
+        )
     if metric in views[0].metrics_of_reference:
         yield f"{metric} uses the reference, which is one of the systems here, so its agreement is distorted."
     if findings := _findings(views, metric):
