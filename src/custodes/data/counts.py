@@ -214,12 +214,12 @@ def _sum_counts(summands: Sequence[OutcomeCounts]) -> OutcomeCounts:
     first_summand, *further_summands = summands
     if not further_summands:
         return first_summand
-    for index, summand in enumerate(summands[1:], start=1):
-        for earlier_summand in summands[:index]:
+    for summand_index, summand in enumerate(summands[1:], start=1):
+        for earlier_summand in summands[:summand_index]:
             _check_additive(earlier_summand, summand)
     for summand in summands:
-        system_pairs = list(zip(summand.system_a, summand.system_b, strict=True))
-        if len({*system_pairs}) < len(system_pairs) or any(a >= b for a, b in system_pairs):
+        summand_pairs = list(zip(summand.system_a, summand.system_b, strict=True))
+        if len({*summand_pairs}) < len(summand_pairs) or any(a >= b for a, b in summand_pairs):
             raise InputError(f"{summand.origin.name}: give each pair of systems once, in alphabetical order")
     systems = sorted({*chain.from_iterable((*summand.system_a, *summand.system_b) for summand in summands)})
     metrics = list(dict.fromkeys(chain.from_iterable(summand.metrics for summand in summands)))
@@ -228,14 +228,14 @@ def _sum_counts(summands: Sequence[OutcomeCounts]) -> OutcomeCounts:
         pair_indices = pair_positions(
             pl.DataFrame({"system_a": summand.system_a, "system_b": summand.system_b}), systems
         )
-        for index, metric in enumerate(metrics):
+        for metric_index, metric in enumerate(metrics):
             if metric in summand.metrics:
                 summand_metric_index = summand.metrics.index(metric)
-                outcome_tables[pair_indices, index, :3, :3] += summand.paired[:, summand_metric_index]
-                outcome_tables[pair_indices, index, 3, :3] += summand.metric_only[:, summand_metric_index]
-                outcome_tables[pair_indices, index, :3, 3] += summand.human_only[:, summand_metric_index]
+                outcome_tables[pair_indices, metric_index, :3, :3] += summand.paired[:, summand_metric_index]
+                outcome_tables[pair_indices, metric_index, 3, :3] += summand.metric_only[:, summand_metric_index]
+                outcome_tables[pair_indices, metric_index, :3, 3] += summand.human_only[:, summand_metric_index]
             else:
-                outcome_tables[pair_indices, index, :3, 3] += summand.human
+                outcome_tables[pair_indices, metric_index, :3, 3] += summand.human
     return OutcomeCounts.from_tables(
         outcome_tables,
         systems=systems,

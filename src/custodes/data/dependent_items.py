@@ -327,16 +327,16 @@ def _system_preferences(score_rows: pl.DataFrame, verdict_rows: pl.DataFrame) ->
     the mean relative rank of the system. For verdicts, the value is the verdict minus the mean verdict on the pair of
     systems; each verdict gives one row per system, with opposite signs.
     """
-    task_key_names, system_key_names = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
+    task_key_names, aspect_and_system_column_names = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
     relative_rank_expression = (
         pl.col("score").rank("average").over(task_key_names) - (pl.len().over(task_key_names) + 1) / 2
     ) / pl.len().over(task_key_names)
     centred_score_rows = score_rows.with_columns(value=relative_rank_expression).with_columns(
-        pl.col("value") - pl.col("value").mean().over(system_key_names)
+        pl.col("value") - pl.col("value").mean().over(aspect_and_system_column_names)
     )
-    pair_key_names = ["aspect", "system_a", "system_b"]
+    aspect_and_pair_column_names = ["aspect", "system_a", "system_b"]
     centred_verdict_rows = verdict_rows.with_columns(
-        value=pl.col("preference") - pl.col("preference").mean().over(pair_key_names)
+        value=pl.col("preference") - pl.col("preference").mean().over(aspect_and_pair_column_names)
     )
     verdict_preferences = [
         centred_verdict_rows.select("item", "rater", "aspect", system=system_column_name, value=sign * pl.col("value"))
@@ -346,7 +346,7 @@ def _system_preferences(score_rows: pl.DataFrame, verdict_rows: pl.DataFrame) ->
         [centred_score_rows.select("item", "rater", "aspect", "system", "value"), *verdict_preferences]
     )
     return preference_rows.select(
-        "item", "rater", "value", column=pl.struct(system_key_names).rank("dense").cast(pl.Int64) - 1
+        "item", "rater", "value", column=pl.struct(aspect_and_system_column_names).rank("dense").cast(pl.Int64) - 1
     )
 
 

@@ -225,8 +225,10 @@ def _estimate(
     """
     estimate_options = {"confidence": confidence, "gamma": gamma, "rng": rng}
     if estimator.needs_items and aspect_counts.comparison is not None:
-        design = aspect_counts.comparison.design
-        pair_items = PairItems(human=aspect_counts.comparison.human_signs, systems=design.pairs, units=design.units)
+        comparison_design = aspect_counts.comparison.design
+        pair_items = PairItems(
+            human=aspect_counts.comparison.human_signs, systems=comparison_design.pairs, units=comparison_design.units
+        )
         return estimator.estimate(pair_items, **estimate_options)
     counts = Counts(aspect_counts.counts.paired, aspect_counts.counts.metric_only, aspect_counts.counts.human_only)
     if design_effect is not None:
@@ -300,9 +302,13 @@ def _answer(
         ],
         axis=2,
     )
-    margin_low, margin_high, theta = stack_field("margin_low"), stack_field("margin_high"), stack_field("theta")
+    margin_low, margin_high, win_probability = (
+        stack_field("margin_low"),
+        stack_field("margin_high"),
+        stack_field("theta"),
+    )
     is_at_threshold = stack_estimates(estimate.at_threshold(gamma=gamma) for estimate in estimate_of_estimator.values())
-    decisions = np.where(is_at_threshold, 0, decide(theta, gamma=gamma))
+    decisions = np.where(is_at_threshold, 0, decide(win_probability, gamma=gamma))
     metric_indices, pair_indices, estimator_indices = np.indices(decisions.shape).reshape(3, -1)
     uses_human_ratings, n_annotated_items = (
         np.array([estimator.uses_people for estimator in estimate_of_estimator])[estimator_indices],
@@ -340,7 +346,7 @@ def _answer(
             "margin": stack_field("margin"),
             "margin_low": margin_low,
             "margin_high": margin_high,
-            "theta": theta,
+            "theta": win_probability,
             "decision": format_decisions(decisions),
             "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
             "effective_draws": stack_field("effective_draws"),

@@ -92,7 +92,10 @@ def _matrix(rows: pl.DataFrame, name: str, title: str, note: str, cell: Callable
             View(
                 title=title_with_aspect(title, aspect),
                 header=("metric", *systems),
-                rows=tuple((metric, *texts[i * len(systems) :][: len(systems)]) for i, metric in enumerate(metrics)),
+                rows=tuple(
+                    (metric, *texts[metric_index * len(systems) :][: len(systems)])
+                    for metric_index, metric in enumerate(metrics)
+                ),
                 numeric=(False, *[True] * len(systems)),
             )
         )
@@ -421,10 +424,8 @@ def mean_columns(
 def _posterior(
     outcomes: AspectCounts, tables: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
 ) -> tuple[favi_score.FaviPosterior, Floats]:
-    """Return the posterior of tables (metrics, pairs, 3, 3) and the design effects of the Favi-Score (metrics, pairs).
-
-    With clusters, the posterior is computed from effective counts. Without clusters, the design effects are NaN.
-    """
+    """Return the posterior of tables (metrics, pairs, 3, 3), computed from effective counts if there are clusters, and
+    the design effects of the Favi-Score (metrics, pairs), which are NaN without clusters."""
     if not has_clusters(outcomes):
         posterior = favi_score.favi_posterior(tables, confidence=confidence, draws=draws, rng=rng)
         return posterior, np.full(tables.shape[:2], np.nan)
@@ -492,8 +493,8 @@ def _mean_abs_favi(outcomes: AspectCounts, abs_favi: Floats, resamples: int, rng
         sum_functions.append((cells.sums(sign_differences, is_error), cells.sums(is_error, is_error)))
     mean_abs_favi = np.empty((1 + (resamples if outcomes.n_clusters > 1 else 0), len(sum_functions)))
     for row_slice, weights in cells.iter_weights(resamples, rng, size=cells.n_pairs):
-        for m, (sum_differences, sum_errors) in enumerate(sum_functions):
+        for metric_index, (sum_differences, sum_errors) in enumerate(sum_functions):
             differences, n_errors = (sums(weights).astype(np.float64) for sums in (sum_differences, sum_errors))
             abs_favi = np.divide(np.abs(differences), n_errors, out=np.zeros_like(differences), where=n_errors > 0)
-            mean_abs_favi[row_slice, m] = ratio(abs_favi.sum(axis=0), (n_errors > 0).sum(axis=0))
+            mean_abs_favi[row_slice, metric_index] = ratio(abs_favi.sum(axis=0), (n_errors > 0).sum(axis=0))
     return mean_abs_favi

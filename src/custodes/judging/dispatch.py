@@ -131,13 +131,13 @@ class Dispatch:
         self._stopped: Failure | None = None
         self._active = self._rejected = self._given_up = 0
         self._reserved = 0.0
-        workers = [asyncio.ensure_future(self._work()) for _ in range(min(self.window.most, len(self.requests)))]
+        worker_tasks = [asyncio.ensure_future(self._work()) for _ in range(min(self.window.most, len(self.requests)))]
         try:
-            await asyncio.gather(*workers)
+            await asyncio.gather(*worker_tasks)
         finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            for worker_task in worker_tasks:
+                worker_task.cancel()
+            await asyncio.gather(*worker_tasks, return_exceptions=True)
 
     async def _work(self) -> None:
         """Send waiting requests one after the other. The next request is sent after the current request was answered or

@@ -109,13 +109,13 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorer_of_c
     """Raise `InputError` if texts lack an input of a metric, or if outputs are missing."""
     for spec in specs:
         for need in scorer_of_computation[spec.computation].traits.needs:
-            items_without_input = np.flatnonzero(corpus.lacks_input(need))
-            if len(items_without_input):
+            item_indices_without_input = np.flatnonzero(corpus.lacks_input(need))
+            if len(item_indices_without_input):
                 raise InputError(
                     f"{texts.name}: metric {spec.name} needs {LACKS[need].removeprefix('no ')}, and "
-                    f"{len(items_without_input)} of {len(corpus.items)} items have "
+                    f"{len(item_indices_without_input)} of {len(corpus.items)} items have "
                     f"{'none' if need == 'references' else 'no ' + need} "
-                    f"({join_labels([corpus.items[item_index] for item_index in items_without_input], limit=3)}); "
+                    f"({join_labels([corpus.items[i] for i in item_indices_without_input], limit=3)}); "
                     "add these inputs, or skip these items with --missing drop (in Python missing='drop')"
                 )
     if corpus.absent:

@@ -149,19 +149,24 @@ def _skipped_outputs(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]
     if rater.traits.systems:
         return []
     metric_inputs, scored_output_indices = corpus.texts, set(rater.computation.used)
-    lacks_input_of_need = {need: corpus.lacks_input(need) for need in rater.traits.needs}
+    item_lacks_input_by_need = {need: corpus.lacks_input(need) for need in rater.traits.needs}
     skipped_outputs = []
     for output_index in (
         range(len(metric_inputs.outputs)) if len(scored_output_indices) < len(metric_inputs.outputs) else ()
     ):
         if output_index not in scored_output_indices:
             item_index = int(metric_inputs.item[output_index])
-            reason = next(LACKS[need] for need, lacks_input in lacks_input_of_need.items() if lacks_input[item_index])
+            reason = next(
+                LACKS[need]
+                for need, item_lacks_input in item_lacks_input_by_need.items()
+                if item_lacks_input[item_index]
+            )
             skipped_outputs.append(
                 (corpus.items[item_index], corpus.systems[metric_inputs.system[output_index]], reason)
             )
     return skipped_outputs + [
-        (corpus.items[item_index], corpus.systems[system], NO_OUTPUT) for item_index, system in corpus.absent
+        (corpus.items[item_index], corpus.systems[system_index], NO_OUTPUT)
+        for item_index, system_index in corpus.absent
     ]
 
 

@@ -191,16 +191,16 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
         return np.asarray(np.add.reduce(values, axis=0, dtype=np.int8))
 
     for i in range(n - 1):
-        for chunk in chunks(n - 1 - i, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
-            later_slice = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
-            signs_x, signs_y = (difference_signs(values[i], values[later_slice]) for values in (x, y))
+        for offset_slice in chunks(n - 1 - i, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
+            later_output_slice = slice(i + 1 + offset_slice.start, i + 1 + offset_slice.stop)
+            signs_x, signs_y = (difference_signs(values[i], values[later_output_slice]) for values in (x, y))
             if are_all_pairs_counted:
                 n_pairs += len(signs_x)
             else:
                 is_rated_pair = (
-                    is_rated_by_both[i] & is_rated_by_both[later_slice]
+                    is_rated_by_both[i] & is_rated_by_both[later_output_slice]
                     if pairs is None
-                    else is_rated_by_both[i] & is_rated_by_both[later_slice] & is_counted[i, later_slice]
+                    else is_rated_by_both[i] & is_rated_by_both[later_output_slice] & is_counted[i, later_output_slice]
                 )
                 signs_x, signs_y = signs_x * is_rated_pair, signs_y * is_rated_pair
                 n_pairs += sum_as_int8(is_rated_pair.view(np.int8))
@@ -272,7 +272,7 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     >>> concordance(np.array([[0, 1, 2]]), np.array([[0, 2, 1]])).tolist()
     [[2.0, 0.0, 0.0]]
     """
-    n, total_weight = x.shape[1], x.shape[1] if weights is None else weights.sum()
+    n, total_output_weight = x.shape[1], x.shape[1] if weights is None else weights.sum()
     sorted_x, sorted_y = _SortedRows.from_values(x), _SortedRows.from_values(y)
     if sorted_y.has_ties and not sorted_x.has_ties:
         return concordance(y, x, weights=weights)
@@ -280,14 +280,15 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     for outputs_in_y_order, y_positions in _sequences(sorted_x, sorted_y):
         outputs_in_x_order = _take_from_rows(outputs_in_y_order, y_positions)
         weight_x, weight_y = (
-            np.ones((1, n)) if weights is None else weights[index] for index in (outputs_in_x_order, outputs_in_y_order)
+            np.ones((1, n)) if weights is None else weights[ordered_outputs]
+            for ordered_outputs in (outputs_in_x_order, outputs_in_y_order)
         )
         n_lower = _take_from_rows(np.cumsum(weight_y, axis=1) - weight_y, y_positions)
         n_lower += np.cumsum(weight_x, axis=1) - weight_x
         n_lower_on_both = count_earlier_lower(y_positions, None if weights is None else weight_x)
         net_counts.append(np.empty(y_positions.shape))
         np.put_along_axis(net_counts[-1], outputs_in_x_order, 4 * n_lower_on_both - 2 * n_lower, axis=1)
-    return np.asarray(sum(net_counts) / len(net_counts) + total_weight - tie_counts(x, weights=weights))
+    return np.asarray(sum(net_counts) / len(net_counts) + total_output_weight - tie_counts(x, weights=weights))
 
 
 def tie_counts(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
@@ -440,10 +441,8 @@ class _SortedRows(NamedTuple):
 
 
 def _contingency_concordance(x: _SortedRows, y: _SortedRows) -> NDArray[Any] | None:
-    """Number of concordant minus discordant ordered pairs of each row (rows,), from the contingency table of x and y.
-
-    None if there are too many levels for a table to be faster.
-    """
+    """Number of concordant minus discordant ordered pairs of each row (rows,), from the contingency table of x and y;
+    None if there are too many levels for a table to be faster."""
     n, n_rows = x.order.shape[1], max(len(x.order), len(y.order))
     is_level_start = [np.broadcast_to(ranking.start == np.arange(n), ranking.order.shape) for ranking in (x, y)]
     table_shape = tuple(int(np.count_nonzero(is_start, axis=1).max()) for is_start in is_level_start)

@@ -131,12 +131,12 @@ def step_down(
         tail_totals, square_totals, n_draws = np.zeros((3, n_hypotheses))
         for n, statistics in batches:
             running_maximum = np.zeros(n)
-            for chunk in chunks(int(positions[-1]) + 1, _CACHE * n):
-                draws = statistics(order[chunk])
-                tested_rows = positions[(positions >= chunk.start) & (positions < chunk.stop)]
+            for hypothesis_slice in chunks(int(positions[-1]) + 1, _CACHE * n):
+                draws = statistics(order[hypothesis_slice])
+                tested_rows = positions[(positions >= hypothesis_slice.start) & (positions < hypothesis_slice.stop)]
                 # Maxima over each hypothesis to test and the hypotheses before it. A loop over rows takes a fourth of
                 # the time of maximum.accumulate.
-                maxima, row_stops = np.empty((len(tested_rows), n)), (tested_rows - chunk.start + 1).tolist()
+                maxima, row_stops = np.empty((len(tested_rows), n)), (tested_rows - hypothesis_slice.start + 1).tolist()
                 for index, (start, stop) in enumerate(pairwise([0, *row_stops, len(draws)])):
                     for row in draws[start:stop]:
                         np.maximum(running_maximum, row, out=running_maximum)
@@ -146,7 +146,9 @@ def step_down(
                 square_totals[tested_rows] += tail_and_square_sums[1]
                 n_draws[tested_rows] += n
                 if record is not None:
-                    tested_draws = draws if len(tested_rows) == len(draws) else draws[tested_rows - chunk.start]
+                    tested_draws = (
+                        draws if len(tested_rows) == len(draws) else draws[tested_rows - hypothesis_slice.start]
+                    )
                     record(order[tested_rows], tested_draws)
         mean_tail = (tail_totals + data)[positions] / (n_draws + data)[positions]
         tail_variance = np.maximum((square_totals + data)[positions] / (n_draws + data)[positions] - mean_tail**2, 0.0)
@@ -190,8 +192,7 @@ class Flips:
         return cls(first=sign_flips(n_blocks, n, np.random.default_rng(STREAM)), exact=False)
 
     def stages(self, n_hypotheses: int) -> Iterator[NDArray[np.int8]]:
-        """Yield the first flips, then sets of further independent flips. With many hypotheses, there are fewer further
-        flips."""
+        """Yield the first flips, then sets of further independent flips, which are fewer with many hypotheses."""
         n, n_blocks = self.first.shape
         yield self.first
         most_flips = 0 if self.exact or not n else min(MOST_FLIPS, _FLIP_WORK // max(1, n_hypotheses * n_blocks))
@@ -266,28 +267,35 @@ def flip_tests(
     n_present_blocks = present.sum(axis=0)
     n_blocks = np.maximum(n_present_blocks, 2)
     is_defined = np.isfinite(estimate) & (n_present_blocks > 1)
-    pseudo_sums, square_sums, relative_t, scale = np.zeros((4, len(n_present_blocks)))
+    pseudo_sums, square_sums, relative_t, scale_factor = np.zeros((4, len(n_present_blocks)))
     scaled_pseudo = np.zeros((len(n_present_blocks) if pairs is None else 0, len(left)))
-    for chunk in chunks(len(n_present_blocks), len(left)):
-        estimates_without_block = left[:, chunk] if pairs is None else left[:, first[chunk]] - left[:, second[chunk]]
-        is_defined[chunk] &= (np.isfinite(estimates_without_block) | ~present[:, chunk]).all(axis=0)
-        is_present_block = present[:, chunk] & is_defined[chunk]
-        pseudo = pseudo_values(estimate[chunk], estimates_without_block, is_present_block)
-        pseudo_sums[chunk], square_sums[chunk] = pseudo.sum(axis=1), np.einsum("ku,ku->k", pseudo, pseudo)
-        # |sum of the signed values| over its largest possible value, a monotone function of |t|: flips change no
-        # squares.
-        scale[chunk] = np.nan_to_num(ratio(np.ones(len(pseudo)), np.sqrt(n_blocks[chunk] * square_sums[chunk])))
-        pseudo *= scale[chunk, np.newaxis]
-        relative_t[chunk] = np.abs(pseudo.sum(axis=1))
+    for estimate_slice in chunks(len(n_present_blocks), len(left)):
+        estimates_without_block = (
+            left[:, estimate_slice]
+            if pairs is None
+            else left[:, first[estimate_slice]] - left[:, second[estimate_slice]]
+        )
+        is_defined[estimate_slice] &= (np.isfinite(estimates_without_block) | ~present[:, estimate_slice]).all(axis=0)
+        is_present_block = present[:, estimate_slice] & is_defined[estimate_slice]
+        pseudo = pseudo_values(estimate[estimate_slice], estimates_without_block, is_present_block)
+        pseudo_sums[estimate_slice], square_sums[estimate_slice] = (
+            pseudo.sum(axis=1),
+            np.einsum("ku,ku->k", pseudo, pseudo),
+        )
+        # |sum of signed values| over its largest possible value, a monotone function of |t|: flips change no squares.
+        scale_factor[estimate_slice] = np.nan_to_num(
+            ratio(np.ones(len(pseudo)), np.sqrt(n_blocks[estimate_slice] * square_sums[estimate_slice]))
+        )
+        pseudo *= scale_factor[estimate_slice, np.newaxis]
+        relative_t[estimate_slice] = np.abs(pseudo.sum(axis=1))
         if pairs is None:
-            scaled_pseudo[chunk] = pseudo
+            scaled_pseudo[estimate_slice] = pseudo
     freedom = n_blocks - 1.0
     has_equal_block_counts = len(np.unique(n_blocks[is_defined])) < 2
     normal_factor = (8 * freedom + 1) / (8 * freedom + 3)
 
     def to_common_scale(relative_t: Floats, at: Ints | slice) -> Floats:
-        """Statistics (k', n) on a common scale. They are unchanged if all estimates have equally many blocks, else
-        normal quantiles."""
+        """Statistics (k', n) on a common scale: unchanged with equal numbers of blocks, else normal quantiles."""
         if has_equal_block_counts:
             return relative_t
         with np.errstate(divide="ignore"):
@@ -310,10 +318,10 @@ def flip_tests(
         signed_sums = pseudo_by_estimate @ sign_columns
 
         def statistics(rows: Ints) -> Floats:
-            differences = signed_sums[first[rows]]
-            differences -= signed_sums[second[rows]]
-            differences *= scale[rows, np.newaxis]
-            return to_common_scale(np.abs(differences, out=differences), rows)
+            signed_sum_differences = signed_sums[first[rows]]
+            signed_sum_differences -= signed_sums[second[rows]]
+            signed_sum_differences *= scale_factor[rows, np.newaxis]
+            return to_common_scale(np.abs(signed_sum_differences, out=signed_sum_differences), rows)
 
         return len(flip_signs), statistics
 
@@ -472,15 +480,7 @@ def _family(
         return n_reached, n_reached
 
     order = np.argsort(threshold, kind="stable")[: (~np.isnan(threshold)).sum()]  # NaN comes last
-    adjusted_results = step_down(
-        order,
-        stages,
-        count_largest_reached,
-        alpha=alpha,
-        data=1,
-        exact=exact,
-        record=record,
-    )
+    adjusted_results = step_down(order, stages, count_largest_reached, alpha=alpha, data=1, exact=exact, record=record)
     p_value = np.maximum(p_value, smallest_p)
     p_adjusted[order], at_threshold[order] = adjusted_results
     p_adjusted = np.maximum(p_adjusted, p_value)  # NaN without draws

@@ -152,23 +152,27 @@ class Columns:
 
     def verdict_rows(self, frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
         """The table with one row per verdict if `winner` is a pattern; otherwise the unchanged table."""
-        labels_of_column = self.verdict_columns(frame.columns)
-        if not labels_of_column:
+        label_by_role_of_column = self.verdict_columns(frame.columns)
+        if not label_by_role_of_column:
             return frame
         if "rater" in (*self.roles, *frame.columns):
             raise OptionError(
                 f"{where}: the raters are named twice, by the pattern for `winner` and by the column for `rater`; "
                 f"remove one of them"
             )
-        complete_labels_of_column = {
-            name: {**labels, "kind": labels.get("kind", "human" if looks_human(labels["rater"]) else "metric")}
-            for name, labels in labels_of_column.items()
+        label_by_role_with_kind_of_column = {
+            name: {
+                **label_by_role,
+                "kind": label_by_role.get("kind", "human" if looks_human(label_by_role["rater"]) else "metric"),
+            }
+            for name, label_by_role in label_by_role_of_column.items()
         }
         return pl.concat(
-            frame.drop(labels_of_column).with_columns(
-                *(pl.lit(label).alias(role) for role, label in labels.items()), winner=frame[name].cast(pl.String)
+            frame.drop(label_by_role_of_column).with_columns(
+                *(pl.lit(label).alias(role) for role, label in label_by_role.items()),
+                winner=frame[name].cast(pl.String),
             )
-            for name, labels in complete_labels_of_column.items()
+            for name, label_by_role in label_by_role_with_kind_of_column.items()
         )
 
     def __bool__(self) -> bool:
@@ -325,7 +329,7 @@ class Columns:
             notes += build_notes(("nameless-systems", True, message))
         item_table = self._extract_item_table(frame, mapped_table, where=where)
         has_one_system = (
-            not any("system" in labels for _, labels in match_of_score_column.values())
+            not any("system" in label_by_role for _, label_by_role in match_of_score_column.values())
             and "system" not in mapped_table.columns
         )
         key_column_names = [name for name in ROW_KEYS if name in mapped_table.columns]
@@ -364,8 +368,8 @@ class Columns:
                 name for name in column_names if name not in column_of_text_role.values() and name not in TABLE_ROLES
             ]
             system_of_column = {
-                name: labels["system"].strip()
-                for name, labels in split_columns(self.text_pattern, free_column_names).items()
+                name: label_by_role["system"].strip()
+                for name, label_by_role in split_columns(self.text_pattern, free_column_names).items()
             }
         return TextColumns(roles=column_of_text_role, systems=system_of_column)
 
@@ -409,11 +413,13 @@ class Columns:
         )
         for pattern in self.patterns:
             for column_pattern in ColumnPattern.readings(pattern):
-                labels_of_column = split_columns(
+                label_by_role_of_column = split_columns(
                     column_pattern, [name for name in free_column_names if name not in match_of_column]
                 )
-                match_of_column |= {name: (column_pattern, labels) for name, labels in labels_of_column.items()}
-                if labels_of_column and not is_path(pattern):
+                match_of_column |= {
+                    name: (column_pattern, label_by_role) for name, label_by_role in label_by_role_of_column.items()
+                }
+                if label_by_role_of_column and not is_path(pattern):
                     break
             free_column_names = [name for name in free_column_names if name not in match_of_column]
         return {name: match_of_column[name] for name in column_names if name in match_of_column}

@@ -93,9 +93,9 @@ def find_certain_mapping(
 ) -> Columns | None:
     """The mapping of texts that reads the table and is certain according to names and cells; None if there is none."""
     head = frame.head(GUESS_ROWS)
-    for guess, is_certain in text_guesses(frame.head(SAMPLE_ROWS), declared):
-        if guess != declared and reads(head, guess):
-            return guess if is_certain and (frame.height <= GUESS_ROWS or reads(frame, guess)) else None
+    for mapping, is_certain in text_guesses(frame.head(SAMPLE_ROWS), declared):
+        if mapping != declared and reads(head, mapping):
+            return mapping if is_certain and (frame.height <= GUESS_ROWS or reads(frame, mapping)) else None
     return None
 
 
@@ -113,29 +113,29 @@ def suggest_mapping(
     correct, unless the message `wrong` already names that cell.
     """
     head = frame.head(GUESS_ROWS)
-    text_mappings: Iterable[Columns] = (guess for guess, _ in text_guesses(frame.head(SAMPLE_ROWS), declared))
+    text_mappings: Iterable[Columns] = (mapping for mapping, _ in text_guesses(frame.head(SAMPLE_ROWS), declared))
     has_scores = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
     if has_scores:  # a mapping of texts alone would drop the scores, but scores are useless if nothing can be compared
-        text_mappings = (guess for guess in text_mappings if _has_one_system(frame, guess))
+        text_mappings = (mapping for mapping in text_mappings if _has_one_system(frame, mapping))
     guess_groups = [guesses(head, declared, nested), text_mappings]
     has_verdicts = find_side_pairs(head.columns) and find_columns("winner", head.columns)
     if not has_scores and not has_verdicts and score_text_roles(frame.head(SAMPLE_ROWS), []):
-        guess_groups = [sorted(text_mappings, key=lambda guess: _has_one_system(frame, guess)), guess_groups[0]]
-    for guess in chain(*guess_groups):
-        n_systems = 1 if _has_one_system(frame, guess) else 2
+        guess_groups = [sorted(text_mappings, key=lambda mapping: _has_one_system(frame, mapping)), guess_groups[0]]
+    for mapping in chain(*guess_groups):
+        n_systems = 1 if _has_one_system(frame, mapping) else 2
         if (
-            guess != declared
-            and reads(head, guess, n_systems)
-            and (frame.height <= GUESS_ROWS or reads(frame, guess, n_systems))
+            mapping != declared
+            and reads(head, mapping, n_systems)
+            and (frame.height <= GUESS_ROWS or reads(frame, mapping, n_systems))
         ):
-            cell_text = _invalid_score_cell(frame, guess)
+            cell_text = _invalid_score_cell(frame, mapping)
             if cell_text:
                 return (
                     ""
                     if cell_text in wrong
                     else f"; {cell_text} is not a number: correct this cell, then a mapping can be suggested"
                 )
-            return f"; try {format_options(guess)} (in Python columns={guess.mapping})"
+            return f"; try {format_options(mapping)} (in Python columns={mapping.mapping})"
     return ""
 
 
@@ -267,8 +267,7 @@ def _add_text_roles(
 
 
 def _complete_guesses(declared: Columns, layouts: Guess, names: Sequence[str]) -> Iterator[Columns]:
-    """Guesses, completed by the mapping of the user. Columns that already have the name of their role, and patterns
-    without a match, are left out."""
+    """Guesses, completed by the user's mapping, without columns named like their role and patterns without a match."""
     for roles, patterns in layouts:
         allowed_equal = (("source", "item"), ("winner", "system_a"))
         roles_sharing_column = {role for role, other_role in allowed_equal if roles.get(role) == roles.get(other_role)}
@@ -279,8 +278,11 @@ def _complete_guesses(declared: Columns, layouts: Guess, names: Sequence[str]) -
                 if (role != name or role in TEXTS or role in roles_sharing_column) and role not in declared.roles
             }
             all_patterns = tuple(dict.fromkeys((*declared.patterns, *patterns)))
-            guess = Columns(roles={**guessed_roles, **declared.roles}, patterns=all_patterns)
-            matched_patterns = {*declared.patterns, *(() if "score" in declared.roles else guess.match_patterns(names))}
+            guessed_columns = Columns(roles={**guessed_roles, **declared.roles}, patterns=all_patterns)
+            matched_patterns = {
+                *declared.patterns,
+                *(() if "score" in declared.roles else guessed_columns.match_patterns(names)),
+            }
             merged_patterns = tuple(pattern for pattern in all_patterns if pattern in matched_patterns)
             yield Columns(roles=declared.roles, patterns=merged_patterns).merge_defaults(Columns(roles=guessed_roles))
 
@@ -288,8 +290,7 @@ def _complete_guesses(declared: Columns, layouts: Guess, names: Sequence[str]) -
 def _key_candidates(
     frame: pl.DataFrame, free: Sequence[str], candidates: Mapping[str, Sequence[str]]
 ) -> tuple[list[str], list[str]]:
-    """Candidate columns for the item and for the system. Candidates by name come first, followed by candidates by the
-    number of distinct labels."""
+    """Candidate columns for the item and for the system: first by name, then by the number of distinct labels."""
     n_values = {name: frame[name].n_unique() for name in free if not frame[name].dtype.is_nested()}
     label_columns = [name for name in n_values if not frame[name].dtype.is_float() and not looks_human(name)]
     possible_item_columns = [
@@ -345,7 +346,7 @@ def _verdict_layouts(
             roles = {"item": item_column, **base, **verdict_roles}
             roles |= _assign_roles(roles, candidates, further_roles)
             text_roles = pair_text_roles(head, [name for role, name in roles.items() if role != "item"])
-            yield from ((guess, ()) for guess in ([roles | text_roles, roles] if text_roles else [roles]))
+            yield from ((all_roles, ()) for all_roles in ([roles | text_roles, roles] if text_roles else [roles]))
 
 
 def _name_layouts(

@@ -98,8 +98,7 @@ class LabelLayout:
     label, rater, kind, aspect : str
         Columns of a table with one row per label; `label` is '' in a wide table.
     cluster, probability, n_outputs, repeat, invalid : str
-        Columns of clusters of outputs, inclusion probabilities, numbers of equal outputs, repeats and reasons for
-        missing labels; '' if there are none.
+        Columns of clusters, inclusion probabilities, counts of equal outputs, repeats, causes of missing labels, or ''.
     """
 
     item: str = ""
@@ -171,8 +170,7 @@ OWN_LAYOUT = LabelLayout(
 def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     """The layout of a table of labels; None for other tables.
 
-    Without patterns, the cells must be words or numbers of a known pair of labels, so that a table of ratings is not
-    mistaken for labels.
+    Without patterns, cells must be words or numbers of a known pair of labels; tables with other numbers are ratings.
 
     Parameters
     ----------
@@ -212,7 +210,8 @@ def _wide_layout(
         return None
     match_of_column = declared.split(frame.columns)
     kind_of_column = {
-        name: pattern.kind or labels.get("kind", "") for name, (pattern, labels) in match_of_column.items()
+        name: pattern.kind or label_by_role.get("kind", "")
+        for name, (pattern, label_by_role) in match_of_column.items()
     }
     if kind_of_column and not set(kind_of_column.values()) <= {"human", "metric"}:
         return None
@@ -223,7 +222,7 @@ def _wide_layout(
         has_word_labels = all(name in words for name in human_columns) and _has_only_words(
             frame[name] for name in human_columns or metric_columns
         )
-        placeholders = {placeholder for _, labels in match_of_column.values() for placeholder in labels}
+        placeholders = {placeholder for _, label_by_role in match_of_column.values() for placeholder in label_by_role}
         has_criteria = "aspect" in placeholders
         if placeholders - {"rater", "kind", "aspect"} or ((has_system_column or has_criteria) and not has_word_labels):
             return None  # ratings
@@ -233,12 +232,17 @@ def _wide_layout(
             return None  # scores or texts
         if any((parse_numbers(frame[name]) % 1 > 0).any() for name in human_columns):
             return None  # scores
-        criterion_of_column = {
-            name: (labels.get("rater") or pattern.constant_text or kind_of_column[name], labels["aspect"])
-            for name, (pattern, labels) in match_of_column.items()
+        rater_and_criterion_of_column = {
+            name: (
+                label_by_role.get("rater") or pattern.constant_text or kind_of_column[name],
+                label_by_role["aspect"],
+            )
+            for name, (pattern, label_by_role) in match_of_column.items()
             if has_criteria
         }
-        return LabelLayout(human=tuple(human_columns), metrics=tuple(metric_columns), criteria=criterion_of_column)
+        return LabelLayout(
+            human=tuple(human_columns), metrics=tuple(metric_columns), criteria=rater_and_criterion_of_column
+        )
     declared_columns = set(declared.roles.values())
     free_columns = [name for name in words if name not in declared_columns and not NOT_LABELS & set(split_name(name))]
     human_columns = [
@@ -280,10 +284,10 @@ def _wide_layout(
         judge_columns = [name for name in judge_columns if name in binary_columns]
         if not judge_columns:
             return None
-    criterion_of_column = _criteria(human_columns, judge_columns)
-    if criterion_of_column:
-        judge_columns = [name for name in judge_columns if name in criterion_of_column]
-    return LabelLayout(human=tuple(human_columns), metrics=tuple(judge_columns), criteria=criterion_of_column)
+    rater_and_criterion_of_column = _criteria(human_columns, judge_columns)
+    if rater_and_criterion_of_column:
+        judge_columns = [name for name in judge_columns if name in rater_and_criterion_of_column]
+    return LabelLayout(human=tuple(human_columns), metrics=tuple(judge_columns), criteria=rater_and_criterion_of_column)
 
 
 def _flag_columns(frame: pl.DataFrame, binary_columns: Sequence[str]) -> list[str]:
@@ -298,13 +302,12 @@ def _flag_columns(frame: pl.DataFrame, binary_columns: Sequence[str]) -> list[st
 
 
 def _criteria(human_columns: Sequence[str], judge_columns: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The rater and the criterion of each column whose name contains a rater and a criterion. Annotators and judges
-    must have common criteria.
+    """Rater and criterion of each column whose name contains both. Annotators and judges must have common criteria.
 
     >>> _criteria(["human_tone", "human_facts"], ["judge_tone", "judge_facts"])["judge_facts"]
     ('judge', 'facts')
     """
-    criterion_of_column: dict[str, tuple[str, str]] = {}
+    rater_and_criterion_of_column: dict[str, tuple[str, str]] = {}
     for name in (*human_columns, *judge_columns):
         words = [word for word in re.split(r"[\W_]+", name) if word]
         rater_words = [word for word in words if word.lower() in JUDGE | HUMAN or looks_human(word)]
@@ -312,22 +315,21 @@ def _criteria(human_columns: Sequence[str], judge_columns: Sequence[str]) -> dic
         criterion_name = "_".join(criterion_words)
         if not criterion_name or criterion_name not in name:
             return {}
-        criterion_of_column[name] = ("_".join(rater_words), criterion_name)
-    common_criteria = {criterion_of_column[name][1] for name in human_columns} & {
-        criterion_of_column[name][1] for name in judge_columns
+        rater_and_criterion_of_column[name] = ("_".join(rater_words), criterion_name)
+    common_criteria = {rater_and_criterion_of_column[name][1] for name in human_columns} & {
+        rater_and_criterion_of_column[name][1] for name in judge_columns
     }
     if (
         len(common_criteria) < 2
-        or {criterion_of_column[name][1] for name in human_columns} - common_criteria
-        or len(set(criterion_of_column.values())) < len(criterion_of_column)
+        or {rater_and_criterion_of_column[name][1] for name in human_columns} - common_criteria
+        or len(set(rater_and_criterion_of_column.values())) < len(rater_and_criterion_of_column)
     ):
         return {}
-    return criterion_of_column
+    return rater_and_criterion_of_column
 
 
 def _have_common_words(columns: Sequence[pl.Series]) -> bool:
-    """Whether there are several columns of words, and more than half of the words of each column occur in all
-    columns."""
+    """Whether there are several columns of words, and all share more than half of the words of each column."""
     vocabularies = [set(column.drop_nulls()) for column in columns]
     common_words = set.intersection(*vocabularies) if len(vocabularies) > 1 and _has_only_words(columns) else set()
     return bool(common_words) and all(2 * len(common_words) > len(vocabulary) for vocabulary in vocabularies)
@@ -406,8 +408,7 @@ def _is_in_both_kinds(column: pl.Series, kinds: pl.Series) -> bool:
 
 
 def _find_item_column(frame: pl.DataFrame, kind_series: pl.Series, assigned_columns: Iterable[str]) -> str:
-    """The column of the item: the column with the most values that occur both in rows of human raters and in rows of
-    metrics."""
+    """The column with the most values that occur both in rows of human raters and in rows of metrics."""
     best_column, max_common_values = "", 0
     candidates = [name for name in frame.columns if name not in set(assigned_columns)]
     likely_columns = [*find_columns("item", candidates), *(name for name in candidates if "id" in split_name(name))]
@@ -487,8 +488,7 @@ def _is_unique_key(frame: pl.DataFrame, key_columns: Sequence[str]) -> bool:
 
 
 def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns of model and version that have several values. If both columns are constant, the result is the column
-    of the model."""
+    """The columns of model and version that have several values; the column of the model if both are constant."""
     versions = [name for version in VERSIONS for name in free_columns if normalise_name(name) == version]
     models = [name for name in find_columns("system", free_columns) if name not in versions]
     varying_columns = [

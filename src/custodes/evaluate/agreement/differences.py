@@ -272,14 +272,14 @@ def _difference_tests(
     def draw_differences(pair_indices: Ints) -> Floats:
         bootstrap_differences = np.full((len(pair_indices), n_draws), np.nan)
         for pair_group, group_values in zip(pair_groups, values_by_group, strict=True):
-            insertion_positions = np.minimum(
+            insertion_positions_in_group = np.minimum(
                 np.searchsorted(pair_group.pair_positions, pair_indices), len(pair_group.pair_positions) - 1
             )
-            matching_rows = np.flatnonzero(pair_group.pair_positions[insertion_positions] == pair_indices)
-            positions_in_group = insertion_positions[matching_rows]
+            matching_rows = np.flatnonzero(pair_group.pair_positions[insertion_positions_in_group] == pair_indices)
+            pair_positions_in_group = insertion_positions_in_group[matching_rows]
             bootstrap_differences[matching_rows] = (
-                group_values[pair_group.first_metrics[positions_in_group]]
-                - group_values[pair_group.second_metrics[positions_in_group]]
+                group_values[pair_group.first_metrics[pair_positions_in_group]]
+                - group_values[pair_group.second_metrics[pair_positions_in_group]]
             )
         return bootstrap_differences
 

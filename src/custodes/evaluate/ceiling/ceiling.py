@@ -380,7 +380,11 @@ def _match_metrics(raters: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
     If a pattern matches the name of a rater, the scores of this rater under all aspects match.
     """
     names_of_metric = [(raters.names[i], raters.raters[i]) for i in raters.select_kind(METRIC)]
-    all_names = list(dict.fromkeys(name for name_group in zip(*names_of_metric, strict=True) for name in name_group))
+    all_names = list(
+        dict.fromkeys(
+            name for names_of_all_metrics in zip(*names_of_metric, strict=True) for name in names_of_all_metrics
+        )
+    )
     selected_names = select_labels(patterns, all_names, option="in_use", what="metric")
     return np.flatnonzero([not {*names}.isdisjoint(selected_names) for names in names_of_metric])
 

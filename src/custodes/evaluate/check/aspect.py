@@ -121,20 +121,20 @@ def _coverage_problems(comparison: RaterComparison) -> list[Problem]:
 def _common_item_problems(comparison: RaterComparison, human_comparisons: Comparisons) -> Iterator[Problem]:
     """Yield systems whose human-rated items differ from the human-rated items of other systems."""
     n_common_items_of_pair = _count_common_items(comparison, human_comparisons)
-    has_common_items = n_common_items_of_pair > 0
-    np.fill_diagonal(has_common_items, False)
+    is_pair_with_common_items = n_common_items_of_pair > 0
+    np.fill_diagonal(is_pair_with_common_items, False)
     larger_item_counts = np.maximum.outer(n_common_items_of_pair.diagonal(), n_common_items_of_pair.diagonal())
-    has_different_items = (
-        has_common_items & (n_common_items_of_pair < (1 - COVERAGE_GAP - ROUNDING) * larger_item_counts)
+    is_system_with_different_items = (
+        is_pair_with_common_items & (n_common_items_of_pair < (1 - COVERAGE_GAP - ROUNDING) * larger_item_counts)
     ).any(axis=0)
     system_names = np.array(comparison.systems)
-    if has_different_items.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
+    if is_system_with_different_items.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
         yield problem(
             "different-items",
-            system_names[has_different_items].tolist(),
-            systems=join_labels(system_names[has_different_items], limit=4),
+            system_names[is_system_with_different_items].tolist(),
+            systems=join_labels(system_names[is_system_with_different_items], limit=4),
         )
-    block_of_system = blocks_of(has_common_items)
+    block_of_system = blocks_of(is_pair_with_common_items)
     system_blocks = [
         system_names[block_of_system == block].tolist()
         for block in np.unique(block_of_system[n_common_items_of_pair.diagonal() > 0])

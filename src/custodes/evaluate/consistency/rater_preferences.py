@@ -177,21 +177,21 @@ def _add_preferences(study: Study, part: RaterPreferences, setting: PreferenceOp
     comparison = compare_checked_raters(
         study if has_no_exclusions else replace(study, preferences=queried_preferences), part.aspect, setting
     )
-    all_comparisons = comparison.preferences.with_raters(comparison.annotators)
-    n_comparisons = len(np.unique(all_comparisons.keys))
+    comparisons_of_all_raters = comparison.preferences.with_raters(comparison.annotators)
+    n_comparisons = len(np.unique(comparisons_of_all_raters.keys))
     if n_comparisons * len(part.raters) > MOST_SIGNS:
         raise InputError(
             f"{study.name}: {n_comparisons} comparisons x {len(part.raters)} raters do not fit into "
             "memory; select fewer raters or systems"
         )
-    joint_preferences = all_comparisons.joint(*range(len(all_comparisons.raters)))
+    joint_preferences = comparisons_of_all_raters.joint(*range(len(comparisons_of_all_raters.raters)))
     sort_order = np.lexsort(
         (joint_preferences.pair, joint_preferences.item)
     )  # random numbers are assigned in the order of items
     signs = np.full((len(part.raters), n_comparisons), ABSENT, dtype=np.int8)
-    signs[label_codes(pl.Series(all_comparisons.raters[1:], dtype=pl.String), part.raters)] = joint_preferences.signs[
-        1:, sort_order
-    ]
+    signs[label_codes(pl.Series(comparisons_of_all_raters.raters[1:], dtype=pl.String), part.raters)] = (
+        joint_preferences.signs[1:, sort_order]
+    )
     item_codes = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
     system_codes = label_codes(pl.Series(comparison.systems, dtype=pl.String), part.design.systems)
     item_of_comparison, (first_systems, second_systems) = (

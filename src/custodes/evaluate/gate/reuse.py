@@ -134,15 +134,15 @@ class LedgerTests:
         """Digest of rules and results. A candidate that is tested again on the same labels has the same digest."""
         rounded_results = [[float(f"{value:.9g}") for value in influences] for influences in self.results]
         return digest(
-            [self.rules, [precision.threshold for precision in self.precisions], self.units, rounded_results]
+            [self.rules, [test_precision.threshold for test_precision in self.precisions], self.units, rounded_results]
         )[:LENGTH]
 
     def power(self, critical_values: Sequence[float], *, label_factor: float = 1.0) -> float:
         """Return the power of the least powerful test, if true values exceed the thresholds by `gains`."""
         test_settings = zip(self.precisions, self.gains, critical_values, strict=True)
         return min(
-            precision.with_labels(label_factor).power(gain, critical_value)
-            for precision, gain, critical_value in test_settings
+            test_precision.with_labels(label_factor).power(gain, critical_value)
+            for test_precision, gain, critical_value in test_settings
         )
 
 
@@ -295,7 +295,7 @@ class _Sequence:
                 correlation,
                 critical_scores,
                 next_level(self.level, spent_levels),
-                [precision.with_labels(label_factor) for precision in tests.precisions],
+                [test_precision.with_labels(label_factor) for test_precision in tests.precisions],
                 seed=self.seed,
             )
             if tests.power(next_critical_scores, label_factor=label_factor) <= POWER:
@@ -317,11 +317,11 @@ def next_critical_values(
 ) -> tuple[list[float], list[float]]:
     """Return critical values of the next tests, which share the level `level`, and the levels that the tests spend."""
     critical_scores, spent_levels = list(earlier_critical_scores), list[float]()
-    for test_index, precision in enumerate(precisions):
+    for test_index, test_precision in enumerate(precisions):
         n_tests = len(critical_scores) + 1
         next_test = NextTest(correlation[:n_tests, :n_tests], critical_scores, rng=np.random.default_rng(seed))
         test_level = max(0.0, level - sum(spent_levels)) / (len(precisions) - test_index)
-        critical_scores.append(precision.effective_critical(next_test.critical(test_level)))
+        critical_scores.append(test_precision.effective_critical(next_test.critical(test_level)))
         spent_levels.append(next_test.exceedance_probability(critical_scores[-1]))
     return critical_scores[len(earlier_critical_scores) :], spent_levels
 

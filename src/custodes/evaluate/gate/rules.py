@@ -157,13 +157,13 @@ def requirement(text: str) -> GateRule:
         raise OptionError(
             f"require={text!r}: {threshold_text!r} is not a number; write for example {statistic_name}>=0.3"
         ) from None
-    lower_bound, upper_bound = (
+    smallest_possible_value, largest_possible_value = (
         ALLOWED[statistic_name].bounds if statistic_name in ALLOWED else OF_LABELS.get(statistic_name, (0.0, 1.0))
     )
-    if not lower_bound < threshold < upper_bound:
+    if not smallest_possible_value < threshold < largest_possible_value:
         raise OptionError(
-            f"require={text!r}: {statistic_name} lies between {lower_bound:g} and {upper_bound:g}; give a threshold "
-            "strictly between these bounds"
+            f"require={text!r}: {statistic_name} lies between {smallest_possible_value:g} and "
+            f"{largest_possible_value:g}; give a threshold strictly between these bounds"
         )
     return GateRule(text=text.strip(), statistic=statistic_name, threshold=threshold, relation=RELATIONS[relation_text])
 
@@ -242,17 +242,17 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
             estimate=None,
             reason=_undefined_reason(statistic, common_sample, metric_names),
         )
-    lower_bound, upper_bound = statistic.bounds
-    estimate = ResampledEstimate(
+    smallest_possible_value, largest_possible_value = statistic.bounds
+    resampled_estimate = ResampledEstimate(
         draws=statistic_draws,
         population=population_draws,
         n_units=_count_clusters(common_sample, is_used_item),
         bounds=statistic.bounds if rule.against is None else intervals.ANY,
-        width=upper_bound - lower_bound,
+        width=largest_possible_value - smallest_possible_value,
     )
-    if estimate.n_units < statistic.fewest:  # coverage of an interval would be too low
-        estimate = replace(estimate, draws=statistic_draws[:1], population=None)
-    return RuleEstimate(statistic=statistic_name, n=n_comparisons, estimate=estimate)
+    if resampled_estimate.n_units < statistic.fewest:  # coverage of an interval would be too low
+        resampled_estimate = replace(resampled_estimate, draws=statistic_draws[:1], population=None)
+    return RuleEstimate(statistic=statistic_name, n=n_comparisons, estimate=resampled_estimate)
 
 
 def _standing_statistic(sample: Sample) -> str:

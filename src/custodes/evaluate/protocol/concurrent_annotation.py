@@ -196,8 +196,8 @@ class ConcurrentAnnotation:
         """
         self._set_position(pair, position, ABSENT, (FREE,))
         pair_state = self._pairs[pair]
-        if later_positions := pair_state.usable_places(pair_state.end):
-            pair_state.end = later_positions[0] + 1
+        if usable_later_positions := pair_state.usable_places(pair_state.end):
+            pair_state.end = usable_later_positions[0] + 1
         else:
             self.target[pair] -= 1
         return self._analyse_pairs(pair)

@@ -180,11 +180,13 @@ _FILE = msgspec.json.Decoder(_File)
 def check(state: State) -> None:
     """Raise `OptionError` for an inconsistent state."""
     n_pairs, n_items = len(state.pairs), len(state.items)
-    for kind_text, labels, minimum in (("systems", state.systems, 2), ("items", state.items, 1)):
-        check_at_least(kind_text, len(labels), minimum)
-        if repeated_names := sorted(name for name, n in Counter(labels).items() if n > 1):
+    for kind_text, names, minimum in (("systems", state.systems, 2), ("items", state.items, 1)):
+        check_at_least(kind_text, len(names), minimum)
+        if repeated_names := sorted(name for name, n in Counter(names).items() if n > 1):
             raise OptionError(f"{kind_text} must be distinct, but these occur twice: {join_labels(repeated_names)}")
-    preferences = {preference for answers in state.answers for preference in answers.values()}.union(*state.metric)
+    distinct_preferences = {preference for answers in state.answers for preference in answers.values()}.union(
+        *state.metric
+    )
     unknown_items = {item for answers in state.answers for item in answers} - set(state.items)
     row_lengths = {len(sign_row) for sign_row in state.metric}
     has_valid_units = len(state.units) == n_items and all(0 <= unit < n_items for unit in state.units)
@@ -196,7 +198,7 @@ def check(state: State) -> None:
             len(state.metric) not in (0, n_pairs) or not row_lengths <= {n_items},
             f"metric must have a row for each of the {n_pairs} pairs and a value for each of the {n_items} items",
         ),
-        (not preferences <= SIGNS, f"preferences must be {', '.join(map(str, sorted(SIGNS)))}"),
+        (not distinct_preferences <= SIGNS, f"preferences must be {', '.join(map(str, sorted(SIGNS)))}"),
         (unknown_items, f"answers name an unknown item {short_repr(min(unknown_items, default=''))}"),
         (not 0 <= state.seed <= LARGEST_SEED, f"seed must be a whole number from 0 to {LARGEST_SEED}"),
     )
@@ -380,7 +382,7 @@ def _verdicts(answers: Iterable[tuple[str, str, str, int | None]]) -> Iterator[t
         raise InputError(f"verdicts {short_repr(answers)}: {expected_text}, one entry per answer")
     for answer in answers:
         if len(fields := tuple(answer) if is_collection(answer) else ()) != 4 or not all(
-            isinstance(label, str) for label in fields[:3]
+            isinstance(name, str) for name in fields[:3]
         ):
             raise InputError(f"verdict {short_repr(answer)}: {expected_text}")
         item, system_a, system_b, preference = fields

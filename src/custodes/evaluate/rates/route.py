@@ -209,8 +209,8 @@ def _threshold_columns(judge_labels: JudgedOutputs, threshold: float, *, confide
     """Return the columns on the judgements with at least this confidence."""
     is_accepted_output = judge_labels.is_confident(threshold)
     n_labelled, n_wrong = (
-        float((is_accepted_output & is_counted_output).sum())
-        for is_counted_output in (judge_labels.outputs.has_human_label, judge_labels.wrong)
+        float((is_accepted_output & output_mask).sum())
+        for output_mask in (judge_labels.outputs.has_human_label, judge_labels.wrong)
     )
     return {
         "threshold": threshold if np.isfinite(threshold) else np.nan,
@@ -321,8 +321,8 @@ def _error_allocation(judge_labels: JudgedOutputs, add: int) -> tuple[Ints, Ints
     """
     strata, stratum_shape = _classes(judge_labels), (2, len(CLASSES) + 1)
     n_outputs, n_labelled, n_wrong = (
-        np.bincount(strata, weights=is_counted_output, minlength=2 * stratum_shape[1]).astype(np.float64)
-        for is_counted_output in (np.ones(len(strata)), judge_labels.outputs.has_human_label, judge_labels.wrong)
+        np.bincount(strata, weights=output_mask, minlength=2 * stratum_shape[1]).astype(np.float64)
+        for output_mask in (np.ones(len(strata)), judge_labels.outputs.has_human_label, judge_labels.wrong)
     )
     error_rate_of_stratum = error_rates(n_wrong.reshape(stratum_shape), n_labelled.reshape(stratum_shape)).ravel()
     stratum_weights = n_outputs / n_outputs.sum()

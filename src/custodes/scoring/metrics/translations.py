@@ -112,11 +112,11 @@ def _score_outputs(texts: MetricInputs, make_metric: Callable[..., Any], is_per_
     scores = np.full((len(texts.outputs), max(map(len, texts.references)) if is_per_reference else 1), np.nan)
     for item_index, output_indices in by_item(texts):
         item_references = texts.references[item_index]
-        for score_column, reference_group in enumerate(
+        for score_column_index, reference_group in enumerate(
             [[reference] for reference in item_references] if is_per_reference else [item_references]
         ):
             metric = make_metric(references=tuple((reference,) for reference in reference_group))
-            scores[output_indices, score_column] = [
+            scores[output_indices, score_column_index] = [
                 metric.corpus_score([texts.outputs[output_index]], None).score
                 for output_index in output_indices.tolist()
             ]

@@ -41,23 +41,27 @@ def inversion_margin(counts: Counts, *, confidence: float, rng: np.random.Genera
     """
     distinct_tables = counts.distinct_tables()
     tables = distinct_tables.rows
-    margin, margin_low, margin_high, theta = np.empty((4, len(tables)))
-    for chunk in chunks(len(tables), _DRAWS):
-        margin[chunk] = _solve_margin(_tables_as_draw(tables[chunk]), tables[chunk])[:, 0]
+    margin, margin_low, margin_high, win_probability = np.empty((4, len(tables)))
+    for table_slice in chunks(len(tables), _DRAWS):
+        margin[table_slice] = _solve_margin(_tables_as_draw(tables[table_slice]), tables[table_slice])[:, 0]
         # a draw with a singular matrix does not determine the margin and is set to 0
         margin_draws = np.nan_to_num(
-            _solve_margin(_draw_gamma_cells(tables[chunk], rng), tables[chunk]).astype(np.float32)
+            _solve_margin(_draw_gamma_cells(tables[table_slice], rng), tables[table_slice]).astype(np.float32)
         )
-        margin_low[chunk], margin_high[chunk] = np.quantile(
+        margin_low[table_slice], margin_high[table_slice] = np.quantile(
             margin_draws, ((1 - confidence) / 2, (1 + confidence) / 2), axis=1
         )
-        theta[chunk] = (margin_draws > 0).mean(axis=1) + (margin_draws == 0).mean(axis=1) / 2
+        win_probability[table_slice] = (margin_draws > 0).mean(axis=1) + (margin_draws == 0).mean(axis=1) / 2
 
     has_no_annotations = tables[:, :9].sum(axis=1) + tables[:, 12:].sum(axis=1) == 0
-    margin_low[has_no_annotations], margin_high[has_no_annotations], theta[has_no_annotations] = -1.0, 1.0, 0.5
+    margin_low[has_no_annotations], margin_high[has_no_annotations], win_probability[has_no_annotations] = (
+        -1.0,
+        1.0,
+        0.5,
+    )
     # For a table that is its own mirror image, both tails estimate the same number.
     return distinct_tables.expand_estimate(
-        Estimate.from_margin(margin, margin_low, margin_high, theta).symmetrise(distinct_tables.even)
+        Estimate.from_margin(margin, margin_low, margin_high, win_probability).symmetrise(distinct_tables.even)
     )
 
 

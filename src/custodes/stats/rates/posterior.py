@@ -167,11 +167,13 @@ def _draw_rogan_gladen(labelled_counts: Floats, total_counts: Floats, rng: np.ra
 
 def _joint(prevalence: Floats, false_positive_rate: Floats, true_positive_rate: Floats) -> Floats:
     """Return the joint proportions (..., 2, 2) of the judge's labels and human labels, given three rates (...)."""
-    negative_proportions = np.stack(
+    judge_negative_proportions = np.stack(
         [(1 - prevalence) * (1 - false_positive_rate), prevalence * (1 - true_positive_rate)], axis=-1
     )
-    positive_proportions = np.stack([(1 - prevalence) * false_positive_rate, prevalence * true_positive_rate], axis=-1)
-    return np.stack([negative_proportions, positive_proportions], axis=-2)
+    judge_positive_proportions = np.stack(
+        [(1 - prevalence) * false_positive_rate, prevalence * true_positive_rate], axis=-1
+    )
+    return np.stack([judge_negative_proportions, judge_positive_proportions], axis=-2)
 
 
 def _dirichlet(parameters: Floats, rng: np.random.Generator, n_draws: int) -> Floats:

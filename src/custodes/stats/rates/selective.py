@@ -150,15 +150,19 @@ def designed_strata(stratum: Ints, weights: Floats, is_labelled: Bools, *, fewes
     if not 1 < len(np.unique(weights)) <= MOST_PROBABILITIES:
         return stratum
     divided_strata, n_strata = np.zeros_like(stratum), 0
-    for original_stratum in np.unique(stratum):
-        stratum_rows = np.flatnonzero(stratum == original_stratum)
+    for stratum_number in np.unique(stratum):
+        stratum_rows = np.flatnonzero(stratum == stratum_number)
         negative_weights, weight_indices = np.unique(-weights[stratum_rows], return_inverse=True)
-        n_labelled = np.bincount(weight_indices, weights=is_labelled[stratum_rows], minlength=len(negative_weights))
+        n_labelled_of_weight = np.bincount(
+            weight_indices, weights=is_labelled[stratum_rows], minlength=len(negative_weights)
+        )
         part_of_weight, n_labelled_in_part = np.zeros(len(negative_weights), dtype=np.intp), 0.0
-        for weight_place in range(1, len(negative_weights)):
-            n_labelled_in_part += n_labelled[weight_place - 1]
-            is_complete_part = n_labelled_in_part >= fewest and n_labelled[weight_place:].sum() >= fewest
-            part_of_weight[weight_place] = part_of_weight[weight_place - 1] + is_complete_part
+        for distinct_weight_index in range(1, len(negative_weights)):
+            n_labelled_in_part += n_labelled_of_weight[distinct_weight_index - 1]
+            is_complete_part = (
+                n_labelled_in_part >= fewest and n_labelled_of_weight[distinct_weight_index:].sum() >= fewest
+            )
+            part_of_weight[distinct_weight_index] = part_of_weight[distinct_weight_index - 1] + is_complete_part
             n_labelled_in_part = 0.0 if is_complete_part else n_labelled_in_part
         divided_strata[stratum_rows] = n_strata + part_of_weight[weight_indices]
         n_strata += int(part_of_weight.max(initial=0)) + 1

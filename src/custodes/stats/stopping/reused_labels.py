@@ -91,12 +91,12 @@ class NextTest:
         cholesky_factor = np.linalg.cholesky(
             correlation + 1e-9 * np.eye(len(correlation))
         )  # equal tests: a singular matrix
-        normal_draws = rng.standard_normal((len(earlier_critical_values), n_draws))
+        independent_draws = rng.standard_normal((len(earlier_critical_values), n_draws))
         is_below_earlier = (
-            cholesky_factor[:-1, :-1] @ normal_draws <= np.array(earlier_critical_values)[:, np.newaxis]
+            cholesky_factor[:-1, :-1] @ independent_draws <= np.array(earlier_critical_values)[:, np.newaxis]
         ).all(axis=0)
         self._center, self._spread, self._draws = (
-            (cholesky_factor[-1, :-1] @ normal_draws)[is_below_earlier],
+            (cholesky_factor[-1, :-1] @ independent_draws)[is_below_earlier],
             cholesky_factor[-1, -1],
             n_draws,
         )

@@ -179,11 +179,11 @@ def _control_weights(scores: Any, control_scores: Any, inverse_information: Floa
     0), where t is the weight divided by its standard error, so that an uninformative metric is not used.
     """
     n_units = scores.shape[0]
-    inverse_products = inverse_information.T @ inverse_information
+    inverse_information_gram = inverse_information.T @ inverse_information
     # sums over systems: products of human and control contributions, and squares of control contributions
     cross_products, squared_control_sums = np.zeros((2, n_units))
-    for unit_slice in chunks(n_units, len(inverse_products)):
-        weighted_control = control_scores[unit_slice] @ inverse_products
+    for unit_slice in chunks(n_units, len(inverse_information_gram)):
+        weighted_control = control_scores[unit_slice] @ inverse_information_gram
         cross_products[unit_slice] = -scores[unit_slice].multiply(weighted_control).sum(axis=1)
         squared_control_sums[unit_slice] = control_scores[unit_slice].multiply(weighted_control).sum(axis=1)
     fold_of_unit = np.random.default_rng(STREAM).permutation(n_units) % _FOLDS

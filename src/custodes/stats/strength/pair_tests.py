@@ -103,21 +103,23 @@ def _expected_win_rates(
     The first probability holds for equal strengths, the second for fitted strengths. Each is a mean over the
     comparisons of the pair, which differ in their covariates.
     """
-    battle_counts = count_by_kind(battles, battles.weight * battles.multiplicity)
-    n_untied = (
-        battle_counts.outcomes.sum(axis=1)
+    counts_by_battle_kind = count_by_kind(battles, battles.weight * battles.multiplicity)
+    n_untied_of_kind = (
+        counts_by_battle_kind.outcomes.sum(axis=1)
         if ties_are_half
-        else battle_counts.outcomes[:, 0] + battle_counts.outcomes[:, 2]
+        else counts_by_battle_kind.outcomes[:, 0] + counts_by_battle_kind.outcomes[:, 2]
     )
-    covariate_log_odds = battle_counts.covariates @ strengths.effects[0]
-    strength_differences = strengths.draws[0, battle_counts.first] - strengths.draws[0, battle_counts.second]
+    covariate_log_odds = counts_by_battle_kind.covariates @ strengths.effects[0]
+    strength_differences = (
+        strengths.draws[0, counts_by_battle_kind.first] - strengths.draws[0, counts_by_battle_kind.second]
+    )
     n_systems = strengths.draws.shape[1]
     pair_of_kind = np.searchsorted(
-        pairs.first * n_systems + pairs.second, battle_counts.first * n_systems + battle_counts.second
+        pairs.first * n_systems + pairs.second, counts_by_battle_kind.first * n_systems + counts_by_battle_kind.second
     )
-    n_untied_of_pair = np.bincount(pair_of_kind, weights=n_untied, minlength=len(pairs.first))
+    n_untied_of_pair = np.bincount(pair_of_kind, weights=n_untied_of_kind, minlength=len(pairs.first))
     wins_if_equal, expected_wins = (
-        np.bincount(pair_of_kind, weights=n_untied / (1 + np.exp(-log_odds)), minlength=len(pairs.first))
+        np.bincount(pair_of_kind, weights=n_untied_of_kind / (1 + np.exp(-log_odds)), minlength=len(pairs.first))
         for log_odds in (covariate_log_odds, covariate_log_odds + strength_differences)
     )
     return np.where(n_untied_of_pair > 0, ratio(wins_if_equal, n_untied_of_pair), 0.5), np.where(
