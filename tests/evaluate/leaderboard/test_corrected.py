@@ -10,6 +10,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import custodes as cu
+from custodes.evaluate.leaderboard.bradley_terry import sampling_mismatch
 from custodes.evaluate.leaderboard.leaderboard import best_corrected, main_rows
 from tests.evaluate.leaderboard.boards import QUICK, battles, by, of, rules
 
@@ -291,3 +292,17 @@ def test_systems_that_people_never_judged_are_left_out_of_the_correction() -> No
     assert (row["reason"], row["labels"], row["battles"]) == ("", 200, human.height)
     assert of(board, "corrected:judge")["E"]["strength"] is None
     assert of(board, "judge")["E"]["strength"] is not None
+
+
+@pytest.mark.parametrize(("n_labelled", "is_mismatch"), [(62, False), (63, True), (38, False), (37, True)])
+def test_numbers_of_annotated_items_are_compared_with_their_binomial_distribution(
+    n_labelled: int, *, is_mismatch: bool
+) -> None:
+    # 100 items with probability .5 and standard error 5: z = 2.4 and 2.6, two-sided p = .016 and .009.
+    message = sampling_mismatch(
+        np.full(100, 0.5),
+        np.arange(100) < n_labelled,
+        item_codes=np.arange(100),
+        cluster_of_item=np.arange(100),
+    )
+    assert bool(message) is is_mismatch
