@@ -17,6 +17,7 @@ import custodes as cu
 from custodes.data.panel import Panel
 from custodes.data.study import Study
 from custodes.stats import bootstrap, rank_distance
+from custodes.stats.intervals import percentile_interval
 from custodes.stats.system_scores import weighted_item_mean
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -83,7 +84,7 @@ def system_level() -> list[tuple[str, str, str]]:
     def intervals() -> None:
         weights = bootstrap.bootstrap_weights(n_items, RESAMPLES, np.random.default_rng(2))[1:]
         draws = weighted_item_mean(point(), units=np.arange(n_items), weights=weights)
-        intervals.percentile_interval(draws, confidence=0.95)
+        percentile_interval(draws, confidence=0.95)
 
     sample = np.random.default_rng(3).choice(len(first), SCIPY_PAIRS, replace=False)
 
@@ -116,7 +117,7 @@ def utterance_level() -> list[tuple[str, str, str]]:
         distances, slopes = influence()
         defined = ~np.isnan(distances)
         mean = np.where(defined, distances, 0.0).sum(axis=1) / np.maximum(defined.sum(axis=1), 1)
-        intervals.percentile_interval(mean + (weights - 1) @ slopes.T, confidence=0.95)
+        percentile_interval(mean + (weights - 1) @ slopes.T, confidence=0.95)
 
     size = f"{name}, {' x '.join(map(str, scores.shape))}"
     return [
