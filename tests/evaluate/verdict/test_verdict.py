@@ -293,6 +293,8 @@ def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: st
             "win_rate_low": None if high is None else 0.6 - i / 10,
             "win_rate_high": None if high is None else 0.8 - i / 10,
             "strength": 1.0 - i,
+            "strength_low": None if high is None else 0.5 - i,
+            "strength_high": None if high is None else 1.5 - i,
             "rank": i + 1,
             "rank_low": None if high is None else 1 if may else 2,
             "rank_high": high,
@@ -496,6 +498,10 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
         "For A and C, even 20 times as many further comparisons as there are now would probably show no significant "
         "difference.",
     ]
+    # A system that won everything has a strength without an upper bound, so nothing is forecast.
+    unbounded = systems.with_columns(strength_high=pl.when(system="A").then(None).otherwise("strength_high"))
+    result = make_verdict(results, leaderboard=replace(changed, systems=unbounded, pairs=frame))
+    assert "even 20 times" not in text_of(result, "fluency", "labels")
 
 
 def test_the_worst_finding_about_the_recommended_metric_comes_first(results: dict[str, Any]) -> None:
@@ -747,7 +753,7 @@ def test_the_best_metric_of_an_aspect_may_be_no_better_than_none_either(results:
         )
         verdict = make_verdict(results, agreement=changed_agreement, ranking=replace(ranking, errors=errors))
         text = text_of(verdict, "", "weaknesses")
-        assert text.startswith(f"Decisions by judge are no better than no decision on both aspects{end}")
+        assert text.startswith(f"In these data, decisions by judge are no better than no decision on both aspects{end}")
 
 
 def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results: dict[str, Any]) -> None:
@@ -757,5 +763,5 @@ def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results:
         finding=pl.when(is_unclear).then(pl.lit("inconclusive")).otherwise("finding")
     )
     text = text_of(make_verdict(results, favoritism=replace(favoritism, partiality=changed)), "", "weaknesses")
-    assert "Its partiality is inconclusive for Elm on coherence and Elm on fluency." in text
+    assert "Whether judge is partial is inconclusive for Elm on coherence and Elm on fluency." in text
     assert text.endswith("Whether judge prefers longer outputs is not tested.")

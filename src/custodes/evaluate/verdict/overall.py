@@ -185,8 +185,8 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
         )
         best_text = ", and neither are those by the metric with the highest agreement there" if is_best_useless else ""
         yield (
-            f"Decisions by {metric} are no better than no decision on {aspects_text}{best_text}: use human ratings "
-            "there."
+            f"In these data, decisions by {metric} are no better than no decision on {aspects_text}{best_text}: use "
+            "human ratings there."
         )
     if metric in views[0].metrics_of_reference:
         yield f"{metric} uses the reference, which is one of the systems here, so its agreement is distorted."
@@ -198,7 +198,7 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
         f"{system} on {view.aspect}" for view in _of_systems(views) for system in inconclusive_systems(view, metric)
     ]
     if unclear_texts:
-        yield f"Its partiality is inconclusive for {names(unclear_texts)}."
+        yield f"Whether {metric} is partial is inconclusive for {names(unclear_texts)}."
     if metric and not any(is_length_tested(view, metric) for view in views):
         yield f"Whether {metric} prefers longer outputs is not tested."
 

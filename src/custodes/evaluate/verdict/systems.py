@@ -12,6 +12,7 @@ from custodes.answers.wording import estimate_with_interval, interval, names, p_
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row, share_a_letter
 from custodes.stats.information_gain import MOST
+from custodes.stats.strength.more_battles import MOST_PAIRS
 
 MOST_LISTED = 6
 """Maximum number of systems of the top group that are named."""
@@ -164,7 +165,8 @@ class Undecided(NamedTuple):
 
     `n_pairs` counts all connected pairs, `n_undecided` the undecided ones, and `n_top` those that concern which system
     is best. `forecasts` are pairs of the last kind with the number of comparisons that would give 50 % power; pairs
-    with the leader come first, then smaller numbers. `hopeless` are pairs without such a number.
+    with the leader come first, then smaller numbers. `hopeless` are pairs that even the largest forecast would not
+    decide.
     """
 
     n_pairs: int
@@ -178,7 +180,8 @@ def undecided(view: AspectResults) -> Undecided:
     """Return the undecided pairs of an aspect.
 
     Decisions and forecasts use the joint test of all pairs. If the strengths do not fit a pair, only the comparisons of
-    this pair are used. There is no forecast for a corrected leaderboard.
+    this pair are used. There is no forecast for a corrected leaderboard, for many systems, and for a system whose
+    strength has an unknown bound.
     """
     pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]
     undecided_pairs = [
@@ -199,9 +202,15 @@ def undecided(view: AspectResults) -> Undecided:
             (*pair, n_more_of_pair[frozenset(pair)]) for pair in systems if frozenset(pair) in n_more_of_pair
         ]
         forecasts += sorted(with_forecast, key=itemgetter(2))
-        hopeless += [pair for pair in systems if frozenset(pair) not in n_more_of_pair]
+        hopeless += [
+            (a["system"], b["system"])
+            for a, b in group
+            if frozenset((a["system"], b["system"])) not in n_more_of_pair
+            and None not in (a["strength_low"], a["strength_high"], b["strength_low"], b["strength_high"])
+        ]
+    has_forecasts = view.judge == HUMAN and len(pairs) <= MOST_PAIRS
     n_top = len(pairs_with_leader) + len(pairs_in_top_group)
-    return Undecided(len(pairs), len(undecided_pairs), n_top, forecasts, hopeless if view.judge == HUMAN else [])
+    return Undecided(len(pairs), len(undecided_pairs), n_top, forecasts, hopeless if has_forecasts else [])
 
 
 def labels(view: AspectResults) -> Iterator[str]:
