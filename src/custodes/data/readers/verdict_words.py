@@ -208,8 +208,8 @@ def _normalise_labels(labels: pl.Series) -> pl.Series:
 
 
 def _interpret_numbers(verdict_cells: pl.Series, *, where: str, allows_ties: bool) -> tuple[pl.Series, bool]:
-    """The meaning of numbers according to the set of numbers in the column, and whether 1 and 2 mean the two
-    systems."""
+    """The verdict that each number means, inferred from the distinct numbers in the column; and whether 1 and 2 stand
+    for the first and second system."""
     numbers = verdict_cells.str.replace_all(r"[\s\[\](){}]", "").cast(pl.Float64, strict=False)
     distinct_numbers = set(numbers.drop_nulls().drop_nans().unique())
     numbers_text = join_labels((f"{number:g}" for number in sorted(distinct_numbers)), limit=7)
