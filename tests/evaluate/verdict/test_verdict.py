@@ -694,6 +694,23 @@ def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("systems", "sentence"),
+    [
+        (["Fir"], "judge over-rates Fir. Do not compare this system with others by judge alone."),
+        (["Fir", "Elm"], "judge over-rates Elm and Fir. Do not compare these systems with others by judge alone."),
+    ],
+)
+def test_partiality_of_the_best_metric_is_a_weakness(
+    results: dict[str, Any], systems: list[str], sentence: str
+) -> None:
+    favoritism = results["favoritism"]
+    rows = partiality_of(favoritism, [("judge", system, 20.0, 0.001) for system in systems], copies={})
+    verdict = make_verdict(results, favoritism=replace(favoritism, partiality=rows))
+    assert sentence in text_of(verdict, "coherence", "weaknesses")
+    assert "No partiality of judge" not in text_of(verdict, "coherence", "weaknesses")
+
+
 def test_partiality_that_agrees_with_annotators_has_an_uncertain_size(results: dict[str, Any]) -> None:
     favoritism, (best, *_) = results["favoritism"], results["agreement"].standing.filter(aspect="coherence")["metric"]
     rows = partiality_of(favoritism, [(best, "Aster", 20.0, 0.001)], copies={})

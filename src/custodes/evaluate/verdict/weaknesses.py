@@ -112,7 +112,8 @@ def _partiality(view: AspectResults, metric: str) -> Iterator[str]:
     """Yield sentences on the systems to which the partiality of a metric is significant or inconclusive."""
     findings = [row for row in view.partial if row["metric"] == metric]
     if findings:
-        yield f"{metric} {rated_systems(findings)}. Do not compare these systems with others by {metric} alone."
+        systems_text = "this system" if len(findings) == 1 else "these systems"
+        yield f"{metric} {rated_systems(findings)}. Do not compare {systems_text} with others by {metric} alone."
     elif is_partiality_tested(view, metric):
         yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
     unclear_systems = inconclusive_systems(view, metric)
