@@ -53,9 +53,12 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     }
     assert study.preferences.missing["why"].to_list() == ["unreadable"] * 3
     values = next(note.message for note in study.notes if note.rule == "graded-preference")
-    assert "3 of 8 preferences are not whole numbers and are replaced by the number of the preferred output. " in values
+    assert (
+        "3 of 8 preferences are graded (not whole numbers); each counts only as a win or loss of the preferred output. "
+        in values
+    )
     assert values.endswith(
-        "The table 'reference' of leaderboard has the win rate from the original preferences, as AlpacaEval defines it "
+        "The table 'reference' of leaderboard has the win rate from the graded preferences, as AlpacaEval defines it "
         "(mean of (preference − 1), 43.8 %)"
     )
 

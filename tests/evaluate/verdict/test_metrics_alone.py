@@ -61,7 +61,12 @@ def test_a_constant_text_that_a_judge_ranks_first_is_a_warning(text_of_a: str, *
     warnings = result.filter(pl.col("text").str.starts_with("Do not trust the ranking by judge: a ranks first"))
     assert warnings["kind"].to_list() == ["best"] * is_constant
     assert all(
-        text.endswith("Of the other systems, c ranks first, not significantly ahead of b.") for text in warnings["text"]
+        re.search(
+            r"Of the other 2 systems, c ranks first \(win rate \d+ % \[.*\]; a tie counts half\), not significantly "
+            r"ahead of b\.$",
+            text.replace("\u00a0", " "),
+        )
+        for text in warnings["text"]
     )
     next_steps = result.filter(kind="labels")["text"].to_list()
     advice = "Read the outputs of a, and rank the other systems alone (--systems '!a')."

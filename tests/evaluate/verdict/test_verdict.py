@@ -466,7 +466,7 @@ def test_undecided_pairs_and_forecasts_are_of_the_leaderboard(results: dict[str,
             elif row["more_comparisons"] is not None:
                 about = f"About {format_count(row['more_comparisons'])} more human comparisons of"
                 assert any(
-                    f"{about} {pair_name}, each on one item, would show with a probability of 50 %" in text
+                    f"{about} {pair_name}, each on one item, have an even chance of showing" in text
                     for pair_name in named
                 )
         # A row of the table is one sentence or several.
@@ -490,7 +490,7 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
     frame = pl.DataFrame([{**dict.fromkeys(schema), **row} for row in rows], schema=schema)
     result = make_verdict(results, leaderboard=replace(changed, systems=systems, pairs=frame))
     texts = result.verdict.filter(aspect="fluency", kind="labels")["text"].to_list()
-    end = "each on one item, would show with a probability of 50 % which of the two is better."
+    end = "each on one item, have an even chance of showing which of the two is better."
     assert texts[1:] == [
         f"About 900 more human comparisons of A and D, {end}",
         f"About 1000 more human comparisons of A and B, {end}",
@@ -602,7 +602,7 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
         assert "overlap uses the reference, which is one of the systems here" in weaknesses
         next_text = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "", "labels")
         assert next_text.startswith(
-            "First solve the problems under 'Read this first'. Exclude the reference (--systems"
+            "First solve the problems under 'Read this first'. Then exclude the reference (--systems"
         )
         without_reference = make_verdict(results, leaderboard=leaderboard)
         assert "looks like" not in " ".join(without_reference.verdict.filter(kind="best")["text"])
@@ -637,22 +637,54 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
     text = text_of(make_verdict(results, **changes), "", "trust")
     assert text.startswith(
         "On both aspects, learned and overlap are significantly better than chance and not significantly worse than "
-        "any other metric (best mean rank first). Of these metrics, overlap (Fir on coherence and Fir on fluency) "
-        "over-rates or under-rates a system; for learned, this is not significant or inconclusive. If one metric is "
-        "needed for both aspects: learned has the best mean rank of the metrics in this group without significant "
-        "partiality. Kendall's τ within items of learned is 0.30 to 0.50, depending on the aspect"
+        "any other metric (best mean rank first). Of these metrics, overlap over-rates Fir on both aspects; no "
+        "partiality of learned is significant. If one metric is needed for both aspects, use learned: it is the only "
+        "one of these metrics without significant partiality. Kendall's τ within items of learned is 0.30 to 0.50, "
+        "depending on the aspect"
     )
     verdict = make_verdict(results, **changes)
     assert text_of(verdict, "", "weaknesses").startswith("No partiality of learned to a system is significant")
     rates = dict(results["ranking"].errors.filter(metric="learned").select("aspect", "correct").iter_rows())
     for aspect, rate in rates.items():
         assert f"{percent(rate)} on {aspect} (" in text_of(verdict, "", "decisions")
+    errors = {name: [0.0, 0.2] for name in ("inversion", "omission")} | {"insertion": [0.1, 0.1]}
+    of_learned = replace(results["ranking"], errors=_errors_of(results["ranking"].errors, "learned", errors))
+    assert text_of(make_verdict(results, **changes, ranking=of_learned), "", "decisions").endswith(
+        "Depending on the aspect, it reverses 0 % to 20 % of the pairs, misses a difference in 0 % to 20 % and finds a "
+        "difference that the annotators do not confirm in 10 %."
+    )
     # If all of these metrics are partial, the best mean rank decides.
     both = partiality_of(favoritism, [("overlap", "Fir", 20.0, 0.001), ("learned", "Elm", 9.0, 0.01)], copies={})
     verdict = make_verdict(results, **{**changes, "favoritism": replace(favoritism, partiality=both)})
-    assert "learned has the best mean rank of the metrics in this group. " in text_of(verdict, "", "trust")
-    elm_text = "The partiality of learned is significant for Elm on coherence and Elm on fluency."
+    assert "use learned: it has the best mean rank of these metrics. " in text_of(verdict, "", "trust")
+    elm_text = "learned over-rates Elm on both aspects."
     assert text_of(verdict, "", "weaknesses").startswith(elm_text)
+
+
+def _errors_of(frame: pl.DataFrame, metric: str, errors: dict[str, list[float]]) -> pl.DataFrame:
+    """Return the errors of ranking with other rates of one metric; a list has one rate per aspect."""
+    return pl.concat(
+        [
+            frame.filter(pl.col("metric") != metric),
+            frame.filter(metric=metric)
+            .sort("aspect")
+            .with_columns(**{name: pl.Series(rates) for name, rates in errors.items()}),
+        ]
+    )
+
+
+@pytest.mark.parametrize("bounds", [(-0.2, -0.1), (-0.1, 0.3), (0.1, 0.3), (-0.1, 0.7)])
+def test_agreement_of_annotators_by_chance_is_reported_first(
+    results: dict[str, Any], bounds: tuple[float, float]
+) -> None:
+    low, high = bounds
+    agreement = results["annotators"].agreement.with_columns(
+        alpha_ordinal=pl.lit(sum(bounds) / 2), alpha_ordinal_low=pl.lit(low), alpha_ordinal_high=pl.lit(high)
+    )
+    text = text_of(make_verdict(results, annotators=replace(results["annotators"], agreement=agreement)), "", "design")
+    assert ("On both aspects, annotators agree no better than by chance on single outputs: check" in text) is (high < 0)
+    unclear_text = "On both aspects, annotators do not agree significantly better than by chance on single outputs"
+    assert (unclear_text in text) is (low < 0 < high < 0.667)
 
 
 def test_the_best_metric_of_each_aspect_is_named(results: dict[str, Any]) -> None:
@@ -660,10 +692,10 @@ def test_the_best_metric_of_each_aspect_is_named(results: dict[str, Any]) -> Non
     is_missing = (pl.col("aspect") == "fluency") & (pl.col("metric") == "judge")
     partial = replace(agreement, standing=agreement.standing.filter(~is_missing))
     assert text_of(make_verdict(results, agreement=partial), "", "trust").endswith(
-        "For one aspect, the metric with the highest agreement is judge (coherence), learned (fluency); 1 metric has "
-        "scores for some aspects only."
+        "If only one aspect matters, the metric with the highest agreement is judge (coherence), learned (fluency); "
+        "its lead over all other metrics is significant on fluency only; 1 metric has scores for some aspects only."
     )
-    assert "For one aspect" not in text_of(make_verdict(results, agreement=agreement), "", "trust")
+    assert "If only one aspect matters" not in text_of(make_verdict(results, agreement=agreement), "", "trust")
 
 
 def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
@@ -686,9 +718,8 @@ def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
         "text"
     ].to_list() == [
         "On coherence, more comparisons are not needed to name the best system.",
-        "Pairs of which the fewest further human comparisons would show with a probability of 50 % which system is "
-        "better: B and C on fluency (about 20 comparisons) and A and B on fluency (about 900 comparisons). This "
-        "decides only these pairs.",
+        "Further human comparisons that have an even chance of showing which system of a pair is better: about 900 of "
+        "A and B (fluency) and about 20 of B and C (fluency). They decide only these pairs.",
         "On fluency, some systems of the top group are so similar that even 20 times as many further comparisons would "
         "probably not separate them (named under each aspect): choose among them by other criteria, such as cost.",
     ]
@@ -781,4 +812,4 @@ def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results:
     )
     text = text_of(make_verdict(results, favoritism=replace(favoritism, partiality=changed)), "", "weaknesses")
     assert "Whether judge is partial is inconclusive for Elm on coherence and Elm on fluency." in text
-    assert text.endswith("Whether judge prefers longer outputs is not tested.")
+    assert text.endswith("Whether judge prefers longer outputs is not tested: the test needs texts of the outputs.")

@@ -135,9 +135,9 @@ def _rounding_notes(graded_preferences: pl.Series, second_systems: pl.Series, *,
         else ""
     )
     message = (
-        f"{where}: {n_fractional_preferences} of {filled_preferences.len()} preferences are not whole numbers and are "
-        "replaced by the number of the preferred output. The table 'reference' of leaderboard has the win rate "
-        f"from the original preferences, as AlpacaEval defines it (mean of (preference − 1){rate_text})"
+        f"{where}: {n_fractional_preferences} of {filled_preferences.len()} preferences are graded (not whole "
+        "numbers); each counts only as a win or loss of the preferred output. The table 'reference' of leaderboard "
+        f"has the win rate from the graded preferences, as AlpacaEval defines it (mean of (preference − 1){rate_text})"
     )
     return build_notes(("graded-preference", n_fractional_preferences, message))
 

@@ -103,8 +103,8 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
         (
             "not-all-met",
             has_unmet_opponents and pair_win_rates is not None,
-            "not all pairs of systems were compared, so win rates are against different opponents; strengths account "
-            "for the opponents",
+            "not all pairs of systems were compared, so win rates are against different opponents; the ranking uses "
+            "strengths, which account for the opponents",
         ),
     ]
     for cycle, smallest_win_rate, _, _ in model.cycles:

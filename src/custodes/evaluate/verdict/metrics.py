@@ -215,9 +215,9 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     yield (
         "labels",
         f"Collect human ratings of some items: they show {'whether' if is_single else 'which metric'} to trust "
-        f"{'the metric ' if is_single else ''}(custodes agreement). With about {EXAMPLE_COMPARISONS} human comparisons "
-        f"of two systems, a test at the 5 % level detects a win rate of {percent(EXAMPLE_RATE)} with about 80 % power; "
-        "custodes plan computes the power of a study.",
+        f"{'the metric ' if is_single else ''}(custodes agreement). To compare two systems by people alone, about "
+        f"{EXAMPLE_COMPARISONS} comparisons detect a win rate of {percent(EXAMPLE_RATE)} (5 % level, about 80 % power; "
+        "custodes plan computes the power of a study).",
     )
 
 
@@ -239,7 +239,10 @@ def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Itera
     metrics_of_finding: dict[str, list[str]] = {}
     for metric in metrics:
         rows = systems.filter(rater=metric).sort("rank")
-        metrics_of_finding.setdefault(_top(rows, cycles.filter(rater=metric)), []).append(metric)
+        if rows["system"][0] in constant_systems:
+            continue  # this ranking has a warning above
+        finding = _top(rows, cycles.filter(rater=metric), with_rate=len(metrics) == 1)
+        metrics_of_finding.setdefault(finding, []).append(metric)
     metrics_of_finding.pop("", None)  # no test without intervals
     for finding, metrics_with_finding in sorted(metrics_of_finding.items(), key=lambda group: -len(group[1]))[
         :MOST_NAMED
@@ -285,11 +288,18 @@ def _next_text(rows: list[Row]) -> str:
     elif equals:
         difference_text = f", not significantly ahead of {names(equals, limit=MOST_NAMED)}"
     else:
-        difference_text = ", significantly ahead of all others"
-    return f" Of the other systems, {first['system']} ranks first{difference_text}."
+        difference_text = ", significantly ahead of the other " + ("system" if len(others) == 1 else f"{len(others)}")
+    return f" Of the other {len(rows)} systems, {first['system']} ranks first{_win_rate_text(first)}{difference_text}."
 
 
-def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
+def _win_rate_text(row: Row) -> str:
+    """Return the win rate of a system in parentheses; empty if it is undefined."""
+    if row["win_rate"] is None:
+        return ""
+    return f" (win rate {estimate_with_interval(row, 'win_rate', write=percent)}; a tie counts half)"
+
+
+def _top(rows: pl.DataFrame, cycles: pl.DataFrame, *, with_rate: bool) -> str:
     """Return a clause on the best system by one metric, from the rows of systems by rank; empty without a test."""
     top_systems = rows.filter(pl.col("may_be_first"))["system"].to_list()
     if not top_systems:
@@ -301,7 +311,8 @@ def _top(rows: pl.DataFrame, cycles: pl.DataFrame) -> str:
     if len(top_systems) > 1:
         return f"it is undecided which of {names(top_systems, limit=MOST_NAMED)} ranks first"
     lead_text = ": significantly ahead of every other system" if rows["rank_high"][0] == 1 else ""
-    return f"{top_systems[0]} ranks first{lead_text}"
+    rate_text = _win_rate_text(rows.row(0, named=True)) if with_rate else ""
+    return f"{top_systems[0]} ranks first{rate_text}{lead_text}"
 
 
 def _length_preferences(results: Mapping[str, Result], aspect: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from custodes.answers.wording import names, number, percent, plural, subject_with_verb
-from custodes.evaluate.verdict.annotators import is_agreement_by_chance
+from custodes.evaluate.verdict.annotators import is_agreement_by_chance, is_agreement_unclear
 from custodes.evaluate.verdict.favoritism import do_near_copies, near_copy_groups
 from custodes.evaluate.verdict.systems import format_count, undecided
 from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, share_a_letter
@@ -26,6 +26,12 @@ def design(views: Sequence[AspectResults]) -> Iterator[str]:
         yield (
             f"On {_aspects_text(aspects, views)}, annotators agree no better than by chance on single outputs: check "
             "the scale and the names of items and systems before you report results of such an aspect."
+        )
+    unclear_aspects = [view.aspect for view in views if is_agreement_unclear(view) and view.aspect not in aspects]
+    if unclear_aspects:
+        yield (
+            f"On {_aspects_text(unclear_aspects, views)}, annotators do not agree significantly better than by chance "
+            "on single outputs, so conclusions need means over many items or annotators."
         )
 
 
@@ -95,30 +101,36 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
             "better than chance and not significantly worse than any other metric"
             f"{' (best mean rank first)' if len(metrics_in_every_top) > 1 else ''}."
         )
-        findings_of_metric = {name: _findings(views, name) for name in metrics_in_every_top}
-        if affected := [name for name, findings in findings_of_metric.items() if findings]:
-            affected_text = subject_with_verb(
-                [f"{name} ({names(findings_of_metric[name], limit=2)})" for name in affected],
-                "over-rates or under-rates",
-                "over-rate or under-rate",
+        if affected := [name for name in metrics_in_every_top if _findings(views, name)]:
+            metrics_of_finding: dict[tuple[str, str], list[str]] = {}
+            for name in affected:
+                for finding in _findings(views, name):
+                    metrics_of_finding.setdefault(finding, []).append(name)
+            affected_text = names(
+                [
+                    f"{subject_with_verb(metrics, verb, verb.removesuffix('s'))} {system_text}"
+                    for (verb, system_text), metrics in metrics_of_finding.items()
+                ],
+                limit=MOST_NAMED,
             )
             others = [name for name in metrics_in_every_top if name not in affected]
-            others_text = (
-                f"; for {names(others, limit=MOST_NAMED)}, this is not significant or inconclusive" if others else ""
-            )
-            yield f"Of these metrics, {affected_text} a system{others_text}."
+            others_text = f"; no partiality of {names(others, limit=MOST_NAMED)} is significant" if others else ""
+            yield f"Of these metrics, {affected_text}{others_text}."
         chosen = candidate(views)
-        if len(metrics_in_every_top) > 1:
-            without_text = " without significant partiality" if affected and chosen not in affected else ""
-            reference_text = (
-                "The following choice is provisional, because the reference is among the systems. "
-                if views[0].reference_systems
-                else ""
-            )
-            yield (
-                f"{reference_text}If one metric is needed for {_all_aspects_text(views)}: {chosen} has the best mean "
-                f"rank of the metrics in this group{without_text}."
-            )
+        without_text = " without significant partiality" if affected and chosen not in affected else ""
+        reason_text = (
+            ""
+            if len(metrics_in_every_top) == 1
+            else f": it is the only one of these metrics{without_text}"
+            if len(metrics_in_every_top) - len(affected) == 1 and without_text
+            else f": it has the best mean rank of these metrics{without_text}"
+        )
+        reference_text = (
+            "The following choice is provisional, because the reference is among the systems. "
+            if views[0].reference_systems
+            else ""
+        )
+        yield f"{reference_text}If one metric is needed for {_all_aspects_text(views)}, use {chosen}{reason_text}."
         if all(view.ordered for view in views):
             values = [row["value"] for view in views for row in view.standing if row["metric"] == chosen]
             yield (
@@ -151,7 +163,14 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
             if n_partly_scored
             else ""
         )
-        yield f"For one aspect, the metric with the highest agreement is {', '.join(best_texts)}{scores_text}."
+        decided = [view.aspect for view in views if len(view.leaders) == 1]
+        lead_text = f"significant on {_aspects_text(decided, views)} only" if decided else "not significant"
+        if len(decided) == len(views):
+            lead_text = "significant"
+        yield (
+            f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}; its lead "
+            f"over all other metrics is {lead_text}{scores_text}."
+        )
 
 
 def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -163,13 +182,14 @@ def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
             f"{percent(row.errors['correct'])} on {aspect} ({percent(row.undecided)})" for aspect, row in rows.items()
         ]
         reversed_text, missed_text, additional_text = (
-            percent(max(row.errors[name] for row in rows.values())) for name in ("inversion", "omission", "insertion")
+            _range([row.errors[name] for row in rows.values()], percent)
+            for name in ("inversion", "omission", "insertion")
         )
         yield (
             f"{metric} decides these proportions of the pairs of systems as the annotators do (in parentheses: if "
-            f"every pair is called undecided): {names(aspect_texts)}. On each aspect, it reverses at most "
-            f"{reversed_text} of the pairs, misses a difference in at most {missed_text} and finds an additional "
-            f"difference in at most {additional_text}."
+            f"every pair is called undecided): {names(aspect_texts)}. Depending on the aspect, it "
+            f"reverses {reversed_text} of the pairs, misses a difference in {missed_text} and finds a difference that "
+            f"the annotators do not confirm in {additional_text}."
         )
 
 
@@ -191,7 +211,7 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     if metric in views[0].metrics_of_reference:
         yield f"{metric} uses the reference, which is one of the systems here, so its agreement is distorted."
     if findings := _findings(views, metric):
-        yield f"The partiality of {metric} is significant for {names(findings)}."
+        yield f"{metric} {names([' '.join(finding) for finding in findings])}."
     elif any(is_partiality_tested(view, metric) for view in _of_systems(views)):
         yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
     unclear_texts = [
@@ -200,7 +220,7 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     if unclear_texts:
         yield f"Whether {metric} is partial is inconclusive for {names(unclear_texts)}."
     if metric and not any(is_length_tested(view, metric) for view in views):
-        yield f"Whether {metric} prefers longer outputs is not tested."
+        yield f"Whether {metric} prefers longer outputs is not tested: the test needs texts of the outputs."
 
 
 def labels(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -212,22 +232,25 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
         yield "First solve the problems under 'Read this first'."
     if references:
         provisional_text = " Until then, the metric named above is provisional." if candidate(views) else ""
+        then_text = "Then exclude" if views[0].has_problems else "Exclude"
         yield (
-            f"Exclude the reference (--systems '!{min(references)}') and summarise again, to learn which of the other "
-            f"systems is best and which metric agrees best on them.{provisional_text}"
+            f"{then_text} the reference (--systems '!{min(references)}') and summarise again, to learn which of the "
+            f"other systems is best and which metric agrees best on them.{provisional_text}"
         )
         return
     decided = [view.aspect for view in ranked_views if len(view.top) == 1 and not pairs_of_aspect[view.aspect].n_top]
     if decided:
         yield f"On {_aspects_text(decided, views)}, more comparisons are not needed to name the best system."
     forecasts = [
-        (n, f"{a} and {b} on {aspect}") for aspect, pairs in pairs_of_aspect.items() for a, b, n in pairs.forecasts
-    ]
+        (view.board[0]["system"] not in pair, n, f"about {format_count(n)} of {names(pair)} ({view.aspect})")
+        for view in ranked_views
+        for *pair, n in pairs_of_aspect[view.aspect].forecasts
+    ]  # pairs with the system that ranks first come first
     if forecasts:
-        texts = [f"{pair} (about {format_count(n)} comparisons)" for n, pair in sorted(forecasts)[:MOST_NAMED]]
+        texts = [text for *_, text in sorted(forecasts)[:MOST_NAMED]]
         yield (
-            "Pairs of which the fewest further human comparisons would show with a probability of 50 % which system is "
-            f"better: {names(texts)}. This decides only these pairs."
+            "Further human comparisons that have an even chance of showing which system of a pair is better: "
+            f"{names(texts)}. They decide only {'this pair' if len(texts) == 1 else 'these pairs'}."
         )
     hopeless = [aspect for aspect, pairs in pairs_of_aspect.items() if pairs.hopeless]
     if hopeless:
@@ -247,13 +270,15 @@ def candidate(views: Sequence[AspectResults]) -> str:
     return next((name for name in metrics if not _findings(views, name)), metrics[0] if metrics else "")
 
 
-def _findings(views: Sequence[AspectResults], metric: str) -> list[str]:
-    """Return the significant findings of partiality of a metric: `SYSTEM on ASPECT`."""
+def _findings(views: Sequence[AspectResults], metric: str) -> list[tuple[str, str]]:
+    """Return the significant findings of partiality of a metric: `over-rates` and `SYSTEM on ASPECT and ASPECT`."""
+    aspects_of_finding: dict[tuple[str, str], list[str]] = {}
+    for view in _of_systems(views):
+        for row in view.partial:
+            if row["metric"] == metric:
+                aspects_of_finding.setdefault((RATES[row["finding"]], row["system"]), []).append(view.aspect)
     return [
-        f"{row['system']} on {view.aspect}"
-        for view in _of_systems(views)
-        for row in view.partial
-        if row["metric"] == metric
+        (verb, f"{system} on {_aspects_text(aspects, views)}") for (verb, system), aspects in aspects_of_finding.items()
     ]
 
 

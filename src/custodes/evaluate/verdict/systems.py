@@ -233,8 +233,8 @@ def labels(view: AspectResults) -> Iterator[str]:
         )
     for a, b, n_more in pairs.forecasts[:MOST_NAMED]:
         yield (
-            f"About {format_count(n_more)} more human comparisons of {a} and {b}, each on one item, would show with a "
-            "probability of 50 % which of the two is better."
+            f"About {format_count(n_more)} more human comparisons of {a} and {b}, each on one item, have an "
+            "even chance of showing which of the two is better."
         )
     if pairs.hopeless:
         pairs_text = names([f"{a} and {b}" for a, b in pairs.hopeless], limit=MOST_NAMED)

@@ -9,7 +9,7 @@ import polars as pl
 
 from custodes.answers.wording import estimate_with_interval, names, percent, plural
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.consistency.findings import LENGTH, NEEDS
+from custodes.evaluate.consistency.findings import LENGTH
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.evaluate.verdict.view import AspectResults, Row, rated_systems
 
@@ -49,7 +49,7 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
         return
     yield from _partiality(view, metric)
     if not is_length_tested(view, metric):
-        yield f"Whether {metric} prefers longer outputs is not tested: the test {NEEDS[LENGTH][1]}."
+        yield f"Whether {metric} prefers longer outputs is not tested: the test needs texts of the outputs."
 
 
 def decisions(view: AspectResults) -> Iterator[str]:
@@ -75,7 +75,8 @@ def decisions(view: AspectResults) -> Iterator[str]:
     yield (
         f"{_TESTS[view.correction]}, {metric} decides {correct} of {plural(metric_decisions.pairs, 'system pair')} as "
         f"the annotators do (a metric that decides no pair: {percent(metric_decisions.undecided)}), reverses "
-        f"{reversed_}, misses a difference in {missed} and finds an additional difference in {additional}."
+        f"{reversed_}, misses a difference in {missed} and finds a difference that the annotators do not confirm in "
+        f"{additional}."
         f"{other_pairs_text}"
     )
     if is_no_better_than_none(metric_decisions):
