@@ -73,9 +73,9 @@ def add(
             rendered_texts = render(added_material, stored_study.plan.texts.render, progress=progress)
             # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
             existing_item_labels = set(stored_study.material.labels())
-            rejected_items = (rendered_texts.refused & existing_item_labels) - stored_study.plain_items
+            rejected_items = (rendered_texts.refused & existing_item_labels) - stored_study.plain_text_items
             html_of_key = {
-                key: plain(output.text) if key[0] in stored_study.plain_items else rendered_texts.outputs[key]
+                key: plain(output.text) if key[0] in stored_study.plain_text_items else rendered_texts.outputs[key]
                 for key, output in added_material.outputs.items()
             }
             added_output_of_key = {
@@ -105,7 +105,7 @@ def add(
                     *build_notes(("outputs-not-added", len(rejected_items), rejected_text)),
                 ]
                 notes += _add_questions(connection, stored_study, all_material, pairs)
-                add_notes(connection, notes, plain_items=rendered_texts.refused - rejected_items, written_at=now)
+                add_notes(connection, notes, plain_text_items=rendered_texts.refused - rejected_items, written_at=now)
     finally:
         lock.release()
     return study_path
@@ -116,15 +116,15 @@ class StoredStudy:
     """Content of a study file.
 
     `plan` is the latest plan. `material` has the names of images instead of paths. `pair_of_number` has the pairs by
-    their numbers, and `items_of_pair` has the items of each pair in their order. `plain_items` has the items that are
-    displayed as plain text although the plan has another format.
+    their numbers, and `items_of_pair` has the items of each pair in their order. `plain_text_items` has the items that
+    are displayed as plain text although the plan has another format.
     """
 
     plan: StudyPlan
     material: StudyMaterial
     pair_of_number: Mapping[int, Pair]
     items_of_pair: Mapping[int, Sequence[int]]
-    plain_items: frozenset[str]
+    plain_text_items: frozenset[str]
     notes: tuple[Note, ...]
     has_metric: bool
 
@@ -170,7 +170,7 @@ class StoredStudy:
                 material=StudyMaterial(items=items, systems=systems, outputs=output_of_key),
                 pair_of_number=pair_of_number,
                 items_of_pair=items_of_pair,
-                plain_items=frozenset(
+                plain_text_items=frozenset(
                     item_label
                     for kind, content_json in event_rows
                     if kind == "plain"

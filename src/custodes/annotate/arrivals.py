@@ -175,8 +175,8 @@ def join(
         return None
     returning_arrivals.add(address, now)
     last_session = worker.sessions[-1]
-    may_begin_visit = is_done(log, last_session) and worker.batches < state.plan.annotators.batches
-    if last_session.params != dict(params) and not worker.forgotten and may_begin_visit:
+    can_take_next_batch = is_done(log, last_session) and worker.batches < state.plan.annotators.batches
+    if last_session.params != dict(params) and not worker.forgotten and can_take_next_batch:
         return _add_visit(log, worker, params)
     token = secrets.token_urlsafe(16)
     # A platform pays according to the parameters of the latest link, so the visit takes over these parameters.

@@ -350,14 +350,14 @@ class Assignments:
                 self._withdraw_vote(unit, worker)
                 worker.lapsed[unit_id] = issued_question
                 self._update_single_units(unit)
-        refused_positions_of_pair: dict[int, list[int]] = {}
+        candidate_positions_of_pair: dict[int, list[int]] = {}
         for unit in sorted(map(self.units.__getitem__, worker.refused), key=lambda refused_unit: refused_unit.place):
             unit.refused -= {worker.id}
             if len(unit.refused) < REFUSALS:
-                refused_positions_of_pair.setdefault(unit.pair, []).append(unit.place)
-        for pair, refused_positions in sorted(refused_positions_of_pair.items()):
+                candidate_positions_of_pair.setdefault(unit.pair, []).append(unit.place)
+        for pair, candidate_positions in sorted(candidate_positions_of_pair.items()):
             begun_positions = {unit.place for unit in self.units_of_pair[pair] if unit.votes or unit.holders}
-            reopened_positions = self.engine.possible(pair, refused_positions, begun=begun_positions)
+            reopened_positions = self.engine.possible(pair, candidate_positions, begun=begun_positions)
             self.impossible[pair] -= len(reopened_positions)
             for position in reopened_positions:
                 self._report_if_complete(self.units_of_pair[pair][position])

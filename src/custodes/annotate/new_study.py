@@ -124,7 +124,7 @@ def new(
             ],
         )
         all_notes = (*study.notes, *notes, *rendered_texts.notes, *plan_notes(plan, max_items=max_items_per_pair))
-        add_notes(connection, all_notes, plain_items=rendered_texts.refused, written_at=now)
+        add_notes(connection, all_notes, plain_text_items=rendered_texts.refused, written_at=now)
 
     study_file.create(study_path, plan, fill)
     return study_path
@@ -381,12 +381,14 @@ SELECT max(n) FROM (
 
 
 def add_notes(
-    connection: sqlite3.Connection, notes: Iterable[Note], *, plain_items: Iterable[str], written_at: float
+    connection: sqlite3.Connection, notes: Iterable[Note], *, plain_text_items: Iterable[str], written_at: float
 ) -> None:
     """Add events to the file: notes for `check`, and the items that are displayed as plain text although the plan has
     another format."""
-    sorted_plain_items = sorted(plain_items)
-    kinds_and_contents: list[tuple[str, object]] = [("plain", sorted_plain_items)] if sorted_plain_items else []
+    sorted_plain_text_items = sorted(plain_text_items)
+    kinds_and_contents: list[tuple[str, object]] = (
+        [("plain", sorted_plain_text_items)] if sorted_plain_text_items else []
+    )
     kinds_and_contents += [("note", asdict(note)) for note in notes]
     ((last_id,),) = connection.execute(_LAST)
     connection.executemany(

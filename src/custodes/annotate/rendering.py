@@ -81,16 +81,18 @@ def render(
         text for turns, output_texts in turns_and_output_texts for text in (*(text for _, text in turns), *output_texts)
     )
     result_of_text = render_texts(texts, text_format, progress=progress)
-    plain_items = frozenset(item for (item, _), output in material.outputs.items() if result_of_text[output.text].why)
+    plain_text_items = frozenset(
+        item for (item, _), output in material.outputs.items() if result_of_text[output.text].why
+    )
     return StudyHtml(
         items={item: _context(turns, result_of_text) for item, turns in turns_of_item.items()},
         outputs={
-            key: _joint([output.text], result_of_text, must_be_plain=key[0] in plain_items)[0]
+            key: _joint([output.text], result_of_text, must_be_plain=key[0] in plain_text_items)[0]
             for key, output in material.outputs.items()
         },
         known=[_question(turns, output_texts, result_of_text) for turns, output_texts in turns_and_output_texts],
-        refused=plain_items,
-        notes=tuple(_notes(material, turns_of_item, result_of_text, plain_items)),
+        refused=plain_text_items,
+        notes=tuple(_notes(material, turns_of_item, result_of_text, plain_text_items)),
     )
 
 
@@ -130,7 +132,7 @@ def _notes(
     material: StudyMaterial,
     turns_of_item: Mapping[str, Sequence[tuple[str | None, str]]],
     result_of_text: Mapping[str, TextResult],
-    plain_items: frozenset[str],
+    plain_text_items: frozenset[str],
 ) -> list[Note]:
     """Return notes on texts that are displayed as plain text, with reasons."""
     n_outputs_of_reason = Counter(result_of_text[output.text].why for output in material.outputs.values())
@@ -141,8 +143,8 @@ def _notes(
     return build_notes(
         (
             "outputs-plain",
-            len(plain_items),
-            f"the outputs of {len(plain_items)} items are displayed as plain text, because some of these outputs "
+            len(plain_text_items),
+            f"the outputs of {len(plain_text_items)} items are displayed as plain text, because some of these outputs "
             f"cannot be displayed as Markdown ({reasons_text}); all outputs of an item have the same format",
         ),
         (

@@ -103,33 +103,33 @@ def serve(
     custodes.errors.OptionError: nothing to serve; give study files, or a folder of study files
     """
     study_paths = [paths] if isinstance(paths, str | Path) else list(paths)
-    served_site = serve_in_thread(
+    site_context = serve_in_thread(
         study_paths, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell
     )
     check_at_least("annotators", annotators, 0)
-    with catch_signals() as signal_queue, served_site as site:
-        tell(f"the owner's page (this link works once): {site.owner}")
-        for study_name, service in site.services.items():
+    with catch_signals() as signal_queue, site_context as served_site:
+        tell(f"the owner's page (this link works once): {served_site.owner}")
+        for study_name, service in served_site.services.items():
             labels_and_tokens = service.invite(annotators).result() if annotators else []
             for label, token in labels_and_tokens:
-                tell(f"{study_name}: the link of annotator {label}: {site.url}/s/{token}")
-            if join_link := site.join(study_name):
-                tell(f"{study_name}: annotators start at {join_link}")
+                tell(f"{study_name}: the link of annotator {label}: {served_site.url}/s/{token}")
+            if open_link := served_site.join(study_name):
+                tell(f"{study_name}: annotators start at {open_link}")
             elif not labels_and_tokens:
                 tell(f"{study_name}: invite annotators on the owner's page")
-        for study_name, former_address in site.moved.items():
+        for study_name, former_address in served_site.moved.items():
             tell(
-                f"{study_name}: links that start with {former_address} do not lead to {site.url}; serve the study "
-                "at the former address, or send new links"
+                f"{study_name}: links that start with {former_address} do not lead to {served_site.url}; serve the "
+                "study at the former address, or send new links"
             )
         tell("Ctrl-C stops the server; every acknowledged answer is stored")
         if open_browser:
-            webbrowser.open(site.owner)
-        site.wait(signal_queue, tell=tell)
+            webbrowser.open(served_site.owner)
+        served_site.wait(signal_queue, tell=tell)
         status_lines = list[str]()
         for study_name, path in find_study_paths(study_paths).items():
             with suppress(CustodesError):
-                status_lines += closing_lines(path, site.services[study_name].snapshot().result())
+                status_lines += closing_lines(path, served_site.services[study_name].snapshot().result())
     for message_line in ("the server has stopped; everything is stored", *status_lines):
         tell(message_line)
 

@@ -231,10 +231,10 @@ class Result:
         from custodes.answers.compact import compact_latex
 
         name = table or next(iter(self.table_declarations()))
-        frame, declaration = self.to_frame(name), self.table_declarations()[name]
-        rows = declaration.rows(self) if declaration.rows else frame
-        estimates = declaration.compact(self) if declaration.compact else ()
-        return compact_latex(declaration, rows, name, estimates) + "\n"
+        full_frame, declaration = self.to_frame(name), self.table_declarations()[name]
+        relevant_rows = declaration.rows(self) if declaration.rows else full_frame
+        estimate_names = declaration.compact(self) if declaration.compact else ()
+        return compact_latex(declaration, relevant_rows, name, estimate_names) + "\n"
 
     def to_html(self, table: str | None = None) -> str:
         """The tables as a small HTML page, with the notes and the provenance."""

@@ -111,10 +111,10 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         The model contains only metrics that affect the prediction, or all metrics if no metric affects it.
         """
         n_metrics, scale_widths = len(of.metrics.names), scales.high - scales.low
-        low, high = scales.low + formula.low * scale_widths, scales.low + formula.high * scale_widths
+        clip_low, clip_high = scales.low + formula.low * scale_widths, scales.low + formula.high * scale_widths
         importances = np.broadcast_to(formula.importance, n_metrics)
         used_positions = formula.used_positions if len(formula.used_positions) else np.arange(n_metrics)
-        position_of_column = {metric: i for i, metric in enumerate(used_positions.tolist())}
+        position_of_column = {metric_position: i for i, metric_position in enumerate(used_positions.tolist())}
         return cls(
             format=FORMAT,
             version=VERSION,
@@ -127,8 +127,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                     metric=of.metrics.raters[i],
                     aspect=of.metrics.rater_aspects[i],
                     higher_is_better=bool(of.directions[i] > 0),
-                    low=float(low[i]),
-                    high=float(high[i]),
+                    low=float(clip_low[i]),
+                    high=float(clip_high[i]),
                     scale=scales.source[i],
                     weight=float(formula.weights[i]),
                     importance=float(importances[i]),
@@ -319,9 +319,9 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if self._numbers("weight").any()
             else "; the trees can handle missing scores"
         )
-        n_beyond_of_column = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
-        clipped_labels = [column.label for column, n in zip(self.columns, n_beyond_of_column, strict=True) if n]
-        n_missing, n_beyond = sum(n_missing_of_column.values()), int(n_beyond_of_column.sum())
+        n_clipped_of_column = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
+        clipped_labels = [column.label for column, n in zip(self.columns, n_clipped_of_column, strict=True) if n]
+        total_missing_scores, total_clipped_scores = sum(n_missing_of_column.values()), int(n_clipped_of_column.sum())
         return build_notes(
             (
                 "not-scored",
@@ -330,13 +330,14 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             ),
             (
                 "missing-scores",
-                n_missing,
-                f"{n_missing} scores are missing ({join_labels(missing_texts)}){handling_text}",
+                total_missing_scores,
+                f"{total_missing_scores} scores are missing ({join_labels(missing_texts)}){handling_text}",
             ),
             (
                 "clipped",
-                n_beyond,
-                f"{n_beyond} scores of {join_labels(clipped_labels)} outside the bounds of the model are clipped",
+                total_clipped_scores,
+                f"{total_clipped_scores} scores of {join_labels(clipped_labels)} outside the bounds of the model are "
+                "clipped",
             ),
             (
                 "fitted-on",

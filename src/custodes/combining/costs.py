@@ -66,8 +66,8 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
             cost_of_name, source_name = {str(name): float(cost) for name, cost in costs.items()}, "costs"
         except (TypeError, ValueError) as problem:
             raise OptionError(f"costs: give a number for each metric ({problem})") from None
-    metric_names, metric_raters = task.metrics.names, task.metrics.raters
-    unknown_metrics = [name for name in cost_of_name if name not in (*metric_names, *metric_raters)]
+    metric_names, metric_rater_names = task.metrics.names, task.metrics.raters
+    unknown_metrics = [name for name in cost_of_name if name not in (*metric_names, *metric_rater_names)]
     if unknown_metrics and len(unknown_metrics) == len(cost_of_name):
         raise OptionError(
             f"{source_name}: no metric with a cost is in the data ({join_labels(unknown_metrics)}); metrics: "
@@ -76,7 +76,7 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
     metric_costs = np.array(
         [
             cost_of_name.get(metric_name, cost_of_name.get(rater_name))
-            for metric_name, rater_name in zip(metric_names, metric_raters, strict=True)
+            for metric_name, rater_name in zip(metric_names, metric_rater_names, strict=True)
         ],
         dtype=np.float64,
     )
@@ -97,7 +97,7 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
         metric_names,
         [
             unit_of_metric.get(metric_name, unit_of_metric.get(rater_name, ""))
-            for metric_name, rater_name in zip(metric_names, metric_raters, strict=True)
+            for metric_name, rater_name in zip(metric_names, metric_rater_names, strict=True)
         ],
     )
     if unequal_units_text:

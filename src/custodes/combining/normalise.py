@@ -209,7 +209,9 @@ def known_scales(name: str) -> tuple[KnownScale, ...]:
     """
     normalised_name = re.sub(r"[\W_]+", " ", name.rpartition("/")[2].lower()).strip()
     matching_scales = [
-        scale for scale in KNOWN if any(fnmatchcase(normalised_name, scale.pattern + suffix) for suffix in ("", " *"))
+        scale
+        for scale in KNOWN
+        if any(fnmatchcase(normalised_name, scale.pattern + glob_suffix) for glob_suffix in ("", " *"))
     ]
     return tuple(scale for scale in matching_scales if scale.pattern == matching_scales[0].pattern)
 

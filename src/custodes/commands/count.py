@@ -159,9 +159,14 @@ def count(
         if is_label_counts:
             column_mapping = InputOptions(column=column, columns=columns).column_mapping
             slice_columns = value_list("by", by or [])
-            table_name = Path(files[0]).stem
+            default_system_name = Path(files[0]).stem
             label_counts = cu.count_labels(
-                table, columns=column_mapping, by=slice_columns, name=table_name, batches=batches, progress=track
+                table,
+                columns=column_mapping,
+                by=slice_columns,
+                name=default_system_name,
+                batches=batches,
+                progress=track,
             )
             print_line(str(write_table(label_counts, output)))
             return

@@ -177,29 +177,29 @@ def _output_keys(study: Study) -> pl.DataFrame:
 
 def _overlap_notes(a: Study, b: Study) -> list[Note]:
     output_keys_a, output_keys_b = _output_keys(a), _output_keys(b)
-    has_only_texts = not a.raters.frame.height and not b.raters.frame.height  # such as a log for each system
-    if not output_keys_a.height or not output_keys_b.height or has_only_texts:
+    have_no_raters = not a.raters.frame.height and not b.raters.frame.height  # such as a log for each system
+    if not output_keys_a.height or not output_keys_b.height or have_no_raters:
         return []
     n_common_outputs = output_keys_a.join(output_keys_b, on=JOIN_KEY, how="semi").height
     if not n_common_outputs and a.raters.kind.keys() & b.raters.kind.keys():
         return []  # parts of one study by one rater, such as a log for each system
     if not n_common_outputs:
-        label_texts = [
-            f"{name}s {join_labels(output_keys_a[name].unique().sort(), limit=2)} and "
-            f"{join_labels(output_keys_b[name].unique().sort(), limit=2)}"
-            for name in JOIN_KEY
+        label_examples = [
+            f"{key_name}s {join_labels(output_keys_a[key_name].unique().sort(), limit=2)} and "
+            f"{join_labels(output_keys_b[key_name].unique().sort(), limit=2)}"
+            for key_name in JOIN_KEY
         ]
         raise InputError(
-            f"{a.name} and {b.name} have no item and system in common ({'; '.join(label_texts)}); use the "
+            f"{a.name} and {b.name} have no item and system in common ({'; '.join(label_examples)}); use the "
             "same labels in both inputs"
         )
     return build_notes(
         *(
             (
                 "partial-join",
-                n - n_common_outputs,
-                f"{name}: {n - n_common_outputs} of {n} outputs have no match in the other input",
+                n_outputs - n_common_outputs,
+                f"{study_name}: {n_outputs - n_common_outputs} of {n_outputs} outputs have no match in the other input",
             )
-            for name, n in ((a.name, output_keys_a.height), (b.name, output_keys_b.height))
+            for study_name, n_outputs in ((a.name, output_keys_a.height), (b.name, output_keys_b.height))
         )
     )

@@ -116,17 +116,15 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     in the first rows."""
     flat_column_names = [column_name for column_name, dtype in rows.collect_schema().items() if not dtype.is_nested()]
     first_rows = collect_rows(rows.select(flat_column_names).head(LAYOUT_ROWS))
-    sample_frames = [first_rows]
+    row_samples = [first_rows]
     for column_name in flat_column_names:
         first_values = first_rows[column_name].drop_nulls().unique()
         if first_values.len() <= 1 and first_rows.height == LAYOUT_ROWS:
             is_further_value = reduce(
                 and_, [nw.col(column_name) != value for value in first_values], ~nw.col(column_name).is_null()
             )
-            sample_frames.append(
-                collect_rows(rows.select(flat_column_names).filter(is_further_value).head(FURTHER_ROWS))
-            )
-    sample = pl.concat(sample_frames, how="vertical_relaxed").unique(maintain_order=True)
+            row_samples.append(collect_rows(rows.select(flat_column_names).filter(is_further_value).head(FURTHER_ROWS)))
+    sample = pl.concat(row_samples, how="vertical_relaxed").unique(maintain_order=True)
     layout = label_layout(sample, columns)
     if layout is None:
         raise InputError(

@@ -37,9 +37,9 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
     selected_labels = (
         set(labels)
         if not included_patterns
-        else {match for pattern in included_patterns for match in _matches(pattern, labels, option, what)}
+        else {label for pattern in included_patterns for label in _matches(pattern, labels, option, what)}
     )
-    selected_labels -= {match for pattern in excluded_patterns for match in _matches(pattern, labels, option, what)}
+    selected_labels -= {label for pattern in excluded_patterns for label in _matches(pattern, labels, option, what)}
     if not selected_labels:
         raise OptionError(f"{option}={patterns!r} excludes every {what}; {what}s: {join_labels(labels)}")
     return tuple(label for label in labels if label in selected_labels)
@@ -73,8 +73,10 @@ def skeleton(label: str) -> str:
     text = unicodedata.normalize("NFKC", label)
     text = "".join(character for character in text if unicodedata.category(character) != "Cf")
     text = unicodedata.normalize("NFKC", text.translate(LATIN).casefold())
-    hyphenated_text = "".join("-" if unicodedata.category(character) == "Pd" else character for character in text)
-    return re.sub(r"[-_\s]+", "-", hyphenated_text).strip("-")
+    text_with_ascii_dashes = "".join(
+        "-" if unicodedata.category(character) == "Pd" else character for character in text
+    )
+    return re.sub(r"[-_\s]+", "-", text_with_ascii_dashes).strip("-")
 
 
 def confusable_groups(labels: Iterable[str]) -> list[list[str]]:

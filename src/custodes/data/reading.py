@@ -385,16 +385,16 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
             f"{table.name}: a cell holds an unpaired surrogate (\\ud800 to \\udfff), which is not "
             "valid text; correct the cell"
         ) from None
-    message = (
+    note_text = (
         f"{table.name}: columns that look like the presentation order are not used: {join_labels(order_column_names)}; "
         "map one of them to the role order"
     )
-    order_notes = build_notes(("unused-order", len(order_column_names), message))
+    order_notes = build_notes(("unused-order", len(order_column_names), note_text))
     if mapped_table.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
     study = _complete_study(study, table, columns, mapped_table.notes, order_notes)
     tables = (study.ratings, study.preferences, study.second_ratings, study.second)
-    if not any(rows.frame.height for rows in tables) and study.outputs is None and study.looks.is_empty():
+    if not any(study_table.frame.height for study_table in tables) and study.outputs is None and study.looks.is_empty():
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped_table.items is not None and study.items.frame.height:
         raise OptionError(

@@ -92,9 +92,9 @@ def margin_effects(aspect_counts: AspectCounts, n_raters: int | None = None) -> 
     n_raters = 1 + len(aspect_counts.counts.metrics) if n_raters is None else n_raters
     if aspect_counts.comparison is None or not has_clusters(aspect_counts):
         return np.full((n_raters, len(aspect_counts.counts.system_a)), np.nan)
-    cluster_cells = aspect_counts.comparison.cells
+    cluster_preferences = aspect_counts.comparison.cells
     rows_of_rater = (
-        cluster_cells.rows(outcomes(rater_signs), width=3) for rater_signs in cluster_cells.signs[:n_raters]
+        cluster_preferences.rows(outcomes(rater_signs), width=3) for rater_signs in cluster_preferences.signs[:n_raters]
     )
     return np.stack([design_effect(margin_of, rater_rows).effect for rater_rows in rows_of_rater])
 
@@ -105,10 +105,10 @@ def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], F
     A statistic is a function of the counts of human and metric outcomes.
     """
     assert aspect_counts.comparison is not None
-    cluster_cells = aspect_counts.comparison.cells
+    cluster_preferences = aspect_counts.comparison.cells
     rows_of_metric = [
-        cluster_cells.rows(joint_outcomes(cluster_cells.signs[0], metric_signs), width=15)
-        for metric_signs in cluster_cells.signs[1:]
+        cluster_preferences.rows(joint_outcomes(cluster_preferences.signs[0], metric_signs), width=15)
+        for metric_signs in cluster_preferences.signs[1:]
     ]
     effects_of_statistic = (
         [
@@ -118,8 +118,8 @@ def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], F
         for statistic in statistics
     )
     return [
-        DesignEffect(*(np.stack(field_values, axis=1) for field_values in zip(*metric_effects, strict=True)))
-        for metric_effects in effects_of_statistic
+        DesignEffect(*(np.stack(field_values, axis=1) for field_values in zip(*effects_by_metric, strict=True)))
+        for effects_by_metric in effects_of_statistic
     ]
 
 
@@ -141,8 +141,8 @@ def null_effects(aspect_counts: AspectCounts, *, shared: bool = False, people: b
     """
     if aspect_counts.comparison is None or not has_clusters(aspect_counts):
         return np.ones(())
-    cluster_cells = aspect_counts.comparison.cells
-    preference_signs = cluster_cells.signs
+    cluster_preferences = aspect_counts.comparison.cells
+    preference_signs = cluster_preferences.signs
     if shared:
         is_shared_comparison = (preference_signs[:1] != ABSENT) & (preference_signs[1:] != ABSENT)
         preference_signs = np.where(
@@ -150,7 +150,7 @@ def null_effects(aspect_counts: AspectCounts, *, shared: bool = False, people: b
         )
     effects_of_raters = []
     for rater_signs in preference_signs:
-        outcome_rows = cluster_cells.rows(outcomes(rater_signs), width=3)
+        outcome_rows = cluster_preferences.rows(outcomes(rater_signs), width=3)
         wins, _, losses = outcome_rows.counts.T
         net_wins = wins - losses
         effects_of_raters.append(

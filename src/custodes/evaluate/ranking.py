@@ -320,12 +320,12 @@ def _resample_outcomes(
         yield slice(0, 1), ((rater_counts, rater_counts) for rater_counts in outcome_counts[:, None])
         return
     check_memory("resamples", resamples, count_resample_values(resamples))
-    cluster_cells = aspect_counts.comparison.cells
+    cluster_preferences = aspect_counts.comparison.cells
     count_functions = [
-        _outcome_counter(cluster_cells, rater_signs, clustered=has_clusters(aspect_counts))
-        for rater_signs in cluster_cells.signs
+        _outcome_counter(cluster_preferences, rater_signs, clustered=has_clusters(aspect_counts))
+        for rater_signs in cluster_preferences.signs
     ]
-    for row_slice, weights in cluster_cells.iter_weights(resamples, rng, size=3 * cluster_cells.n_pairs):
+    for row_slice, weights in cluster_preferences.iter_weights(resamples, rng, size=3 * cluster_preferences.n_pairs):
         yield row_slice, (count_resample(weights) for count_resample in count_functions)
 
 

@@ -143,10 +143,12 @@ class RaterComparison:
         Such a metric shares no pair of outputs with the annotators. At least two systems have scores by annotators and
         metric, and for each of these systems, the file gives at least one of the two scores for the whole system.
         """
-        has_metric_in_file, has_human_in_file = np.isfinite(self.metric_system), np.isfinite(self.human_system)
-        has_human_score = has_human_in_file | (np.isfinite(self.scores.human).any(axis=0) & has_metric_in_file)
-        has_metric_score = has_metric_in_file | (np.isfinite(self.scores.metrics).any(axis=1) & has_human_in_file)
-        return np.asarray(~self.has_shared_comparison & ((has_human_score & has_metric_score).sum(axis=1) > 1))
+        is_metric_in_file, is_human_in_file = np.isfinite(self.metric_system), np.isfinite(self.human_system)
+        has_human_system_score = is_human_in_file | (np.isfinite(self.scores.human).any(axis=0) & is_metric_in_file)
+        has_metric_system_score = is_metric_in_file | (np.isfinite(self.scores.metrics).any(axis=1) & is_human_in_file)
+        return np.asarray(
+            ~self.has_shared_comparison & ((has_human_system_score & has_metric_system_score).sum(axis=1) > 1)
+        )
 
     @property
     def n_unpaired(self) -> int:

@@ -133,16 +133,18 @@ def _function(spec: str, module_name: str, function_name: str) -> Client:
         for attribute in function_name.split("."):
             function = getattr(function, attribute)
     except (Exception, SystemExit) as error:  # an import can raise anything
-        cause = describe_error(error) if isinstance(error, Exception) else "the module ends the process"
-        raise OptionError(f"client={short_repr(spec)}: {cause}{suggestion(module_name, (VENDORS,))}; {WAYS}") from None
+        error_text = describe_error(error) if isinstance(error, Exception) else "the module ends the process"
+        raise OptionError(
+            f"client={short_repr(spec)}: {error_text}{suggestion(module_name, (VENDORS,))}; {WAYS}"
+        ) from None
     finally:
         sys.path[:] = search_path_before
-    address = client_identity(function) or _name_with_source_hash(imported_module, function_name)
-    if address is None:
+    cache_identity = client_identity(function) or _name_with_source_hash(imported_module, function_name)
+    if cache_identity is None:
         raise OptionError(
             f"client={short_repr(spec)}: the module has no source code that could identify the function; {BY_NAME}"
         )
-    return _NamedClient(asynchronous(function), spec, address=address)
+    return _NamedClient(asynchronous(function), spec, address=cache_identity)
 
 
 def pydantic_ai(model: str) -> Client:

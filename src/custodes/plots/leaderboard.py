@@ -213,19 +213,19 @@ def win_rate_map(
 def heat_map(data: Any, *, n_systems: int) -> Any:
     """Draw the rows of `Leaderboard.pairs` of one rater. Each pair is drawn in both directions."""
     has_numbers = n_systems <= NUMBERED
-    is_second_side = "datum.side === 'system_b'"
+    is_system_b = "datum.side === 'system_b'"
     system_order = alt.EncodingSortField(field="centre", op="max", order="descending")
     opponent_order = alt.EncodingSortField(field="against", op="max", order="ascending")
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
-            opponent=f"{is_second_side} ? datum.system_a : datum.system_b",
-            rate=f"{is_second_side} ? 1 - datum.win_rate : datum.win_rate",
-            low=f"{is_second_side} ? 1 - datum.win_rate_high : datum.win_rate_low",
-            high=f"{is_second_side} ? 1 - datum.win_rate_low : datum.win_rate_high",
-            won=f"{is_second_side} ? datum.losses : datum.wins",
-            lost=f"{is_second_side} ? datum.wins : datum.losses",
+            opponent=f"{is_system_b} ? datum.system_a : datum.system_b",
+            rate=f"{is_system_b} ? 1 - datum.win_rate : datum.win_rate",
+            low=f"{is_system_b} ? 1 - datum.win_rate_high : datum.win_rate_low",
+            high=f"{is_system_b} ? 1 - datum.win_rate_low : datum.win_rate_high",
+            won=f"{is_system_b} ? datum.losses : datum.wins",
+            lost=f"{is_system_b} ? datum.wins : datum.losses",
             beyond="datum.rate - 0.5",
             p_told=theme.p_value_expression("p_adjusted"),
         )

@@ -157,16 +157,16 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 
 def table(data: Any) -> Any:
     """Draw the rows of `table_rows` of one rater. Each pair is drawn in both directions."""
-    is_second_side = "datum.side === 'system_b'"
+    is_system_b = "datum.side === 'system_b'"
     plus_literal = f"'{DECISION[1]}'"
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
-            opponent=f"{is_second_side} ? datum.system_a : datum.system_b",
-            place=f"{is_second_side} ? datum.place_b : datum.place_a",
-            against=f"{is_second_side} ? datum.place_a : datum.place_b",
-            sign=f"datum.decision === '=' ? '' : {is_second_side} === (datum.decision === {plus_literal}) ? '−' : "
+            opponent=f"{is_system_b} ? datum.system_a : datum.system_b",
+            place=f"{is_system_b} ? datum.place_b : datum.place_a",
+            against=f"{is_system_b} ? datum.place_a : datum.place_b",
+            sign=f"datum.decision === '=' ? '' : {is_system_b} === (datum.decision === {plus_literal}) ? '−' : "
             f"{plus_literal}",
             says=f"{json.dumps(SAYS)}[datum.reading]",
         )
@@ -212,10 +212,10 @@ def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 def _win_matrix(decisions: pl.DataFrame) -> tuple[list[str], NDArray[np.bool_]]:
     """The systems, and a matrix (systems, systems): whether the row is significantly better than the column."""
     has_won, has_lost = (decisions["decision"].eq_missing(DECISION[sign]).to_numpy() for sign in (1, -1))
-    systems, outcome_matrix = pair_matrix(
+    systems, win_matrix = pair_matrix(
         decisions["system_a"].to_list(), decisions["system_b"].to_list(), has_won, has_lost
     )
-    return systems, outcome_matrix == 1
+    return systems, win_matrix == 1
 
 
 def _graph(systems: list[str], beats: NDArray[np.bool_], human_beats: NDArray[np.bool_]) -> Iterable[tuple[Any, ...]]:

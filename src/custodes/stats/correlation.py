@@ -334,8 +334,7 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     human, metrics
         Scores of systems (B, metrics, systems) each; NaN = no score.
     pairs
-        Pairs of systems that can be compared (metrics, systems, systems), as returned by `common_items` for each
-        metric.
+        Pairs of systems that can be compared (metrics, systems, systems): `common_items` of each metric.
 
     Returns
     -------
@@ -358,12 +357,14 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     human = _collapse_equal_rows(human)
     if _has_all_pairs(pairs):
         return ROWS[kind](human, metrics)
-    system_block = blocks_of(pairs)
+    block_of_system = blocks_of(pairs)
     centred_scores = [np.zeros(np.broadcast_shapes(human.shape, metrics.shape)) for _ in range(2)]
-    for block in np.unique(system_block):
-        block_scores = _mask_missing(*(np.where(system_block == block, values, np.nan) for values in (human, metrics)))
-        for scores_of_rater, values in zip(centred_scores, block_scores, strict=True):
-            scores_of_rater += deviations(mid_ranks(values) if kind == "spearman" else values)
+    for block_number in np.unique(block_of_system):
+        human_and_metric_scores = _mask_missing(
+            *(np.where(block_of_system == block_number, values, np.nan) for values in (human, metrics))
+        )
+        for score_sum, values in zip(centred_scores, human_and_metric_scores, strict=True):
+            score_sum += deviations(mid_ranks(values) if kind == "spearman" else values)
     return pearson(*centred_scores)
 
 

@@ -130,8 +130,10 @@ def _posterior(
         for cell in (*error_cells, (0, 0), (2, 2))
     }
     gamma_draws_of_cell = {
-        cell: rng.standard_gamma((count + _PRIOR)[:, np.newaxis], size=(len(count), draws), dtype=np.float32)
-        for cell, (count, _) in distinct_counts_of_cell.items()
+        cell: rng.standard_gamma(
+            (distinct_counts + _PRIOR)[:, np.newaxis], size=(len(distinct_counts), draws), dtype=np.float32
+        )
+        for cell, (distinct_counts, _) in distinct_counts_of_cell.items()
     }
     bounds_and_flips = np.empty((3, len(flat_tables)))
     tail_probability = (1 - confidence) / 2

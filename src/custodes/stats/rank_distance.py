@@ -57,13 +57,13 @@ def rank_distances_by_rule(
     (0.0, 0.167)
     """
     distances_of_rule = {rule: np.empty((len(first_raters), values.shape[1])) for rule in rules}
-    for rules_with_same_ranks in filter(
+    for rule_group in filter(
         None, ([rule for rule in rules if (rule == "ordinal") == is_ordinal] for is_ordinal in (False, True))
     ):
         for pair_slice, unit_slice, pair_table in _chunks(
-            values, first_raters, second_raters, is_ordinal="ordinal" in rules_with_same_ranks
+            values, first_raters, second_raters, is_ordinal="ordinal" in rule_group
         ):
-            for rule in rules_with_same_ranks:
+            for rule in rule_group:
                 distances_of_rule[rule][pair_slice, unit_slice] = _distances_from_counts(pair_table, rule=rule)[0].T
     return distances_of_rule
 

@@ -216,11 +216,11 @@ class TrainingData:
     def shifts(self, formula: Formula) -> Floats:
         """Return the mean residual (n_kinds,) of each kind of output, with `SHRINKAGE` outputs of residual 0 added."""
         assert self.kinds is not None
-        has_kind = self.kinds >= 0
-        residuals = (self.y - formula.predict(self.x))[has_kind]
-        n_outputs_of_kind = np.bincount(self.kinds[has_kind], minlength=self.n_kinds)
+        has_any_kind = self.kinds >= 0
+        residuals = (self.y - formula.predict(self.x))[has_any_kind]
+        n_outputs_of_kind = np.bincount(self.kinds[has_any_kind], minlength=self.n_kinds)
         return np.asarray(
-            np.bincount(self.kinds[has_kind], residuals, minlength=self.n_kinds) / (n_outputs_of_kind + SHRINKAGE)
+            np.bincount(self.kinds[has_any_kind], residuals, minlength=self.n_kinds) / (n_outputs_of_kind + SHRINKAGE)
         )
 
     def inner_folds(self) -> NDArray[np.intp]:

@@ -102,8 +102,10 @@ def is_text(column: pl.Series) -> bool:
 def is_time(column: pl.Series) -> bool:
     """Whether the cells are times."""
     cells = column.drop_nulls()
-    is_time_text = column.dtype == pl.String and cells.len() > 0 and cells.str.strip_chars().str.contains(TIME).all()
-    return column.dtype.is_temporal() or bool(is_time_text)
+    has_only_time_texts = (
+        column.dtype == pl.String and cells.len() > 0 and cells.str.strip_chars().str.contains(TIME).all()
+    )
+    return column.dtype.is_temporal() or bool(has_only_time_texts)
 
 
 def is_prose(column: pl.Series) -> bool:

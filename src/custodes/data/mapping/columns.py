@@ -393,7 +393,7 @@ class Columns:
         """The old name of each column, by new name. Three kinds of columns are left out: those that describe items,
         those with texts, and those that are named like a role although a different column is mapped to this role."""
         column_of_role, text_columns = self._present_roles(column_names), self.texts(column_names)
-        dropped_column_names = {
+        changed_or_dropped_names = {
             *column_of_role.values(),
             *_overridden_columns(column_of_role, column_names),
             *(text_columns.assigned_columns(column_names) if text_columns else ()),
@@ -403,7 +403,7 @@ class Columns:
             for role, name in column_of_role.items()
             if role not in FACTS and not (text_columns and role in TEXTS)
         }
-        return {**column_of_new_name, **{name: name for name in column_names if name not in dropped_column_names}}
+        return {**column_of_new_name, **{name: name for name in column_names if name not in changed_or_dropped_names}}
 
     def split(self, column_names: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The score columns, each with the first pattern that matches and the labels in the name of the column."""

@@ -126,11 +126,11 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
     hint = "number the runs in a column, and name this column with repeat=NAME"
     check_unique(label_table, ["item", "system", "rater", "aspect", "repeat"], where=where, what="label", hint=hint)
     invalid_reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
-    message = (
+    note_text = (
         f"{where}: {invalid_reasons.len()} labels are invalid and count as not labelled "
         f"({format_counts(invalid_reasons)})"
     )
-    return label_table, build_notes(("invalid-label", invalid_reasons.len(), message))
+    return label_table, build_notes(("invalid-label", invalid_reasons.len(), note_text))
 
 
 def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) -> Study:

@@ -39,13 +39,15 @@ def resampled_groups(
     group_weights : array of shape (1 + B, groups)
         Bootstrap weights of the groups; row 0 is the data.
     """
-    cluster_cells = comparison.cells
+    cluster_preferences = comparison.cells
     group_of_cluster = np.full(comparison.design.n_units, -1)
-    group_of_cluster[cluster_cells.cluster] = cluster_cells.group
-    check_memory("resamples", resamples, count_resample_values(resamples, len(cluster_cells.number) / 2))
-    n_resamples = resamples if cluster_cells.number.sum() > 1 else 0
-    group_weights = np.empty((1 + n_resamples, len(cluster_cells.number)), dtype=np.uint32)
-    for row_slice, block_weights in cluster_cells.iter_weights(n_resamples, rng, size=len(cluster_cells.number)):
+    group_of_cluster[cluster_preferences.cluster] = cluster_preferences.group
+    check_memory("resamples", resamples, count_resample_values(resamples, len(cluster_preferences.number) / 2))
+    n_resamples = resamples if cluster_preferences.number.sum() > 1 else 0
+    group_weights = np.empty((1 + n_resamples, len(cluster_preferences.number)), dtype=np.uint32)
+    for row_slice, block_weights in cluster_preferences.iter_weights(
+        n_resamples, rng, size=len(cluster_preferences.number)
+    ):
         group_weights[row_slice] = block_weights.T
     return group_of_cluster, group_weights
 
@@ -57,13 +59,13 @@ def weighted_comparisons(
 
     `column_of_item` (items,) is a position for each item. Items with position -1 are left out.
     """
-    joint_preferences = comparison.shared(metric)
-    column_of_comparison = column_of_item[joint_preferences.item]
+    metric_and_human_preferences = comparison.shared(metric)
+    column_of_comparison = column_of_item[metric_and_human_preferences.item]
     row_selection: Any = slice(None) if (column_of_comparison >= 0).all() else column_of_comparison >= 0
-    comparison_weights = comparison.design.weights[joint_preferences.item[row_selection]]
+    comparison_weights = comparison.design.weights[metric_and_human_preferences.item[row_selection]]
     return (
-        joint_preferences.pair[row_selection],
-        joint_preferences.signs[:, row_selection],
+        metric_and_human_preferences.pair[row_selection],
+        metric_and_human_preferences.signs[:, row_selection],
         column_of_comparison[row_selection],
         comparison_weights,
     )
@@ -182,13 +184,15 @@ class Ground(NamedTuple):
 
 def grounds_of(comparison: RaterComparison) -> list[Ground]:
     """Outputs and comparisons that the annotators share with each metric."""
-    shared_preferences = (comparison.shared(metric) for metric in range(len(comparison.metrics)))
-    keys_of_metric = [
-        joint_preferences.pair * len(comparison.items) + joint_preferences.item
-        for joint_preferences in shared_preferences
+    preferences_by_metric = (comparison.shared(metric) for metric in range(len(comparison.metrics)))
+    comparison_keys_of_metric = [
+        metric_and_human_preferences.pair * len(comparison.items) + metric_and_human_preferences.item
+        for metric_and_human_preferences in preferences_by_metric
     ]
-    scored_masks = [None] * len(keys_of_metric) if are_choices(comparison) else list(comparison.has_both_scores)
-    return [Ground(*ground_fields) for ground_fields in zip(scored_masks, keys_of_metric, strict=True)]
+    scored_masks = (
+        [None] * len(comparison_keys_of_metric) if are_choices(comparison) else list(comparison.has_both_scores)
+    )
+    return [Ground(*mask_and_keys) for mask_and_keys in zip(scored_masks, comparison_keys_of_metric, strict=True)]
 
 
 def equal_grounds(grounds: Sequence[Ground]) -> list[NDArray[np.intp]]:

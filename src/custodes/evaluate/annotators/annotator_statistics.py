@@ -183,14 +183,14 @@ def agreement_columns(
 ) -> dict[str, Any]:
     """Return the row of the table `agreement`."""
     answers = aspect_answers.answers
-    n_multiply_rated = int(aspect_answers.has_several_answers.sum())
+    n_multiply_rated_tasks = int(aspect_answers.has_several_answers.sum())
     n_clusters = len(np.unique(aspect_answers.unit[aspect_answers.has_several_answers]))
     interval_options: dict[str, Any] = {
         "confidence": confidence,
         "clusters": n_clusters,
         "bounds": intervals.CORRELATION,
     }
-    has_enough_tasks = n_multiply_rated >= FEW_DOUBLES
+    has_enough_tasks = n_multiply_rated_tasks >= FEW_DOUBLES
     undefined_draws = np.full(len(bootstrap_weights), np.nan)
     coincidence_counts = coincidences(answers, units=aspect_answers.unit, n_units=aspect_answers.n_units)
     coincidence_sums = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(coincidence_counts, 0, -1))
@@ -207,7 +207,7 @@ def agreement_columns(
         "answer_type": aspect_answers.what,
         "annotators": len(aspect_answers.raters),
         "tasks": answers.n_tasks,
-        "n_multiply_rated": n_multiply_rated,
+        "n_multiply_rated": n_multiply_rated_tasks,
         "answers": int(aspect_answers.both.sum()),
         **{
             name: column_values

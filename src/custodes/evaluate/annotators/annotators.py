@@ -445,7 +445,7 @@ def _notes(
     n_untested_by_reason: Counter[str],
 ) -> list[Note]:
     aspect_text, n_annotators = f"{label_of(aspect_answers.aspect)}", len(aspect_answers.raters)
-    n_multiply_rated = int(aspect_answers.has_several_answers.sum())
+    n_multiply_rated_tasks = int(aspect_answers.has_several_answers.sum())
     return build_notes(
         (
             "method",
@@ -466,18 +466,18 @@ def _notes(
         ),
         (
             "few-doubled",
-            n_multiply_rated if n_multiply_rated < FEW_DOUBLES else 0,
-            f"{aspect_answers.what}{aspect_text}: only {n_multiply_rated} tasks were answered by several annotators, "
-            "which is too few to estimate agreement; have more tasks annotated twice",
+            n_multiply_rated_tasks if n_multiply_rated_tasks < FEW_DOUBLES else 0,
+            f"{aspect_answers.what}{aspect_text}: only {n_multiply_rated_tasks} tasks were answered by several "
+            "annotators, which is too few to estimate agreement; have more tasks annotated twice",
         ),
         (
             "none-doubled",
-            n_multiply_rated == 0,
+            n_multiply_rated_tasks == 0,
             f"{aspect_answers.what}{aspect_text}: no task has answers of two annotators, so agreement is unknown",
         ),
         (
             "few-triples",
-            n_untested_by_reason[FEW_TASKS] if n_multiply_rated else 0,
+            n_untested_by_reason[FEW_TASKS] if n_multiply_rated_tasks else 0,
             f"{aspect_answers.what}{aspect_text}: the agreement of {n_untested_by_reason[FEW_TASKS]} annotators is "
             f"not tested, because {FEW_TASKS}. With two answers per task, careless annotators and hard tasks cannot "
             "be distinguished",

@@ -70,9 +70,9 @@ class Consensus(NamedTuple):
 
 def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots: bool) -> tuple[str, str]:
     """Return the method to use, and the reason for this choice."""
-    n_multiply_rated = int(aspect_answers.has_several_answers.sum())
+    n_multiply_rated_tasks = int(aspect_answers.has_several_answers.sum())
     if method != "auto":
-        if method != "majority" and not n_multiply_rated:
+        if method != "majority" and not n_multiply_rated_tasks:
             raise OptionError(
                 f"method={method!r}: no task was answered twice{label_of(aspect_answers.aspect)}, so competence "
                 "cannot be estimated; use method='majority'"
@@ -80,7 +80,7 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
         return method, "this method was requested"
     if has_slots:
         return "majority", "some raters are slots, which several persons may share"
-    if len(aspect_answers.raters) < FEWEST_ANNOTATORS or n_multiply_rated < FEWEST_DOUBLED:
+    if len(aspect_answers.raters) < FEWEST_ANNOTATORS or n_multiply_rated_tasks < FEWEST_DOUBLED:
         return "majority", (
             f"there are fewer than {FEWEST_ANNOTATORS} annotators, or fewer than {FEWEST_DOUBLED} tasks answered by "
             "several annotators"

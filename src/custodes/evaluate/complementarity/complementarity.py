@@ -316,9 +316,10 @@ def _means_with_diagonal(rankings: Rankings, mean_distances: Floats, is_defined_
 def _heat_map_positions(rankings: Rankings, distances: Distances) -> list[int | None]:
     """Return the position of each rater in a heat map in which similar raters are adjacent."""
     distance_matrix = rankings.square(distances.kept[0])
-    sorted_raters = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
+    raters_in_name_order = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
     members_of_kind = [
-        sorted_raters[np.isin(sorted_raters, rankings.who.select_kind(kind))] for kind in ("human", METRIC)
+        raters_in_name_order[np.isin(raters_in_name_order, rankings.who.select_kind(kind))]
+        for kind in ("human", METRIC)
     ]
     rater_order = np.concatenate(
         [members[ordination.leaf_order(distance_matrix[np.ix_(members, members)])] for members in members_of_kind]

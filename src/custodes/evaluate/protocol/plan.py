@@ -292,9 +292,9 @@ def _assumed_world(
         [(1 - tie_rate + margin_values) / 2, np.full(len(margin_values), tie_rate), (1 - tie_rate - margin_values) / 2],
         axis=1,
     ).clip(0, 1)
-    sampled_shares = np.broadcast_to(outcome_shares, (replications, *outcome_shares.shape))
+    share_draws = np.broadcast_to(outcome_shares, (replications, *outcome_shares.shape))
     metric_name, metric_channel = (NONE, None) if channel is None else _channel_of(channel)
-    return _World(aspect="", metric=metric_name, shares=outcome_shares, possible=sampled_shares, channel=metric_channel)
+    return _World(aspect="", metric=metric_name, shares=outcome_shares, possible=share_draws, channel=metric_channel)
 
 
 def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
@@ -329,13 +329,13 @@ def _pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: n
             sign=human_rows.sign,
             systems=design.pairs[pair_codes],
         )
-        sampled_shares = posterior_shares(human_pilot, n_draws=n_draws, rng=posterior_generator)
+        share_draws = posterior_shares(human_pilot, n_draws=n_draws, rng=posterior_generator)
         for metric_index, metric in enumerate(comparison.metrics or (NONE,)):
             yield _World(
                 aspect=comparison.aspect,
                 metric=metric,
                 shares=shares_of(human_pilot.outcome),
-                possible=sampled_shares,
+                possible=share_draws,
                 channel=None if metric == NONE else _confusion_matrix(comparison, metric_index),
                 pilot=None if metric_index else human_pilot,
                 clustered=design.has_clusters,
@@ -352,20 +352,20 @@ def _confusion_matrix(comparison: RaterComparison, metric_index: int) -> Floats:
 
 def _simulate_answers(world: _World, n_items: int, n_metric_items: int, rng: np.random.Generator) -> Answers:
     """Return the answers of simulated studies."""
-    sampled_shares, channel = world.possible, world.channel
-    shape = sampled_shares.shape[:2]
-    kind_codes, metric_counts = np.empty((*shape, n_items), dtype=np.int8), np.zeros((*shape, 3), dtype=np.int64)
-    blocks = list(chunks(len(kind_codes), kind_codes[0].size))
-    for block in blocks:
-        kind_codes[block] = 4 * drawn_kinds(sampled_shares[block], n_items, rng) + 3 * (channel is None)
+    share_draws, channel = world.possible, world.channel
+    draws_shape = share_draws.shape[:2]
+    kinds, metric_counts = np.empty((*draws_shape, n_items), dtype=np.int8), np.zeros((*draws_shape, 3), dtype=np.int64)
+    study_slices = list(chunks(len(kinds), kinds[0].size))
+    for study_slice in study_slices:
+        kinds[study_slice] = 4 * drawn_kinds(share_draws[study_slice], n_items, rng) + 3 * (channel is None)
     if channel is not None:
-        for block in blocks:
-            metric_kinds = drawn_kinds(channel[kind_codes[block] // 4], 1, rng)[..., 0]
-            kind_codes[block] += metric_kinds
-            metric_counts[block] = np.stack([(metric_kinds == kind).sum(axis=-1) for kind in range(3)], axis=-1)
-        metric_shares = sampled_shares @ channel
+        for study_slice in study_slices:
+            metric_outcomes = drawn_kinds(channel[kinds[study_slice] // 4], 1, rng)[..., 0]  # of annotated items
+            kinds[study_slice] += metric_outcomes
+            metric_counts[study_slice] = np.stack([(metric_outcomes == k).sum(axis=-1) for k in range(3)], axis=-1)
+        metric_shares = share_draws @ channel
         metric_counts += rng.multinomial(n_metric_items, metric_shares / metric_shares.sum(axis=-1, keepdims=True))
-    return Answers(kinds=kind_codes, available=np.full(shape, n_items, dtype=np.int64), metric=metric_counts)
+    return Answers(kinds=kinds, available=np.full(draws_shape, n_items, dtype=np.int64), metric=metric_counts)
 
 
 def _rows(

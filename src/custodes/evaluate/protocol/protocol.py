@@ -359,9 +359,17 @@ def _naive_row(metric: str, pairs: RatedPairs, gamma: float) -> dict[str, Any]:
     metric_outcome_counts = pairs.metric_outcome
     design_effect = pooled_design_effect(pairs.metric, units=pairs.units)[:, np.newaxis]
     decisions = decide_by_counts(metric_outcome_counts / design_effect, gamma)
-    errors = errors_of(pairs.reference(gamma), np.where(metric_outcome_counts.sum(axis=1), decisions, np.nan))
+    proportion_of_error_type = errors_of(
+        pairs.reference(gamma), np.where(metric_outcome_counts.sum(axis=1), decisions, np.nan)
+    )
     kld, kld_mode = (mean_kld(shares_of(metric_outcome_counts), truth) for truth in (pairs.truth, pairs.mode))
-    return {"metric": metric, "n": int(metric_outcome_counts.sum()), **errors, "kld": kld, "kld_mode": kld_mode}
+    return {
+        "metric": metric,
+        "n": int(metric_outcome_counts.sum()),
+        **proportion_of_error_type,
+        "kld": kld,
+        "kld_mode": kld_mode,
+    }
 
 
 def _reference(comparison: RaterComparison, root_seed: int, gamma: float, resamples: int) -> dict[str, pl.DataFrame]:

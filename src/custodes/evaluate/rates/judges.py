@@ -85,10 +85,14 @@ def judge_table() -> Any:
         label("label", "the positive label; empty if there are more than two labels"),
         count("n_labelled", "number of outputs with labels by metric and annotators", "Human labels"),
         *(
-            (share if name in PROPORTIONS else score)(
-                name, doc, name.upper() if len(name) <= 3 else "", interval=True, essential=name in ESSENTIAL
+            (share if measure_name in PROPORTIONS else score)(
+                measure_name,
+                doc,
+                measure_name.upper() if len(measure_name) <= 3 else "",
+                interval=True,
+                essential=measure_name in ESSENTIAL,
             )
-            for name, doc in MEASURES.items()
+            for measure_name, doc in MEASURES.items()
         ),
         score(
             "threshold",

@@ -39,9 +39,11 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _tables(context: Context) -> Sequence[SelectionTable]:
-    where = {"aspect": "{aspect}", "statistic": "{compared}", "metric_a|metric_b": "{metric}"}
+    selection_of_column = {"aspect": "{aspect}", "statistic": "{compared}", "metric_a|metric_b": "{metric}"}
     caption = "Differences of the chosen metric from every other metric"
-    selection_table = build_selection_table(context, "agreement-comparisons", caption, "agreement.comparisons", where)
+    selection_table = build_selection_table(
+        context, "agreement-comparisons", caption, "agreement.comparisons", selection_of_column
+    )
     return [selection_table] if context.table("agreement.comparisons").height else []
 
 

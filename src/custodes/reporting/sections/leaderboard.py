@@ -176,16 +176,16 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
 
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: the table of corrected human ratings, and the notes."""
-    corrected_rows = context.table("leaderboard.corrected")
+    correction_rows = context.table("leaderboard.corrected")
     study_messages = {note.message for note in context.study.notes}
     return {
         "corrected": table_html(
-            corrected_rows.sort("saving", descending=True, nulls_last=True, maintain_order=True),
+            correction_rows.sort("saving", descending=True, nulls_last=True, maintain_order=True),
             context.table_declaration("leaderboard.corrected").columns,
             id="leaderboard-corrected",
             caption="Human ratings corrected by each metric",
         )
-        if corrected_rows.height
+        if correction_rows.height
         else "",
         "notes": [note for note in context.notes("leaderboard") if note[1] not in study_messages],
     }

@@ -251,11 +251,11 @@ class _Sums:
         largest_log_weights = log_weights.max(axis=1)
         weights = np.exp(log_weights - largest_log_weights[:, np.newaxis])
         margin = p[0] - p[2]
-        is_better, squares = margin > 0, weights**2
-        margin *= margin
-        weighted_p = (weights * p_outcome for p_outcome in p)
-        summands = (weights, squares, weights * is_better, squares * is_better, *weighted_p, weights * margin)
-        return cls(largest_log_weights, np.stack([summand.sum(axis=1, dtype=np.float64) for summand in summands]))
+        is_better, weight_squares = margin > 0, weights**2
+        margin *= margin  # in place; the values are now squared margins
+        p_terms = (weights * p_outcome for p_outcome in p)
+        terms = (weights, weight_squares, weights * is_better, weight_squares * is_better, *p_terms, weights * margin)
+        return cls(largest_log_weights, np.stack([term.sum(axis=1, dtype=np.float64) for term in terms]))
 
     def add(self, rows: Ints, other_sums: _Sums) -> None:
         """Add the sums of further draws to the tables at some positions."""

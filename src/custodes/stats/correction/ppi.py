@@ -61,8 +61,8 @@ def ppi_margin(counts: Counts) -> Margin:
         _mean_label(paired_metric_counts),
         _mean_label(metric_only_counts),
     )
-    label_product_sums = np.einsum("...hm,h,m->...", paired_counts, _SIGN, _SIGN)
-    covariance = ratio(label_product_sums, n_paired) - mean_human_label * mean_metric_label
+    label_product_sum = np.einsum("...hm,h,m->...", paired_counts, _SIGN, _SIGN)
+    covariance = ratio(label_product_sum, n_paired) - mean_human_label * mean_metric_label
     all_metric_counts = paired_metric_counts + metric_only_counts
     n_metric_labels = n_paired + n_metric_only
     metric_variance = _label_variance(all_metric_counts) * ratio(n_metric_labels, n_metric_labels - 1)
@@ -75,29 +75,36 @@ def ppi_margin(counts: Counts) -> Margin:
         - 2 * power_tuning * covariance
         + power_tuning**2 * _label_variance(paired_metric_counts)
     )
-    imputation_variance = np.where(
+    weighted_metric_mean_variance = np.where(
         power_tuning > 0, power_tuning**2 * ratio(_label_variance(metric_only_counts), n_metric_only), 0.0
     )
-    margin_variance = ratio(_positive_variance(rectified_variance, n_paired), n_paired) + imputation_variance
-    margin = mean_human_label + np.where(
+    ppi_estimate_variance = (
+        ratio(_positive_variance(rectified_variance, n_paired), n_paired) + weighted_metric_mean_variance
+    )
+    ppi_estimate = mean_human_label + np.where(
         power_tuning > 0, power_tuning * (mean_metric_only_label - mean_metric_label), 0.0
     )
 
     n_human_labels = n_paired + n_human_only
-    human_only_variance = ratio(
+    human_only_mean_variance = ratio(
         _positive_variance(_label_variance(paired_human_counts + human_only_counts), n_human_labels), n_human_only
     )
     paired_weight = np.where(
         n_human_only == 0,
         1.0,
-        np.where(n_paired == 0, 0.0, human_only_variance / (human_only_variance + margin_variance)),
+        np.where(n_paired == 0, 0.0, human_only_mean_variance / (human_only_mean_variance + ppi_estimate_variance)),
     )
     return Margin(
-        margin=_blend(paired_weight, margin, _mean_label(human_only_counts)),
+        margin=_blend(paired_weight, ppi_estimate, _mean_label(human_only_counts)),
         error=np.where(
             n_human_labels > 1,
             np.sqrt(
-                _blend(paired_weight**2, margin_variance, human_only_variance, second_weight=(1 - paired_weight) ** 2)
+                _blend(
+                    paired_weight**2,
+                    ppi_estimate_variance,
+                    human_only_mean_variance,
+                    second_weight=(1 - paired_weight) ** 2,
+                )
             ),
             np.nan,
         ),

@@ -224,24 +224,24 @@ def stepwise_path(
     is_candidate_column = np.isin(np.arange(x.shape[1]), included_columns)
     if not removing:
         is_candidate_column = ~is_candidate_column & np.isfinite(products.scaling[0].scale)
-    tolerance = _TIE * sum(float(model.held_products[-1, -1]) for model in models)
+    tie_tolerance = _TIE * sum(float(model.held_products[-1, -1]) for model in models)
     column_order: list[int] = []
     predictions_by_step: list[Floats] = []
     while True:
         squared_errors = np.zeros(1 + x.shape[1])
         predictions_by_step.append(np.full(len(y), np.nan))
         for model in models:
-            weights = model.weights()
-            predictions_by_step[-1][model.is_held_out] = model.mean + model.z @ weights[0]
-            residual_weights = np.column_stack([weights, np.full(len(weights), -1.0)])
-            squared_errors += ((residual_weights @ model.held_products) * residual_weights).sum(axis=1)
+            candidate_weights = model.weights()
+            predictions_by_step[-1][model.is_held_out] = model.mean + model.z @ candidate_weights[0]
+            error_weights = np.column_stack([candidate_weights, np.full(len(candidate_weights), -1.0)])
+            squared_errors += ((error_weights @ model.held_products) * error_weights).sum(axis=1)
         if len(column_order) == steps or np.count_nonzero(is_candidate_column) <= removing:
             return StepwisePath(np.array(column_order, dtype=np.intp), np.array(predictions_by_step))
         error_changes = np.where(is_candidate_column, squared_errors[1:] - squared_errors[0], np.inf)
         cost_divisors = np.where(error_changes < 0, costs, 1.0)
         best_column = int(
             np.argmax(
-                error_changes / cost_divisors <= (error_changes / cost_divisors).min() + tolerance / cost_divisors
+                error_changes / cost_divisors <= (error_changes / cost_divisors).min() + tie_tolerance / cost_divisors
             )
         )
         models = [model.toggle_column(best_column) for model in models]

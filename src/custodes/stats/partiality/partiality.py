@@ -366,14 +366,14 @@ def _half_width(standard_errors: Floats, mixture_weights: Floats, freedom: Ints,
     from scipy.special import gammaln, stdtrit
 
     degrees_of_freedom = freedom[:, np.newaxis].astype(np.float64)
-    peak_density = np.exp(gammaln((degrees_of_freedom + 1) / 2) - gammaln(degrees_of_freedom / 2)) / np.sqrt(
+    t_density_at_zero = np.exp(gammaln((degrees_of_freedom + 1) / 2) - gammaln(degrees_of_freedom / 2)) / np.sqrt(
         degrees_of_freedom * np.pi
     )
     half_width = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * standard_errors.min(axis=1)
     for _ in range(_STEPS):  # Newton's method rises to the root, because the probability is a convex function
-        densities = peak_density * (1 + (half_width[:, np.newaxis] / standard_errors) ** 2 / degrees_of_freedom) ** (
-            -(degrees_of_freedom + 1) / 2
-        )
+        densities = t_density_at_zero * (
+            1 + (half_width[:, np.newaxis] / standard_errors) ** 2 / degrees_of_freedom
+        ) ** (-(degrees_of_freedom + 1) / 2)
         slopes = (2 * mixture_weights * densities / standard_errors).sum(axis=1)
         newton_steps = (
             _tail_probability(half_width, standard_errors, mixture_weights, freedom) - (1 - confidence)

@@ -227,20 +227,20 @@ def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tupl
         )
         rating_weights = is_annotator_rating / np.maximum(n_ratings, 1)
         rating_powers, other_powers = (
-            np.clip(values, -_CLIP, _CLIP) ** exponents * is_annotator_rating
-            for values in (annotator_ratings, other_means)
+            np.clip(power_bases, -_CLIP, _CLIP) ** exponents * is_annotator_rating
+            for power_bases in (annotator_ratings, other_means)
         )
         other_powers[0] = other_means * is_annotator_rating  # the linear term uses the human means
         mean_rating_powers += rating_weights * rating_powers
         mean_other_powers += rating_weights * other_powers
         power_products += rating_weights * rating_powers[:, np.newaxis] * other_powers
-    power_effects = two_way(mean_other_powers[1:], output_mask)
+    power_fit = two_way(mean_other_powers[1:], output_mask)
     if not is_repeated_output.any():
-        return power_effects, None
+        return power_fit, None
     power_products = (power_products - mean_rating_powers[:, np.newaxis] * mean_other_powers) * _residual_share(
         is_repeated_output
     )
-    return power_effects, Instruments(
+    return power_fit, Instruments(
         mask=is_repeated_output,
         rating=two_way(mean_rating_powers * is_repeated_output, is_repeated_output).residuals,
         others=two_way(mean_other_powers * is_repeated_output, is_repeated_output).residuals,

@@ -161,9 +161,9 @@ def _select_removals(
     The comparisons are flat positions in (kinds, outcomes), sorted by the effect of removing one comparison.
     """
     coefficient_contrast = current_fit.inverse[leader] - current_fit.inverse[rival]
-    n_design = current_fit.design.shape[1]
+    n_design_columns = current_fit.design.shape[1]
     residuals = current_fit.residual(current_fit.coefficients)
-    gains = residuals[:, :, 0] * (current_fit.design @ coefficient_contrast[:n_design])[:, np.newaxis]
+    gains = residuals[:, :, 0] * (current_fit.design @ coefficient_contrast[:n_design_columns])[:, np.newaxis]
     if current_fit.has_ties:
         gains = gains + residuals[:, :, 1] * coefficient_contrast[-1]
     gains = round_for_sorting(np.where(n_of_outcome > 0, mean_weight_of_outcome * gains, 0.0).ravel())

@@ -124,11 +124,13 @@ def count_effective_clusters(fit: Fit, kinds: BattleCounts, battles: Battles, *,
         shape=(n_units, n_kinds),
     )
     weight_of_kind = np.bincount(kinds.kind, weights=weight * battles.multiplicity, minlength=n_kinds)
-    coefficients_influence = fit.inverse[: fit.design.shape[1], :n_systems]
+    inverse_information = fit.inverse[: fit.design.shape[1], :n_systems]
     for system_slice in chunks(n_systems, n_kinds):
-        variance_parts = (fit.design @ coefficients_influence[:, system_slice]) ** 2 * fit.variance[:, :1]
-        product_sums = battles.clusters @ ((weight_by_unit @ variance_parts) ** 2 - weight_by_unit @ variance_parts**2)
-        effective_clusters[system_slice] = (weight_of_kind @ variance_parts) ** 2 / np.maximum(product_sums, _NONE)
+        variance_by_kind = (fit.design @ inverse_information[:, system_slice]) ** 2 * fit.variance[:, :1]
+        product_sums = battles.clusters @ (
+            (weight_by_unit @ variance_by_kind) ** 2 - weight_by_unit @ variance_by_kind**2
+        )
+        effective_clusters[system_slice] = (weight_of_kind @ variance_by_kind) ** 2 / np.maximum(product_sums, _NONE)
     return effective_clusters
 
 
