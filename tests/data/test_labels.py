@@ -56,6 +56,54 @@ def test_a_column_for_each_rater(item: str, human: str, judge: str, pair: tuple[
     assert again.ratings.frame.sort(pl.all()).equals(study.ratings.frame.sort(pl.all()))
 
 
+@pytest.mark.parametrize("reviewer", ["reviewer", "labelled_by", "annotator_id"])
+@pytest.mark.parametrize("human", [("pass", "fail", "unsure"), ("pass", "fail"), ()])
+def test_names_of_reviewers_are_no_labels(reviewer: str, human: tuple[str, ...]) -> None:
+    columns = {"human_verdict": [human[k % len(human)] for k in range(N)]} if human else {}
+    table = pl.DataFrame(
+        {"id": range(N), "judge": words(JUDGE, "fail", "pass"), reviewer: ["anna", "bob", "chen"] * (N // 3), **columns}
+    )
+    study = cu.read(table)
+    assert (study.humans, study.metrics) == (tuple(columns), ("judge",))
+    assert set(study.labels[""].words) == {"pass", "fail", *human}
+
+
+def reviews(n_reviewers: int) -> pl.DataFrame:
+    """A table with one row per review; the last half of the outputs has no review."""
+    outputs = pl.DataFrame(
+        {"ticket_id": range(N), "version": ["v1", "v2"] * (N // 2), "judge": words(JUDGE, "no", "yes")}
+    )
+    reviewed = outputs.head(N // 2).join(pl.DataFrame({"reviewer": ["anna", "bob", "chen"][:n_reviewers]}), how="cross")
+    reviewed = reviewed.with_columns(human_verdict=pl.Series(["yes", "no", "yes", "yes", "no"] * 12 * n_reviewers))
+    return pl.concat([reviewed, outputs.tail(N // 2)], how="diagonal")
+
+
+@pytest.mark.parametrize("mapping", [{}, {"rater": "reviewer"}, {"judge": "judge"}, {"judge": "{rater:judge}"}])
+def test_reviews_are_labels_of_several_annotators_of_one_output(mapping: dict[str, str]) -> None:
+    table, columns = reviews(3).sample(fraction=1, shuffle=True, seed=0), dict[str, object](mapping)
+    if judge := columns.pop("judge", None):
+        columns |= {"rater": "reviewer", "score": ["human:human_verdict", f"metric:{judge}"]}
+    study = cu.read(table, columns=columns)  # type: ignore[arg-type]
+    ratings = study.ratings.frame
+    assert (sorted(study.humans), study.metrics) == (["anna", "bob", "chen"], ("judge",))
+    assert ratings.filter(rater="judge").height == N
+    assert ratings["item"].n_unique() == N
+    human = ratings.filter(pl.col("rater") != "judge").select("item", "rater", "score")
+    expected = table.drop_nulls("reviewer").select(
+        pl.col("ticket_id").cast(pl.String), "reviewer", (pl.col("human_verdict") == "yes").cast(pl.Float64)
+    )
+    assert sorted(human.iter_rows()) == sorted(expected.iter_rows())
+    # a file of reviews joins the file of the judge
+    two_files = cu.read(table.select("ticket_id", "version", "judge").unique(), table.drop("judge").drop_nulls())
+    assert two_files.ratings.frame.sort(pl.all()).equals(ratings.sort(pl.all()))
+
+
+def test_a_judge_has_one_label_per_reviewed_output() -> None:
+    table = reviews(2).with_columns(judge=pl.Series(["yes", "no"] * (3 * N // 4)))
+    with pytest.raises(InputError, match=r"different labels in 'judge' for one output, in rows 1, 2 \(item '0'"):
+        cu.read(table)
+
+
 def test_versions_are_systems_and_both_model_and_version_where_both_vary() -> None:
     base = {
         "trace": np.repeat(np.arange(30), 4),

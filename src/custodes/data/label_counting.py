@@ -15,7 +15,8 @@ from custodes.arguments import check_arguments
 from custodes.data.labels import MOST_STEPS, label_words
 from custodes.data.mapping.column_vocabulary import KINDS, looks_human
 from custodes.data.mapping.columns import Columns
-from custodes.data.mapping.labels import LAYOUT_ROWS, MOST_WORDS, LabelLayout, label_layout
+from custodes.data.mapping.label_layout import LabelLayout
+from custodes.data.mapping.labels import LAYOUT_ROWS, MOST_WORDS, label_layout
 from custodes.data.table_engines import collect_rows, convert_engine_errors, indicator, lazy_rows, split_batches
 from custodes.errors import InputError, OptionError, join_labels, reject, suggestion
 from custodes.progress import Progress, silent
@@ -135,6 +136,11 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
         (
             layout.repeat and sample[layout.repeat].n_unique() > 1,
             f"{WHERE}: column {layout.repeat!r} numbers repeats; keep the rows of one repeat only",
+        ),
+        (
+            layout.rater and not layout.label,
+            f"{WHERE}: outputs have several rows, one per review (column {layout.rater!r}); keep one row per output, or "
+            "pass the table to the function rates",
         ),
         (
             layout.cluster and not layout.item,

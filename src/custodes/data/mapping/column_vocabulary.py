@@ -192,6 +192,8 @@ PEOPLE_ROLES = (
     | HUMAN_WORDS
 )
 """Words in the name of a column of raters which show that the raters are human."""
+PERSONS = (PEOPLE_ROLES - {"user"}) | frozenset(word_list("rater auditor by"))
+"""Last words in the names of columns that hold the label or the name of a person: `reviewer`, `labelled_by`."""
 METRIC_ROLES = frozenset(word_list("metric metrics scorer"))
 """Words in the name of a column of raters which show that the raters are metrics."""
 
@@ -280,6 +282,16 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
     if not MACHINE.isdisjoint(stems):
         return False
     return not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
+
+
+def looks_like_person(name: str) -> bool:
+    """Whether the name of a column is that of a person, so that it holds either the person's labels or names.
+
+    >>> looks_like_person("reviewer_id"), looks_like_person("labelled_by"), looks_like_person("reviewer_label")
+    (True, True, False)
+    """
+    words = [stem(word) for word in split_name(name) if stem(word) not in ("", "id", "name", "email")]
+    return bool(words) and words[-1] in PERSONS and MACHINE.isdisjoint(words)
 
 
 def looks_like_machine(label: str) -> bool:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain, product
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
 from custodes.data.mapping.annotator_columns import parse_numbers
-from custodes.data.mapping.cell_types import MOST_SYSTEMS, is_number, is_prose, looks_like_score
+from custodes.data.mapping.cell_types import is_number, is_prose, looks_like_score
 from custodes.data.mapping.column_vocabulary import (
     JUDGE_WORDS,
     KINDS,
@@ -20,14 +19,14 @@ from custodes.data.mapping.column_vocabulary import (
     find_columns,
     find_side_pairs,
     looks_human,
+    looks_like_person,
     lookup_names,
     normalise_name,
     split_name,
     word_list,
 )
 from custodes.data.mapping.columns import Columns
-from custodes.data.mapping.guess import format_options
-from custodes.data.mapping.pattern import escape_braces
+from custodes.data.mapping.label_layout import OWN_LAYOUT, LabelLayout, add_key_columns
 from custodes.data.table import count_filled_cells
 
 HUMAN = frozenset(
@@ -60,12 +59,6 @@ LABEL_WORDS = frozenset(word_list("label verdict result passed pass score rating
 SCORE = frozenset(word_list("score scores prob probability logit confidence rating value"))
 """Words in names of columns that hold scores of a judge, in addition to its labels."""
 
-VERSIONS = ("prompt_version", "version", "release", "variant", "branch", "revision", "experiment", "run_name")
-"""Names of columns that distinguish versions of one application."""
-
-CLUSTERS = ("conversation", "session", "thread", "dialogue", "dialog", "user", "customer")
-"""First words in the names of columns of clusters. Rows with the same value form a cluster."""
-
 LONG_LABEL = ("label", "string_value", "verdict", "passed", "result", "score", "value", "rating", "annotation")
 LONG_ASPECT = word_list(
     "aspect criterion criteria name metric metric_name score_name assessment_name evaluation_name dimension"
@@ -74,97 +67,8 @@ ROLES_OF_LABELS = word_list("item system cluster probability n_outputs repeat ra
 MOST_WORDS = 200
 """Maximum number of distinct texts of a column of labels or of rater names."""
 
-LONGEST_KEY = 64
-"""Maximum number of characters of an item label."""
-
 LAYOUT_ROWS = 20_000
 """Number of rows from which a layout is guessed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelLayout:
-    """Columns of a table of labels.
-
-    Attributes
-    ----------
-    item : str
-        Column of the item; '' for the row number.
-    systems : tuple of str
-        Columns that together name the system; empty if there is one system without a name.
-    human, metrics : tuple of str
-        Columns of labels in a wide table.
-    criteria : mapping of str to tuple of str
-        Rater and aspect of each column, if the names of columns contain criteria (`human_tone`, `judge_tone`).
-    label, rater, kind, aspect : str
-        Columns of a table with one row per label; `label` is '' in a wide table.
-    cluster, probability, n_outputs, repeat, invalid : str
-        Columns of clusters, inclusion probabilities, counts of equal outputs, repeats, causes of missing labels, or ''.
-    """
-
-    item: str = ""
-    systems: tuple[str, ...] = ()
-    human: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
-    criteria: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    label: str = ""
-    rater: str = ""
-    kind: str = ""
-    aspect: str = ""
-    cluster: str = ""
-    probability: str = ""
-    n_outputs: str = ""
-    repeat: str = ""
-    invalid: str = ""
-
-    @property
-    def assigned_columns(self) -> set[str]:
-        """The columns with a role. The column of clusters is left out, because it may also define slices."""
-        rating_columns = (self.item, self.label, self.rater, self.kind, self.aspect, *self.human, *self.metrics)
-        return {*rating_columns, self.probability, self.n_outputs, self.repeat, self.invalid} - {""}
-
-    @property
-    def columns(self) -> Columns:
-        """The equivalent column mapping."""
-        column_of_role = {
-            name: getattr(self, name) for name in ("item", "cluster", "probability", "n_outputs", "repeat")
-        }
-        if len(self.systems) == 1:
-            column_of_role["system"] = self.systems[0]
-        if self.label:
-            column_of_role |= {"score": self.label, "rater": self.rater, "kind": self.kind, "aspect": self.aspect}
-        patterns = [
-            pattern
-            for kind, column_names in (("human", self.human), ("metric", self.metrics))
-            if column_names
-            for pattern in (
-                dict.fromkeys(f"{kind}:{self._criterion_pattern(name)}" for name in column_names)
-                if self.criteria
-                else [f"{kind}:{{rater:{','.join(map(escape_braces, column_names))}}}"]
-            )
-        ]
-        return Columns(roles={role: name for role, name in column_of_role.items() if name}, patterns=tuple(patterns))
-
-    def _criterion_pattern(self, column_name: str) -> str:
-        """The name of a column with its criterion as a placeholder."""
-        aspects_text = ",".join(dict.fromkeys(aspect for _, aspect in self.criteria.values()))
-        text_before, _, text_after = column_name.rpartition(self.criteria[column_name][1])
-        return f"{escape_braces(text_before)}{{aspect:{aspects_text}}}{escape_braces(text_after)}"
-
-    def __str__(self) -> str:
-        return format_options(self.columns)
-
-
-OWN_LAYOUT = LabelLayout(
-    item="item",
-    systems=("system",),
-    rater="rater",
-    kind="kind",
-    aspect="aspect",
-    repeat="repeat",
-    label="label",
-    invalid="invalid",
-)
-"""The layout of the labels that `custodes judge` and `custodes count` write."""
 
 
 def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
@@ -193,7 +97,7 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     layout = _long_layout(sample, words, binary_columns, declared) or _wide_layout(
         sample, words, binary_columns, declared
     )
-    return None if layout is None else _add_key_columns(frame, layout, declared)
+    return None if layout is None else add_key_columns(frame, layout, declared)
 
 
 def _may_hold_labels(column: pl.Series) -> bool:
@@ -206,8 +110,9 @@ def _wide_layout(
     frame: pl.DataFrame, words: dict[str, pl.Series], binary_columns: Sequence[str], declared: Columns
 ) -> LabelLayout | None:
     """Layout with one row per output, and a column for each rater. `binary_columns` have binary labels."""
-    if "rater" in declared.roles or "score" in declared.roles:
+    if "score" in declared.roles:
         return None
+    reviewer_column = declared.roles.get("rater", "")  # the rater of the human labels
     match_of_column = declared.split(frame.columns)
     kind_of_column = {
         name: pattern.kind or label_by_role.get("kind", "")
@@ -218,13 +123,20 @@ def _wide_layout(
     if kind_of_column:
         human_columns = [name for name, kind in kind_of_column.items() if kind == "human"]
         metric_columns = [name for name, kind in kind_of_column.items() if kind == "metric"]
+        if reviewer_column and (
+            not human_columns or any("rater" in match_of_column[name][1] for name in human_columns)
+        ):
+            return None
         has_system_column = "system" in declared.roles or "system" in frame.columns
         has_word_labels = all(name in words for name in human_columns) and _has_only_words(
             frame[name] for name in human_columns or metric_columns
         )
         placeholders = {placeholder for _, label_by_role in match_of_column.values() for placeholder in label_by_role}
         has_criteria = "aspect" in placeholders
-        if placeholders - {"rater", "kind", "aspect"} or ((has_system_column or has_criteria) and not has_word_labels):
+        is_review_table = reviewer_column and all(name in binary_columns for name in human_columns)
+        if placeholders - {"rater", "kind", "aspect"} or (
+            (has_system_column or has_criteria) and not has_word_labels and not is_review_table
+        ):
             return None  # ratings
         if not all(name in words and _has_few_words(words[name]) for name in human_columns) or not (
             human_columns or any(name in binary_columns for name in metric_columns)
@@ -241,7 +153,10 @@ def _wide_layout(
             if has_criteria
         }
         return LabelLayout(
-            human=tuple(human_columns), metrics=tuple(metric_columns), criteria=rater_and_criterion_of_column
+            human=tuple(human_columns),
+            metrics=tuple(metric_columns),
+            criteria=rater_and_criterion_of_column,
+            rater=reviewer_column,
         )
     declared_columns = set(declared.roles.values())
     free_columns = [name for name in words if name not in declared_columns and not NOT_LABELS & set(split_name(name))]
@@ -260,6 +175,7 @@ def _wide_layout(
         and JUDGE & set(split_name(name))
         and (split_name(name)[0] in JUDGE or not looks_human(name))
     ]
+    human_columns = _columns_without_names(human_columns, judge_columns, words)
     if not judge_columns and (human_columns or not find_columns("text", frame.columns)):
         judge_columns = _flag_columns(
             frame, [name for name in binary_columns if name not in (*declared_columns, *human_columns)]
@@ -281,13 +197,45 @@ def _wide_layout(
     if not judge_columns and not has_label_names and not _have_common_words([words[name] for name in human_columns]):
         return None
     if not human_columns:
+        if reviewer_column:
+            return None
         judge_columns = [name for name in judge_columns if name in binary_columns]
         if not judge_columns:
             return None
     rater_and_criterion_of_column = _criteria(human_columns, judge_columns)
     if rater_and_criterion_of_column:
         judge_columns = [name for name in judge_columns if name in rater_and_criterion_of_column]
-    return LabelLayout(human=tuple(human_columns), metrics=tuple(judge_columns), criteria=rater_and_criterion_of_column)
+    return LabelLayout(
+        human=tuple(human_columns),
+        metrics=tuple(judge_columns),
+        criteria=rater_and_criterion_of_column,
+        rater=reviewer_column,
+    )
+
+
+def _columns_without_names(
+    human_columns: Sequence[str], judge_columns: Sequence[str], words: Mapping[str, pl.Series]
+) -> list[str]:
+    """The columns of human labels without columns such as `reviewer` that hold names of people.
+
+    The cells of such a column are names if they are not labels of the other columns or, without other columns, if no
+    cell is a known label.
+    """
+    words_of_column = {name: set(words[name].drop_nulls()) for name in (*human_columns, *judge_columns)}
+    person_columns = [name for name in human_columns if looks_like_person(name)]
+    label_columns = [name for name in words_of_column if name not in person_columns]
+
+    def holds_names(name: str) -> bool:
+        column_words, is_number_column = words_of_column[name], is_number(words[name])
+        if not column_words or is_binary(column_words):
+            return False
+        other_columns = label_columns or [other for other in person_columns if other != name]
+        if is_number_column and (not other_columns or any(is_number(words[other]) for other in other_columns)):
+            return False
+        label_words_of_others = set().union(*(words_of_column[other] for other in other_columns)) or POLARITY.keys()
+        return column_words.isdisjoint(label_words_of_others)
+
+    return [name for name in human_columns if name not in person_columns or not holds_names(name)]
 
 
 def _flag_columns(frame: pl.DataFrame, binary_columns: Sequence[str]) -> list[str]:
@@ -422,79 +370,3 @@ def _find_item_column(frame: pl.DataFrame, kind_series: pl.Series, assigned_colu
         if n_common_values > max_common_values and rows["value"].n_unique() > max_common_values:
             best_column, max_common_values = name, n_common_values
     return best_column or next(iter(likely_columns), "")
-
-
-def _add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
-    """The layout, completed by the columns of items, systems, clusters and inclusion probabilities."""
-    column_of_role, assigned_columns = declared.roles, layout.assigned_columns
-    free_columns = [
-        name for name in frame.columns if name not in assigned_columns and not frame[name].dtype.is_nested()
-    ]
-    other_columns = [name for name in free_columns if name not in column_of_role.values()]
-    system_columns = (
-        (column_of_role["system"],) if "system" in column_of_role else _system_columns(frame, other_columns)
-    )
-    other_columns = [name for name in other_columns if name not in system_columns]
-    rater_aspect_columns = [layout.rater or layout.kind, layout.aspect] if layout.label else []
-    declared_repeat_column = column_of_role.get("repeat", "")
-    fixed_key_columns = [name for name in (*system_columns, *rater_aspect_columns, declared_repeat_column) if name]
-    repeat_columns = [""] if declared_repeat_column else ["", *find_columns("repeat", other_columns)[:1]]
-    item_column = column_of_role.get("item") or layout.item
-    id_columns = (
-        name for name in other_columns if split_name(name)[-1] == "id" and not set(split_name(name)) & set(CLUSTERS)
-    )
-    likely_items = [item_column] if item_column else [*find_columns("item", other_columns), *id_columns]
-    fallback_item_columns = [] if item_column else [name for name in other_columns if _may_be_key(frame[name])]
-    candidate_keys = [*product(repeat_columns, dict.fromkeys(likely_items)), *product([""], fallback_item_columns)]
-    repeat_column, item_column = next(
-        (
-            repeat_and_item
-            for repeat_and_item in candidate_keys
-            if _is_unique_key(frame, list(filter(None, [*repeat_and_item, *fixed_key_columns])))
-        ),
-        ("", item_column),
-    )
-    cluster_column = column_of_role.get("cluster") or next(
-        (
-            name
-            for name in free_columns
-            if name not in (item_column, *system_columns)
-            and split_name(name)[0] in CLUSTERS
-            and ("id" in split_name(name) or len(split_name(name)) == 1)
-            and 1 < frame[name].n_unique() < frame.height
-        ),
-        "",
-    )
-    return replace(
-        layout,
-        item=item_column,
-        systems=system_columns,
-        cluster=cluster_column,
-        probability=column_of_role.get("probability", ""),
-        n_outputs=column_of_role.get("n_outputs", ""),
-        repeat=declared_repeat_column or repeat_column,
-    )
-
-
-def _may_be_key(column: pl.Series) -> bool:
-    """Whether cells may be item labels: integers, or short texts."""
-    is_short_text = column.dtype == pl.String and (column.str.len_chars() <= LONGEST_KEY).all()
-    return column.dtype.is_integer() or bool(is_short_text)
-
-
-def _is_unique_key(frame: pl.DataFrame, key_columns: Sequence[str]) -> bool:
-    key_rows = frame.select(key_columns)
-    return key_rows.null_count().row(0)[0] == 0 and not bool(key_rows.is_duplicated().any())
-
-
-def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns of model and version that have several values; the column of the model if both are constant."""
-    versions = [name for version in VERSIONS for name in free_columns if normalise_name(name) == version]
-    models = [name for name in find_columns("system", free_columns) if name not in versions]
-    varying_columns = [
-        [name for name in names if 1 < frame[name].n_unique() <= MOST_SYSTEMS][:1] for names in (models, versions)
-    ]
-    constant_model_columns = [
-        name for name in models if frame[name].n_unique() == 1 and split_name(name)[-1] != "version"
-    ]
-    return tuple(chain(*varying_columns)) or tuple(constant_model_columns[:1])

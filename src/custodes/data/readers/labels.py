@@ -9,7 +9,7 @@ import polars as pl
 from custodes.data.labels import LabelScale, encode_labels, infer_scale, label_words
 from custodes.data.mapping.column_vocabulary import KINDS, looks_human
 from custodes.data.mapping.columns import item_facts
-from custodes.data.mapping.labels import LabelLayout
+from custodes.data.mapping.label_layout import LabelLayout
 from custodes.data.notes import Note, build_notes
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA, Ratings
@@ -53,7 +53,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     attribute_table = pl.concat(
         [key_table.select("item", "system"), frame.select(slice_column_names)], how="horizontal"
     )
-    if layout.label or layout.repeat:
+    if layout.label or layout.repeat or layout.rater:
         attribute_table = attribute_table.unique(["item", "system"], keep="first", maintain_order=True)
     column_of_fact = {"cluster": layout.cluster, "probability": layout.probability, "n_outputs": layout.n_outputs}
     fact_table = frame.select(pl.col(name).alias(role) for role, name in column_of_fact.items() if name)
@@ -89,8 +89,13 @@ def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.Da
 
 
 def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
-    """The labels of a table with a column for each rater."""
-    hint = "one row per output; name another column with item=NAME, or number the runs in a column with repeat=NAME"
+    """The labels of a table with a column for each rater, or with one row per review and a column of reviewers."""
+    if layout.rater:
+        return _read_reviews(frame, key_table, layout, where=where)
+    hint = (
+        "one row per output; name another column with item=NAME, number the runs in a column with repeat=NAME, or "
+        "name the reviewers of rows with rater=NAME"
+    )
     check_unique(key_table, ["item", "system", "repeat"], where=where, what="output", hint=hint)
     label_tables = []
     for kind, column_names in (("human", layout.human), ("metric", layout.metrics)):
@@ -105,6 +110,50 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
                 has_repeats = distinct_label_rows.select("item", "system").is_duplicated().any()
                 label_table = distinct_label_rows if distinct_label_rows.height and not has_repeats else label_table
             label_tables.append(label_table)
+    return pl.concat(label_tables), []
+
+
+def _read_reviews(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
+    """The labels of a table with one row per review. The reviewer is the rater of the human labels, and a judge has
+    one label per output."""
+    reviewers, key_names = label_column(frame, layout.rater, where=where, empty=True), ["item", "system", "repeat"]
+    label_tables = []
+    for kind, column_names in (("human", layout.human), ("metric", layout.metrics)):
+        for name in column_names:
+            rater, aspect = layout.criteria.get(name, (name, ""))
+            label_rows = key_table.with_columns(
+                rater=reviewers.replace("", rater) if kind == "human" else pl.lit(rater),
+                aspect=pl.lit(aspect),
+                kind=pl.lit(kind),
+                word=label_words(frame[name]),
+                row=pl.int_range(1, pl.len() + 1),
+            ).drop_nulls("word")
+            is_refused = (
+                pl.struct(*key_names, "rater").is_duplicated()
+                if kind == "human"
+                else pl.col("word").n_unique().over(key_names) > 1
+            )
+            refused_rows = label_rows.filter(is_refused).sort(key_names, maintain_order=True)
+            if refused_rows.height:
+                item, system, rater = refused_rows.select("item", "system", "rater").row(0)
+                same_rows = refused_rows.filter(item=item, system=system, rater=rater)["row"]
+                problem_text, advice_text = (
+                    (f"two reviews by {rater!r}", "keep one of them, or number the runs in a column with repeat=NAME")
+                    if kind == "human"
+                    else (
+                        f"different labels in {name!r}",
+                        f"in a table with one row per review (reviewer: {layout.rater!r}), repeat the label of the "
+                        "judge in all rows of an output; if the rows are different outputs, name another column with "
+                        "item=NAME",
+                    )
+                )
+                raise InputError(
+                    f"{where}: {problem_text} for one output, in rows {join_labels(same_rows, limit=5)} (item "
+                    f"{item!r}, system {system!r}); {advice_text}"
+                )
+            if kind == "metric":
+                label_rows = label_rows.unique(key_names, keep="first", maintain_order=True)
+            label_tables.append(label_rows.drop("row"))
     return pl.concat(label_tables), []
 
 

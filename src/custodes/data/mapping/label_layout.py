@@ -1,0 +1,218 @@
+"""Layout of a table of labels: the columns of labels and raters, and of items, systems, clusters and repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, product
+
+import polars as pl
+
+from custodes.data.mapping.cell_types import MOST_SYSTEMS
+from custodes.data.mapping.column_vocabulary import find_columns, looks_like_person, normalise_name, split_name
+from custodes.data.mapping.columns import Columns
+from custodes.data.mapping.guess import format_options
+from custodes.data.mapping.pattern import escape_braces
+
+VERSIONS = ("prompt_version", "version", "release", "variant", "branch", "revision", "experiment", "run_name")
+"""Names of columns that distinguish versions of one application."""
+
+CLUSTERS = ("conversation", "session", "thread", "dialogue", "dialog", "user", "customer")
+"""First words in the names of columns of clusters. Rows with the same value form a cluster."""
+
+REVIEWS = ("review", "annotation", "label", "labelling", "labeling", "rating", "verdict")
+"""Words in the names of columns that number reviews instead of outputs, such as `review_id`."""
+
+LONGEST_KEY = 64
+"""Maximum number of characters of an item label."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelLayout:
+    """Columns of a table of labels.
+
+    Attributes
+    ----------
+    item : str
+        Column of the item; '' for the row number.
+    systems : tuple of str
+        Columns that together name the system; empty if there is one system without a name.
+    human, metrics : tuple of str
+        Columns of labels in a wide table.
+    criteria : mapping of str to tuple of str
+        Rater and aspect of each column, if the names of columns contain criteria (`human_tone`, `judge_tone`).
+    label, kind, aspect : str
+        Columns of a table with one row per label; `label` is '' in a wide table.
+    rater : str
+        Column of raters. In a wide table with one row per review, it names the rater of the human labels.
+    cluster, probability, n_outputs, repeat, invalid : str
+        Columns of clusters, inclusion probabilities, counts of equal outputs, repeats, causes of missing labels, or ''.
+    """
+
+    item: str = ""
+    systems: tuple[str, ...] = ()
+    human: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    criteria: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    label: str = ""
+    rater: str = ""
+    kind: str = ""
+    aspect: str = ""
+    cluster: str = ""
+    probability: str = ""
+    n_outputs: str = ""
+    repeat: str = ""
+    invalid: str = ""
+
+    @property
+    def assigned_columns(self) -> set[str]:
+        """The columns with a role. The column of clusters is left out, because it may also define slices."""
+        rating_columns = (self.item, self.label, self.rater, self.kind, self.aspect, *self.human, *self.metrics)
+        return {*rating_columns, self.probability, self.n_outputs, self.repeat, self.invalid} - {""}
+
+    @property
+    def columns(self) -> Columns:
+        """The equivalent column mapping."""
+        column_of_role = {
+            name: getattr(self, name) for name in ("item", "cluster", "probability", "n_outputs", "repeat")
+        }
+        if len(self.systems) == 1:
+            column_of_role["system"] = self.systems[0]
+        column_of_role["rater"] = self.rater
+        if self.label:
+            column_of_role |= {"score": self.label, "kind": self.kind, "aspect": self.aspect}
+        patterns = [
+            pattern
+            for kind, column_names in (("human", self.human), ("metric", self.metrics))
+            if column_names
+            for pattern in (
+                dict.fromkeys(f"{kind}:{self._criterion_pattern(name)}" for name in column_names)
+                if self.criteria
+                else [f"{kind}:{escape_braces(name)}" for name in column_names]
+                if self.rater and kind == "human"
+                else [f"{kind}:{{rater:{','.join(map(escape_braces, column_names))}}}"]
+            )
+        ]
+        return Columns(roles={role: name for role, name in column_of_role.items() if name}, patterns=tuple(patterns))
+
+    @property
+    def has_one_column_per_criterion(self) -> bool:
+        """Whether a wide table has one column of human labels for each criterion."""
+        return bool(self.human) and len({self.criteria.get(name, ("", ""))[1] for name in self.human}) == len(
+            self.human
+        )
+
+    def _criterion_pattern(self, column_name: str) -> str:
+        """The name of a column with its criterion as a placeholder."""
+        aspects_text = ",".join(dict.fromkeys(aspect for _, aspect in self.criteria.values()))
+        text_before, _, text_after = column_name.rpartition(self.criteria[column_name][1])
+        return f"{escape_braces(text_before)}{{aspect:{aspects_text}}}{escape_braces(text_after)}"
+
+    def __str__(self) -> str:
+        return format_options(self.columns)
+
+
+OWN_LAYOUT = LabelLayout(
+    item="item",
+    systems=("system",),
+    rater="rater",
+    kind="kind",
+    aspect="aspect",
+    repeat="repeat",
+    label="label",
+    invalid="invalid",
+)
+"""The layout of the labels that `custodes judge` and `custodes count` write."""
+
+
+def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
+    """The layout, completed by the columns of items, systems, clusters, reviewers and inclusion probabilities.
+
+    If no column identifies the rows, but an item and a reviewer do, each row of a wide table is a review.
+    """
+    column_of_role, assigned_columns = declared.roles, layout.assigned_columns
+    free_columns = [
+        name for name in frame.columns if name not in assigned_columns and not frame[name].dtype.is_nested()
+    ]
+    other_columns = [name for name in free_columns if name not in column_of_role.values()]
+    system_columns = (
+        (column_of_role["system"],) if "system" in column_of_role else _system_columns(frame, other_columns)
+    )
+    other_columns = [name for name in other_columns if name not in system_columns]
+    rater_aspect_columns = [layout.rater, layout.kind, layout.aspect]
+    declared_repeat_column = column_of_role.get("repeat", "")
+    fixed_key_columns = list(
+        filter(None, dict.fromkeys([*system_columns, *rater_aspect_columns, declared_repeat_column]))
+    )
+    repeat_columns = [""] if declared_repeat_column else ["", *find_columns("repeat", other_columns)[:1]]
+    item_column = column_of_role.get("item") or layout.item
+    id_columns = (
+        name
+        for name in other_columns
+        if split_name(name)[-1] == "id" and not set(split_name(name)) & {*CLUSTERS, *REVIEWS}
+    )
+    likely_items = [item_column] if item_column else [*find_columns("item", other_columns), *id_columns]
+    reviewer_columns = (
+        [name for name in other_columns if looks_like_person(name)]
+        if not layout.label and not layout.rater and layout.has_one_column_per_criterion
+        else []
+    )
+    fallback_item_columns = [] if item_column else [name for name in other_columns if _may_be_key(frame[name])]
+    candidate_keys = [
+        *product([""], repeat_columns, dict.fromkeys(likely_items)),
+        *product(reviewer_columns, repeat_columns, dict.fromkeys(likely_items)),
+        *product([""], [""], fallback_item_columns),
+    ]
+    reviewer_column, repeat_column, item_column = next(
+        (
+            (reviewer, repeat, item)
+            for reviewer, repeat, item in candidate_keys
+            if _is_unique_key(frame, list(filter(None, [item, repeat, *fixed_key_columns, reviewer])))
+        ),
+        ("", "", item_column),
+    )
+    cluster_column = column_of_role.get("cluster") or next(
+        (
+            name
+            for name in free_columns
+            if name not in (item_column, *system_columns)
+            and split_name(name)[0] in CLUSTERS
+            and ("id" in split_name(name) or len(split_name(name)) == 1)
+            and 1 < frame[name].n_unique() < frame.height
+        ),
+        "",
+    )
+    return replace(
+        layout,
+        item=item_column,
+        systems=system_columns,
+        cluster=cluster_column,
+        probability=column_of_role.get("probability", ""),
+        n_outputs=column_of_role.get("n_outputs", ""),
+        rater=layout.rater or reviewer_column,
+        repeat=declared_repeat_column or repeat_column,
+    )
+
+
+def _may_be_key(column: pl.Series) -> bool:
+    """Whether cells may be item labels: integers, or short texts."""
+    is_short_text = column.dtype == pl.String and (column.str.len_chars() <= LONGEST_KEY).all()
+    return column.dtype.is_integer() or bool(is_short_text)
+
+
+def _is_unique_key(frame: pl.DataFrame, key_columns: Sequence[str]) -> bool:
+    key_rows = frame.select(key_columns)
+    return key_rows.null_count().row(0)[0] == 0 and not bool(key_rows.is_duplicated().any())
+
+
+def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns of model and version that have several values; the column of the model if both are constant."""
+    versions = [name for version in VERSIONS for name in free_columns if normalise_name(name) == version]
+    models = [name for name in find_columns("system", free_columns) if name not in versions]
+    varying_columns = [
+        [name for name in names if 1 < frame[name].n_unique() <= MOST_SYSTEMS][:1] for names in (models, versions)
+    ]
+    constant_model_columns = [
+        name for name in models if frame[name].n_unique() == 1 and split_name(name)[-1] != "version"
+    ]
+    return tuple(chain(*varying_columns)) or tuple(constant_model_columns[:1])
