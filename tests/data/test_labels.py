@@ -68,6 +68,51 @@ def test_names_of_reviewers_are_no_labels(reviewer: str, human: tuple[str, ...])
     assert set(study.labels[""].words) == {"pass", "fail", *human}
 
 
+def version_files(folder: Path, *, human: bool = True) -> list[Path]:
+    """Files of two versions without a column of systems, with the same tickets."""
+    files = [folder / f"v{number}.csv" for number in (1, 2)]
+    for number, file in enumerate(files):
+        judge = words([label ^ (k % 7 == number) for k, label in enumerate(JUDGE)], "fail", "pass")
+        table = pl.DataFrame({"ticket_id": range(N), "judge": judge, "human": words(EXPERT, "fail", "pass")})
+        (table if human else table.drop("human")).write_csv(file)
+    return files
+
+
+@pytest.mark.parametrize("human", [True, False])
+@pytest.mark.parametrize("rows", [slice(None), slice(0, 60)])
+def test_a_file_per_version_is_a_system(human: bool, rows: slice, tmp_path: Path) -> None:
+    files = version_files(tmp_path, human=human)
+    if rows.stop:  # different tickets
+        pl.read_csv(files[0])[: rows.stop].write_csv(files[0])
+        pl.read_csv(files[1])[rows.stop :].write_csv(files[1])
+    expected = pl.concat([pl.read_csv(file).with_columns(version=pl.lit(file.stem)) for file in files])
+    for study in (cu.read(files), cu.read(tmp_path / "v*.csv"), cu.read(*files, columns={"item": "ticket_id"})):
+        assert study.systems == ("v1", "v2")
+        assert study.ratings.frame.sort(pl.all()).equals(cu.read(expected).ratings.frame.sort(pl.all()))
+        (note,) = [note for note in study.notes if note.rule == "systems-of-files"]
+        assert "named v1, v2" in note.message
+
+
+def test_files_of_human_labels_belong_to_the_only_file_of_a_judge(tmp_path: Path) -> None:
+    first, second = version_files(tmp_path)
+    table = pl.read_csv(first, schema_overrides={"ticket_id": pl.String})
+    human = table.select("ticket_id", "human").drop_nulls()
+    study = cu.read(table.drop("human"), human[:20], human[20:])
+    assert len(study.systems) == 1
+    assert study.ratings.frame.filter(rater="human").height == human.height
+    human.write_csv(tmp_path / "human.csv")
+    for files, message in (
+        ([*version_files(tmp_path, human=False), tmp_path / "human.csv"], "only some of them have a rater in common"),
+        ([table, table[:9]], "their names do not distinguish their systems"),
+    ):
+        with pytest.raises(InputError, match=message):
+            cu.read(files)
+    # a constant column of versions names the system
+    for number, file in enumerate((first, second), start=1):
+        pl.read_csv(file).with_columns(version=pl.lit(f"r{number}")).write_csv(file)
+    assert cu.read(first, second, human.with_columns(version=pl.lit("r2"))).systems == ("r1", "r2")
+
+
 def reviews(n_reviewers: int) -> pl.DataFrame:
     """A table with one row per review; the last half of the outputs has no review."""
     outputs = pl.DataFrame(

@@ -15,6 +15,9 @@ from custodes.data.study import JOIN_KEY, Study
 from custodes.data.table import digest_of
 from custodes.errors import InputError, join_labels
 
+LABEL = "label"
+"""Name of a column of labels that says nothing about the rater."""
+
 
 def join(studies: Sequence[Study]) -> Study:
     """Join several studies into one study that has all rows. The overlap by item and system is checked and reported.
@@ -22,7 +25,7 @@ def join(studies: Sequence[Study]) -> Study:
     Raises `InputError` if two inputs with outputs have no common output and no common rater (unless both hold only
     texts), if two inputs hold the same rating or verdict, or if a rater is human in one input and a metric in another.
     """
-    joined_study, *other_studies = studies
+    joined_study, *other_studies = _name_systems(studies)
     for other_study in other_studies:
         joined_study, other_study = _align_task_items(*_align_system_names(joined_study, other_study))
         notes = [*joined_study.notes, *other_study.notes, *_overlap_notes(joined_study, other_study)]
@@ -76,6 +79,71 @@ def join(studies: Sequence[Study]) -> Study:
             unnamed_system=joined_study.unnamed_system and other_study.unnamed_system,
         )
     return joined_study
+
+
+def with_human_labels(studies: list[Study]) -> list[Study]:
+    """The studies. If `label` is the only column of labels in a table, its labels become human labels.
+
+    This requires that all further studies have only metrics, and that no metric is called `label`. Labels in a column
+    such as `passed` do not become human labels, because a program may have given these labels.
+    """
+    label_studies = [study for study in studies if study.labels and study.metrics == (LABEL,)]
+    if len(label_studies) != 1 or len(studies) < 2 or any(study.humans for study in studies):
+        return studies
+    (study,) = label_studies
+    if not all(other.metrics and LABEL not in other.metrics for other in studies if other is not study):
+        return studies
+    message = f"{study.name}: column {LABEL} is read as human labels, because the other inputs have only metrics"
+    notes = (*study.notes, *build_notes(("human-labels", True, message)))
+    human_study = replace(study, raters=study.raters.with_kinds({LABEL: "human"}), notes=notes)
+    return [human_study if other is study else other for other in studies]
+
+
+def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
+    """The studies. Studies of labels without a system name are one system each if they have a rater in common.
+
+    They are about one system if they have no rater in common (a file of a judge and a file of human labels), and if
+    all human labels of further files are of outputs of the only file with a judge.
+    """
+    unnamed_studies = [study for study in studies if study.unnamed_system]
+    file_systems = [study.systems[0] for study in unnamed_studies]
+    named_systems = {system for study in studies if not study.unnamed_system for system in study.systems}
+    raters_of_study = [set(study.raters.kind) for study in unnamed_studies]
+    if sum(map(len, raters_of_study)) == len(set().union(*raters_of_study)):
+        return studies
+    judge_studies = [study for study in unnamed_studies if study.metrics]
+    is_of_named_system = len(named_systems) == 1 and named_systems.isdisjoint(file_systems)
+    if not judge_studies and is_of_named_system:
+        return studies
+    rating_keys = pl.concat([study.ratings.frame.drop("system", "score") for study in unnamed_studies])
+    if (
+        len(judge_studies) == 1
+        and set(rating_keys["item"]) == set(judge_studies[0].item_labels())
+        and not rating_keys.is_duplicated().any()
+    ):
+        return studies
+    names_text = join_labels(study.name for study in unnamed_studies)
+    if not set.intersection(*raters_of_study):
+        raise InputError(
+            f"{names_text} have no column of systems, and only some of them have a rater in common, so it is unknown "
+            "which of them are about the same system; add a column system"
+        )
+    if len(set(file_systems)) < len(file_systems):
+        raise InputError(
+            f"{names_text} have no column of systems and have a rater in common, but their names do not distinguish "
+            "their systems; add a column system, or rename the files"
+        )
+    message = (
+        f"{names_text} have no column of systems, so each of them is one system, named {join_labels(file_systems)}; if "
+        "they are about the same system, add a column system with one value"
+    )
+    note = build_notes(("systems-of-files", len(file_systems), message))
+    return [
+        replace(study, unnamed_system=False, notes=(*study.notes, *(note if study is unnamed_studies[0] else ())))
+        if study.unnamed_system
+        else study
+        for study in studies
+    ]
 
 
 def _align_system_names(a: Study, b: Study) -> tuple[Study, Study]:

@@ -139,8 +139,8 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
         ),
         (
             layout.rater and not layout.label,
-            f"{WHERE}: outputs have several rows, one per review (column {layout.rater!r}); keep one row per output, or "
-            "pass the table to the function rates",
+            f"{WHERE}: an output has several rows, one per review (column {layout.rater!r}); keep one row per output, "
+            "or pass the table to the function rates",
         ),
         (
             layout.cluster and not layout.item,

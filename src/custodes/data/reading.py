@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -12,7 +13,7 @@ from typing import Any, get_args
 import polars as pl
 
 from custodes.arguments import check_arguments
-from custodes.data.joining import join
+from custodes.data.joining import join, with_human_labels
 from custodes.data.loading import (
     PROBES,
     RATERS,
@@ -52,8 +53,8 @@ DEMO, DEMO_TEXTS = "demo", "demo-texts"
 MAX_SUGGESTIONS = 3
 """Maximum number of readers named in the message if none fits."""
 
-LABEL = "label"
-"""Name of a column of labels that says nothing about the rater."""
+SHARD_NAME = re.compile(r"((part|shard|chunk)?[-_]?\d+|.+-\d{5}-of-\d{5})", re.IGNORECASE)
+"""Names of files that are parts of one table."""
 
 SIDE_COLUMNS = ("model_a", "model_b", "system_a", "system_b")
 RATINGS = ("item", "system")
@@ -157,7 +158,7 @@ def read(
         for source in inputs
     ]
     if not schema_options.columns.patterns:
-        studies = _with_human_labels(studies)
+        studies = with_human_labels(studies)
     study = replace(join(studies), selection=schema_options.selection)
     for table_kind, table_source in (("raters", raters), ("items", items)):
         if table_source is not None:
@@ -166,24 +167,6 @@ def read(
             describe_arguments: dict[str, Any] = {table_kind: table.frame, f"{table_kind}_name": table.name}
             study = study.describe(**describe_arguments)
     return replace(study, notes=(*study.notes, *study.raters.undeclared_directions()))
-
-
-def _with_human_labels(studies: list[Study]) -> list[Study]:
-    """The studies. If `label` is the only column of labels in a table, its labels become human labels.
-
-    This requires that all further studies have only metrics, and that no metric is called `label`. Labels in a column
-    such as `passed` do not become human labels, because a program may have given these labels.
-    """
-    label_studies = [study for study in studies if study.labels and study.metrics == (LABEL,)]
-    if len(label_studies) != 1 or len(studies) < 2 or any(study.humans for study in studies):
-        return studies
-    (study,) = label_studies
-    if not all(other.metrics and LABEL not in other.metrics for other in studies if other is not study):
-        return studies
-    message = f"{study.name}: column {LABEL} is read as human labels, because the other inputs have only metrics"
-    notes = (*study.notes, *build_notes(("human-labels", True, message)))
-    human_study = replace(study, raters=study.raters.with_kinds({LABEL: "human"}), notes=notes)
-    return [human_study if other is study else other for other in studies]
 
 
 def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
@@ -414,6 +397,11 @@ def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
     layout = label_layout(table.frame, columns)
     if layout is None:
         return None
+    if not layout.systems and len(table.files) > 1 and not all(SHARD_NAME.fullmatch(file.stem) for file in table.files):
+        file_studies = [_read_label_study(load_table(file), columns) for file in table.files]
+        complete_studies = [study for study in file_studies if study is not None]
+        if len(complete_studies) == len(file_studies):
+            return replace(join(complete_studies), name=table.name)
     study = read_labels(table.frame, layout, where=table.name, guessed=not columns.patterns)
     return _complete_study(study, table, columns, ())
 

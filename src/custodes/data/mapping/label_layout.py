@@ -206,7 +206,7 @@ def _is_unique_key(frame: pl.DataFrame, key_columns: Sequence[str]) -> bool:
 
 
 def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns of model and version that have several values; the column of the model if both are constant."""
+    """The columns of model and version that have several values; both columns if both are constant."""
     versions = [name for version in VERSIONS for name in free_columns if normalise_name(name) == version]
     models = [name for name in find_columns("system", free_columns) if name not in versions]
     varying_columns = [
@@ -215,4 +215,7 @@ def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[s
     constant_model_columns = [
         name for name in models if frame[name].n_unique() == 1 and split_name(name)[-1] != "version"
     ]
-    return tuple(chain(*varying_columns)) or tuple(constant_model_columns[:1])
+    constant_version_columns = [
+        name for name in versions if frame[name].n_unique() == 1 and not frame[name].null_count()
+    ]
+    return tuple(chain(*varying_columns)) or (*constant_model_columns[:1], *constant_version_columns[:1])
