@@ -185,6 +185,16 @@ def test_a_row_for_each_label() -> None:
     assert cu.read(raters).humans == ("HUMAN1",)
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_only_annotators_have_a_name_in_a_log(given: bool) -> None:
+    judge = pl.DataFrame({"traceId": range(N), "value": words(JUDGE, "no", "yes"), "source": ["EVAL"] * N})
+    human = judge.with_columns(value=pl.Series(words(EXPERT, "no", "yes"), dtype=pl.String)).drop_nulls()
+    human = human.with_columns(source=pl.lit("ANNOTATION"), annotator=pl.Series(["ann", "bob", None, "ann"] * 10))
+    roles = {"item": "traceId", "score": "value", "kind": "source", "rater": "annotator"} if given else {}
+    study = cu.read(pl.concat([judge, human], how="diagonal"), columns=roles)
+    assert (set(study.humans), study.metrics) == ({"ann", "bob", "ANNOTATION"}, ("EVAL",))
+
+
 def test_scores_of_a_judge_stay_scores() -> None:
     table = pl.DataFrame({"id": range(N), "judge_score": RNG.random(N), "human": words(EXPERT, "fail", "pass")})
     study = cu.read(table)

@@ -457,7 +457,7 @@ def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_R
         key_column_names, maintain_order=True
     ):
         value_of_column = dict(zip(key_column_names, key_values, strict=True))
-        rater_name = str(value_of_column[layout.rater or layout.kind])
+        rater_name = str((layout.rater and value_of_column[layout.rater]) or value_of_column[layout.kind])
         kind = KINDS.get(str(label_words(pl.Series([value_of_column[layout.kind]]))[0]), "")
         yield _Rater(
             name=rater_name,

@@ -159,8 +159,10 @@ def _read_reviews(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLay
 
 def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
     """The labels of a table with one row per label. A rater of two kinds raises `InputError`."""
+    kinds = label_column(frame, layout.kind, where=where)
+    raters = label_column(frame, layout.rater, where=where, empty=True) if layout.rater else kinds
     label_table = key_table.with_columns(
-        label_column(frame, layout.rater or layout.kind, where=where).alias("rater"),
+        rater=raters.zip_with(raters != "", kinds),  # logs name annotators, but not the judge
         aspect=label_column(frame, layout.aspect, where=where, empty=True) if layout.aspect else pl.lit(""),
         kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
         word=label_words(frame[layout.label]),
