@@ -58,10 +58,12 @@ def test_outputs_are_drawn_within_labels_of_the_judge_whatever_the_order_of_rows
     unlabelled = data.filter(pl.col("expert").is_null())
     joined = result.outputs.join(unlabelled, left_on="item", right_on="id")
     assert joined.height == 50
-    assert joined["label"].to_list() == joined["judge"].to_list()
+    assert "label" not in result.outputs.columns  # annotators must not see the label of the judge
     counts = result.allocation.with_columns(free=pl.col("n") - pl.col("labelled"))
     expected = {row["label"]: row["add"] / row["free"] for row in counts.to_dicts()}
-    assert dict(result.outputs.select("label", "probability").unique().iter_rows()) == pytest.approx(expected)
+    assert dict(joined.select("judge", "probability").unique().iter_rows()) == pytest.approx(expected)
+    answers = cu.read(unlabelled.select("id", "judge"), result.outputs.with_columns(human=pl.lit("pass")))
+    assert (answers.humans, answers.metrics) == (("human",), ("judge",))
     shuffled = plan(data.sample(fraction=1, shuffle=True, seed=4), add=50)
     assert shuffled.outputs.equals(result.outputs)
     assert plan(data, add=50, rng=1).outputs["item"].to_list() != result.outputs["item"].to_list()
@@ -116,7 +118,7 @@ def test_each_slice_has_the_plan_of_its_outputs_alone(options: dict[str, Any]) -
             part = result.to_frame(table).filter(slice=name).drop("slice")
             assert part.equals(alone.to_frame(table).drop("slice"))
         drawn, drawn_alone = (
-            outputs.group_by("system", "label", "probability").len().sort("label")
+            outputs.group_by("system", "probability").len().sort("probability")
             for outputs in (result.outputs.filter(slice=name), alone.outputs)
         )
         assert drawn.equals(drawn_alone)

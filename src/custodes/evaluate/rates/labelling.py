@@ -97,10 +97,10 @@ class Labelling(Result):
         count("add", "number of outputs to label next", "Label next"),
     )
     outputs: pl.DataFrame = table(
-        "One row per output to label next, drawn at random within each slice, system and label of the judge.",
+        "One row per output to label next, drawn at random within each slice, system and label of the judge. The label "
+        "of the judge is left out, because annotators must not see it.",
         label("item", "the item"),
         label("system", "the system"),
-        label("label", "label of the judge; do not show it to annotators"),
         probability("probability", "probability with which the output was drawn"),
         label("slice", "value of the column `by`; null if `by` is not set"),
         essential=False,
@@ -460,7 +460,6 @@ class _LabellingPlan:
                 unlabelled_outputs[sampled_rows].select(
                     "item",
                     "system",
-                    label=pl.lit(self.outputs.words[label_code]),
                     probability=pl.lit(n_added[system_index, label_code] / max(unlabelled_outputs.height, 1)),
                 )
             )
