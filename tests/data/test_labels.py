@@ -195,6 +195,14 @@ def test_only_annotators_have_a_name_in_a_log(given: bool) -> None:
     assert (set(study.humans), study.metrics) == ({"ann", "bob", "ANNOTATION"}, ("EVAL",))
 
 
+def test_the_confidence_of_a_judge_is_no_judge() -> None:
+    table = pl.DataFrame(
+        {"id": range(N), "llm_verdict": words(JUDGE, "no", "yes"), "llm_confidence": RNG.random(N), "human": EXPERT}
+    )
+    assert cu.read(table).metrics == ("llm_verdict",)
+    assert cu.read(table.drop("llm_verdict")).metrics == ("llm_confidence",)
+
+
 def test_scores_of_a_judge_stay_scores() -> None:
     table = pl.DataFrame({"id": range(N), "judge_score": RNG.random(N), "human": words(EXPERT, "fail", "pass")})
     study = cu.read(table)

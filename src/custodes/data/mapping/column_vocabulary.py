@@ -194,6 +194,8 @@ PEOPLE_ROLES = (
 """Words in the name of a column of raters which show that the raters are human."""
 PERSONS = (PEOPLE_ROLES - {"user"}) | frozenset(word_list("rater auditor by"))
 """Last words in the names of columns that hold the label or the name of a person: `reviewer`, `labelled_by`."""
+CONFIDENCES = frozenset(word_list("confidence certainty"))
+"""Words in the names of columns that hold the confidence of a judge in its label."""
 METRIC_ROLES = frozenset(word_list("metric metrics scorer"))
 """Words in the name of a column of raters which show that the raters are metrics."""
 

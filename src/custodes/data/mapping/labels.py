@@ -13,6 +13,7 @@ from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
 from custodes.data.mapping.annotator_columns import parse_numbers
 from custodes.data.mapping.cell_types import is_number, is_prose, looks_like_score
 from custodes.data.mapping.column_vocabulary import (
+    CONFIDENCES,
     JUDGE_WORDS,
     KINDS,
     NAMES,
@@ -180,6 +181,9 @@ def _wide_layout(
         judge_columns = _flag_columns(
             frame, [name for name in binary_columns if name not in (*declared_columns, *human_columns)]
         )
+    confidence_columns = [name for name in judge_columns if CONFIDENCES & set(split_name(name))]
+    if len(confidence_columns) < len(judge_columns):  # the confidence in a label is no label
+        judge_columns = [name for name in judge_columns if name not in confidence_columns]
     if any(name in binary_columns for name in human_columns):
         human_columns = [name for name in human_columns if name in binary_columns]
     elif human_columns and not _has_only_words(words[name] for name in human_columns):

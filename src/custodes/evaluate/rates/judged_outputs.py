@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from custodes.data.mapping.column_vocabulary import CONFIDENCES, split_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.raters import EXPECTED_SUFFIX
 from custodes.data.study import Study, select_aspect_rows
@@ -74,7 +74,7 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
     signal : str or None
         Measure of confidence: a metric that gives scores, a column of outputs, `repeats` or `judges`. By default, the
         first available of: the scores of the judge itself (named with `EXPECTED_SUFFIX`), the only metric that gives
-        scores, `repeats`, `judges`.
+        scores, the only column of the judge's confidence, `repeats`, `judges`.
 
     Raises
     ------
@@ -129,6 +129,9 @@ def _signal(study: Study, outputs: LabelledOutputs, judge: int) -> str:
         return metric + EXPECTED_SUFFIX
     if len(score_metrics) == 1:
         return score_metrics[0]
+    confidence_columns = _confidence_columns(study, metric, is_only_judge=len(outputs.metrics) == 1)
+    if len(confidence_columns) == 1:
+        return confidence_columns[0]
     if not score_metrics and _rating_rows(study, outputs, metric).select(KEY).is_duplicated().any():
         return REPEATS
     if not score_metrics and len(outputs.metrics) > 1:
@@ -137,6 +140,15 @@ def _signal(study: Study, outputs: LabelledOutputs, judge: int) -> str:
         f"route needs a measure of the confidence of {metric}; give signal=NAME with a metric that gives "
         "scores, a column of numbers, repeats or judges"
     )
+
+
+def _confidence_columns(study: Study, metric: str, *, is_only_judge: bool) -> list[str]:
+    """Return the columns of outputs that hold the confidence of a judge, such as `judge_confidence` for the judge
+    `judge_label`. With only one judge, the rest of the name has no meaning."""
+    column_names = [] if study.attributes is None else study.attributes.columns
+    words_of_column = {name: set(split_name(name)) for name in column_names if CONFIDENCES & set(split_name(name))}
+    own_columns = [name for name, words in words_of_column.items() if words - CONFIDENCES <= set(split_name(metric))]
+    return own_columns or (list(words_of_column) if is_only_judge else [])
 
 
 def _rating_rows(study: Study, outputs: LabelledOutputs, metric: str) -> pl.DataFrame:
@@ -173,7 +185,7 @@ def _certainty(
     has_value = np.isfinite(signal_values)
     roc_curve = roc(signal_values[has_value], label_codes[has_value] == 1)
     is_separating = np.nan_to_num(roc_curve.tpr - roc_curve.fpr).max(initial=0.0) >= SEPARATING
-    if re.search("confidence|certainty", signal_name, re.IGNORECASE) or not is_separating:
+    if CONFIDENCES & set(split_name(signal_name)) or not is_separating:
         return signal_values, f"{signal_name} is read as the confidence in the label"
     cutoff = ThresholdTarget.parse("youden").threshold(signal_values[has_value], label_codes[has_value] == 1)
     return np.abs(signal_values - cutoff), (
