@@ -243,6 +243,17 @@ def test_words_of_both_labels_and_their_scale() -> None:
 
 
 def test_bad_labels_have_one_clear_line() -> None:
+    steps = pl.DataFrame({"id": range(N), "version": ["v1", "v2"] * (N // 2), "judge": words(JUDGE, "FAIL", "PASS")})
+    steps = steps.with_columns(human_verdict=pl.Series(RNG.integers(1, 6, N)))
+    message = r"the labels of judge \(fail, pass\) are not among the human labels \(1, 2, 3, 4, 5\), .* at least 4"
+    for columns in ({}, {"item": "id", "system": "version", "score": ["human:human_verdict", "metric:judge"]}):
+        with pytest.raises(InputError, match=message):
+            cu.read(steps, columns=columns)  # type: ignore[arg-type]
+    human = steps.select(
+        item="id", system="version", rater=pl.lit("human"), kind=pl.lit("human"), score="human_verdict"
+    )
+    with pytest.raises(InputError, match=message):
+        cu.read(steps.drop("human_verdict"), human)
     twice = pl.DataFrame({"id": [1, 1], "judge": ["pass", "fail"], "human": ["pass", "fail"]})
     with pytest.raises(InputError, match=r"the same output occurs twice, in rows 1, 2"):
         cu.read(twice, columns={"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]})

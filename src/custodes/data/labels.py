@@ -195,6 +195,26 @@ def encode_labels(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.
     return words.cast(pl.Float64, strict=False).zip_with(raters.is_in(list(scale.scores)), word_codes)
 
 
+def check_common_labels(
+    words_of_rater: Mapping[str, pl.Series], human_raters: Sequence[str], scale: LabelScale, *, where: str
+) -> None:
+    """Raise `InputError` if no label of any judge is a human label, so that human labels say nothing about judges."""
+    judges = [rater for rater in words_of_rater if rater not in human_raters and words_of_rater[rater].count()]
+    if not human_raters or any(
+        encode_labels(words_of_rater[judge], pl.repeat(judge, words_of_rater[judge].len(), eager=True), scale).count()
+        for judge in judges
+    ):
+        return
+    if judges:
+        judge_labels = words_of_rater[judges[0]].drop_nulls().unique().sort()
+        example_text = f", such as {judge_labels[-1]!r} for human labels of at least {scale.words[-2]}" * scale.ordered
+        raise InputError(
+            f"{where}: the labels of {judges[0]} ({join_labels(judge_labels, limit=4)}) are not among the human labels "
+            f"({join_labels(scale.words, limit=5)}), so they cannot be compared; use the same labels for "
+            f"both{example_text}"
+        )
+
+
 def unify_scales(
     rating_frames: tuple[pl.DataFrame, pl.DataFrame],
     scales: tuple[Mapping[str, LabelScale], Mapping[str, LabelScale]],
@@ -233,6 +253,7 @@ def unify_scales(
         }
         human_raters = [rater for rater in word_column_of_rater if kind_of_rater.get(rater) == "human"]
         scale = infer_scale(word_column_of_rater, human_raters=human_raters, where=aspect or "labels of two inputs")
+        check_common_labels(word_column_of_rater, human_raters, scale, where=aspect or "labels of two inputs")
         scale_of_aspect[aspect] = scale
         rating_frames = (
             _recode_labels(rating_frames[0], is_aspect_row, word_frames[0], scale),

@@ -135,8 +135,11 @@ def _wide_layout(
         placeholders = {placeholder for _, label_by_role in match_of_column.values() for placeholder in label_by_role}
         has_criteria = "aspect" in placeholders
         is_review_table = reviewer_column and all(name in binary_columns for name in human_columns)
+        has_judge_words = bool(metric_columns) and all(
+            name in binary_columns and _has_only_words([frame[name]]) for name in metric_columns
+        )
         if placeholders - {"rater", "kind", "aspect"} or (
-            (has_system_column or has_criteria) and not has_word_labels and not is_review_table
+            (has_system_column or has_criteria) and not (has_word_labels or is_review_table or has_judge_words)
         ):
             return None  # ratings
         if not all(name in words and _has_few_words(words[name]) for name in human_columns) or not (
@@ -187,7 +190,12 @@ def _wide_layout(
     if any(name in binary_columns for name in human_columns):
         human_columns = [name for name in human_columns if name in binary_columns]
     elif human_columns and not _has_only_words(words[name] for name in human_columns):
-        return None
+        has_judge_words = any(name in binary_columns and _has_only_words([words[name]]) for name in judge_columns)
+        has_scores = any(
+            is_number(frame[name]) and looks_like_score(name) for name in frame.columns if name not in human_columns
+        )
+        if has_scores or not has_judge_words:
+            return None  # ratings
     if any(name in binary_columns for name in judge_columns):
         judge_columns = [name for name in judge_columns if name in binary_columns or SCORE & set(split_name(name))]
     judge_columns = [name for name in judge_columns if _has_few_words(words[name]) or is_number(frame[name])]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from custodes.data.labels import LabelScale, encode_labels, infer_scale, label_words
+from custodes.data.labels import LabelScale, check_common_labels, encode_labels, infer_scale, label_words
 from custodes.data.mapping.column_vocabulary import KINDS, looks_human
 from custodes.data.mapping.columns import item_facts
 from custodes.data.mapping.label_layout import LabelLayout
@@ -194,6 +194,7 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
         words_of_rater = {rater: rater_rows["word"].alias(rater) for rater, rater_rows in rows_by_rater.items()}
         human_raters = aspect_rows.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
         scale_of_aspect[str(aspect)] = scale = infer_scale(words_of_rater, human_raters=human_raters, where=where)
+        check_common_labels(words_of_rater, human_raters, scale, where=where)
         for rater, rater_rows in rows_by_rater.items():
             label_codes = encode_labels(words_of_rater[rater], rater_rows["rater"], scale)
             unknown_words = words_of_rater[rater].filter(label_codes.is_null() & words_of_rater[rater].is_not_null())
