@@ -311,6 +311,41 @@ def test_a_label_of_the_judge_without_human_labels_is_named() -> None:
     assert row(result.rates)["reason"] == reason
 
 
+@pytest.mark.parametrize("gap", [None, "unsure"])
+def test_outputs_without_a_label_of_the_judge_are_one_more_stratum(gap: str | None) -> None:
+    data = table(2000, labelled=0.3, seed=4)
+    rng = np.random.default_rng(0)
+    is_gap = (data["judge"] == "fail") & pl.Series(rng.random(2000) < 0.5)
+    data = data.with_columns(judge=data["judge"].set(is_gap, gap), version=pl.lit("v1"))
+    result = cu.rates(data)
+    rates, both = row(result.rates), data.filter(pl.col("judge").is_in(["pass", "fail"])).drop_nulls("expert")
+    groups = data.with_columns(pl.col("judge").fill_null("unsure"), positive=pl.col("expert") == "pass").group_by(
+        "judge"
+    )
+    expected = groups.agg(pl.len(), pl.col("positive").mean())
+    assert rates["corrected_rate"] == pytest.approx((expected["len"] * expected["positive"]).sum() / 2000)
+    assert rates["human_rate"] == pytest.approx((data["expert"].drop_nulls() == "pass").mean())
+    assert (rates["n"], rates["n_labelled"]) == (2000, data["expert"].drop_nulls().len())
+    assert row(result.judges)["n_labelled"] == both.height
+    assert "outputs-without-judge-label" in {note.rule for note in result.notes}
+    gate = row(cu.gate(data, require="corrected_rate>=0.5").rules)
+    assert gate["value"] == pytest.approx(rates["corrected_rate"])
+
+
+def test_outputs_that_neither_judge_nor_annotators_labelled_are_left_out_with_a_warning() -> None:
+    data = table(1000, labelled=0.3).with_columns(pl.when(pl.col("id") % 2 == 0).then(pl.col("judge", "expert")))
+    data = data.with_columns(id=pl.int_range(1000))
+    judged = data.drop_nulls("judge")
+    for sampling in ("random", "by-judge", "by-label"):
+        result, of_judged = (cu.rates(part, sampling=sampling) for part in (data, judged))
+        assert result.rates.drop("system").equals(of_judged.rates.drop("system"))
+        (message,) = [note.message for note in result.notes if note.rule == "outputs-left-out"]
+        assert "500 of 1000 outputs of table" in message
+    assert "500 of 1000 outputs" in str(cu.verdict(data))
+    notes = cu.gate(data, require="corrected_rate>=0.5").notes
+    assert "outputs-left-out" in {note.rule for note in notes}
+
+
 def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
     data = table(400, labelled=0.5)
     copy = data.with_columns(judge=pl.coalesce("expert", "judge"))
@@ -421,6 +456,7 @@ def test_equivalence_is_two_one_sided_tests_at_level_alpha(sd: float, *, is_equi
     quantiles = norm.ppf((np.arange(2000) + 0.5) / 2000)
     none = np.zeros(2001)
     first, second = (
-        SimpleNamespace(n_labelled=50, error_rates=(tpr, none)) for tpr in (0.02 + np.append(0.0, sd * quantiles), none)
+        SimpleNamespace(n_both_labels=50, error_rates=(tpr, none))
+        for tpr in (0.02 + np.append(0.0, sd * quantiles), none)
     )
     assert has_equivalent_rates([first, second], alpha=0.05) is is_equivalent  # type: ignore[list-item]

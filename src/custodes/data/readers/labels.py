@@ -13,7 +13,7 @@ from custodes.data.mapping.labels import LabelLayout
 from custodes.data.notes import Note, build_notes
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA, Ratings
-from custodes.data.study import Study
+from custodes.data.study import OUTPUT_ASPECT, Study
 from custodes.data.table import check_unique, format_counts, label_column
 from custodes.errors import InputError, join_labels
 
@@ -152,7 +152,7 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
             )
             notes += build_notes(("unknown-label", unknown_words.len(), message))
             score_tables.append(rater_rows.with_columns(score=label_codes).select(list(SCHEMA)).drop_nulls("score"))
-    rating_rows = pl.concat(score_tables)
+    rating_rows, output_key = pl.concat(score_tables), list(OUTPUT_ASPECT)
     if rating_rows.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
     kind_of_rater = dict(label_table.select("rater", "kind").unique(maintain_order=True).iter_rows())
@@ -169,6 +169,9 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
         ratings=Ratings(frame=rating_rows.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())),
         raters=Raters.infer({name: kind for name, kind in kind_of_rater.items() if name not in raters_without_labels}),
         labels=scale_of_aspect,
+        unlabelled=label_table.select(output_key)
+        .unique(maintain_order=True)
+        .join(rating_rows, on=output_key, how="anti"),
         notes=tuple(notes),
         name=where,
     )

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from custodes.data.study import Study
-from custodes.evaluate.rates.estimates import EstimateSettings, Interval, JudgeLabels, JudgeRates, estimate_interval
+from custodes.evaluate.rates.estimates import EstimateSettings, Interval, JudgeRates, estimate_interval
+from custodes.evaluate.rates.judge_labels import JudgeLabels
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.evaluate.slices import slices_of
 from custodes.stats.arrays import Bools, Floats, Ints
@@ -32,7 +33,7 @@ def error_differences(first_rates: JudgeRates, second_rates: JudgeRates) -> tupl
 
     The human labels of one system are treated as independent of the human labels of the other system.
     """
-    if not (first_rates.n_labelled and second_rates.n_labelled):
+    if not (first_rates.n_both_labels and second_rates.n_both_labels):
         return np.full(2, np.nan), np.full(2, np.nan)
     tpr, tnr = (
         first_values - second_values
@@ -211,7 +212,7 @@ def slice_row(
     return {
         "metric": metric,
         "slice": slice_name,
-        "n": slice_rates.n_judged,
+        "n": slice_rates.n,
         "n_labelled": slice_rates.n_labelled,
         **estimate_with_bounds("judge_rate", slice_rates.judge),
         **estimate_with_bounds("corrected_rate", slice_rates.corrected),

@@ -197,7 +197,10 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
     label_scale = study.labels.get(aspect)
     if label_scale is None:
         label_scale, rating_rows = _numeric_scale(study, rating_rows, aspect)
-    output_table = rating_rows.select(KEY).unique(maintain_order=True)
+    unlabelled_outputs = study.unlabelled.filter(
+        pl.col("aspect") == aspect, pl.col("system").is_in(rating_rows["system"].unique().implode())
+    )
+    output_table = pl.concat([rating_rows.select(KEY), unlabelled_outputs.select(KEY)]).unique(maintain_order=True)
     numbered_rows = rating_rows.select(KEY).join(
         output_table.with_row_index("row"), on=KEY, how="left", maintain_order="left"
     )

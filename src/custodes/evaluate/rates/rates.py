@@ -28,23 +28,24 @@ from custodes.evaluate.rates.comparisons import (
 )
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
-    JudgeLabels,
     JudgeRates,
-    judges_of,
-    parsed_threshold,
 )
+from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of, parsed_threshold
 from custodes.evaluate.rates.judges import (
     FEW_LABELS,
     MEASURES,
+    NO_COMMON_OUTPUT,
     calibration_rows,
     comparable_judges,
     judge_notes,
     judge_row,
     judge_table,
     label_notes,
+    positive_label_notes,
     rate_notes,
     replacement_rows,
     roc_rows,
+    unjudged_notes,
 )
 from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs
 from custodes.progress import Progress, silent
@@ -67,7 +68,8 @@ class Rates(Result):
         label("label", "label whose rate the row gives"),
         count(
             "n",
-            "outputs with a label by the metric; with `sampling='by-label'`, only outputs without a human label",
+            "number of outputs whose rate is estimated, with those that have no label by the metric (unless annotators "
+            "labelled none of them); with `sampling='by-label'`, only outputs without a human label",
         ),
         count("n_labelled", "number of outputs with a human label", "Human labels"),
         share("judge_rate", "rate by the metric's labels alone", "Judge's rate", interval=True),
@@ -144,7 +146,8 @@ class Rates(Result):
         label("slice", "value of the column"),
         count(
             "n",
-            "outputs with a label by the metric; with `sampling='by-label'`, only outputs without a human label",
+            "number of outputs whose rate is estimated, with those that have no label by the metric (unless annotators "
+            "labelled none of them); with `sampling='by-label'`, only outputs without a human label",
         ),
         count("n_labelled", "number of outputs with a human label", "Human labels"),
         share("judge_rate", "rate of the positive label by the metric's labels alone", "Judge's rate", interval=True),
@@ -286,7 +289,9 @@ def rates(
     Notes
     -----
     The corrected rate is post-stratified: the rate of human labels within each label of the judge is weighted by the
-    frequency of the judge's label. The interval comes from the posterior under Jeffreys' prior; with
+    frequency of the judge's label. Outputs to which the judge gives no label, or neither the positive nor the negative
+    label, are one more stratum. If annotators labelled none of these outputs, the rates are only those of the other
+    outputs, and a note says so. The interval comes from the posterior under Jeffreys' prior; with
     `sampling='by-judge'`, the prior is neutral (pseudo-counts of 1/3). With `sampling='by-label'`, the judge's rate is
     corrected by TPR and TNR (Rogan and Gladen). Clusters of items and inclusion probabilities (columns `cluster` and
     `probability` of items) reduce counts to effective counts. The column `n_outputs` of items is the number of equal
@@ -372,7 +377,7 @@ def _answer(
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     binary_views = [selected_outputs] if is_binary else [outputs.binarise_labels(word) for word in outputs.words]
     rows_of_table = defaultdict[str, list[dict[str, Any]]](list)
-    notes = [*outputs.notes, *label_notes(selected_outputs, positive)]
+    notes = [*outputs.notes, *positive_label_notes(selected_outputs, positive), *label_notes(selected_outputs)]
     for binary_view in binary_views:
         for judge in judges_of(binary_view, (threshold or "youden") if is_binary else None):
             rates_of_system, method = _system_estimates(binary_view, judge, settings, calibration, alpha=alpha)
@@ -381,7 +386,7 @@ def _answer(
                 _rate_row(judge.name, system, label_name, system_rates, method)
                 for system, system_rates in rates_of_system.items()
             ]
-            notes += rate_notes(binary_view, judge, rates_of_system)
+            notes += [*rate_notes(binary_view, judge, rates_of_system), *unjudged_notes(binary_view, judge, sampling)]
             rows_of_table["differences"] += difference_rows(
                 binary_view, judge.name, label_name, rates_of_system, confidence=confidence, rng=rng
             )
@@ -440,8 +445,9 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
         )
     reasons = (
         (not system_rates.n_labelled, "no human labels"),
+        (not system_rates.n_both_labels, NO_COMMON_OUTPUT),
         (
-            not system_rates.n_judged,
+            not system_rates.n,
             "every output has a human label, so there are no other outputs whose rate could be estimated",
         ),
         (np.isnan(corrected_rate.value), "the metric's labels are no better than chance"),
@@ -458,12 +464,12 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
         "metric": metric,
         "system": system,
         "label": label_name,
-        "n": system_rates.n_judged,
+        "n": system_rates.n,
         "n_labelled": system_rates.n_labelled,
         **estimate_with_bounds("judge_rate", system_rates.judge),
         **estimate_with_bounds("human_rate", human_rate),
         **estimate_with_bounds("corrected_rate", corrected_rate),
-        "method": method if system_rates.n_labelled else "",
+        "method": method if system_rates.n_both_labels else "",
         "labels_saved": round(n_saved_labels) if np.isfinite(n_saved_labels) else None,
         "reason": next((reason for is_applicable, reason in reasons if is_applicable), ""),
     }
@@ -479,7 +485,7 @@ def _cells(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRates) -> 
             "label": judge_label,
             "human_label": human_label,
             "n": overall_rates.pairs.counts.labelled[i, j],
-            "proportion": joint_proportions[i, j] if overall_rates.n_labelled else np.nan,
+            "proportion": joint_proportions[i, j] if overall_rates.n_both_labels else np.nan,
         }
         for i, judge_label in enumerate(outputs.words)
         for j, human_label in enumerate(outputs.words)
