@@ -123,6 +123,25 @@ def test_the_better_version_is_found_and_swapping_versions_swaps_signs() -> None
     assert "v1 has a significantly higher rate of pass than v2" in str(cu.verdict(data))
 
 
+def test_intervals_of_differences_are_simultaneous_as_the_tests_are() -> None:
+    parts = [
+        table(400, rate=rate, labelled=0.4, seed=k).with_columns(prompt_version=pl.lit(f"v{k}"))
+        for k, rate in enumerate((0.6, 0.7, 0.75, 0.85))
+    ]
+    differences = cu.rates(pl.concat(parts)).differences
+    assert differences["p_adjusted"].to_list() == pytest.approx((6 * differences["p_value"]).clip(0, 1).to_list())
+    excludes_zero = (differences["corrected_difference_low"] > 0) | (differences["corrected_difference_high"] < 0)
+    assert excludes_zero.to_list() == (differences["decision"] != "=").to_list()
+    assert set(excludes_zero) == {True, False}
+
+
+def test_labels_saved_have_no_monte_carlo_error_and_follow_from_the_variances() -> None:
+    (saved,) = {row(cu.rates(table(), rng=seed).rates)["labels_saved"] for seed in range(3)}
+    rates = row(cu.rates(table()).rates)
+    widths = [rates[f"{name}_rate_high"] - rates[f"{name}_rate_low"] for name in ("human", "corrected")]
+    assert saved == pytest.approx(rates["n_labelled"] * ((widths[0] / widths[1]) ** 2 - 1), rel=0.15)
+
+
 def test_shared_error_rates_only_where_they_are_equivalent() -> None:
     shared = cu.rates(versions(0.6, 0.7, 0.7, n=20_000), calibration="shared")
     assert set(shared.rates["method"]) == {"rogan-gladen, shared"}
@@ -342,6 +361,10 @@ def test_outputs_that_neither_judge_nor_annotators_labelled_are_left_out_with_a_
         (message,) = [note.message for note in result.notes if note.rule == "outputs-left-out"]
         assert "500 of 1000 outputs of table" in message
     assert "500 of 1000 outputs" in str(cu.verdict(data))
+    certain = data.with_columns(judge_confidence=pl.lit(0.5))
+    for plan in (cu.labelling(data), cu.route(certain, disagreement=0.5)):
+        (message,) = [note.message for note in plan.notes if note.rule == "outputs-without-judge-label"]
+        assert message.startswith("500 outputs have no usable label of judge")
     notes = cu.gate(data, require="corrected_rate>=0.5").notes
     assert "outputs-left-out" in {note.rule for note in notes}
 

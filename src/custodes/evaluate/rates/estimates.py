@@ -23,6 +23,7 @@ from custodes.stats.rates.posterior import (
     joint_estimate,
     joint_posterior,
     output_influence,
+    rate_variance,
 )
 from custodes.stats.rates.selective import designed_strata
 from custodes.stats.ratios import ratio
@@ -152,6 +153,8 @@ class JudgeRates:
     ----------
     rate_draws : array of shape (draws,)
         Posterior draws of the corrected rate.
+    rate_variance : float
+        Posterior variance of the corrected rate.
     unjudged : array of shape (1 + draws, labels)
         Proportion of outputs that have each human label and no label of the judge: estimate and draws.
     pairs : StratifiedLabels or None
@@ -175,6 +178,7 @@ class JudgeRates:
     """
 
     rate_draws: Floats
+    rate_variance: float
     unjudged: Floats
     pairs: StratifiedLabels | None
     influence: Floats
@@ -202,8 +206,17 @@ class JudgeRates:
         rate_of_judged = positive_rate(joint_posterior(counts, sampling="by-label", rng=pooled.rng).values)
         estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * rate_of_judged + self.unjudged[:, 1]
         return replace(
-            self, rate_draws=estimate_and_draws[1:], corrected=estimate_interval(estimate_and_draws, confidence)
+            self,
+            rate_draws=estimate_and_draws[1:],
+            rate_variance=float(estimate_and_draws[1:].var()),
+            corrected=estimate_interval(estimate_and_draws, confidence),
         )
+
+    @property
+    def human_variance(self) -> float:
+        """Posterior variance of the rate by human labels alone (Jeffreys' prior)."""
+        n_positive, n_labels = self.human_n * self.human.value, self.human_n
+        return rate_variance(LabelCounts(np.array([[n_labels - n_positive, n_positive]]), np.ones(1)))
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
         """Return a measure of agreement followed by its draws, (1 + draws,); NaN without a judge or human labels."""
@@ -326,12 +339,14 @@ def judge_rates(
     human_influence = unstratified.influence(positive_rate)
     effective_n_human, effective_n_judged = float(unstratified.effective(human_influence).labelled.sum()), 0.0
     corrected_rate = human_rate = judge_rate = UNDEFINED
-    rate_draws, unjudged = np.full(1, np.nan), np.zeros((1, 2))
+    rate_draws, variance, unjudged = np.full(1, np.nan), np.nan, np.zeros((1, 2))
     counts = strata_of_rate.counts
     if n_both_labels and n:
         is_divided = strata_of_rate.n_strata > fewest_strata + (not is_judged_output.all())
         prior = NEUTRAL_PRIOR if (is_divided or sampling == "by-judge") and strata is None else PRIOR
-        joint_values = strata_of_rate.posterior(strata_of_rate.effective(influence), prior=prior).values
+        effective_counts = strata_of_rate.effective(influence)
+        joint_values = strata_of_rate.posterior(effective_counts, prior=prior).values
+        variance = np.nan if sampling == "by-label" else rate_variance(effective_counts, prior=prior)
         estimate_and_draws = positive_rate(joint_values)
         unjudged = joint_values[:, np.unique(stratum[~is_judged_output])].sum(axis=1)
         rate_draws, corrected_rate = estimate_and_draws[1:], estimate_interval(estimate_and_draws, confidence)
@@ -353,6 +368,7 @@ def judge_rates(
     influence_of_all_outputs[:, is_used] = influence, human_influence
     return JudgeRates(
         rate_draws=rate_draws,
+        rate_variance=variance,
         unjudged=unjudged,
         pairs=label_strata,
         influence=influence_of_all_outputs[0],

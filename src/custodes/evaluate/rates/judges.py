@@ -172,6 +172,24 @@ def judge_row(
     }
 
 
+def confusion_rows(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRates) -> list[dict[str, Any]]:
+    """Return the rows of the table `confusion`."""
+    if overall_rates.pairs is None:
+        return []
+    joint_proportions = overall_rates.pairs.all_outputs_view.estimate
+    return [
+        {
+            "metric": metric,
+            "label": judge_label,
+            "human_label": human_label,
+            "n": overall_rates.pairs.counts.labelled[i, j],
+            "proportion": joint_proportions[i, j] if overall_rates.n_both_labels else np.nan,
+        }
+        for i, judge_label in enumerate(outputs.words)
+        for j, human_label in enumerate(outputs.words)
+    ]
+
+
 def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any]]:
     """Return the rows of the table `roc`, thinned to `MOST_POINTS` points; empty for a judge without scores."""
     scores, is_positive_label, _ = _labelled_scores(outputs, judge)

@@ -37,6 +37,7 @@ from custodes.evaluate.rates.judges import (
     NO_COMMON_OUTPUT,
     calibration_rows,
     comparable_judges,
+    confusion_rows,
     judge_notes,
     judge_row,
     judge_table,
@@ -109,20 +110,35 @@ class Rates(Result):
         ),
         difference(
             "human_difference",
-            "difference of the rates by human labels alone",
+            "difference of the rates by human labels alone; the intervals are simultaneous",
             "Human labels alone",
             interval=True,
             essential=False,
         ),
-        difference("corrected_difference", "difference of the corrected rates", "Corrected difference", interval=True),
+        difference(
+            "corrected_difference",
+            "difference of the corrected rates; the intervals are simultaneous for all pairs and labels of the metric",
+            "Corrected difference",
+            interval=True,
+        ),
         p_value("p_value", "p-value of the test of equal corrected rates", "p"),
-        p_value("p_adjusted", "p-value adjusted for all pairs and labels of the metric (Holm)", "p, all pairs"),
+        p_value("p_adjusted", "p-value adjusted for all pairs and labels of the metric (Bonferroni)", "p, all pairs"),
         label(
             "decision",
             "`+` system_a has the higher rate, `-` system_b has the higher rate, `=` no significant difference",
         ),
-        difference("tpr_difference", "TPR for system_a minus TPR for system_b", "TPR difference", interval=True),
-        difference("tnr_difference", "TNR for system_a minus TNR for system_b", "TNR difference", interval=True),
+        difference(
+            "tpr_difference",
+            "TPR for system_a minus TPR for system_b; interval of this pair alone",
+            "TPR difference",
+            interval=True,
+        ),
+        difference(
+            "tnr_difference",
+            "TNR for system_a minus TNR for system_b; interval of this pair alone",
+            "TNR difference",
+            interval=True,
+        ),
         p_value(
             "p_tpr",
             "p-value of the test of equal TPR, adjusted for all metrics, pairs and both error rates (Holm)",
@@ -296,7 +312,7 @@ def rates(
     corrected by TPR and TNR (Rogan and Gladen). Clusters of items and inclusion probabilities (columns `cluster` and
     `probability` of items) reduce counts to effective counts. The column `n_outputs` of items is the number of equal
     outputs that an item stands for. Tests of two systems use the same posterior draws as the intervals; p-values are
-    adjusted by Holm's method.
+    adjusted by Holm's method, and those of corrected differences by Bonferroni's method, as their intervals are.
 
     If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. For each
     annotator, the test can reject the hypothesis that the annotator is closer to the other annotators than the judge
@@ -388,21 +404,27 @@ def _answer(
             ]
             notes += [*rate_notes(binary_view, judge, rates_of_system), *unjudged_notes(binary_view, judge, sampling)]
             rows_of_table["differences"] += difference_rows(
-                binary_view, judge.name, label_name, rates_of_system, confidence=confidence, rng=rng
+                binary_view,
+                judge.name,
+                label_name,
+                rates_of_system,
+                confidence=confidence,
+                rng=rng,
+                n_labels=len(binary_views),
             )
             if by and is_binary:
                 rows_of_table["slices"] += slice_rows(study, binary_view, judge, by, settings)
             if is_binary and judge.name != HUMAN:
                 overall_rates = judge.threshold_judge.rates(binary_view, **settings)
                 rows_of_table["judges"].append(judge_row(binary_view, judge, overall_rates, confidence=confidence))
-                rows_of_table["confusion"] += _cells(binary_view, judge.name, overall_rates)
+                rows_of_table["confusion"] += confusion_rows(binary_view, judge.name, overall_rates)
                 notes += judge_notes(binary_view, judge, overall_rates, sampling, method, calibration)
                 rows_of_table["roc"] += roc_rows(binary_view, judge)
                 rows_of_table["calibration"] += calibration_rows(binary_view, judge, confidence=confidence)
     for judge in () if is_binary else comparable_judges(selected_outputs):
         overall_rates = judge.rates(selected_outputs, **settings)
         rows_of_table["judges"].append(judge_row(selected_outputs, judge, overall_rates, confidence=confidence))
-        rows_of_table["confusion"] += _cells(selected_outputs, judge.name, overall_rates)
+        rows_of_table["confusion"] += confusion_rows(selected_outputs, judge.name, overall_rates)
     for row, annotator_rows in replacement_rows(outputs, epsilon=epsilon, alpha=alpha, confidence=confidence):
         rows_of_table["replacement"].append(row)
         rows_of_table["replacement_annotators"] += annotator_rows
@@ -439,10 +461,9 @@ def _system_estimates(
 def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRates, method: str) -> dict[str, Any]:
     human_rate, corrected_rate = system_rates.human, system_rates.corrected
     n_saved_labels = np.nan
-    if human_rate.high > human_rate.low and corrected_rate.high > corrected_rate.low:
-        n_saved_labels = system_rates.n_labelled * max(
-            0.0, ((human_rate.high - human_rate.low) / (corrected_rate.high - corrected_rate.low)) ** 2 - 1
-        )
+    if np.isfinite(human_rate.value) and system_rates.rate_variance > 0:
+        variance_ratio = system_rates.human_variance / system_rates.rate_variance
+        n_saved_labels = system_rates.n_labelled * max(0.0, variance_ratio - 1)
     reasons = (
         (not system_rates.n_labelled, "no human labels"),
         (not system_rates.n_both_labels, NO_COMMON_OUTPUT),
@@ -473,20 +494,3 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
         "labels_saved": round(n_saved_labels) if np.isfinite(n_saved_labels) else None,
         "reason": next((reason for is_applicable, reason in reasons if is_applicable), ""),
     }
-
-
-def _cells(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRates) -> list[dict[str, Any]]:
-    if overall_rates.pairs is None:
-        return []
-    joint_proportions = overall_rates.pairs.all_outputs_view.estimate
-    return [
-        {
-            "metric": metric,
-            "label": judge_label,
-            "human_label": human_label,
-            "n": overall_rates.pairs.counts.labelled[i, j],
-            "proportion": joint_proportions[i, j] if overall_rates.n_both_labels else np.nan,
-        }
-        for i, judge_label in enumerate(outputs.words)
-        for j, human_label in enumerate(outputs.words)
-    ]
