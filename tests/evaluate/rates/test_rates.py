@@ -360,7 +360,7 @@ def test_outputs_that_neither_judge_nor_annotators_labelled_are_left_out_with_a_
         assert result.rates.drop("system").equals(of_judged.rates.drop("system"))
         (message,) = [note.message for note in result.notes if note.rule == "outputs-left-out"]
         assert "500 of 1000 outputs of table" in message
-    assert "500 of 1000 outputs" in str(cu.verdict(data))
+    assert "500 of 1000 outputs" in "\n".join(cu.verdict(data).lines())
     certain = data.with_columns(judge_confidence=pl.lit(0.5))
     for plan in (cu.labelling(data), cu.route(certain, disagreement=0.5)):
         (message,) = [note.message for note in plan.notes if note.rule == "outputs-without-judge-label"]
@@ -395,6 +395,38 @@ def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
 def test_bad_options_have_one_clear_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         cu.rates(table(), **options)
+
+
+@pytest.mark.parametrize(("words", "positive"), [(("approve", "reject"), None), (("great", "poor"), "great,pass")])
+def test_two_vocabularies_are_paired_by_their_positive_labels(words: tuple[str, str], positive: str | None) -> None:
+    data = table()
+    renamed = data.with_columns(pl.col("expert").replace(["pass", "fail"], list(words)))
+    result, expected = cu.rates(renamed, positive=positive), cu.rates(data)
+    assert result.rates.drop("label").equals(expected.rates.drop("label"))
+    if positive:
+        for question in (cu.rates, cu.verdict, cu.agreement):
+            with pytest.raises(InputError, match="judge and the annotators have no label in common"):
+                question(renamed)
+
+
+def test_a_guessed_positive_label_is_a_warning_wherever_it_decides() -> None:
+    data = table().with_columns(pl.col("judge", "expert").replace(["pass", "fail"], ["blue", "red"]))
+    assert "'red', the last in order, counts as positive" in "\n".join(cu.verdict(data).lines())
+    for result in (cu.rates(data), cu.gate(data, require="tpr>=0.1")):
+        assert "positive-by-order" in {note.rule for note in result.notes}
+
+
+def test_a_confidence_is_no_judge_and_a_threshold_outside_the_scores_is_noted() -> None:
+    data = table().with_columns(judge_confidence=pl.Series(np.linspace(0.5, 1, 600)), version=pl.lit("v1"))
+    assert cu.rates(data).judges["metric"].to_list() == ["judge"]
+    scores = data.drop("judge").rename({"judge_confidence": "judge_score"})
+    assert "threshold-outside-scores" not in {note.rule for note in cu.rates(scores, threshold="0.7").notes}
+    (message,) = [n.message for n in cu.rates(scores, threshold="5").notes if n.rule == "threshold-outside-scores"]
+    assert "scores of judge_score lie between 0.5 and 1" in message
+
+
+def test_the_column_of_versions_may_define_slices() -> None:
+    assert cu.rates(versions(0.5, 0.8, 0.7), by="prompt_version").slices["slice"].to_list() == ["v1", "v2"]
 
 
 def test_scores_are_refused_with_the_question_that_answers_them() -> None:

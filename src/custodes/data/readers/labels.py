@@ -45,11 +45,9 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     key_table = _read_keys(frame, layout, where=where)
     label_table, notes = (_read_long if layout.label else _read_wide)(frame, key_table, layout, where=where)
     study = _build_study(label_table, notes, where=where)
-    system_column_names = layout.systems if len(layout.systems) == 1 else ()
-    unused_column_names = [
-        name for name in frame.columns if name not in {*layout.assigned_columns, *system_column_names, "item", "system"}
-    ]
+    unused_column_names = [name for name in frame.columns if name not in {*layout.assigned_columns, "item", "system"}]
     slice_column_names = [name for name in unused_column_names if not frame[name].dtype.is_nested()]
+    other_column_names = [name for name in slice_column_names if len(layout.systems) != 1 or name not in layout.systems]
     attribute_table = pl.concat(
         [key_table.select("item", "system"), frame.select(slice_column_names)], how="horizontal"
     )
@@ -62,7 +60,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     message_parts = [
         f"system: {' and '.join(layout.systems)}" if len(layout.systems) > 1 else "",
         "" if layout.item else "item: number of the row",
-        f"other columns are slices ({join_labels(slice_column_names, limit=4)})" if slice_column_names else "",
+        f"other columns are slices ({join_labels(other_column_names, limit=4)})" if other_column_names else "",
     ]
     message = f"{where}: read as labels with {layout}" + "".join(
         f"; {message_part}" for message_part in message_parts if message_part

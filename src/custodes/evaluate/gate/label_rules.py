@@ -22,7 +22,7 @@ from custodes.evaluate.rates.estimates import (
 )
 from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of
 from custodes.evaluate.rates.judges import positive_label_notes, unjudged_notes
-from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs
+from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs, view_of_positive
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.rates.posterior import Sampling, two_sided_p
@@ -165,7 +165,7 @@ def label_tests(
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     for outputs in labelled_outputs(study, consensus="vote"):
-        binarised_outputs = outputs.binarise_labels(positive) if positive else outputs
+        binarised_outputs = view_of_positive(outputs, positive)
         judge_of_name = {
             judge.name: judge
             for judge in judges_of(binarised_outputs, "youden" if len(binarised_outputs.words) == 2 else None)

@@ -346,7 +346,8 @@ def judge_rates(
         prior = NEUTRAL_PRIOR if (is_divided or sampling == "by-judge") and strata is None else PRIOR
         effective_counts = strata_of_rate.effective(influence)
         joint_values = strata_of_rate.posterior(effective_counts, prior=prior).values
-        variance = np.nan if sampling == "by-label" else rate_variance(effective_counts, prior=prior)
+        has_variance = sampling != "by-label" and len(outputs.words) == 2
+        variance = rate_variance(effective_counts, prior=prior) if has_variance else np.nan
         estimate_and_draws = positive_rate(joint_values)
         unjudged = joint_values[:, np.unique(stratum[~is_judged_output])].sum(axis=1)
         rate_draws, corrected_rate = estimate_and_draws[1:], estimate_interval(estimate_and_draws, confidence)

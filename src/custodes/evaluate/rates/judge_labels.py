@@ -10,7 +10,7 @@ import numpy as np
 
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.rates.estimates import UNDEFINED, EstimateSettings, JudgeRates, has_only_judged, judge_rates
-from custodes.evaluate.rates.outputs import LabelledOutputs
+from custodes.evaluate.rates.outputs import LabelledOutputs, is_confidence
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.rates.scores import ThresholdTarget, cross_fitted_labels, score_strata
 
@@ -59,6 +59,8 @@ class JudgeLabels:
 def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[JudgeLabels]:
     """Yield each metric as a judge; if there is no metric, yield one judge named `human`.
 
+    Scores that are the confidence of a judge in its label are left out if a metric gives labels.
+
     `threshold` turns scores into labels and requires two labels. It is a number, or a `ThresholdTarget` by which
     thresholds are cross-fitted. Without `threshold`, scores only form strata.
     """
@@ -66,6 +68,8 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
         same_label = np.zeros(len(outputs.system))
         yield JudgeLabels(name=HUMAN, labels=same_label, evaluated=same_label, strata=same_label.astype(np.intp))
     for metric, labels_or_scores, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
+        if is_score and is_confidence(metric) and not outputs.is_score.all():
+            continue
         if not is_score:
             yield JudgeLabels(name=metric, labels=labels_or_scores, evaluated=labels_or_scores)
             continue

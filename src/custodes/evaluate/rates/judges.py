@@ -77,6 +77,7 @@ WARNINGS = (
     "labels-of-a-judge-unchecked",
     "outputs-left-out",
     "positive-by-order",
+    "threshold-outside-scores",
 )
 """Rules of the notes that may reverse a conclusion."""
 
@@ -452,6 +453,9 @@ def judge_notes(
     has_weights = (outputs.weight != outputs.weight[0]).any()
     sampling_p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not has_weights else np.nan
     estimate_of_measure = overall_rates.measures(confidence=0.99, ordered=False)
+    scores = np.empty(0) if judge.scores is None else judge.scores[~np.isnan(judge.scores)]
+    labels_by_threshold = np.unique(judge.labels[~np.isnan(judge.labels)])
+    has_equal_labels = scores.size > 0 and np.isfinite(judge.threshold) and len(labels_by_threshold) == 1
     is_perfect_judge = overall_rates.n_both_labels >= 2 * FEW_CLUSTERS and estimate_of_measure["accuracy"].value == 1
     return build_notes(
         (
@@ -460,6 +464,12 @@ def judge_notes(
             f"the outputs with a human label are not a random sample with respect to the labels of {judge.name} "
             f"(p = {sampling_p:.2g}); say how outputs were selected: sampling='by-judge' or 'by-label', or a column of "
             "inclusion probabilities",
+        ),
+        (
+            "threshold-outside-scores",
+            has_equal_labels,
+            f"the threshold {judge.threshold:g} gives all outputs the same label; scores of {judge.name} lie between "
+            f"{scores.min(initial=np.inf):g} and {scores.max(initial=-np.inf):g}, so give a threshold between these",
         ),
         (
             "judge-equals-human",

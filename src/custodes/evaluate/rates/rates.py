@@ -48,7 +48,7 @@ from custodes.evaluate.rates.judges import (
     roc_rows,
     unjudged_notes,
 )
-from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs
+from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs, view_of_positive
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
 
@@ -273,8 +273,8 @@ class Rates(Result):
 @question(
     "custodes rates labels.csv --by category",
     equal_outputs=True,
-    positive="Label that counts as success, or a rule such as '>=4' for ordered labels (default: known words such as "
-    "pass).",
+    positive="Label that counts as success (or several, with commas), or a rule such as '>=4' for ordered labels "
+    "(default: known words such as pass).",
     by="Column whose values define slices; by=system compares systems.",
     sampling="How outputs were selected for human labels: random, by-judge or by-label.",
     consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (proportions of annotators).",
@@ -383,7 +383,7 @@ def _answer(
     confidence: float,
     alpha: float,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    selected_outputs = outputs.binarise_labels(positive) if positive else outputs
+    selected_outputs = view_of_positive(outputs, positive)
     is_binary = len(selected_outputs.words) == 2
     if sampling == "by-label" and not is_binary:
         raise OptionError(

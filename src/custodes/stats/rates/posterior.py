@@ -116,7 +116,8 @@ def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
     >>> round(rate_variance(counts) ** 0.5, 4)
     0.0273
     """
-    negative, positive = (counts.labelled + cell_prior(*counts.labelled.shape, prior)).T
+    n_strata, n_labels = counts.labelled.shape
+    negative, positive = (counts.labelled + cell_prior(n_strata, n_labels, prior)).T
     totals, weights = negative + positive, counts.total + 1 / len(counts.total)
     means, mean_squares = positive / totals, positive * (positive + 1) / (totals * (totals + 1))
     sum_of_weights = weights.sum()
