@@ -114,7 +114,7 @@ def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
 
     >>> counts = LabelCounts(np.array([[18.0, 2.0], [5.0, 75.0]]), np.array([200.0, 800.0]))
     >>> round(rate_variance(counts) ** 0.5, 4)
-    0.0273
+    0.0281
     """
     n_strata, n_labels = counts.labelled.shape
     negative, positive = (counts.labelled + cell_prior(n_strata, n_labels, prior)).T
