@@ -18,7 +18,8 @@ import polars as pl
 from scipy.special import ndtri
 
 from custodes.evaluate.rates.comparisons import add_decisions, add_findings, difference_rows, slice_row
-from custodes.evaluate.rates.estimates import JudgeRates, judge_rates, judges_of
+from custodes.evaluate.rates.estimates import JudgeRates, judge_rates
+from custodes.evaluate.rates.judge_labels import judges_of
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.stats.rates.alternative_annotator_test import advantages, replacement
 from custodes.stats.rates.measures import BINARY, GENERAL, kappa
@@ -115,6 +116,56 @@ def coverage(studies: int, rng: np.random.Generator) -> dict[str, Cells]:
             cells.append(((n, rate, tpr, tnr), *np.mean(seen, axis=0)))
         summary(sampling, cells)
         result[sampling] = cells
+    return result
+
+
+MISSING = ((0.02, 0.02), (0.2, 0.2), (0.02, 0.6), (0.005, 0.1), (0.5, 0.5))
+"""Probabilities with which a judge gives no label to positive and to negative outputs."""
+
+
+def missing(studies: int, rng: np.random.Generator) -> dict[tuple[str, bool], Cells]:
+    """A judge that gives no label to some outputs; rates of all outputs, or only of the outputs with a label.
+
+    Human labels are drawn at random from all outputs, within the judge's labels (or lack of a label), or at
+    random from the outputs with a label of the judge. In the last case, the true rate is that of these outputs.
+    """
+    result: dict[tuple[str, bool], Cells] = {}
+    for design in ("random", "by-judge", "judged outputs"):
+        cells: dict[bool, Cells] = {False: [], True: []}
+        for n, rate, missing_rates in product((50, 100, 200), (0.05, 0.3, 0.7, 0.95), MISSING):
+            seen: dict[bool, list[tuple[float, float, float]]] = {False: [], True: []}
+            for _ in range(studies):
+                gold = rng.random(1000) < rate
+                judge = judge_labels(gold, 0.95, 0.6, rng).astype(np.float64)
+                judge[rng.random(1000) < np.where(gold, *missing_rates)] = np.nan
+                is_judged, chosen = ~np.isnan(judge), np.zeros(1000, dtype=bool)
+                if design == "by-judge":
+                    for is_of_label in (judge == 0, judge == 1, ~is_judged):
+                        chosen[np.flatnonzero(is_of_label)[: n // 3]] = True
+                else:
+                    chosen[np.flatnonzero(is_judged | (design == "random"))[:n]] = True
+                outputs = labelled(gold, judge, chosen, system=np.zeros(1000, dtype=np.intp), unit=np.arange(1000))
+                judged_shares = 1 - np.array(missing_rates)
+                true_rate = rate
+                if design == "judged outputs":
+                    true_rate = rate * judged_shares[0] / (rate * judged_shares[0] + (1 - rate) * judged_shares[1])
+                for only_judged in seen:
+                    part = judge_rates(
+                        outputs,
+                        judge,
+                        only_judged=only_judged,
+                        sampling="by-judge" if design == "by-judge" else "random",
+                        confidence=0.95,
+                        rng=rng,
+                    )
+                    seen[only_judged].append(covers(part, true_rate))
+            for only_judged, rows in seen.items():
+                cells[only_judged].append(((n, rate, missing_rates), *np.nanmean(rows, axis=0)))
+        for only_judged, rows_of_cells in cells.items():
+            summary(
+                f"{design}, {'only outputs with a label' if only_judged else 'rates of all outputs'}", rows_of_cells
+            )
+            result[design, only_judged] = rows_of_cells
     return result
 
 
@@ -371,7 +422,7 @@ def replacing(studies: int, rng: np.random.Generator) -> dict[tuple[int, int, fl
 
 PARTS = {
     part.__name__: part
-    for part in (coverage, clusters, versions, versions_by_judge, slices, scores, measures, replacing)
+    for part in (coverage, missing, clusters, versions, versions_by_judge, slices, scores, measures, replacing)
 }
 
 

@@ -76,6 +76,7 @@ def join(studies: Sequence[Study]) -> Study:
             sides=joined_study.sides or other_study.sides,
             labels=scale_of_aspect,
             attributes=_merge_attributes(joined_study.attributes, other_study.attributes),
+            unlabelled=pl.concat([joined_study.unlabelled, other_study.unlabelled]).unique(maintain_order=True),
             unnamed_system=joined_study.unnamed_system and other_study.unnamed_system,
         )
     return joined_study
@@ -166,6 +167,7 @@ def _replace_labels(study: Study, label_expression: pl.Expr) -> Study:
         if label_expression.meta.output_name() == "item"
         else items,
         attributes=None if attributes is None else attributes.with_columns(label_expression),
+        unlabelled=study.unlabelled.with_columns(label_expression),
     )
 
 

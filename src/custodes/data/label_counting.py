@@ -356,7 +356,8 @@ class _Plan:
             )
             for column_name, rater in self.raters.items()
         ]
-        label_table = pl.concat(label_tables).drop_nulls("label")
+        # Missing labels of judges are kept, because these outputs count in rates.
+        label_table = pl.concat(label_tables).filter(pl.col("label").is_not_null() | (pl.col("kind") == "metric"))
         return label_table.select(
             column_name for column_name in (*COLUMNS, "n_outputs", *self.by) if column_name in label_table.columns
         )

@@ -30,6 +30,7 @@ from custodes.errors import InputError, OptionError, join_labels, suggestion
 
 T = TypeVar("T")
 JOIN_KEY = ["item", "system"]
+OUTPUT_ASPECT = {"item": pl.String, "system": pl.String, "aspect": pl.String}
 SELECTION = ("human", "metrics", "systems", "aspect", "group")
 NO_METRIC = (
     "no metric, as every rater is human; add a file with scores of a metric (leaderboard and consistency need no "
@@ -52,7 +53,8 @@ class Study:
     questions on systems ignore them. `probes` are outcomes of outputs in two forms (see `data.probes`), which only
     `consistency` uses. `looks` are interim analyses, if answers determined the number of annotations (see
     `data.interim_analyses`). `labels` has, by aspect, the words for the codes of labels. `attributes` has item, system
-    and further columns of outputs, for slices. `unnamed_system` is true if the input names no system, so that the only
+    and further columns of outputs, for slices. `unlabelled` has item, system and aspect of the outputs in a table of
+    labels that have no label for this aspect. `unnamed_system` is true if the input names no system, so that the only
     system is named after the file. `cache` has the results that several questions share, if the study was made by
     `with_cache`. A study that is derived from this study has an empty cache.
     """
@@ -73,6 +75,7 @@ class Study:
     sides: bool = False
     labels: Mapping[str, LabelScale] = field(default_factory=dict)
     attributes: pl.DataFrame | None = None
+    unlabelled: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=OUTPUT_ASPECT))
     unnamed_system: bool = False
     cache: dict[Hashable, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -236,10 +239,12 @@ class Study:
         is_selected_row = pl.col("rater").is_in(list(annotators)) & pl.col("aspect").is_in(
             list(chosen_aspects)
         ) | pl.col("rater").is_in(list(chosen_metrics)) & pl.col("aspect").is_in([*chosen_aspects, ""])
+        is_in_groups = pl.lit(True)
         if group is not None:
             items_in_groups = self._group_items(group)
             notes += self._system_score_notes(is_selected_row, group)
-            is_selected_row &= pl.col("item").is_in(items_in_groups.implode())
+            is_in_groups = pl.col("item").is_in(items_in_groups.implode())
+            is_selected_row &= is_in_groups
         chosen_system_names = list(chosen_systems)
         is_selected_rating = is_selected_row & pl.col("system").is_in(chosen_system_names)
         # Without a selection, a system is kept even if all its verdicts are missing.
@@ -276,6 +281,7 @@ class Study:
             probes=self.probes.filter(is_selected_rating, pl.col("against").is_in([*chosen_system_names, ""])),
             looks=interim_analyses,
             raters=selected_raters,
+            unlabelled=self.unlabelled.filter(is_in_groups, pl.col("system").is_in(chosen_system_names)),
             items=replace(self.items, frame=merge_clusters(self.items.frame, item_groups))
             if item_groups
             else self.items,

@@ -123,6 +123,25 @@ def test_the_better_version_is_found_and_swapping_versions_swaps_signs() -> None
     assert "v1 has a significantly higher rate of pass than v2" in str(cu.verdict(data))
 
 
+def test_intervals_of_differences_are_simultaneous_as_the_tests_are() -> None:
+    parts = [
+        table(400, rate=rate, labelled=0.4, seed=k).with_columns(prompt_version=pl.lit(f"v{k}"))
+        for k, rate in enumerate((0.6, 0.7, 0.75, 0.85))
+    ]
+    differences = cu.rates(pl.concat(parts)).differences
+    assert differences["p_adjusted"].to_list() == pytest.approx((6 * differences["p_value"]).clip(0, 1).to_list())
+    excludes_zero = (differences["corrected_difference_low"] > 0) | (differences["corrected_difference_high"] < 0)
+    assert excludes_zero.to_list() == (differences["decision"] != "=").to_list()
+    assert set(excludes_zero) == {True, False}
+
+
+def test_labels_saved_have_no_monte_carlo_error_and_follow_from_the_variances() -> None:
+    (saved,) = {row(cu.rates(table(), rng=seed).rates)["labels_saved"] for seed in range(3)}
+    rates = row(cu.rates(table()).rates)
+    widths = [rates[f"{name}_rate_high"] - rates[f"{name}_rate_low"] for name in ("human", "corrected")]
+    assert saved == pytest.approx(rates["n_labelled"] * ((widths[0] / widths[1]) ** 2 - 1), rel=0.15)
+
+
 def test_shared_error_rates_only_where_they_are_equivalent() -> None:
     shared = cu.rates(versions(0.6, 0.7, 0.7, n=20_000), calibration="shared")
     assert set(shared.rates["method"]) == {"rogan-gladen, shared"}
@@ -311,6 +330,45 @@ def test_a_label_of_the_judge_without_human_labels_is_named() -> None:
     assert row(result.rates)["reason"] == reason
 
 
+@pytest.mark.parametrize("gap", [None, "unsure"])
+def test_outputs_without_a_label_of_the_judge_are_one_more_stratum(gap: str | None) -> None:
+    data = table(2000, labelled=0.3, seed=4)
+    rng = np.random.default_rng(0)
+    is_gap = (data["judge"] == "fail") & pl.Series(rng.random(2000) < 0.5)
+    data = data.with_columns(judge=data["judge"].set(is_gap, gap), version=pl.lit("v1"))
+    result = cu.rates(data)
+    rates, both = row(result.rates), data.filter(pl.col("judge").is_in(["pass", "fail"])).drop_nulls("expert")
+    groups = data.with_columns(pl.col("judge").fill_null("unsure"), positive=pl.col("expert") == "pass").group_by(
+        "judge"
+    )
+    expected = groups.agg(pl.len(), pl.col("positive").mean())
+    assert rates["corrected_rate"] == pytest.approx((expected["len"] * expected["positive"]).sum() / 2000)
+    assert rates["human_rate"] == pytest.approx((data["expert"].drop_nulls() == "pass").mean())
+    assert (rates["n"], rates["n_labelled"]) == (2000, data["expert"].drop_nulls().len())
+    assert row(result.judges)["n_labelled"] == both.height
+    assert "outputs-without-judge-label" in {note.rule for note in result.notes}
+    gate = row(cu.gate(data, require="corrected_rate>=0.5").rules)
+    assert gate["value"] == pytest.approx(rates["corrected_rate"])
+
+
+def test_outputs_that_neither_judge_nor_annotators_labelled_are_left_out_with_a_warning() -> None:
+    data = table(1000, labelled=0.3).with_columns(pl.when(pl.col("id") % 2 == 0).then(pl.col("judge", "expert")))
+    data = data.with_columns(id=pl.int_range(1000))
+    judged = data.drop_nulls("judge")
+    for sampling in ("random", "by-judge", "by-label"):
+        result, of_judged = (cu.rates(part, sampling=sampling) for part in (data, judged))
+        assert result.rates.drop("system").equals(of_judged.rates.drop("system"))
+        (message,) = [note.message for note in result.notes if note.rule == "outputs-left-out"]
+        assert "500 of 1000 outputs of table" in message
+    assert "500 of 1000 outputs" in "\n".join(cu.verdict(data).lines())
+    certain = data.with_columns(judge_confidence=pl.lit(0.5))
+    for plan in (cu.labelling(data), cu.route(certain, disagreement=0.5)):
+        (message,) = [note.message for note in plan.notes if note.rule == "outputs-without-judge-label"]
+        assert message.startswith("500 outputs have no usable label of judge")
+    notes = cu.gate(data, require="corrected_rate>=0.5").notes
+    assert "outputs-left-out" in {note.rule for note in notes}
+
+
 def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
     data = table(400, labelled=0.5)
     copy = data.with_columns(judge=pl.coalesce("expert", "judge"))
@@ -337,6 +395,38 @@ def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
 def test_bad_options_have_one_clear_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         cu.rates(table(), **options)
+
+
+@pytest.mark.parametrize(("words", "positive"), [(("approve", "reject"), None), (("great", "poor"), "great,pass")])
+def test_two_vocabularies_are_paired_by_their_positive_labels(words: tuple[str, str], positive: str | None) -> None:
+    data = table()
+    renamed = data.with_columns(pl.col("expert").replace(["pass", "fail"], list(words)))
+    result, expected = cu.rates(renamed, positive=positive), cu.rates(data)
+    assert result.rates.drop("label").equals(expected.rates.drop("label"))
+    if positive:
+        for question in (cu.rates, cu.verdict, cu.agreement):
+            with pytest.raises(InputError, match="judge and the annotators have no label in common"):
+                question(renamed)
+
+
+def test_a_guessed_positive_label_is_a_warning_wherever_it_decides() -> None:
+    data = table().with_columns(pl.col("judge", "expert").replace(["pass", "fail"], ["blue", "red"]))
+    assert "'red', the last in order, counts as positive" in "\n".join(cu.verdict(data).lines())
+    for result in (cu.rates(data), cu.gate(data, require="tpr>=0.1")):
+        assert "positive-by-order" in {note.rule for note in result.notes}
+
+
+def test_a_confidence_is_no_judge_and_a_threshold_outside_the_scores_is_noted() -> None:
+    data = table().with_columns(judge_confidence=pl.Series(np.linspace(0.5, 1, 600)), version=pl.lit("v1"))
+    assert cu.rates(data).judges["metric"].to_list() == ["judge"]
+    scores = data.drop("judge").rename({"judge_confidence": "judge_score"})
+    assert "threshold-outside-scores" not in {note.rule for note in cu.rates(scores, threshold="0.7").notes}
+    (message,) = [n.message for n in cu.rates(scores, threshold="5").notes if n.rule == "threshold-outside-scores"]
+    assert "scores of judge_score lie between 0.5 and 1" in message
+
+
+def test_the_column_of_versions_may_define_slices() -> None:
+    assert cu.rates(versions(0.5, 0.8, 0.7), by="prompt_version").slices["slice"].to_list() == ["v1", "v2"]
 
 
 def test_scores_are_refused_with_the_question_that_answers_them() -> None:
@@ -421,6 +511,7 @@ def test_equivalence_is_two_one_sided_tests_at_level_alpha(sd: float, *, is_equi
     quantiles = norm.ppf((np.arange(2000) + 0.5) / 2000)
     none = np.zeros(2001)
     first, second = (
-        SimpleNamespace(n_labelled=50, error_rates=(tpr, none)) for tpr in (0.02 + np.append(0.0, sd * quantiles), none)
+        SimpleNamespace(n_both_labels=50, error_rates=(tpr, none))
+        for tpr in (0.02 + np.append(0.0, sd * quantiles), none)
     )
     assert has_equivalent_rates([first, second], alpha=0.05) is is_equivalent  # type: ignore[list-item]

@@ -13,7 +13,7 @@ from custodes.data.mapping.label_layout import LabelLayout
 from custodes.data.notes import Note, build_notes
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA, Ratings
-from custodes.data.study import Study
+from custodes.data.study import OUTPUT_ASPECT, Study
 from custodes.data.table import check_unique, format_counts, label_column
 from custodes.errors import InputError, join_labels
 
@@ -45,11 +45,9 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     key_table = _read_keys(frame, layout, where=where)
     label_table, notes = (_read_long if layout.label else _read_wide)(frame, key_table, layout, where=where)
     study = _build_study(label_table, notes, where=where)
-    system_column_names = layout.systems if len(layout.systems) == 1 else ()
-    unused_column_names = [
-        name for name in frame.columns if name not in {*layout.assigned_columns, *system_column_names, "item", "system"}
-    ]
+    unused_column_names = [name for name in frame.columns if name not in {*layout.assigned_columns, "item", "system"}]
     slice_column_names = [name for name in unused_column_names if not frame[name].dtype.is_nested()]
+    other_column_names = [name for name in slice_column_names if len(layout.systems) != 1 or name not in layout.systems]
     attribute_table = pl.concat(
         [key_table.select("item", "system"), frame.select(slice_column_names)], how="horizontal"
     )
@@ -62,7 +60,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     message_parts = [
         f"system: {' and '.join(layout.systems)}" if len(layout.systems) > 1 else "",
         "" if layout.item else "item: number of the row",
-        f"other columns are slices ({join_labels(slice_column_names, limit=4)})" if slice_column_names else "",
+        f"other columns are slices ({join_labels(other_column_names, limit=4)})" if other_column_names else "",
     ]
     message = f"{where}: read as labels with {layout}" + "".join(
         f"; {message_part}" for message_part in message_parts if message_part
@@ -204,7 +202,7 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
             )
             notes += build_notes(("unknown-label", unknown_words.len(), message))
             score_tables.append(rater_rows.with_columns(score=label_codes).select(list(SCHEMA)).drop_nulls("score"))
-    rating_rows = pl.concat(score_tables)
+    rating_rows, output_key = pl.concat(score_tables), list(OUTPUT_ASPECT)
     if rating_rows.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
     kind_of_rater = dict(label_table.select("rater", "kind").unique(maintain_order=True).iter_rows())
@@ -221,6 +219,9 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
         ratings=Ratings(frame=rating_rows.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())),
         raters=Raters.infer({name: kind for name, kind in kind_of_rater.items() if name not in raters_without_labels}),
         labels=scale_of_aspect,
+        unlabelled=label_table.select(output_key)
+        .unique(maintain_order=True)
+        .join(rating_rows, on=output_key, how="anti"),
         notes=tuple(notes),
         name=where,
     )

@@ -36,7 +36,7 @@ from custodes.evaluate.rater_comparison import RaterComparison, compare
 from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.evaluate.rates.estimates import EstimateSettings
 from custodes.evaluate.rates.judges import equal_labels, judge_rows, judge_table
-from custodes.evaluate.rates.outputs import labelled_outputs
+from custodes.evaluate.rates.outputs import labelled_outputs, view_of_positive
 from custodes.evaluate.slices import BY, slice_columns, slice_table, slices_of, slices_of_items
 from custodes.progress import Progress, silent
 from custodes.stats import system_scores
@@ -250,7 +250,7 @@ def _label_tables(
     tables = [
         Agreement.part(
             aspect_outputs.aspect,
-            labels=judge_rows(aspect_outputs, estimate_settings),
+            labels=judge_rows(view_of_positive(aspect_outputs, None), estimate_settings),
             slices=slice_columns(
                 "metric",
                 equal_labels(aspect_outputs),

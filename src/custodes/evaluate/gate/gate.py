@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -319,6 +320,8 @@ def gate(
                 rng=np.random.default_rng(rng),
             )
         )
+        label_notes = [note for aspect_tests in tests_of_aspects for note in aspect_tests.notes]
+        tested_metric_study = replace(tested_metric_study, notes=(*tested_metric_study.notes, *label_notes))
         if ledger is None:
             return _label_gate(tested_metric_study, tests_of_aspects, metric_name, confidence=confidence)
         return _ledger_gate(

@@ -10,18 +10,19 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import OptionError, join_labels
 from custodes.evaluate.gate.rules import OF_LABELS, GateRule
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
     Interval,
-    JudgeLabels,
     estimate_interval,
-    judges_of,
     measure_functions,
 )
-from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs
+from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of
+from custodes.evaluate.rates.judges import positive_label_notes, unjudged_notes
+from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs, view_of_positive
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.rates.posterior import Sampling, two_sided_p
@@ -130,6 +131,7 @@ class LabelTests(NamedTuple):
     tests: list[LabelTest]
     labels: dict[tuple[str, str], str]
     units: list[str]
+    notes: list[Note]
 
 
 def label_tests(
@@ -163,7 +165,7 @@ def label_tests(
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     for outputs in labelled_outputs(study, consensus="vote"):
-        binarised_outputs = outputs.binarise_labels(positive) if positive else outputs
+        binarised_outputs = view_of_positive(outputs, positive)
         judge_of_name = {
             judge.name: judge
             for judge in judges_of(binarised_outputs, "youden" if len(binarised_outputs.words) == 2 else None)
@@ -184,7 +186,11 @@ def label_tests(
                 annotated_outputs.table["item"], system_names, annotated_outputs.gold.argmax(axis=1), strict=True
             )
         }
-        yield LabelTests(outputs.aspect, tests, label_of_output, first_item_table.sort("unit")["item"].to_list())
+        notes = positive_label_notes(binarised_outputs, positive)
+        if metric in judge_of_name and any(rule.statistic == CORRECTED_RATE for rule in rules):
+            notes += unjudged_notes(binarised_outputs, judge_of_name[metric], sampling)
+        units = first_item_table.sort("unit")["item"].to_list()
+        yield LabelTests(outputs.aspect, tests, label_of_output, units, notes)
 
 
 def _tests(
@@ -233,7 +239,7 @@ def _tests(
             )
         ]
     judge_rates = judge_of_name[metric].threshold_judge.rates(outputs, **settings)
-    n_labelled = judge_rates.n_labelled
+    n_labelled = judge_rates.n_both_labels
     measure_of_name = measure_functions(len(outputs.words), n_labelled, ordered=outputs.ordered)
     if statistic not in measure_of_name:
         return [make_test(n=n_labelled, reason=two_labels_text)]

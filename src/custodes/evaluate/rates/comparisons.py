@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from custodes.data.study import Study
-from custodes.evaluate.rates.estimates import EstimateSettings, Interval, JudgeLabels, JudgeRates, estimate_interval
+from custodes.evaluate.rates.estimates import EstimateSettings, Interval, JudgeRates, estimate_interval
+from custodes.evaluate.rates.judge_labels import JudgeLabels
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.evaluate.slices import slices_of
 from custodes.stats.arrays import Bools, Floats, Ints
@@ -32,7 +33,7 @@ def error_differences(first_rates: JudgeRates, second_rates: JudgeRates) -> tupl
 
     The human labels of one system are treated as independent of the human labels of the other system.
     """
-    if not (first_rates.n_labelled and second_rates.n_labelled):
+    if not (first_rates.n_both_labels and second_rates.n_both_labels):
         return np.full(2, np.nan), np.full(2, np.nan)
     tpr, tnr = (
         first_values - second_values
@@ -130,8 +131,14 @@ def difference_rows(
     *,
     confidence: float,
     rng: np.random.Generator,
+    n_labels: int = 1,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the table `differences` for one metric, with unadjusted p-values."""
+    """Yield the rows of the table `differences` for one metric, with unadjusted p-values.
+
+    The intervals of rate differences are simultaneous for all pairs of systems and `n_labels` labels (Bonferroni).
+    """
+    n_systems = sum(np.isfinite(system_rates.corrected.value) for system_rates in rates_of_system.values())
+    joint_confidence = 1 - (1 - confidence) / max(n_labels * n_systems * (n_systems - 1) // 2, 1)
     for (system_a, rates_a), (system_b, rates_b) in combinations(rates_of_system.items(), 2):
         corrected_differences = rate_difference(rates_a, rates_b, outputs, rng)
         human_differences = human_difference(rates_a, rates_b, outputs, rng)
@@ -142,8 +149,8 @@ def difference_rows(
             "system_b": system_b,
             "label": label,
             "judge_difference": rates_a.judge.value - rates_b.judge.value,
-            **estimate_with_bounds("human_difference", estimate_interval(human_differences, confidence)),
-            **estimate_with_bounds("corrected_difference", estimate_interval(corrected_differences, confidence)),
+            **estimate_with_bounds("human_difference", _tail_interval(human_differences, joint_confidence)),
+            **estimate_with_bounds("corrected_difference", _tail_interval(corrected_differences, joint_confidence)),
             "p_value": _p_value(corrected_differences),
             **estimate_with_bounds("tpr_difference", estimate_interval(tpr_differences, confidence)),
             **estimate_with_bounds("tnr_difference", estimate_interval(tnr_differences, confidence)),
@@ -152,19 +159,36 @@ def difference_rows(
         }
 
 
+def _tail_interval(estimate_and_draws: Floats, confidence: float) -> Interval:
+    """Return the interval that excludes 0 if and only if `two_sided_p` is below 1 - `confidence`.
+
+    If there are too few draws for a bound, it comes from a normal approximation of the tail.
+    """
+    from scipy.special import ndtri
+
+    interval, draws = estimate_interval(estimate_and_draws, confidence), estimate_and_draws[1:]
+    if (1 - confidence) * (len(draws) + 1) >= 2:
+        return interval
+    half_width = float(ndtri((1 + confidence) / 2) * draws.std())
+    return Interval(
+        interval.value, min(interval.low, draws.mean() - half_width), max(interval.high, draws.mean() + half_width)
+    )
+
+
 def _p_value(estimate_and_draws: Floats) -> float:
     return float(two_sided_p(estimate_and_draws[1:])) if np.isfinite(estimate_and_draws).all() else np.nan
 
 
 def add_decisions(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
-    """Yield the rows of all metrics with adjusted p-values (Holm), decisions and the favoured system.
+    """Yield the rows of all metrics with adjusted p-values, decisions and the favoured system.
 
-    Tests of the corrected difference are adjusted over the pairs and labels of a metric. Tests of error rates are
-    adjusted over all metrics, pairs, labels and both error rates.
+    Tests of the corrected difference are adjusted over the pairs and labels of a metric (Bonferroni, as the intervals).
+    Tests of error rates are adjusted over all metrics, pairs, labels and both error rates (Holm).
     """
     metric_of_row, adjusted_p = np.array([row["metric"] for row in rows]), np.array([row["p_value"] for row in rows])
     for metric in dict.fromkeys(metric_of_row.tolist()):
-        adjusted_p[metric_of_row == metric] = adjust(adjusted_p[metric_of_row == metric], correction="holm")
+        is_of_metric = metric_of_row == metric
+        adjusted_p[is_of_metric] = np.minimum(adjusted_p[is_of_metric] * np.isfinite(adjusted_p[is_of_metric]).sum(), 1)
     adjusted_error_rate_p = adjust(
         np.array([[row["p_tpr"], row["p_tnr"]] for row in rows]).ravel(), correction="holm"
     ).reshape(-1, 2)
@@ -211,7 +235,7 @@ def slice_row(
     return {
         "metric": metric,
         "slice": slice_name,
-        "n": slice_rates.n_judged,
+        "n": slice_rates.n,
         "n_labelled": slice_rates.n_labelled,
         **estimate_with_bounds("judge_rate", slice_rates.judge),
         **estimate_with_bounds("corrected_rate", slice_rates.corrected),

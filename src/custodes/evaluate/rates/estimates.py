@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
-from custodes.data.comparisons import HUMAN
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.clusters import influence_design_effect
@@ -24,13 +23,10 @@ from custodes.stats.rates.posterior import (
     joint_estimate,
     joint_posterior,
     output_influence,
+    rate_variance,
 )
-from custodes.stats.rates.scores import ThresholdTarget, cross_fitted_labels, score_strata
 from custodes.stats.rates.selective import designed_strata
 from custodes.stats.ratios import ratio
-
-FOLDS = 5
-"""Number of folds for cross-fitted thresholds."""
 
 FEWEST_DESIGNED = 10
 """Minimum number of human labels in each part of a stratum that is divided by inclusion probability."""
@@ -43,6 +39,9 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+
+UNSEEN = 0.01
+"""Level of the test of the hypothesis that annotators labelled also outputs without a label of the judge."""
 
 UNDEFINED = Interval(np.nan, np.nan, np.nan)
 
@@ -154,6 +153,10 @@ class JudgeRates:
     ----------
     rate_draws : array of shape (draws,)
         Posterior draws of the corrected rate.
+    rate_variance : float
+        Posterior variance of the corrected rate.
+    unjudged : array of shape (1 + draws, labels)
+        Proportion of outputs that have each human label and no label of the judge: estimate and draws.
     pairs : StratifiedLabels or None
         Outputs by the judge's label, for measures of agreement. With random sampling, stratum proportions come from
         outputs with both labels. None if there is no judge.
@@ -161,8 +164,11 @@ class JudgeRates:
         Influence of each output on the corrected rate, and on the rate by human labels.
     corrected, human, judge : Interval
         Rates of the positive label.
-    n_judged, n_labelled : int
-        Number of outputs whose rate is estimated, and number of outputs with both labels.
+    n, n_labelled : int
+        Number of outputs whose rate is estimated, and number of these outputs with a human label.
+    n_both_labels, n_unjudged, n_left_out : int
+        Number of outputs with both labels, number of outputs without a label of the judge among the `n` outputs, and
+        number of outputs without a label of the judge that are not among them.
     rarer : float
         Number of human labels with the less frequent label.
     judge_n, human_n : float
@@ -172,14 +178,19 @@ class JudgeRates:
     """
 
     rate_draws: Floats
+    rate_variance: float
+    unjudged: Floats
     pairs: StratifiedLabels | None
     influence: Floats
     human_influence: Floats
     corrected: Interval
     human: Interval
     judge: Interval
-    n_judged: int
+    n: int
     n_labelled: int
+    n_both_labels: int
+    n_unjudged: int
+    n_left_out: int
     rarer: float
     judge_n: float
     human_n: float
@@ -187,19 +198,29 @@ class JudgeRates:
 
     def with_error_rates(self, pooled: StratifiedLabels, *, confidence: float) -> JudgeRates:
         """Return the rates of the same outputs, corrected by the TPR and TNR of `pooled` (Rogan and Gladen)."""
-        if not self.n_judged:
+        if not self.n:
             return self
         judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
         effective_labels = pooled.effective(pooled.influence(positive_rate)).labelled
         counts = LabelCounts(effective_labels, judge_counts)
-        estimate_and_draws = positive_rate(joint_posterior(counts, sampling="by-label", rng=pooled.rng).values)
+        rate_of_judged = positive_rate(joint_posterior(counts, sampling="by-label", rng=pooled.rng).values)
+        estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * rate_of_judged + self.unjudged[:, 1]
         return replace(
-            self, rate_draws=estimate_and_draws[1:], corrected=estimate_interval(estimate_and_draws, confidence)
+            self,
+            rate_draws=estimate_and_draws[1:],
+            rate_variance=float(estimate_and_draws[1:].var()),
+            corrected=estimate_interval(estimate_and_draws, confidence),
         )
+
+    @property
+    def human_variance(self) -> float:
+        """Posterior variance of the rate by human labels alone (Jeffreys' prior)."""
+        n_positive, n_labels = self.human_n * self.human.value, self.human_n
+        return rate_variance(LabelCounts(np.array([[n_labels - n_positive, n_positive]]), np.ones(1)))
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
         """Return a measure of agreement followed by its draws, (1 + draws,); NaN without a judge or human labels."""
-        return self.pairs.values(statistic) if self.pairs is not None and self.n_labelled else np.full(2, np.nan)
+        return self.pairs.values(statistic) if self.pairs is not None and self.n_both_labels else np.full(2, np.nan)
 
     @cached_property
     def error_rates(self) -> tuple[Floats, Floats]:
@@ -209,9 +230,9 @@ class JudgeRates:
     def measures(self, *, confidence: float, ordered: bool) -> dict[str, Interval]:
         """Return the measures of agreement; measures for two labels are undefined if there are more labels."""
         undefined_measures = dict.fromkeys((*BINARY, *GENERAL, "kappa", "alpha"), UNDEFINED)
-        if self.pairs is None or not self.n_labelled:
+        if self.pairs is None or not self.n_both_labels:
             return undefined_measures
-        measure_of_name = measure_functions(self.pairs.n_strata, self.n_labelled, ordered=ordered)
+        measure_of_name = measure_functions(self.pairs.n_strata, self.n_both_labels, ordered=ordered)
         return undefined_measures | {
             name: estimate_interval(self.values(measure), confidence) for name, measure in measure_of_name.items()
         }
@@ -254,11 +275,17 @@ def estimate_interval(estimate_and_draws: Floats, confidence: float) -> Interval
 def judge_rates(
     outputs: LabelledOutputs,
     labels: Floats,
+    is_selected_output: Bools | None = None,
     *,
     strata: Ints | None = None,
+    only_judged: bool = False,
     **settings: Unpack[EstimateSettings],
 ) -> JudgeRates:
     """Return the estimates for a judge.
+
+    Outputs without a label of the judge are one more stratum of the corrected rate, unless annotators labelled only
+    outputs with a label of the judge (`has_only_judged`); then the rates are those of the outputs with a label of the
+    judge.
 
     Parameters
     ----------
@@ -266,79 +293,95 @@ def judge_rates(
         Outputs with human labels; rates are of the second label, which is the positive label if there are two labels.
     labels : array of shape (n,)
         Code of the judge's label; NaN if there is none.
+    is_selected_output : bool array of shape (n,), optional
+        Whether an output is one of the outputs whose rates are estimated (default: all outputs).
     strata : int array of shape (n,), optional
         Strata of a judge that gives scores; the strata are used instead of labels.
+    only_judged : bool
+        Whether to leave out the outputs without a label of the judge in any case.
     **settings
         See `EstimateSettings`.
     """
     sampling, confidence = settings["sampling"], settings["confidence"]
-    is_judged_output = ~np.isnan(labels)
-    judged_outputs, label_codes = outputs.only(is_judged_output), labels[is_judged_output].astype(np.intp)
-    has_human_label = judged_outputs.has_human_label
-    weights = np.where(has_human_label, judged_outputs.weight, 0.0)
-    weights = np.nan_to_num(weights * ratio(has_human_label.sum(), weights.sum()))
+    is_selected = np.ones(len(labels), dtype=bool) if is_selected_output is None else is_selected_output
+    is_judged = is_selected & ~np.isnan(labels)
+    only_judged = only_judged or has_only_judged(outputs.only(is_selected), labels[is_selected], sampling)
+    label_strata = _label_strata(outputs.only(is_judged), labels[is_judged].astype(np.intp), settings)
+    is_used = is_judged if only_judged else is_selected
+    used_outputs, is_judged_output = outputs.only(is_used), is_judged[is_used]
+    has_human_label, weights = used_outputs.has_human_label, _label_weights(used_outputs)
     # With 'by-label', outputs with a human label are a separate set, which does not count in the estimated rate.
-    is_estimated_output = ~has_human_label if sampling == "by-label" else np.ones(len(label_codes), dtype=bool)
-    label_strata = StratifiedLabels(
-        outputs=judged_outputs,
-        stratum=label_codes,
+    is_estimated_output = ~has_human_label if sampling == "by-label" else np.ones(len(has_human_label), dtype=bool)
+    fewest_strata = label_strata.n_strata if strata is None else int(strata[is_used].max(initial=0)) + 1
+    label_or_bin = np.nan_to_num(labels[is_used]).astype(np.intp) if strata is None else strata[is_used]
+    undivided_strata = np.where(is_judged_output, label_or_bin, fewest_strata)
+    stratum = (
+        undivided_strata
+        if sampling == "by-label"
+        else designed_strata(undivided_strata, used_outputs.weight, has_human_label, fewest=FEWEST_DESIGNED)
+    )
+    strata_of_rate = StratifiedLabels(
+        outputs=used_outputs,
+        stratum=stratum,
         weights=weights,
-        totalled=weights if sampling == "random" else is_estimated_output.astype(np.float64),
-        n_strata=len(outputs.words),
+        totalled=is_estimated_output.astype(np.float64),
+        n_strata=max(int(stratum.max(initial=0)) + 1, fewest_strata),
         **settings,
     )
-    strata_of_rate = replace(label_strata, totalled=is_estimated_output.astype(np.float64))
-    if sampling != "by-label":
-        undivided_strata = label_codes if strata is None else strata[is_judged_output]
-        stratum = designed_strata(undivided_strata, judged_outputs.weight, has_human_label, fewest=FEWEST_DESIGNED)
-        fewest_strata = len(outputs.words) if strata is None else 1
-        strata_of_rate = replace(
-            strata_of_rate, stratum=stratum, n_strata=max(int(stratum.max(initial=0)) + 1, fewest_strata)
-        )
-    if sampling == "by-label" and np.isnan(label_strata.estimate).any():  # no other outputs, or no better than chance
-        label_strata = replace(label_strata, sampling="random", totalled=weights)
-    n_judged, n_labelled = int(judged_outputs.number[is_estimated_output].sum()), int(has_human_label.sum())
+    n_labelled, n_both_labels = int(has_human_label.sum()), int(label_strata.outputs.has_human_label.sum())
+    n, n_judged = (
+        int(used_outputs.number[is_estimated_output & is_counted].sum()) for is_counted in (True, is_judged_output)
+    )
     influence = strata_of_rate.influence(positive_rate)
     unstratified = replace(
-        strata_of_rate, stratum=np.zeros_like(label_codes), n_strata=1, sampling="random", totalled=weights
+        strata_of_rate, stratum=np.zeros_like(stratum), n_strata=1, sampling="random", totalled=weights
     )
     human_influence = unstratified.influence(positive_rate)
     effective_n_human, effective_n_judged = float(unstratified.effective(human_influence).labelled.sum()), 0.0
     corrected_rate = human_rate = judge_rate = UNDEFINED
-    rate_draws = np.full(1, np.nan)
+    rate_draws, variance, unjudged = np.full(1, np.nan), np.nan, np.zeros((1, 2))
     counts = strata_of_rate.counts
-    if n_labelled and n_judged:
-        is_designed = strata_of_rate.n_strata > label_strata.n_strata or sampling == "by-judge"
-        prior = NEUTRAL_PRIOR if is_designed and strata is None else PRIOR
-        estimate_and_draws = positive_rate(
-            strata_of_rate.posterior(strata_of_rate.effective(influence), prior=prior).values
-        )
+    if n_both_labels and n:
+        is_divided = strata_of_rate.n_strata > fewest_strata + (not is_judged_output.all())
+        prior = NEUTRAL_PRIOR if (is_divided or sampling == "by-judge") and strata is None else PRIOR
+        effective_counts = strata_of_rate.effective(influence)
+        joint_values = strata_of_rate.posterior(effective_counts, prior=prior).values
+        has_variance = sampling != "by-label" and len(outputs.words) == 2
+        variance = rate_variance(effective_counts, prior=prior) if has_variance else np.nan
+        estimate_and_draws = positive_rate(joint_values)
+        unjudged = joint_values[:, np.unique(stratum[~is_judged_output])].sum(axis=1)
         rate_draws, corrected_rate = estimate_and_draws[1:], estimate_interval(estimate_and_draws, confidence)
     if n_labelled and sampling == "random":
         human_rate = _wilson(float(positive_rate(unstratified.estimate)), effective_n_human, confidence)
     is_unlabelled_stratum = counts.labelled.sum(axis=1) == 0
     if n_judged:
+        is_counted = is_estimated_output & is_judged_output
         is_positive_label, n_equal_outputs = (
-            (label_codes[is_estimated_output] == 1).astype(np.float64),
-            judged_outputs.number[is_estimated_output],
+            (labels[is_used][is_counted] == 1).astype(np.float64),
+            used_outputs.number[is_counted],
         )
         positive_share = float((is_positive_label * n_equal_outputs).sum() / n_judged)
         effective_n_judged = n_judged / _divisor(
-            judged_outputs.only(is_estimated_output), is_positive_label - positive_share, confidence
+            used_outputs.only(is_counted), is_positive_label - positive_share, confidence
         )
         judge_rate = _wilson(positive_share, effective_n_judged, confidence)
-    influence_of_all_outputs = np.zeros((2, len(is_judged_output)))
-    influence_of_all_outputs[:, is_judged_output] = influence, human_influence
+    influence_of_all_outputs = np.zeros((2, len(labels)))
+    influence_of_all_outputs[:, is_used] = influence, human_influence
     return JudgeRates(
         rate_draws=rate_draws,
+        rate_variance=variance,
+        unjudged=unjudged,
         pairs=label_strata,
         influence=influence_of_all_outputs[0],
         human_influence=influence_of_all_outputs[1],
         corrected=corrected_rate,
         human=human_rate,
         judge=judge_rate,
-        n_judged=n_judged,
+        n=n,
         n_labelled=n_labelled,
+        n_both_labels=n_both_labels,
+        n_unjudged=n - n_judged,
+        n_left_out=int(outputs.number[is_selected & ~is_used].sum()),
         rarer=float(counts.labelled.sum(axis=0).min()),
         judge_n=effective_n_judged,
         human_n=effective_n_human,
@@ -346,6 +389,44 @@ def judge_rates(
         if sampling == "by-label"
         else float(ratio(counts.total[is_unlabelled_stratum].sum(), counts.total.sum())),
     )
+
+
+def has_only_judged(outputs: LabelledOutputs, labels: Floats, sampling: Sampling) -> bool:
+    """Return whether annotators labelled only outputs with a label of the judge, so that rates are those of the latter.
+
+    With random sampling, this holds if no output without a label of the judge has a human label, although the
+    probability of this is below `UNSEEN`.
+    """
+    is_judged, has_human_label = ~np.isnan(labels), outputs.has_human_label
+    if sampling == "by-label" or is_judged.all():
+        return True
+    if (has_human_label & ~is_judged).any():
+        return False
+    judged_share = outputs.number[is_judged].sum() / outputs.number.sum()
+    return sampling == "by-judge" or not has_human_label.any() or bool(judged_share ** has_human_label.sum() < UNSEEN)
+
+
+def _label_weights(outputs: LabelledOutputs) -> Floats:
+    """Return the weight of each output with a human label (0 without a human label), with a mean of 1."""
+    weights = np.where(outputs.has_human_label, outputs.weight, 0.0)
+    return np.nan_to_num(weights * ratio(outputs.has_human_label.sum(), weights.sum()))
+
+
+def _label_strata(outputs: LabelledOutputs, label_codes: Ints, settings: EstimateSettings) -> StratifiedLabels:
+    """Return the outputs with a label of the judge, by this label, for measures of agreement."""
+    weights, sampling = _label_weights(outputs), settings["sampling"]
+    is_counted = ~outputs.has_human_label if sampling == "by-label" else np.ones(len(weights), dtype=bool)
+    label_strata = StratifiedLabels(
+        outputs=outputs,
+        stratum=label_codes,
+        weights=weights,
+        totalled=weights if sampling == "random" else is_counted.astype(np.float64),
+        n_strata=len(outputs.words),
+        **settings,
+    )
+    if sampling == "by-label" and np.isnan(label_strata.estimate).any():  # no other outputs, or no better than chance
+        return replace(label_strata, sampling="random", totalled=weights)
+    return label_strata
 
 
 def _divisor(
@@ -366,98 +447,16 @@ def _wilson(rate: float, effective_n: float, confidence: float) -> Interval:
     return Interval(float(rate), float(low), float(high))
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgeLabels:
-    """Labels of all outputs by a judge, with strata and threshold if the judge gives scores.
-
-    The name `human` means that there is no judge; all outputs form one stratum.
-    """
-
-    name: str
-    labels: Floats
-    evaluated: Floats
-    """Labels by the judge; for outputs with a human label, scores become labels by cross-fitted thresholds."""
-    strata: Ints | None = None
-    scores: Floats | None = None
-    threshold: float = np.nan
-
-    def rates(
-        self, outputs: LabelledOutputs, is_selected_output: Bools | None = None, **settings: Unpack[EstimateSettings]
-    ) -> JudgeRates:
-        """Return the rates of the selected outputs (n,), by default of all outputs."""
-        labels = self.labels if is_selected_output is None else np.where(is_selected_output, self.labels, np.nan)
-        judge_rates_of_outputs = judge_rates(outputs, labels, strata=self.strata, **settings)
-        if self.name == HUMAN:
-            return replace(judge_rates_of_outputs, pairs=None, judge=UNDEFINED, unlabelled=0.0)
-        has_no_threshold = self.scores is not None and not np.isfinite(self.threshold)
-        return replace(judge_rates_of_outputs, judge=UNDEFINED) if has_no_threshold else judge_rates_of_outputs
-
-    @property
-    def threshold_judge(self) -> JudgeLabels:
-        """The judge with labels by cross-fitted thresholds, which are used to estimate error rates."""
-        return replace(self, labels=self.evaluated, strata=None if self.scores is not None else self.strata)
-
-
-def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[JudgeLabels]:
-    """Yield each metric as a judge; if there is no metric, yield one judge named `human`.
-
-    `threshold` turns scores into labels and requires two labels. It is a number, or a `ThresholdTarget` by which
-    thresholds are cross-fitted. Without `threshold`, scores only form strata.
-    """
-    if not outputs.metrics:
-        same_label = np.zeros(len(outputs.system))
-        yield JudgeLabels(name=HUMAN, labels=same_label, evaluated=same_label, strata=same_label.astype(np.intp))
-    for metric, labels_or_scores, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
-        if not is_score:
-            yield JudgeLabels(name=metric, labels=labels_or_scores, evaluated=labels_or_scores)
-            continue
-        has_score = ~np.isnan(labels_or_scores)
-        has_score_and_human_label = has_score & outputs.has_human_label
-        is_positive_human_label = outputs.gold[has_score_and_human_label, 1] > 0.5
-        threshold_or_target = parsed_threshold(threshold) if threshold else np.nan
-        cutoff = (
-            threshold_or_target.threshold(labels_or_scores[has_score_and_human_label], is_positive_human_label)
-            if isinstance(threshold_or_target, ThresholdTarget)
-            else threshold_or_target
-        )
-        judge_labels = np.where(has_score, labels_or_scores >= cutoff, np.nan)  # all negative without a threshold
-        cross_fitted = judge_labels.copy()
-        if isinstance(threshold_or_target, ThresholdTarget):
-            cross_fitted[has_score_and_human_label] = cross_fitted_labels(
-                labels_or_scores[has_score_and_human_label],
-                is_positive_human_label,
-                threshold_or_target,
-                fold=outputs.unit[has_score_and_human_label] % FOLDS,
-            )
-        strata = np.zeros(len(labels_or_scores), dtype=np.intp)
-        strata[has_score] = score_strata(labels_or_scores[has_score], n_labelled=int(has_score_and_human_label.sum()))
-        yield JudgeLabels(
-            name=metric,
-            labels=judge_labels,
-            evaluated=cross_fitted,
-            strata=strata,
-            scores=labels_or_scores,
-            threshold=cutoff,
-        )
-
-
-def parsed_threshold(threshold_text: str) -> float | ThresholdTarget:
-    """Return a threshold as a number, or the target by which a threshold is selected."""
-    try:
-        number = float(threshold_text)
-    except ValueError:
-        return ThresholdTarget.parse(threshold_text)
-    return number if np.isfinite(number) else ThresholdTarget.parse(threshold_text)
-
-
 def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
     """Return the p-value of the test that each label of the judge is equally frequent with and without human labels.
 
-    The test is a z-test with the variance by clusters. The smallest p-value over labels is adjusted by Bonferroni's
+    If annotators labelled outputs without a label of the judge, these outputs count as outputs with one more label. The
+    test is a z-test with the variance by clusters. The smallest p-value over labels is adjusted by Bonferroni's
     method. NaN if all outputs, or no outputs, have human labels.
     """
     from scipy.special import ndtr
 
+    labels = labels if has_only_judged(outputs, labels, "random") else np.nan_to_num(labels, nan=-1.0)
     is_judged_output = ~np.isnan(labels)
     has_human_label, cluster_codes, n_equal_outputs = (
         outputs.has_human_label[is_judged_output],

@@ -12,7 +12,7 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.raters import EXPECTED_SUFFIX
 from custodes.data.study import Study, select_aspect_rows
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.rates.outputs import KEY, LabelledOutputs
+from custodes.evaluate.rates.outputs import KEY, LabelledOutputs, is_confidence
 from custodes.evaluate.slices import values_of
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.rates.scores import ThresholdTarget, roc
@@ -185,7 +185,7 @@ def _certainty(
     has_value = np.isfinite(signal_values)
     roc_curve = roc(signal_values[has_value], label_codes[has_value] == 1)
     is_separating = np.nan_to_num(roc_curve.tpr - roc_curve.fpr).max(initial=0.0) >= SEPARATING
-    if CONFIDENCES & set(split_name(signal_name)) or not is_separating:
+    if is_confidence(signal_name) or not is_separating:
         return signal_values, f"{signal_name} is read as the confidence in the label"
     cutoff = ThresholdTarget.parse("youden").threshold(signal_values[has_value], label_codes[has_value] == 1)
     return np.abs(signal_values - cutoff), (

@@ -19,11 +19,11 @@ from custodes.evaluate.rates.comparisons import EQUIVALENCE_MARGIN, estimate_wit
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
     Interval,
-    JudgeLabels,
     JudgeRates,
-    judges_of,
+    has_only_judged,
     sampling_p_value,
 )
+from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of
 from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive
 from custodes.evaluate.slices import Ratios
 from custodes.stats.arrays import Bools, Floats, Ints
@@ -53,6 +53,8 @@ ESSENTIAL = ("tpr", "tnr", "accuracy", "kappa")
 MOST_POINTS = 200
 """Maximum number of points of a ROC curve in the table `roc`."""
 
+NO_COMMON_OUTPUT = "no output has both a label of the metric and a human label"
+
 PASSED = 0.5
 """Minimum winning rate with which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
 
@@ -73,6 +75,9 @@ WARNINGS = (
     "few-of-a-label",
     "few-labelled-clusters",
     "labels-of-a-judge-unchecked",
+    "outputs-left-out",
+    "positive-by-order",
+    "threshold-outside-scores",
 )
 """Rules of the notes that may reverse a conclusion."""
 
@@ -151,7 +156,7 @@ def judge_row(
     return {
         "metric": judge.name,
         "label": outputs.words[1] if len(outputs.words) == 2 else "",
-        "n_labelled": judge_rates.n_labelled,
+        "n_labelled": judge_rates.n_both_labels,
         **{
             column_name: value
             for name, estimate in estimate_of_measure.items()
@@ -160,8 +165,30 @@ def judge_row(
         "threshold": judge.threshold,
         "human_agreement": outputs.human_agreement,
         "human_alpha": outputs.human_alpha,
-        "reason": "" if judge_rates.n_labelled else "no human labels",
+        "reason": ""
+        if judge_rates.n_both_labels
+        else NO_COMMON_OUTPUT
+        if judge_rates.n_labelled
+        else "no human labels",
     }
+
+
+def confusion_rows(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRates) -> list[dict[str, Any]]:
+    """Return the rows of the table `confusion`."""
+    if overall_rates.pairs is None:
+        return []
+    joint_proportions = overall_rates.pairs.all_outputs_view.estimate
+    return [
+        {
+            "metric": metric,
+            "label": judge_label,
+            "human_label": human_label,
+            "n": overall_rates.pairs.counts.labelled[i, j],
+            "proportion": joint_proportions[i, j] if overall_rates.n_both_labels else np.nan,
+        }
+        for i, judge_label in enumerate(outputs.words)
+        for j, human_label in enumerate(outputs.words)
+    ]
 
 
 def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any]]:
@@ -303,7 +330,7 @@ def _annotator_rows(
     ]
 
 
-def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
+def label_notes(outputs: LabelledOutputs) -> list[Note]:
     """Return the notes on the human labels of an aspect."""
     n_outputs, n_labelled = int(outputs.number.sum()), int(outputs.has_human_label.sum())
     n_clusters = len(np.unique(outputs.unit[outputs.has_human_label]))
@@ -323,11 +350,6 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
             "every output has a human label, so the labels of the judge add hardly any information",
         ),
         (
-            "positive-by-order",
-            is_binary and positive is None and not has_known_positive(labels),
-            f"{labels[-1]!r} counts as the positive label; if it is {labels[0]!r}, give positive={labels[0]!r}",
-        ),
-        (
             "few-of-a-label",
             bool(n_labelled) and is_binary and n_rarer_label < FEW_LABELS,
             f"only {n_rarer_label:.0f} human labels are {labels[int(np.argmin(n_outputs_of_label))]!r}, but an "
@@ -344,18 +366,34 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
     )
 
 
+def positive_label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
+    """Return a note if the positive label of two labels is guessed."""
+    labels = outputs.words
+    return build_notes(
+        (
+            "positive-by-order",
+            len(labels) == 2 and positive is None and not has_known_positive(labels),
+            f"it is unknown which label is positive, so {labels[-1]!r}, the last in order, counts as "
+            f"positive; if {labels[0]!r} is positive, give positive={labels[0]!r}",
+        ),
+        aspect=outputs.aspect,
+    )
+
+
 def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, rates_of_system: Mapping[str, JudgeRates]) -> list[Note]:
     """Return the notes on strata without human labels, for which the estimate depends only on the prior."""
     unlabelled_share_of_system = {
         system: system_rates.unlabelled
         for system, system_rates in rates_of_system.items()
-        if system_rates.n_labelled and system_rates.unlabelled > 0
+        if system_rates.n_both_labels and system_rates.unlabelled > 0
     }
     share_texts = [
         f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {system}"
         for system, share in unlabelled_share_of_system.items()
     ]
     label_text = "a score bin" if judge.scores is not None else "a label of this judge"
+    if any(system_rates.n_unjudged for system_rates in rates_of_system.values()):
+        label_text += " (or no label)"
     return build_notes(
         (
             "labels-of-a-judge-unchecked",
@@ -363,6 +401,41 @@ def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, rates_of_system: Ma
             f"{judge.name}: {join_labels(share_texts)} have {label_text} that no human-labelled output of the same "
             "system has; for these outputs, both human labels are assumed to be equally probable, so label some of "
             "these outputs",
+        ),
+        aspect=outputs.aspect,
+    )
+
+
+def unjudged_notes(outputs: LabelledOutputs, judge: JudgeLabels, sampling: Sampling) -> list[Note]:
+    """Return the notes on outputs without a label of the judge, which count in rates or are left out (see `rates`)."""
+    is_unjudged = np.isnan(judge.labels)
+    has_only_judged_outputs = has_only_judged(outputs, judge.labels, sampling)
+    texts: dict[bool, list[str]] = {True: [], False: []}
+    for system_code, system in enumerate(outputs.systems):
+        is_of_system = outputs.system == system_code
+        n_unjudged, n_outputs = (int(outputs.number[rows].sum()) for rows in (is_of_system & is_unjudged, is_of_system))
+        is_left_out = has_only_judged_outputs or has_only_judged(
+            outputs.only(is_of_system), judge.labels[is_of_system], sampling
+        )
+        if n_unjudged:
+            texts[is_left_out].append(f"{n_unjudged} of {n_outputs} outputs of {system}")
+    reason_text = (
+        "because sampling='by-label' needs a label of the judge for every output"
+        if sampling == "by-label"
+        else "because annotators labelled none of these outputs; let annotators label a random part of them"
+    )
+    return build_notes(
+        (
+            "outputs-left-out",
+            bool(texts[True]),
+            f"{judge.name} gives no usable label to {join_labels(texts[True])}; the rates are only those of the other "
+            f"outputs, {reason_text}",
+        ),
+        (
+            "outputs-without-judge-label",
+            bool(texts[False]),
+            f"{judge.name} gives no usable label to {join_labels(texts[False])}; these outputs count in human and "
+            "corrected rates, but not in the judge's rate and in measures such as TPR",
         ),
         aspect=outputs.aspect,
     )
@@ -380,7 +453,10 @@ def judge_notes(
     has_weights = (outputs.weight != outputs.weight[0]).any()
     sampling_p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not has_weights else np.nan
     estimate_of_measure = overall_rates.measures(confidence=0.99, ordered=False)
-    is_perfect_judge = overall_rates.n_labelled >= 2 * FEW_CLUSTERS and estimate_of_measure["accuracy"].value == 1
+    scores = np.empty(0) if judge.scores is None else judge.scores[~np.isnan(judge.scores)]
+    labels_by_threshold = np.unique(judge.labels[~np.isnan(judge.labels)])
+    has_equal_labels = scores.size > 0 and np.isfinite(judge.threshold) and len(labels_by_threshold) == 1
+    is_perfect_judge = overall_rates.n_both_labels >= 2 * FEW_CLUSTERS and estimate_of_measure["accuracy"].value == 1
     return build_notes(
         (
             "labelled-part-not-random",
@@ -390,10 +466,16 @@ def judge_notes(
             "inclusion probabilities",
         ),
         (
+            "threshold-outside-scores",
+            has_equal_labels,
+            f"the threshold {judge.threshold:g} gives all outputs the same label; scores of {judge.name} lie between "
+            f"{scores.min(initial=np.inf):g} and {scores.max(initial=-np.inf):g}, so give a threshold between these",
+        ),
+        (
             "judge-equals-human",
             is_perfect_judge,
-            f"{judge.name} equals the human label on all {overall_rates.n_labelled} outputs with human labels; check "
-            f"that {judge.name} is not a copy of the human labels",
+            f"{judge.name} equals the human label on all {overall_rates.n_both_labels} outputs with human labels; "
+            f"check that {judge.name} is not a copy of the human labels",
         ),
         (
             "judge-contradicts-human",

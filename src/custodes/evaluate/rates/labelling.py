@@ -234,6 +234,7 @@ class _LabellingPlan:
 
         self.outputs, self.metric = outputs, outputs.metrics[judge_index]
         judge_codes = outputs.judged[judge_index]
+        self.n_unjudged = int(np.isnan(judge_codes).sum())
         self.systems = [
             system_code
             for system_code in range(len(outputs.systems))
@@ -479,6 +480,12 @@ class _LabellingPlan:
                 any(np.bincount(self.outputs.unit[self.outputs.system == k]).max(initial=0) > 1 for k in self.systems),
                 "outputs share clusters, but the plan treats outputs as independent, so more labels may be needed; "
                 "choose outputs from different clusters",
+            ),
+            (
+                "outputs-without-judge-label",
+                self.n_unjudged,
+                f"{self.n_unjudged} outputs have no usable label of {self.metric} and are not in the plan; label a "
+                "random part of them too, so that rates includes them",
             ),
             (
                 "nothing-to-label",

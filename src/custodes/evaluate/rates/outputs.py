@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 
 from custodes.arguments import check_one_of
-from custodes.data.labels import MOST_STEPS, POLARITY, LabelScale
+from custodes.data.labels import MOST_STEPS, POLARITY, LabelScale, label_words
+from custodes.data.mapping.column_vocabulary import CONFIDENCES, split_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study, select_aspect_rows
 from custodes.errors import InputError, OptionError, join_labels, suggestion
@@ -112,7 +113,7 @@ class LabelledOutputs:
     def binarise_labels(self, positive: str) -> LabelledOutputs:
         """Return the outputs with two labels: the positive label, and one label for all other labels.
 
-        `positive` is a label or, for ordered labels, a rule such as '>=4'.
+        `positive` is a label, several labels with commas between them or, for ordered labels, a rule such as '>=4'.
         """
         is_positive_code = _positive_codes(self, positive)
         binary_gold = np.stack(
@@ -143,7 +144,9 @@ def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
             "<": number_of_label < cutoff,
         }[rule_match[1]]
     else:
-        is_positive_code = np.array([label == positive.strip().lower() for label in labels])
+        positive_words = label_words(pl.Series([positive, *positive.split(",")])).fill_null("").to_list()
+        positive_words = positive_words[:1] if positive_words[0] in labels else positive_words[1:]
+        is_positive_code = np.isin(labels, positive_words) & (set(positive_words) <= set(labels))
     if not is_positive_code.any() or is_positive_code.all():
         allowed_text = f"a label ({join_labels(labels)})" + (", or a rule such as '>=4'" if outputs.ordered else "")
         raise OptionError(
@@ -151,6 +154,39 @@ def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
             f"{allowed_text}{suggestion(positive, labels)}"
         )
     return np.asarray(is_positive_code)
+
+
+def view_of_positive(outputs: LabelledOutputs, positive: str | None) -> LabelledOutputs:
+    """Return the outputs with two labels if `positive` is given; otherwise, check that raters have common labels.
+
+    Raises
+    ------
+    InputError
+        If there are more than two labels without an order, and a judge has no label in common with the annotators.
+    """
+    if positive:
+        return outputs.binarise_labels(positive)
+    if len(outputs.words) > 2 and not outputs.ordered:
+        human_words = _words_of_codes(outputs, np.flatnonzero(np.nansum(outputs.gold, axis=0)))
+        for metric, codes, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
+            judge_words = [] if is_score else _words_of_codes(outputs, np.unique(codes[~np.isnan(codes)]))
+            if human_words and judge_words and not set(human_words) & set(judge_words):
+                raise InputError(
+                    f"{metric} and the annotators have no label in common (labels of {metric}: "
+                    f"{join_labels(judge_words)}; of annotators: {join_labels(human_words)}); replace them by the same "
+                    f"words, or give rates and gate the positive labels of both, with a comma: "
+                    "positive='LABEL,LABEL'"
+                )
+    return outputs
+
+
+def _words_of_codes(outputs: LabelledOutputs, codes: Floats | Ints) -> list[str]:
+    return [outputs.words[int(code)] for code in codes]
+
+
+def is_confidence(metric: str) -> bool:
+    """Return whether the name of a metric says that its scores are the confidence of a judge in its label."""
+    return not CONFIDENCES.isdisjoint(split_name(metric))
 
 
 def binary_outputs(outputs: LabelledOutputs, positive: str | None, *, verb: str) -> LabelledOutputs:
@@ -197,7 +233,10 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
     label_scale = study.labels.get(aspect)
     if label_scale is None:
         label_scale, rating_rows = _numeric_scale(study, rating_rows, aspect)
-    output_table = rating_rows.select(KEY).unique(maintain_order=True)
+    unlabelled_outputs = study.unlabelled.filter(
+        pl.col("aspect") == aspect, pl.col("system").is_in(rating_rows["system"].unique().implode())
+    )
+    output_table = pl.concat([rating_rows.select(KEY), unlabelled_outputs.select(KEY)]).unique(maintain_order=True)
     numbered_rows = rating_rows.select(KEY).join(
         output_table.with_row_index("row"), on=KEY, how="left", maintain_order="left"
     )

@@ -28,25 +28,27 @@ from custodes.evaluate.rates.comparisons import (
 )
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
-    JudgeLabels,
     JudgeRates,
-    judges_of,
-    parsed_threshold,
 )
+from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of, parsed_threshold
 from custodes.evaluate.rates.judges import (
     FEW_LABELS,
     MEASURES,
+    NO_COMMON_OUTPUT,
     calibration_rows,
     comparable_judges,
+    confusion_rows,
     judge_notes,
     judge_row,
     judge_table,
     label_notes,
+    positive_label_notes,
     rate_notes,
     replacement_rows,
     roc_rows,
+    unjudged_notes,
 )
-from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs
+from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs, view_of_positive
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
 
@@ -67,7 +69,8 @@ class Rates(Result):
         label("label", "label whose rate the row gives"),
         count(
             "n",
-            "outputs with a label by the metric; with `sampling='by-label'`, only outputs without a human label",
+            "number of outputs whose rate is estimated, with those that have no label by the metric (unless annotators "
+            "labelled none of them); with `sampling='by-label'`, only outputs without a human label",
         ),
         count("n_labelled", "number of outputs with a human label", "Human labels"),
         share("judge_rate", "rate by the metric's labels alone", "Judge's rate", interval=True),
@@ -107,20 +110,35 @@ class Rates(Result):
         ),
         difference(
             "human_difference",
-            "difference of the rates by human labels alone",
+            "difference of the rates by human labels alone; the intervals are simultaneous",
             "Human labels alone",
             interval=True,
             essential=False,
         ),
-        difference("corrected_difference", "difference of the corrected rates", "Corrected difference", interval=True),
+        difference(
+            "corrected_difference",
+            "difference of the corrected rates; the intervals are simultaneous for all pairs and labels of the metric",
+            "Corrected difference",
+            interval=True,
+        ),
         p_value("p_value", "p-value of the test of equal corrected rates", "p"),
-        p_value("p_adjusted", "p-value adjusted for all pairs and labels of the metric (Holm)", "p, all pairs"),
+        p_value("p_adjusted", "p-value adjusted for all pairs and labels of the metric (Bonferroni)", "p, all pairs"),
         label(
             "decision",
             "`+` system_a has the higher rate, `-` system_b has the higher rate, `=` no significant difference",
         ),
-        difference("tpr_difference", "TPR for system_a minus TPR for system_b", "TPR difference", interval=True),
-        difference("tnr_difference", "TNR for system_a minus TNR for system_b", "TNR difference", interval=True),
+        difference(
+            "tpr_difference",
+            "TPR for system_a minus TPR for system_b; interval of this pair alone",
+            "TPR difference",
+            interval=True,
+        ),
+        difference(
+            "tnr_difference",
+            "TNR for system_a minus TNR for system_b; interval of this pair alone",
+            "TNR difference",
+            interval=True,
+        ),
         p_value(
             "p_tpr",
             "p-value of the test of equal TPR, adjusted for all metrics, pairs and both error rates (Holm)",
@@ -144,7 +162,8 @@ class Rates(Result):
         label("slice", "value of the column"),
         count(
             "n",
-            "outputs with a label by the metric; with `sampling='by-label'`, only outputs without a human label",
+            "number of outputs whose rate is estimated, with those that have no label by the metric (unless annotators "
+            "labelled none of them); with `sampling='by-label'`, only outputs without a human label",
         ),
         count("n_labelled", "number of outputs with a human label", "Human labels"),
         share("judge_rate", "rate of the positive label by the metric's labels alone", "Judge's rate", interval=True),
@@ -254,8 +273,8 @@ class Rates(Result):
 @question(
     "custodes rates labels.csv --by category",
     equal_outputs=True,
-    positive="Label that counts as success, or a rule such as '>=4' for ordered labels (default: known words such as "
-    "pass).",
+    positive="Label that counts as success (or several, with commas), or a rule such as '>=4' for ordered labels "
+    "(default: known words such as pass).",
     by="Column whose values define slices; by=system compares systems.",
     sampling="How outputs were selected for human labels: random, by-judge or by-label.",
     consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (proportions of annotators).",
@@ -286,12 +305,14 @@ def rates(
     Notes
     -----
     The corrected rate is post-stratified: the rate of human labels within each label of the judge is weighted by the
-    frequency of the judge's label. The interval comes from the posterior under Jeffreys' prior; with
+    frequency of the judge's label. Outputs to which the judge gives no label, or neither the positive nor the negative
+    label, are one more stratum. If annotators labelled none of these outputs, the rates are only those of the other
+    outputs, and a note says so. The interval comes from the posterior under Jeffreys' prior; with
     `sampling='by-judge'`, the prior is neutral (pseudo-counts of 1/3). With `sampling='by-label'`, the judge's rate is
     corrected by TPR and TNR (Rogan and Gladen). Clusters of items and inclusion probabilities (columns `cluster` and
     `probability` of items) reduce counts to effective counts. The column `n_outputs` of items is the number of equal
     outputs that an item stands for. Tests of two systems use the same posterior draws as the intervals; p-values are
-    adjusted by Holm's method.
+    adjusted by Holm's method, and those of corrected differences by Bonferroni's method, as their intervals are.
 
     If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. For each
     annotator, the test can reject the hypothesis that the annotator is closer to the other annotators than the judge
@@ -362,7 +383,7 @@ def _answer(
     confidence: float,
     alpha: float,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    selected_outputs = outputs.binarise_labels(positive) if positive else outputs
+    selected_outputs = view_of_positive(outputs, positive)
     is_binary = len(selected_outputs.words) == 2
     if sampling == "by-label" and not is_binary:
         raise OptionError(
@@ -372,7 +393,7 @@ def _answer(
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     binary_views = [selected_outputs] if is_binary else [outputs.binarise_labels(word) for word in outputs.words]
     rows_of_table = defaultdict[str, list[dict[str, Any]]](list)
-    notes = [*outputs.notes, *label_notes(selected_outputs, positive)]
+    notes = [*outputs.notes, *positive_label_notes(selected_outputs, positive), *label_notes(selected_outputs)]
     for binary_view in binary_views:
         for judge in judges_of(binary_view, (threshold or "youden") if is_binary else None):
             rates_of_system, method = _system_estimates(binary_view, judge, settings, calibration, alpha=alpha)
@@ -381,23 +402,29 @@ def _answer(
                 _rate_row(judge.name, system, label_name, system_rates, method)
                 for system, system_rates in rates_of_system.items()
             ]
-            notes += rate_notes(binary_view, judge, rates_of_system)
+            notes += [*rate_notes(binary_view, judge, rates_of_system), *unjudged_notes(binary_view, judge, sampling)]
             rows_of_table["differences"] += difference_rows(
-                binary_view, judge.name, label_name, rates_of_system, confidence=confidence, rng=rng
+                binary_view,
+                judge.name,
+                label_name,
+                rates_of_system,
+                confidence=confidence,
+                rng=rng,
+                n_labels=len(binary_views),
             )
             if by and is_binary:
                 rows_of_table["slices"] += slice_rows(study, binary_view, judge, by, settings)
             if is_binary and judge.name != HUMAN:
                 overall_rates = judge.threshold_judge.rates(binary_view, **settings)
                 rows_of_table["judges"].append(judge_row(binary_view, judge, overall_rates, confidence=confidence))
-                rows_of_table["confusion"] += _cells(binary_view, judge.name, overall_rates)
+                rows_of_table["confusion"] += confusion_rows(binary_view, judge.name, overall_rates)
                 notes += judge_notes(binary_view, judge, overall_rates, sampling, method, calibration)
                 rows_of_table["roc"] += roc_rows(binary_view, judge)
                 rows_of_table["calibration"] += calibration_rows(binary_view, judge, confidence=confidence)
     for judge in () if is_binary else comparable_judges(selected_outputs):
         overall_rates = judge.rates(selected_outputs, **settings)
         rows_of_table["judges"].append(judge_row(selected_outputs, judge, overall_rates, confidence=confidence))
-        rows_of_table["confusion"] += _cells(selected_outputs, judge.name, overall_rates)
+        rows_of_table["confusion"] += confusion_rows(selected_outputs, judge.name, overall_rates)
     for row, annotator_rows in replacement_rows(outputs, epsilon=epsilon, alpha=alpha, confidence=confidence):
         rows_of_table["replacement"].append(row)
         rows_of_table["replacement_annotators"] += annotator_rows
@@ -434,14 +461,14 @@ def _system_estimates(
 def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRates, method: str) -> dict[str, Any]:
     human_rate, corrected_rate = system_rates.human, system_rates.corrected
     n_saved_labels = np.nan
-    if human_rate.high > human_rate.low and corrected_rate.high > corrected_rate.low:
-        n_saved_labels = system_rates.n_labelled * max(
-            0.0, ((human_rate.high - human_rate.low) / (corrected_rate.high - corrected_rate.low)) ** 2 - 1
-        )
+    if np.isfinite(human_rate.value) and system_rates.rate_variance > 0:
+        variance_ratio = system_rates.human_variance / system_rates.rate_variance
+        n_saved_labels = system_rates.n_labelled * max(0.0, variance_ratio - 1)
     reasons = (
         (not system_rates.n_labelled, "no human labels"),
+        (not system_rates.n_both_labels, NO_COMMON_OUTPUT),
         (
-            not system_rates.n_judged,
+            not system_rates.n,
             "every output has a human label, so there are no other outputs whose rate could be estimated",
         ),
         (np.isnan(corrected_rate.value), "the metric's labels are no better than chance"),
@@ -458,29 +485,12 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
         "metric": metric,
         "system": system,
         "label": label_name,
-        "n": system_rates.n_judged,
+        "n": system_rates.n,
         "n_labelled": system_rates.n_labelled,
         **estimate_with_bounds("judge_rate", system_rates.judge),
         **estimate_with_bounds("human_rate", human_rate),
         **estimate_with_bounds("corrected_rate", corrected_rate),
-        "method": method if system_rates.n_labelled else "",
+        "method": method if system_rates.n_both_labels else "",
         "labels_saved": round(n_saved_labels) if np.isfinite(n_saved_labels) else None,
         "reason": next((reason for is_applicable, reason in reasons if is_applicable), ""),
     }
-
-
-def _cells(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRates) -> list[dict[str, Any]]:
-    if overall_rates.pairs is None:
-        return []
-    joint_proportions = overall_rates.pairs.all_outputs_view.estimate
-    return [
-        {
-            "metric": metric,
-            "label": judge_label,
-            "human_label": human_label,
-            "n": overall_rates.pairs.counts.labelled[i, j],
-            "proportion": joint_proportions[i, j] if overall_rates.n_labelled else np.nan,
-        }
-        for i, judge_label in enumerate(outputs.words)
-        for j, human_label in enumerate(outputs.words)
-    ]

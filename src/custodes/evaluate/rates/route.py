@@ -198,7 +198,11 @@ def route(
         }
         return Route.part(outputs.aspect, **tables), [
             *judge_labels.notes,
-            *_notes(judge_labels, is_calibrated=threshold is None),
+            *_notes(
+                judge_labels,
+                is_calibrated=threshold is None,
+                n_unjudged=len(outputs.system) - len(judge_labels.codes),
+            ),
         ]
 
     parts = labelled_outputs(selected_study, consensus="vote")
@@ -379,7 +383,7 @@ def _alarm_columns(
     }
 
 
-def _notes(judge_labels: JudgedOutputs, *, is_calibrated: bool) -> list[Note]:
+def _notes(judge_labels: JudgedOutputs, *, is_calibrated: bool, n_unjudged: int) -> list[Note]:
     outputs = judge_labels.outputs
     sampling_p = sampling_p_value(outputs, _classes(judge_labels).astype(np.float64)) if is_calibrated else np.nan
     return build_notes(
@@ -388,6 +392,12 @@ def _notes(judge_labels: JudgedOutputs, *, is_calibrated: bool) -> list[Note]:
             sampling_p < SAMPLING_ALPHA,
             "the outputs with a human label are not a random sample with respect to the judge's labels and confidence "
             f"(p = {sampling_p:.2g}); the threshold is valid only for a random sample",
+        ),
+        (
+            "outputs-without-judge-label",
+            n_unjudged,
+            f"{n_unjudged} outputs have no usable label of {judge_labels.metric} and are not in the table outputs; let "
+            "annotators label all of them",
         ),
         (
             "clusters-in-plan",

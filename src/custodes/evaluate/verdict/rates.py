@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -29,14 +29,8 @@ def rate_sentences(result: Result, aspect: str) -> Iterator[tuple[str, str]]:
     yield from (("best", text) for text in _differences(differences.filter(pl.col("metric") == best_judge)))
     yield from (("favours", text) for text in _favoritism_sentences(differences))
     yield from (("slices", text) for text in _slices(slices))
-    if len(labels) == 1 and best_judge_rows and best_judge_rows[0]["labels_saved"] is not None:
-        row = max(best_judge_rows, key=lambda row: row["n_labelled"])
-        if row["labels_saved"] > 0:
-            yield (
-                "labels",
-                f"With {row['metric']}, {plural(row['n_labelled'], 'human label')} give an interval as narrow as "
-                f"about {row['n_labelled'] + row['labels_saved']} human labels alone.",
-            )
+    if len(labels) == 1:
+        yield from (("labels", text) for text in _saved_labels(best_judge_rows))
 
 
 def _best_judge(judges: pl.DataFrame) -> str:
@@ -125,13 +119,34 @@ def _differences(rows: pl.DataFrame) -> Iterator[str]:
             f"({p_value_phrase(row['p_adjusted'])}, all pairs tested together)."
         )
     undecided = rows.filter(decision="=").to_dicts()
+    pairs_text = ", all pairs tested together" if rows.height > 1 else ""
     for row in undecided[: 1 if significant.height else MOST_NAMED]:
         yield (
             f"{row['system_a']} and {row['system_b']} do not differ significantly in the rate of {row['label']} "
-            f"(difference {_points(row, 'corrected_difference')}, {p_value_phrase(row['p_adjusted'])})."
+            f"(difference {_points(row, 'corrected_difference')}, {p_value_phrase(row['p_adjusted'])}{pairs_text})."
         )
     if significant.height > MOST_NAMED:
         yield f"In all, {plural(significant.height, 'pair')} of systems differ significantly."
+
+
+def _saved_labels(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a sentence on the human labels that the judge saves, for each of the first systems."""
+    saving_rows = [row for row in rows if row["labels_saved"]]
+    if len(rows) == 1 and saving_rows:
+        (row,) = rows
+        yield (
+            f"With {row['metric']}, {plural(row['n_labelled'], 'human label')} give an interval as narrow as about "
+            f"{row['n_labelled'] + row['labels_saved']} human labels alone."
+        )
+    elif saving_rows:
+        number_texts = [
+            f"{row['n_labelled'] + row['labels_saved']} instead of {row['n_labelled']} for {row['system']}"
+            for row in saving_rows[: 2 * MOST_NAMED]
+        ]
+        yield (
+            f"With {saving_rows[0]['metric']}, intervals are as narrow as with more human labels alone: about "
+            f"{', '.join(number_texts)}."
+        )
 
 
 def _points(row: Row, column: str) -> str:

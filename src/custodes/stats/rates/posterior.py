@@ -107,6 +107,24 @@ def joint_posterior(
     return JointPosterior(estimate, stratum_shares[:, :, np.newaxis] * label_shares)
 
 
+def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
+    """Return the posterior variance of the rate of the second of two labels, after post-stratification.
+
+    It is the variance of the draws of `joint_posterior`, without the Monte Carlo error.
+
+    >>> counts = LabelCounts(np.array([[18.0, 2.0], [5.0, 75.0]]), np.array([200.0, 800.0]))
+    >>> round(rate_variance(counts) ** 0.5, 4)
+    0.0281
+    """
+    n_strata, n_labels = counts.labelled.shape
+    negative, positive = (counts.labelled + cell_prior(n_strata, n_labels, prior)).T
+    totals, weights = negative + positive, counts.total + 1 / len(counts.total)
+    means, mean_squares = positive / totals, positive * (positive + 1) / (totals * (totals + 1))
+    sum_of_weights = weights.sum()
+    squared_sum = (weights @ means) ** 2 - (weights**2) @ means**2 + (weights * (weights + 1)) @ mean_squares
+    return float(squared_sum / (sum_of_weights * (sum_of_weights + 1)) - (weights @ means / sum_of_weights) ** 2)
+
+
 def cell_prior(n_strata: int, n_labels: int, prior: float = PRIOR) -> Floats:
     """Return the pseudo-counts (strata, labels) of the cells.
 
