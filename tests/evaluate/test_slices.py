@@ -86,6 +86,17 @@ def test_consistency_in_a_slice_is_that_of_its_items() -> None:
     assert findings["difference"].item() > 0.2
 
 
+def test_every_item_of_a_large_study_is_counted() -> None:
+    n_of_group = {"law": 801, "news": 1_400}
+    groups = [group for group, n in n_of_group.items() for _ in range(n)]
+    items = pl.DataFrame({"item": [f"i{i}" for i in range(len(groups))], "group": groups})
+    preferences = pl.Series([None, 1, -1, 0] * 551)[: len(groups)]
+    labels = (pl.lit(text).alias(name) for name, text in (("system_a", "A"), ("system_b", "B"), ("rater", "j")))
+    verdicts = items.select("item", *labels, kind=pl.lit("metric"), preference=preferences)
+    slices = cu.consistency(cu.read(verdicts, items=items), by="group", resamples=0).slices
+    assert dict(slices.select("slice", "n").iter_rows()) == n_of_group
+
+
 def test_quality_is_no_bias_for_the_first_position() -> None:
     """The judge is unbiased and sees one order; the system that is shown first is better on one topic only."""
     rng = np.random.default_rng(20_260_206)
