@@ -402,6 +402,13 @@ def test_convert_writes_what_read_takes_back(custodes: Run, name: str) -> None:
     assert Path(name).read_bytes() == before
 
 
+def test_convert_names_what_one_file_lacks(custodes: Run) -> None:
+    lost_text = "note: a.csv holds only the table ratings; the input also has groups, clusters or weights of items. To"
+    assert lost_text in custodes("convert", "demo", "-o", "a.csv").err
+    assert "holds only" not in custodes("convert", "a.csv", "-o", "b.csv").err
+    assert "holds only" not in custodes("convert", "demo", "--table", "ratings", "-o", "a.csv").err
+
+
 def test_convert_writes_every_table_of_a_study(custodes: Run) -> None:
     ran = custodes("convert", "demo", "-o", "study/")
     assert ran.out.splitlines() == ["study/ratings.csv", "study/raters.csv", "study/items.csv"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from cyclopts import App, CycloptsError, Group, Parameter, Token, UnknownOptionError
 
-from custodes.errors import CustodesError, OptionError, short_repr
+from custodes.errors import NO_SLICES, CustodesError, OptionError, short_repr
 
 HOW: Mapping[str, Any] = {
     "name": "custodes",
@@ -49,12 +49,18 @@ def call(app: App, argv: Sequence[str]) -> int | None:
         if isinstance(problem, UnknownOptionError):  # its value may be a key, as in --api-key=...
             option = problem.token.keyword or problem.token.value
             message = message.replace(option, option.partition("=")[0])
+            if option.partition("=")[0] == "--by" and "--group" in _option_names(app, argv):
+                message += f" {replace_argument_names(NO_SLICES, {'--group'})}."
         raise OptionError(message) from None
     except CustodesError as problem:
-        command = app.parse_commands(argv)[1][-1]
-        option_names = {name for argument in command.assemble_argument_collection() for name in argument.names}
-        raise type(problem)(replace_argument_names(str(problem), option_names)) from None
+        raise type(problem)(replace_argument_names(str(problem), _option_names(app, argv))) from None
     return result
+
+
+def _option_names(app: App, argv: Sequence[str]) -> set[str]:
+    """Options of the verb of a command line."""
+    command = app.parse_commands(argv)[1][-1]
+    return {name for argument in command.assemble_argument_collection() for name in argument.names}
 
 
 def replace_argument_names(message: str, options: set[str]) -> str:

@@ -10,6 +10,9 @@ from collections.abc import Iterable
 
 from custodes.control_characters import escape_controls
 
+NO_SLICES = "This question compares no slices; to use only the items of one group, set group='NAME'"
+"""Advice for the argument `by` of a question that has only the argument `group`."""
+
 LONGEST, HEAD = 2000, 600
 """Maximum length of an error message, and number of characters kept from the beginning of a longer message.
 

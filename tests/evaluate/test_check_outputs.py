@@ -289,8 +289,8 @@ def test_systems_with_the_same_texts_are_named() -> None:
 
 
 def test_a_question_of_systems_says_what_texts_lack() -> None:
-    with pytest.raises(
-        cu.InputError,
-        match="the texts have no scores or verdicts; add scores or verdicts with custodes score, judge or annotate",
-    ):
-        cu.leaderboard(study(ROWS))
+    for question in (cu.leaderboard, cu.report, cu.annotators, cu.verdict):
+        with pytest.raises(
+            cu.CustodesError, match="there are no scores, verdicts or answers of annotators yet; collect"
+        ):
+            question(study(ROWS))

@@ -7,6 +7,8 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.cli import app
+from custodes.command_line import call
 
 SYSTEMS = ("a", "b", "c", "d", "e", "f")
 DOMAINS = ("law", "news", "sport")
@@ -84,6 +86,17 @@ def test_consistency_in_a_slice_is_that_of_its_items() -> None:
     findings = slices.filter(statistic="first_rate", slice="text")
     assert findings["finding"].item() == "higher"
     assert findings["difference"].item() > 0.2
+
+
+def test_every_item_of_a_large_study_is_counted() -> None:
+    n_of_group = {"law": 801, "news": 1_400}
+    groups = [group for group, n in n_of_group.items() for _ in range(n)]
+    items = pl.DataFrame({"item": [f"i{i}" for i in range(len(groups))], "group": groups})
+    preferences = pl.Series([None, 1, -1, 0] * 551)[: len(groups)]
+    labels = (pl.lit(text).alias(name) for name, text in (("system_a", "A"), ("system_b", "B"), ("rater", "j")))
+    verdicts = items.select("item", *labels, kind=pl.lit("metric"), preference=preferences)
+    slices = cu.consistency(cu.read(verdicts, items=items), by="group", resamples=0).slices
+    assert dict(slices.select("slice", "n").iter_rows()) == n_of_group
 
 
 def test_quality_is_no_bias_for_the_first_position() -> None:
@@ -164,6 +177,43 @@ def test_a_column_without_slices_is_named(study: cu.Study, by: str, message: str
     for question in (cu.agreement, cu.favoritism, cu.consistency):
         with pytest.raises(cu.CustodesError, match=message):
             question(study, by=by, resamples=0)
+
+
+def test_by_is_refused_where_nothing_is_compared_between_slices() -> None:
+    rows = [(f"i{i}", DOMAINS[i % 3], system, "ann", "human", i % 4) for i in range(30) for system in SYSTEMS]
+    names = ["item", "domain", "system", "rater", "kind", "score"]
+    humans = cu.read(pl.DataFrame(rows, schema=names, orient="row"), columns={"group": "domain"})
+    for summary in (cu.verdict, cu.report):
+        with pytest.raises(cu.CustodesError, match=r"by='group' has no effect: .* set group='NAME'"):
+            summary(humans, by="group", resamples=0)
+        with pytest.raises(cu.CustodesError, match="by='topic': no such column"):
+            summary(humans, by="topic", resamples=0)
+    with pytest.raises(TypeError, match="'by': This question compares no slices; .*group='NAME'"):
+        cu.leaderboard(humans, by="group")  # type: ignore[call-arg]
+    with pytest.raises(cu.CustodesError, match=r"option: .*--by. This question compares no slices; .* --group 'NAME'"):
+        call(app(), ["leaderboard", "demo", "--by", "group"])
+
+
+def test_one_slice_is_not_compared(study: cu.Study) -> None:
+    for question in (cu.agreement, cu.consistency):
+        result = question(study, by="group", group="law", resamples=0)
+        (note,) = (note for note in result.notes if note.rule == "slices-not-compared")
+        assert note.message == "slices are not compared: the column 'group' has only the value 'law'"
+    verdict = cu.verdict(study, by="group", group="law", resamples=50).verdict.filter(kind="slices")
+    assert verdict["text"].to_list()[-1] == "Slices are not compared: the column 'group' has only the value 'law'."
+
+
+def test_the_verdict_without_human_ratings_has_slices() -> None:
+    group, failures = np.repeat(["law", "news"], 60), np.r_[np.zeros(60, bool), np.arange(60) % 2 == 0]
+    items = pl.DataFrame({"item": [f"i{i}" for i in range(120)], "group": group})
+    labels = (pl.lit(text).alias(name) for name, text in (("system_a", "A"), ("system_b", "B"), ("rater", "j")))
+    preference = pl.when(pl.Series(failures)).then(None).otherwise(1 - 2 * (pl.int_range(pl.len()) % 2))
+    verdicts = items.select("item", *labels, kind=pl.lit("metric"), preference=preference)
+    lines = cu.verdict(cu.read(verdicts, items=items), by="group", resamples=50).verdict.filter(kind="slices")["text"]
+    assert "On news, j gives no readable verdict significantly more often: in 50 % of cases, elsewhere in 0 %." in lines
+    same = verdicts.with_columns(preference=pl.when(pl.Series(np.arange(120) % 3 == 0)).then(None).otherwise(1))
+    (line,) = cu.verdict(cu.read(same, items=items), by="group", resamples=50).verdict.filter(kind="slices")["text"]
+    assert line.startswith("No finding in a slice is significant (2 tests")
 
 
 def test_the_verdict_names_slices_that_differ(study: cu.Study) -> None:

@@ -24,7 +24,7 @@ from custodes.data.counts import is_counts, read_counts
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.errors import InputError, OptionError, short_repr, suggestion
+from custodes.errors import NO_SLICES, InputError, OptionError, short_repr, suggestion
 
 Rng = int | np.random.Generator | None
 """A seed, a generator, or None for a new seed that is recorded; 0 is an ordinary seed."""
@@ -139,6 +139,8 @@ def _unknown_argument_message(name: str, signature: inspect.Signature) -> str:
             correct_call = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
             return f"unknown argument {name!r}: it is a field of the argument {parameter.name}; write {correct_call}"
     _, *known_names = signature.parameters
+    if name == "by" and "group" in known_names:
+        return f"unknown argument {name!r}: {NO_SLICES}"
     return f"unknown argument {name!r}{suggestion(name, known_names)}; arguments: {', '.join(known_names)}"
 
 

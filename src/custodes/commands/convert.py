@@ -15,10 +15,13 @@ from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
 from custodes.data.readers.every_eval_ever import write_every_eval_ever
 from custodes.data.writing import RATING_TABLES, TABLES, check_suffix, long_tables, write_table
-from custodes.errors import OptionError, reject, suggestion
+from custodes.errors import OptionError, join_labels, reject, suggestion
 from custodes.files import check_distinct_files, check_writable, is_folder, is_stream, make_folder, write_atomically
 from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, print_output_path
 from custodes.question_commands import READING
+
+CONTENT = {"battles": "verdicts", "items": "groups, clusters or weights of items", "outputs": "texts"}
+"""Content of the tables that a file of another table lacks."""
 
 Selected = Annotated[list[str] | None, Parameter(negative="", group=SELECTION)]
 
@@ -117,6 +120,12 @@ def convert(
             print_lower_is_better(study.raters.frame, f"give --raters{file_hint} when you read scores and verdicts")
         return
     table_name = table or next(iter(frame_of_table))
+    lost_tables = [] if table else [name for name in frame_of_table if name not in (table_name, "raters")]
+    if lost_tables:
+        print_diagnostic(
+            f"note: {output} holds only the table {table_name}; the input also has "
+            f"{join_labels(CONTENT.get(name, name) for name in lost_tables)}. To keep all tables, give -o DIR/"
+        )
     table_of_file = {Path(output): frame_of_table[table_name]}
     if table_name in RATING_TABLES:
         raters = study.raters.select_raters(list(frame_of_table[table_name]["rater"].unique(maintain_order=True)))

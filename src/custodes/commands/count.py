@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,14 +16,19 @@ from custodes.arguments import value_list
 from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, parse_whole_number
 from custodes.console import print_diagnostic, print_line
 from custodes.data.counts import SUFFIX
+from custodes.data.mapping.column_vocabulary import ENGLISH
+from custodes.data.readers.battles import SYSTEMS
 from custodes.data.table_engines import Engine, convert_engine_errors, scan_sources
 from custodes.data.writing import SUFFIXES, write_table
-from custodes.errors import OptionError, join_labels, reject, short_repr
+from custodes.errors import CustodesError, OptionError, join_labels, reject, short_repr
 from custodes.files import check_distinct_files, check_writable
 from custodes.options import InputOptions, input_files, progress
 from custodes.process import NOTHING_KEPT, Stoppable
 
 Names = list[str] | None
+SCORES = [[(role,)] for role in ("item", "system", "rater", "score")]
+VERDICTS = [[("item",)], SYSTEMS, [("preference",), ("winner",)]]
+"""Columns of tables of scores and of verdicts. Each column has its alternatives, of which the last one is advised."""
 
 
 def count(
@@ -146,6 +154,7 @@ def count(
         _refuse_idle_options({"by": by, "columns": columns}, "scores or verdicts; to count labels, give -o NAME.csv")
     column_of_role: Any = InputOptions(column=column).column_mapping
     with (
+        _named_verb(),
         Stoppable(NOTHING_KEPT),
         progress("counting", quiet=quiet) as track,
         scan_sources(
@@ -170,7 +179,9 @@ def count(
             )
             print_line(str(write_table(label_counts, output)))
             return
-        has_scores = "score" in _columns(table)
+        column_names = _columns(table)
+        has_scores = "score" in column_names
+        _check_columns(column_names, has_scores=has_scores)
         _refuse_idle_options(
             {"orders": orders} if has_scores else score_options, "scores" if has_scores else "verdicts"
         )
@@ -197,6 +208,32 @@ def _refuse_idle_options(options: dict[str, Any], content_text: str) -> None:
     for option_name, option_value in options.items():
         if option_value is not None:
             raise OptionError(f"{option_name}={short_repr(option_value)} has no effect: the table holds {content_text}")
+
+
+def _check_columns(names: Sequence[str], *, has_scores: bool) -> None:
+    """Raise `OptionError` for a column that is missing, with the option that names it."""
+    needed_columns = SCORES if has_scores else VERDICTS
+    missing_roles = [roles[-1] for roles in needed_columns if not any({*columns} <= {*names} for columns in roles)]
+    if missing_roles:
+        options = (
+            f"{role}={next((name for name in names if name.lower() in ENGLISH.get(role, ())), 'NAME')}"
+            for roles in missing_roles
+            for role in roles
+        )
+        scores_text = "" if has_scores else " (for scores: also system, rater and score)"
+        raise OptionError(
+            f"count: the table has no column {join_labels(role for roles in missing_roles for role in roles)}"
+            f"{scores_text}; name the columns, as in --column {','.join(options)}. Columns: {join_labels(names)}"
+        )
+
+
+@contextmanager
+def _named_verb() -> Iterator[None]:
+    """Replace the names of functions at the beginning of error messages by the name of the verb."""
+    try:
+        yield
+    except CustodesError as problem:
+        raise type(problem)(re.sub(r"^count_(battles|labels|pairs):", "count:", str(problem))) from None
 
 
 @convert_engine_errors("count")

@@ -13,6 +13,7 @@ import polars as pl
 
 from custodes.arguments import check_arguments
 from custodes.data.comparisons import HUMAN
+from custodes.data.mapping.column_vocabulary import looks_human
 from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import (
     BY_ORDER,
@@ -179,8 +180,9 @@ def _annotator_names(
     if human is not None:
         return resolve_names("human", human, rater_names, where=WHERE)
     if not has_rater_kinds:
+        example_name = next(filter(looks_human, rater_names), "ann")
         raise OptionError(
-            f"{WHERE}: no rater is known to be human; name the annotators, as in human='ann', or give "
+            f"{WHERE}: no rater is known to be human; name the annotators, as in human={example_name!r}, or give "
             f"a column 'kind'. Raters: {join_labels(rater_names)}"
         )
     if verdict_counts["kind"].unique().to_list() == [""]:

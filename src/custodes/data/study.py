@@ -42,6 +42,12 @@ SYSTEM_SCORE_RULE = "whole-systems-of-all-groups"
 """The note on system-level scores that are excluded by selecting groups."""
 
 
+NO_ANSWERS = (
+    "there are no scores, verdicts or answers of annotators yet; collect answers with custodes annotate, or add scores "
+    "or verdicts with custodes score or judge"
+)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Study:
     """Ratings, raters, items and texts of one study, with notes on excluded rows.
@@ -321,6 +327,8 @@ class Study:
     def advice_on_annotators(self) -> str:
         """Advice on declaring annotators, for a study without annotators."""
         kind_of_rater = self.raters.kind
+        if not kind_of_rater:
+            return NO_ANSWERS
         if kind_of_rater and set(kind_of_rater.values()) == {"metric"}:
             return (
                 f"no human ratings, as every rater is a metric ({join_labels(kind_of_rater)}); add a file of human "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from custodes.data.notes import ASPECT_PHRASE
-from custodes.data.study import Study
+from custodes.data.study import NO_ANSWERS, Study
 from custodes.errors import InputError, join_labels
 
 
@@ -21,10 +21,7 @@ def too_few(selected_study: Study, needed_text: str) -> str:
     if selected_study.systems:
         return f"{selected_study.name}: only 1 system ({join_labels(selected_study.systems)}); {needed_text}"
     if selected_study.outputs is not None and not selected_study.raters.frame.height:
-        return (
-            f"{selected_study.name}: the texts have no scores or verdicts; add scores or verdicts with custodes "
-            "score, judge or annotate"
-        )
+        return f"{selected_study.name}: {NO_ANSWERS}"
     return (
         f"{selected_study.name}: no score or verdict is selected, so there is no system to compare. "
         "Select other raters or aspects; in a running annotation study, see custodes annotate "

@@ -12,8 +12,10 @@ import polars as pl
 
 from custodes.answers.tables import count, difference, label, p_value, share, table
 from custodes.data.labels import MOST_STEPS
+from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.errors import OptionError, join_labels, suggestion
+from custodes.evaluate.comparable import label_of
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.slices import FEWEST_PARTS, slice_tests
@@ -22,6 +24,7 @@ KEY = ["item", "system"]
 QUARTERS = 4
 """Number of slices of a numeric column with many values."""
 MOST_SLICES = 50
+NOT_COMPARED = "slices-not-compared"
 
 BY = "Column whose values define slices: group, dataset, cluster, or another column of items."
 
@@ -105,6 +108,16 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
         )
     value_of_item = values_of_item.with_columns(pl.col(column).list.first())
     return _slices(item_table.join(value_of_item, on="item", how="left", maintain_order="left")[column], column)
+
+
+def check_slices(study: Study, selected: Study, column: str) -> None:
+    """Raise `OptionError` if the column has no slices, or if the selected study has no metrics for a comparison."""
+    slices_of_items(study, tuple(study.item_labels()), column)
+    if not selected.metrics:
+        raise OptionError(
+            f"by={column!r} has no effect: slices are compared for metrics and judges, and {study.name} has none. To "
+            "rank the systems on the items of one group, set group='NAME'"
+        )
 
 
 def _attribute_names(attributes: pl.DataFrame) -> list[str]:
@@ -207,6 +220,20 @@ class Ratios:
     numerator: Floats
     denominator: Floats
     units: Ints
+
+
+def slice_notes(column: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints], aspect: str) -> list[Note]:
+    """Return a note with the reason if `slice_columns` has no rows."""
+    slice_names, slice_of_item = slices
+    nonempty_slices = [slice_names[position] for position in np.unique(slice_of_item[slice_of_item >= 0])]
+    reason = ""
+    if len(nonempty_slices) < 2:
+        values_text = f"only the value {nonempty_slices[0]!r}" if nonempty_slices else "no values"
+        reason = f"the column {column!r} has {values_text}"
+    elif not ratios.labels:
+        reason = "no rater has verdicts in both orders, repeated verdicts or labels, or failures"
+    message = f"slices are not compared{label_of(aspect)}: {reason}"
+    return build_notes((NOT_COMPARED, bool(reason), message), aspect=aspect)
 
 
 def slice_columns(

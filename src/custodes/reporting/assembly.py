@@ -22,7 +22,7 @@ from custodes.control_characters import escape_controls
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.agreement.differences import CHOOSING, ORDERING
-from custodes.evaluate.slices import BY
+from custodes.evaluate.slices import BY, check_slices
 from custodes.evaluate.verdict.verdict import Verdict, verdict_of
 from custodes.files import make_folder, write_atomically
 from custodes.plots.saving import FORMATS, save
@@ -177,6 +177,8 @@ def report(
     is_human_only, is_metric_only = (
         not has_labels and not raters for raters in (selected_study.metrics, selected_study.humans)
     )
+    if by and not has_labels:
+        check_slices(study, selected_study, by)
     if has_labels:
         sections = tuple(section for section in SECTIONS if section.labels)
     elif is_metric_only and not is_human_only:

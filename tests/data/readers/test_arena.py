@@ -10,6 +10,7 @@ import pytest
 import custodes as cu
 from custodes.data.reading import read
 from custodes.errors import InputError
+from custodes.evaluate.annotators.annotator_answers import persons
 from tests.data.input_errors import reading_error
 
 
@@ -46,6 +47,7 @@ def test_arena_conversations(tmp_path: Path, suffix: str) -> None:
     assert study.raters.kind == {"arena_user": "human"}
     notes = {note.rule: note.count for note in study.notes}
     assert notes == {"users-together": 3, "both-bad": 1, "system-with-itself": 1}
+    assert persons(study, ("arena_user",), "auto") == (frozenset(), [])
     assert study.items.frame["group"].to_list()[:3] == ["English", "English", "German"]
     assert study.outputs is not None
     assert study.outputs.texts.filter(item="bb2").select("system", "text").rows() == [("Birch", "1"), ("Cedar", "2")]

@@ -193,6 +193,7 @@ def test_one_person_cannot_tell_length_from_quality() -> None:
         "there is only one annotator, but the noise of human ratings is estimated from two or more"
     )
     assert row["raw_effect"] > 0
+    assert result.length.filter(rater="p0")["reason"].to_list() == ["no other annotator rated the same comparisons"]
 
 
 def test_judges_alone_and_people_alone() -> None:

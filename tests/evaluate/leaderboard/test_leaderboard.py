@@ -315,6 +315,19 @@ def test_counts_say_what_the_study_says_where_each_battle_is_of_its_own_item() -
         assert_frame_equal(counted.tables()[name], table, check_exact=False, rel_tol=1e-9, abs_tol=1e-9)
 
 
+def test_counts_say_that_human_ratings_are_not_corrected() -> None:
+    rng = np.random.default_rng(5)
+    names = {"system_a": pl.lit("M"), "system_b": pl.lit("N")}
+    judge = pl.DataFrame({"item": [f"i{k}" for k in range(90)]}).with_columns(**names, rater=pl.lit("j"))
+    judge = judge.with_columns(kind=pl.lit("metric"), preference=rng.choice([-1, 1], 90))
+    for n, expected in ((30, ["counts-not-corrected"]), (90, [])):
+        human = judge.head(n).with_columns(rater=pl.lit("h"), kind=pl.lit("human"), preference=rng.choice([-1, 1], n))
+        frame = pl.concat([judge, human])
+        assert cu.leaderboard(frame).corrected["metric"].to_list() == ["j"] * len(expected)
+        notes = cu.leaderboard(cu.count_battles(frame)).notes
+        assert [note.rule for note in notes if note.rule == "counts-not-corrected"] == expected
+
+
 def test_counts_of_battles_that_share_items_have_no_intervals() -> None:
     frame = pl.DataFrame(
         {"item": ["1", "1", "2"], "model_a": ["M", "N", "M"], "model_b": ["N", "O", "O"], "winner": ["M", "N", "O"]}

@@ -51,6 +51,9 @@ is the rated turn."""
 
 CONVERSATIONS = ("conversation_a", "conversation_b"), ("response_a", "response_b")
 USERS = "arena_user"
+USERS_TOGETHER = "users-together"
+"""The note on users of the arena, who are treated as one rater."""
+
 KINDS = {"human": ("expert", "author", "human", USERS), "metric": ("gpt", "claude", "gemini", "llama")}
 """Prefixes of the names of raters by kind."""
 
@@ -112,7 +115,7 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     is_arena_user = judge_names.str.starts_with(f"{USERS}_")
     n_users = judge_names.filter(is_arena_user).n_unique()
     users_text = f"{where}: {n_users} users of the arena are treated as one rater, {USERS!r}"
-    return judge_names.set(is_arena_user, USERS), build_notes(("users-together", n_users, users_text))
+    return judge_names.set(is_arena_user, USERS), build_notes((USERS_TOGETHER, n_users, users_text))
 
 
 def _decode_one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:

@@ -37,7 +37,7 @@ from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.evaluate.rates.estimates import EstimateSettings
 from custodes.evaluate.rates.judges import equal_labels, judge_rows, judge_table
 from custodes.evaluate.rates.outputs import labelled_outputs, view_of_positive
-from custodes.evaluate.slices import BY, slice_columns, slice_table, slices_of, slices_of_items
+from custodes.evaluate.slices import BY, slice_columns, slice_notes, slice_table, slices_of, slices_of_items
 from custodes.progress import Progress, silent
 from custodes.stats import system_scores
 from custodes.stats.arrays import Floats
@@ -208,11 +208,10 @@ def agreement(
     ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         tables, notes = _answer(comparison, draw_flips, resamples, compare_by, confidence, alpha, rng)
         if by and comparison.aspect not in study.labels:
-            item_slices = slices_of_items(study, comparison.items, by)
-            slice_table_columns = slice_columns(
-                "metric", equal_preferences(comparison), item_slices, confidence=confidence, alpha=alpha
-            )
-            tables |= {"slices": Agreement.part(comparison.aspect, slices=slice_table_columns)["slices"]}
+            ratios, slices = equal_preferences(comparison), slices_of_items(study, comparison.items, by)
+            columns = slice_columns("metric", ratios, slices, confidence=confidence, alpha=alpha)
+            tables |= {"slices": Agreement.part(comparison.aspect, slices=columns)["slices"]}
+            notes += slice_notes(by, ratios, slices, comparison.aspect)
         return tables, notes
 
     label_tables, label_notes = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)

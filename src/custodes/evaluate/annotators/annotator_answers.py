@@ -16,6 +16,7 @@ from custodes.data.mapping.column_vocabulary import HUMAN, split_name, stem
 from custodes.data.notes import Note, build_notes
 from custodes.data.panel import label_codes
 from custodes.data.preferences import ORDER_CODES, Preferences
+from custodes.data.readers.arena import USERS, USERS_TOGETHER
 from custodes.data.study import Study
 from custodes.errors import join_labels
 from custodes.evaluate.comparable import is_ordered
@@ -233,8 +234,9 @@ def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) 
     declared_names = study.raters.frame.filter(pl.col("person"))["rater"]
     declared_persons = frozenset(raters) & frozenset(declared_names)
     slots = _slots(study, [rater for rater in raters if rater not in declared_persons])
-    assumed_persons = sorted(frozenset(raters) - declared_persons - slots)
-    return frozenset(raters) - slots, build_notes(
+    pooled_raters = {USERS for note in study.notes if note.rule == USERS_TOGETHER} - declared_persons
+    assumed_persons = sorted(frozenset(raters) - declared_persons - slots - pooled_raters)
+    return frozenset(raters) - slots - pooled_raters, build_notes(
         (
             "slots",
             len(slots),

@@ -166,7 +166,7 @@ class Annotators(Result):
         ),
         score(
             "effective_annotators",
-            "number of equally active annotators that would be equally informative",
+            "number of equally active annotators that would be equally informative about one rate or mean",
             "Effective annotators",
         ),
         score(
@@ -186,8 +186,9 @@ class Annotators(Result):
         score(
             "design_effect",
             "1 + (answers_per_annotator - 1) icc, and 1 if icc is negative: variance of the rate of a pair of systems "
-            "(or of the mean of a system), divided by the variance if each annotator gave one answer",
-            "Design effect",
+            "(or of the mean of a system), divided by the variance if each annotator gave one answer. It is too large "
+            "for the difference of two systems that the same annotators rated, in which their severity cancels",
+            "Design effect of one rate or mean",
         ),
     )
     pairs: pl.DataFrame = table(

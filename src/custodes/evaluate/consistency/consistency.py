@@ -29,7 +29,7 @@ from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.evaluate.rater_scores import few_clusters_notes
-from custodes.evaluate.slices import BY, slice_columns, slice_table, slices_of_items
+from custodes.evaluate.slices import BY, slice_columns, slice_notes, slice_table, slices_of_items
 from custodes.progress import Progress, silent
 
 RATER = label("rater", "a judge, a metric or an annotator")
@@ -434,10 +434,11 @@ def _answer(
     }
     tables["probes"], probe_tests = probe_rows(study, part, tables, bootstrap_weights, confidence)
     findings += probe_tests
-    if by:
-        slices = slices_of_items(study, part.design.items, by)
-        tables["slices"] = slice_columns("rater", ratios_of(study, part), slices, confidence=confidence, alpha=alpha)
     notes = few_clusters_notes(part.n_units, resamples, aspect=part.aspect)
+    if by:
+        ratios, slices = ratios_of(study, part), slices_of_items(study, part.design.items, by)
+        tables["slices"] = slice_columns("rater", ratios, slices, confidence=confidence, alpha=alpha)
+        notes += slice_notes(by, ratios, slices, part.aspect)
     notes += committee_notes(committee_table, part.aspect)
     notes += build_notes(
         (

@@ -41,6 +41,7 @@ Two of many annotators often share too few comparisons; two slots share more.
 """
 
 NO_PEOPLE = "no human ratings of which output is better"
+NO_OTHER_PERSON = "no other annotator rated the same comparisons"
 ONE_PERSON = "there is only one annotator, but the noise of human ratings is estimated from two or more"
 TOO_FEW = f"fewer than {FEWEST} items or clusters"
 FEW_OF_A_PAIR = (
@@ -82,6 +83,8 @@ def length_rows(
         estimated_bias, reason = _bias_beyond_humans(
             rater_signs[is_used_comparison], panel_signs, part, is_used_comparison, confidence
         )
+        if reason == NO_PEOPLE and rater_index < part.n_humans:
+            reason = NO_OTHER_PERSON
         mean_human_signs = mean_of_defined(np.where(panel_signs != ABSENT, panel_signs, np.nan), axis=0)
         slopes = logit_slopes(
             rater_signs[is_used_comparison],

@@ -16,6 +16,7 @@ from custodes.data.panel import label_codes
 from custodes.data.study import Study
 from custodes.evaluate.consistency.orders import both_orders, group_means
 from custodes.evaluate.consistency.rater_preferences import OUTPUT, RaterPreferences, repeated_labels
+from custodes.evaluate.design import Design
 from custodes.evaluate.slices import Ratios
 from custodes.stats import intervals
 from custodes.stats.annotator_models import AnnotatorLabels
@@ -137,7 +138,10 @@ def label_columns(study: Study, part: RaterPreferences, bootstrap_weights: Float
 
 
 def ratios_of(study: Study, part: RaterPreferences) -> Ratios:
-    """Return the ratios of every rater, with numerators and denominators as sums by item."""
+    """Return the ratios of every rater, with numerators and denominators as sums by item.
+
+    The units are the clusters of the study, because the blocks of `part.design` would be counted instead of items.
+    """
     ratio_labels, sums_of_ratios = list[tuple[str, str]](), list[np.ndarray]()
     n_items = len(part.design.items)
     for statistic_name, statistic_rows in _statistic_rows(study, part):
@@ -153,9 +157,8 @@ def ratios_of(study: Study, part: RaterPreferences) -> Ratios:
                 )
             )
     ratio_sums = np.stack(sums_of_ratios) if sums_of_ratios else np.zeros((0, 2, n_items))
-    return Ratios(
-        labels=ratio_labels, numerator=ratio_sums[:, 0], denominator=ratio_sums[:, 1], units=part.design.units
-    )
+    units = Design.from_study(study, items=part.design.items, systems=part.design.systems).units
+    return Ratios(labels=ratio_labels, numerator=ratio_sums[:, 0], denominator=ratio_sums[:, 1], units=units)
 
 
 def _statistic_rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str, pl.DataFrame]]:

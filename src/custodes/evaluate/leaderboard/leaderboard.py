@@ -16,7 +16,7 @@ from custodes.answers.shared_arguments import PreferenceOptions, selection_argum
 from custodes.answers.tables import AT_THRESHOLD, count, difference, flag, label, letters, p_value, score, share, table
 from custodes.arguments import value_list
 from custodes.data.comparisons import HUMAN
-from custodes.data.interim_analyses import SEQUENTIAL_RULE, last_looks
+from custodes.data.interim_analyses import SEQUENTIAL_RULE
 from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import SIGNS, OutcomeCounts
 from custodes.data.study import Study
@@ -33,9 +33,9 @@ from custodes.evaluate.leaderboard.bradley_terry import (
     match_comparisons,
 )
 from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate, check_names, covariate
-from custodes.evaluate.leaderboard.notes import notes_on
+from custodes.evaluate.leaderboard.notes import notes_on, uncorrected_notes
 from custodes.evaluate.leaderboard.reference import reference_rows
-from custodes.evaluate.leaderboard.tables import rows_of, rows_of_model
+from custodes.evaluate.leaderboard.tables import interim_rows, rows_of, rows_of_model
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.rater_comparison import RaterComparison, compare_any_raters
 from custodes.progress import Progress, silent
@@ -351,7 +351,7 @@ def leaderboard(
         has_pair_tests = not any(note.rule == SEQUENTIAL_RULE for note in selected_study.notes)
         has_interim_analyses = not selected_study.looks.is_empty()
         if has_interim_analyses and len(study.preferences.frame):
-            looks_of_aspect[study.preferences.frame["aspect"][0]] = _interim_rows(selected_study.looks)
+            looks_of_aspect[study.preferences.frame["aspect"][0]] = interim_rows(selected_study.looks)
         model_options = make_options(n_systems=len(systems), test_pairs=has_pair_tests, by_pair=has_interim_analyses)
         label_of_model, fit_of_label = _models(
             comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=model_options
@@ -408,13 +408,6 @@ def leaderboard(
     return Leaderboard.from_parts(
         table_parts, [*notes, *build_notes(("rater-held-equal", len(adjusted_covariates), message)), *model_notes]
     )
-
-
-def _interim_rows(interim_analyses: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of the table `interim`: the last interim analysis of each pair."""
-    sign = pl.col("decision").replace_strict({1: "+", 0: "=", -1: "-"}, return_dtype=pl.String)
-    bounds = (pl.col(name).alias(f"margin_{name}") for name in ("low", "high"))
-    return last_looks(interim_analyses).select("system_a", "system_b", "looks", "n", sign, "margin", *bounds).to_dicts()
 
 
 def _model_of(result: FittedModel | CorrectedModel) -> FittedModel | None:
@@ -484,7 +477,7 @@ def _models_of_counts(
         f"{join_labels(dependent_raters, limit=4)}: counts do not record which comparisons share an item, so "
         "there are no intervals and no tests; for intervals and tests, give the study instead of counts"
     )
-    notes += build_notes(("counts-share-items", bool(dependent_raters), message))
+    notes += [*build_notes(("counts-share-items", bool(dependent_raters), message)), *uncorrected_notes(counts)]
     return {("", rater): f"|{rater}" for rater in counts.raters}, fit_of_label
 
 

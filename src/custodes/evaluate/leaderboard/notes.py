@@ -11,6 +11,7 @@ import numpy as np
 from custodes.answers.wording import plural
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, build_notes
+from custodes.data.outcome_counts import OutcomeCounts
 from custodes.errors import join_labels
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM, CorrectedModel, FittedModel
@@ -77,6 +78,17 @@ def notes_on(
         f"there is only one item or cluster{aspect_text}, so nothing can be resampled and there are no intervals"
     )
     return [*notes, *build_notes(("one-item", n_clusters < 2, one_item_text), aspect=aspect)]
+
+
+def uncorrected_notes(counts: OutcomeCounts) -> list[Note]:
+    """Return the note on metrics that could correct human ratings if the study were given instead of counts."""
+    is_correctable = counts.metric_only.sum(axis=(0, 2)) * counts.paired.sum(axis=(0, 2, 3)) > 0
+    metrics = list(compress(counts.metrics, is_correctable))
+    message = (
+        f"{join_labels(metrics, limit=4)}: counts do not record which comparisons annotators and a metric share, so "
+        "human ratings are not corrected by metrics; for the correction, give the study instead of counts"
+    )
+    return build_notes(("counts-not-corrected", len(metrics), message))
 
 
 def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str]]:

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from custodes.answers.tables import AT_THRESHOLD
 from custodes.data.comparisons import HUMAN
+from custodes.data.interim_analyses import last_looks
 from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedModel
 from custodes.evaluate.leaderboard.covariates import OTHER_UNIT, TIES, UNITS
 from custodes.stats.arrays import Floats, Ints, chunks, round_for_sorting
@@ -245,3 +247,10 @@ def _stack_columns(columns_of_raters: Iterable[Mapping[str, Any]]) -> dict[str, 
         name: np.concatenate([np.asarray(block[name]) for block in blocks]) for name in (blocks[0] if blocks else ())
     }
     return {name: column if column.dtype.kind in "fi" else column.tolist() for name, column in stacked_columns.items()}
+
+
+def interim_rows(interim_analyses: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of the table `interim`: the last interim analysis of each pair."""
+    sign = pl.col("decision").replace_strict({1: "+", 0: "=", -1: "-"}, return_dtype=pl.String)
+    bounds = (pl.col(name).alias(f"margin_{name}") for name in ("low", "high"))
+    return last_looks(interim_analyses).select("system_a", "system_b", "looks", "n", sign, "margin", *bounds).to_dicts()

@@ -20,6 +20,7 @@ from custodes.answers.wording import (
     subject_with_verb,
 )
 from custodes.evaluate.verdict.faults import faults
+from custodes.evaluate.verdict.slices import slices
 from custodes.evaluate.verdict.view import MOST_NAMED, SYSTEM_LEVEL, AspectResults, Row, share_a_letter
 from custodes.stats.sign_test import adjust
 
@@ -209,6 +210,7 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     elif is_single:
         yield "trust", "There is one metric and no human rating, so no metric can be recommended yet."
     yield from (("faults", text) for text in (*faults(view), *_length_preferences(results, aspect)))
+    yield from (("slices", text) for text in slices(view))
     systems = results["leaderboard"].to_frame("systems").filter(pl.col("strength").is_not_null(), aspect=aspect)
     for system in _constant_leaders(systems, constant_systems):
         yield "labels", f"Read the outputs of {system}, and rank the other systems alone (--systems '!{system}')."

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import polars as pl
+
 from custodes.answers.wording import estimate_with_interval, percent
+from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, Row
 
 FAULTS: Mapping[str, str] = {
@@ -18,12 +21,29 @@ FAULTS: Mapping[str, str] = {
 
 
 def slices(view: AspectResults) -> Iterator[str]:
-    """Yield the most significant findings of agreement, consistency and favoritism, and the number of findings."""
+    """Yield the most significant findings of agreement, consistency and favoritism, and the number of findings.
+
+    If slices were compared without a finding, or could not be compared, one sentence states this.
+    """
+    n_rows, n_tests, n_findings = 0, 0, 0
     for question, write in (("agreement", _agreement), ("consistency", _consistency), ("favoritism", _favoritism)):
-        rows = view.slices[question].sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
+        table = view.slices[question]
+        findings = table.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
+        rows = findings.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
+        n_findings += len(rows)
+        if table["slice"].n_unique() > 1:
+            n_rows, n_tests = n_rows + table.height, n_tests + table["p_value"].count()
         yield from map(write, rows[:MOST_NAMED])
         if len(rows) > MOST_NAMED:
             yield f"In all, the table slices of {question} has {len(rows)} significant findings."
+    if n_rows and not n_findings:
+        yield (
+            f"No finding in a slice is significant ({n_tests} tests of agreement, consistency and partiality)."
+            if n_tests
+            else "No slice has enough items for a test of agreement, consistency or partiality."
+        )
+    if not n_rows:
+        yield from dict.fromkeys(f"{note[0].upper()}{note[1:]}." for note in view.slice_notes)
 
 
 def _rates(row: Row) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Unpack
 
 import polars as pl
@@ -23,7 +23,7 @@ from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.leaderboard.leaderboard import leaderboard
 from custodes.evaluate.ranking import ranking
 from custodes.evaluate.rates.rates import rates
-from custodes.evaluate.slices import BY
+from custodes.evaluate.slices import BY, check_slices
 from custodes.evaluate.verdict import overall
 from custodes.evaluate.verdict.annotators import reliability
 from custodes.evaluate.verdict.faults import faults
@@ -162,6 +162,8 @@ def verdict(
     interval_options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared_options}
     study = study.with_cache()
     chosen_study = study.select(**selection_arguments(setting), one_side=True)
+    if by:
+        check_slices(study, chosen_study, by)
     if chosen_study.metrics and not chosen_study.humans:
         return _metric_only_verdict(study, by, alpha, interval_options)
     results: dict[str, Result] = {"check": check(study, **shared_options)}
@@ -201,7 +203,7 @@ def _metric_only_verdict(study: Study, by: str | None, alpha: float, options: di
         **{name: options[name] for name in ("confidence", "resamples", "rng", "progress")},
     }
     results: dict[str, Result] = {"check": check(study, **check_options), "leaderboard": leaderboard(study, **options)}
-    with suppress(InputError):  # no repeats and no known order
+    with nullcontext() if by else suppress(InputError):  # no repeats and no known order
         results["consistency"] = consistency(study, by=by, alpha=alpha, **options)
     with suppress(InputError):  # verdicts only, or one metric
         results["complementarity"] = complementarity(study, **complementarity_options)

@@ -20,8 +20,9 @@ from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.favoritism import Favoritism
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM
 from custodes.evaluate.leaderboard.leaderboard import CORRECTED, Leaderboard
-from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, INCONCLUSIVE
+from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED
 from custodes.evaluate.ranking import Ranking
+from custodes.evaluate.slices import NOT_COMPARED
 
 MOST_NAMED = 3
 SYSTEM_LEVEL = "pairwise_accuracy"
@@ -81,9 +82,8 @@ class AspectResults:
         findings = self.partiality.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
         self.partial: list[Row] = findings.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
         question_names = ("agreement", "favoritism", "consistency")
-        self.slices = {
-            name: rows(name, "slices").filter(~pl.col("finding").is_in(["", INCONCLUSIVE])) for name in question_names
-        }
+        self.slices = {name: rows(name, "slices") for name in question_names}
+        self.slice_notes = [text for name in question_names for text in messages(name, NOT_COMPARED)]
         self.overall = rows("favoritism", "metrics").select("metric", "overall")
         self.correction = results["ranking"].provenance.options.get("correction", "none")
         self.errors, self.reversals = rows("ranking", "errors"), rows("ranking", "reversals")
