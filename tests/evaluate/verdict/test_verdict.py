@@ -343,7 +343,7 @@ def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: st
             {"A": (1, True), "B": (2, False)},
             "A is better than B: it wins 70 % [60 %, 80 %] of its comparisons, averaged over opponents",
         ),
-        ({"A": (None, True), "B": (None, True)}, "without intervals, this rank cannot be compared with chance."),
+        ({"A": (None, True), "B": (None, True)}, "Without intervals, this rank cannot be compared with chance."),
     ],
 )
 def test_systems_are_best_only_by_their_ranks(
@@ -495,8 +495,8 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
         f"About 900 more human comparisons of A and D, {end}",
         f"About 1000 more human comparisons of A and B, {end}",
         f"About 10 more human comparisons of B and C, {end}",
-        "For A and C, even 20 times as many further comparisons as there are now would probably show no significant "
-        "difference.",
+        "For A and C, even 20 times as many further comparisons of the pair as there are now would probably "
+        "show no significant difference.",
     ]
     # A system that won everything has a strength without an upper bound, so nothing is forecast.
     unbounded = systems.with_columns(strength_high=pl.when(system="A").then(None).otherwise("strength_high"))

@@ -126,10 +126,8 @@ def _top_group_text(view: AspectResults) -> str:
         ]
         rate_text = f"wins {interval(*odds_and_bounds, digits=1)} times as often as it loses against an average system"
     if first_row["rank_low"] is None:
-        return (
-            f"{leader} ranks first by human ratings ({rate_text}), but without intervals, this rank cannot be "
-            "compared with chance."
-        )
+        reason = view.no_test or "without intervals, this rank cannot be compared with chance"
+        return f"{leader} ranks first by human ratings: it {rate_text}. {sentence(reason)}"
     if len(top_systems) == len(other_systems) == 1:
         return f"{leader} is better than {other_systems[0]}: it {rate_text}."
     if len(top_systems) == 1:
@@ -239,8 +237,8 @@ def labels(view: AspectResults) -> Iterator[str]:
     if pairs.hopeless:
         pairs_text = names([f"{a} and {b}" for a, b in pairs.hopeless], limit=MOST_NAMED)
         yield (
-            f"For {pairs_text}, even {MOST:.0f} times as many further comparisons as there are now would probably show "
-            "no significant difference."
+            f"For {pairs_text}, even {MOST:.0f} times as many further comparisons of the pair as there are now would "
+            "probably show no significant difference."
         )
 
 

@@ -99,6 +99,8 @@ class AspectResults:
         self.judge = f"{CORRECTED}{best_metric}" if self.corrected and not self.corrected["reason"] else HUMAN
         unbeaten_messages = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
         self.unbeaten = [message.partition(": ")[2] for message in unbeaten_messages if message.startswith(HUMAN)]
+        no_test_messages = [message.partition(": ") for message in messages("leaderboard", "no-test")]
+        self.no_test = next((reason for raters, _, reason in no_test_messages if self.judge in raters), "")
         self.stopped = any(note.rule == SEQUENTIAL_RULE for note in results["leaderboard"].notes)
         systems = rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)
         self.board: list[Row] = systems.sort("part", "rank").to_dicts()
