@@ -437,11 +437,15 @@ def test_no_winner_is_named_from_comparisons_that_were_selected(results: dict[st
 def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any]) -> None:
     result = board(results["leaderboard"], dict.fromkeys("ABCD", (2, True)))
     parts = result.systems.with_columns(part=pl.when(pl.col("system").is_in(["A", "B"])).then(1).otherwise(2))
-    text = text_of(make_verdict(results, leaderboard=replace(result, systems=parts)), "fluency", "best")
+    cycle = {"aspect": "fluency", "rater": "human", "cycle": "A > E > B > A", "win_rate": 0.75, "p_direct": 0.001}
+    schema = result.cycles.schema
+    cycles = pl.DataFrame([{**dict.fromkeys(schema), **cycle}], schema=schema)
+    text = text_of(make_verdict(results, leaderboard=replace(result, systems=parts, cycles=cycles)), "fluency", "best")
     assert text.startswith(
         "2 groups of systems are not connected by comparisons (A and B; C and D), so it is "
-        "unknown which of all systems is best."
+        "unknown which of all systems is best. Best within these groups: A or B (undecided); C or D (undecided)."
     )
+    assert "No ranking describes these systems: A beats E, which beats B, which beats A." in text
     assert text_of(make_verdict(results, leaderboard=replace(result, systems=parts)), "", "best") == ""
     # Pairs without comparisons are not undecided; A and B, C and D are.
     grouped = parts.with_columns(group=pl.format("{}a", pl.col("part")))

@@ -24,8 +24,9 @@ def best(view: AspectResults) -> Iterator[str]:
         groups_text = "; ".join(names(group) for group in view.split)
         yield (
             f"{len(view.split)} groups of systems are not connected by comparisons ({groups_text}), so it is "
-            "unknown which of all systems is best."
+            f"unknown which of all systems is best.{_best_within_groups(view)}"
         )
+        yield from map(_cycle, view.cycles)
         return
     if not view.board:
         return
@@ -59,6 +60,18 @@ def best(view: AspectResults) -> Iterator[str]:
         yield from _next_to_reference(view)
     yield from map(sentence, view.unbeaten)
     yield from interim(view)
+
+
+def _best_within_groups(view: AspectResults) -> str:
+    """Return a sentence on the top group of each group of connected systems, after a space; empty without tests."""
+    top_groups = [[name for name in group if name in view.top] for group in view.split]
+    if not all(top_groups):
+        return ""
+    texts = [
+        f"one of {len(top)} systems" if len(top) > MOST_LISTED else " or ".join(top) + " (undecided)" * (len(top) > 1)
+        for top in top_groups
+    ]
+    return f" Best within these groups: {'; '.join(texts)}."
 
 
 def interim(view: AspectResults) -> Iterator[str]:
