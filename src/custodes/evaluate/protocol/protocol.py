@@ -31,6 +31,7 @@ from custodes.evaluate.protocol.annotations import (
     simulate_ideal_metric,
 )
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, select_estimators_and_rules
+from custodes.evaluate.random_part import not_random_note, random_part_p_values
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
@@ -407,7 +408,16 @@ def _study_notes(comparison: RaterComparison) -> list[Note]:
     message = (
         f"{n_silent_pairs} pairs of systems have no human-rated item{label_of(comparison.aspect)} and are excluded"
     )
-    return [*notes, *build_notes(("pairs-without-annotators", n_silent_pairs, message), aspect=comparison.aspect)]
+    return [
+        *notes,
+        *build_notes(("pairs-without-annotators", n_silent_pairs, message), aspect=comparison.aspect),
+        *not_random_note(
+            comparison.metrics,
+            random_part_p_values(comparison),
+            "so the results may not hold for items that are drawn at random",
+            aspect=comparison.aspect,
+        ),
+    ]
 
 
 def _infinite_notes(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
