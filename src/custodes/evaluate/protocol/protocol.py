@@ -457,6 +457,7 @@ def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
 def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: int) -> list[Note]:
     """Return notes on the interpretation of the error rates."""
     gamma = rules[0].gamma
+    paper_rule = replace(USUAL, gamma=gamma)
     budgets = dict.fromkeys(rule.budget for rule in rules if rule.budget is not None and rule.budget < n_pairs)
     return [
         *build_notes(
@@ -465,6 +466,12 @@ def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: 
                 True,
                 "the results describe the stopping rules on these systems, items and annotators, not in general; use "
                 "plan to forecast results from a pilot",
+            ),
+            (
+                "paper-rule",
+                paper_rule not in rules or HUMAN not in estimators,
+                f"the row of estimator={HUMAN.name!r} with stopping={str(paper_rule)!r} is the rule of the paper "
+                "without a metric, which is always included for comparison",
             ),
             (
                 "repeated-looks",

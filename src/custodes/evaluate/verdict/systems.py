@@ -246,6 +246,8 @@ def labels(view: AspectResults) -> Iterator[str]:
         yield (
             f"About {format_count(n_more)} more human comparisons of {a} and {b}, each on one item, have an "
             "even chance of showing which of the two is better."
+            if n_more > 1
+            else f"One more human comparison of {a} and {b} has an even chance of showing which of the two is better."
         )
     if pairs.hopeless:
         pairs_text = names([f"{a} and {b}" for a, b in pairs.hopeless], limit=MOST_NAMED)
