@@ -345,7 +345,7 @@ def _forecast(
         )
         correct_low, correct_high = percentile_interval(correct_shares, confidence=confidence)
         if len(annotation_shares) < FEWEST_RESAMPLES:
-            share_low = share_high = correct_low = correct_high = np.nan
+            share_low, share_high, correct_low, correct_high = np.full(4, np.nan)
         yield {
             "stopping": str(stopping),
             "pilot": int(pilot_counts.sum()),
