@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import custodes as cu
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.correction import BESIDE, correction
@@ -39,6 +40,30 @@ def counts_of(paired: np.ndarray, metric_only: np.ndarray, human_only: np.ndarra
         system_b=names[1][: len(paired)],
         metrics=tuple(f"m{k}" for k in range(paired.shape[1])),
     )
+
+
+@pytest.mark.parametrize("selected", [False, True])
+def test_decisions_are_withheld_if_annotated_items_were_selected_by_the_metric(selected: bool) -> None:
+    # Both systems are equal. The judge prefers A on half of the items, which are annotated more often if `selected`.
+    rng = np.random.default_rng(0)
+    human = rng.choice([-1, 1], 800)
+    judge = np.where(rng.random(800) < 0.8, human, -human)
+    is_annotated = rng.random(800) < (np.where(judge > 0, 0.5, 0.1) if selected else 0.3)
+    items = pl.DataFrame({"item": range(800), "system_a": "A", "system_b": "B"})
+    by_judge = items.with_columns(preference=judge, rater=pl.lit("judge"), kind=pl.lit("metric"))
+    by_human = items.with_columns(preference=human, rater=pl.lit("ann"), kind=pl.lit("human"))
+    study = cu.read(pl.concat([by_judge, by_human.filter(is_annotated)]))
+    result = correction(study, estimator=["mixture", "ppi", "poststratified"])
+    decisions = dict(result.pairs.select("estimator", "decision").iter_rows())
+    assert ("not-random" in [note.rule for note in result.notes]) is selected
+    withheld = {name for name, decision in decisions.items() if decision is None}
+    assert withheld == ({"human", "ppi"} if selected else set())
+    assert {decisions["mixture"], decisions["poststratified"]} == {"="}
+    notes = dict(result.pairs.select("estimator", "note").iter_rows())
+    assert {name for name, note in notes.items() if "not a random part" in note} == withheld
+    assert (" ? " in str(cu.correction(study, estimator="ppi"))) is selected
+    rules = [note.rule for note in cu.protocol(study, metrics="judge", replications=2, resamples=20).notes]
+    assert ("not-random" in rules) is selected
 
 
 def simulated(n: int = 60, pairs: int = 3) -> OutcomeCounts:

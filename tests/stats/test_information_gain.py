@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,11 +14,16 @@ from custodes.stats.information_gain import MOST, information_gain
 CRITICAL = float(norm.ppf(0.975))
 
 
+def constant(value: float) -> Callable[..., np.ndarray]:
+    """Return a critical value that does not depend on the gain."""
+    return lambda gain, pairs: np.full(np.shape(gain), value)
+
+
 def sign_test_gain(wins: np.ndarray, losses: np.ndarray, critical: float = CRITICAL) -> np.ndarray:
     """Return the gain for a sign test, in which an untied comparison is one unit of information."""
     n_untied = (wins + losses).astype(float)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return information_gain((wins - losses) / np.sqrt(n_untied), n_untied, critical=critical)
+        return information_gain((wins - losses) / np.sqrt(n_untied), n_untied, critical=constant(critical))
 
 
 def test_half_of_the_pairs_are_decided_with_that_gain() -> None:
@@ -69,6 +76,19 @@ def test_the_first_gain_with_half_power_does_not_depend_on_the_grid(critical: fl
     z = np.concatenate([rng.uniform(0, critical, 150), critical - rng.exponential(0.02, 50)])
     wider = rng.uniform(1, 3000, (200, 1)) * module._SPREADS**2
     likely = rng.dirichlet(np.full(n_spreads, 0.2), 200)
-    first = module._half_power_gain(z, wider, likely, critical)
-    np.testing.assert_allclose(first, module._half_power_gain(z, wider, likely, critical, steps=500), rtol=1e-6)
+    first = module._half_power_gain(z, wider, likely, constant(critical))
+    np.testing.assert_allclose(
+        first, module._half_power_gain(z, wider, likely, constant(critical), steps=500), rtol=1e-6
+    )
     assert 0 < np.isfinite(first).sum() < 200
+
+
+def test_a_critical_value_that_falls_with_the_gain_needs_less_gain() -> None:
+    z, information = np.array([0.5, 1.5, 2.2]), np.full(3, 40.0)
+    high, low = (information_gain(z, information, critical=constant(value)) for value in (2.6, 1.96))
+    falling = information_gain(
+        z, information, critical=lambda gain, pairs: np.where(gain > 0, 1.96 + 0.64 / (1 + gain), 2.6)
+    )
+    assert (falling[1:] < high[1:]).all()
+    assert (falling[1:] > low[1:]).all()
+    assert low[2] == 0 < falling[2]

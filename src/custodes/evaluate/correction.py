@@ -32,8 +32,11 @@ from custodes.evaluate.clusters import (
 )
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.decision_graph import PAIR, cycle_notes, format_decisions, ranking_edges
+from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM
 from custodes.evaluate.parallel import merge_parts
+from custodes.evaluate.random_part import not_random_note, random_part_p_values
 from custodes.progress import Progress, silent
+from custodes.stats.arrays import Floats
 from custodes.stats.clusters import DesignEffect
 from custodes.stats.correction.dirichlet import HUMAN, NAIVE
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator, PairItems, Remark, decide
@@ -48,7 +51,10 @@ FEW_ANNOTATIONS = 30
 FEW_DRAWS = 1000
 """With fewer effective draws than this number, a Monte Carlo interval is not reliable."""
 
-SIGNS = {"+": ">", "=": "=", "-": "<"}
+NO_RANDOM_PART = "not a random part"
+"""Note on estimates without a decision: the annotated items were selected, and the estimator assumes a random part."""
+
+SIGNS = {"+": ">", "=": "=", "-": "<", None: "?"}
 
 CORRECTED = (
     "margin: proportion of wins minus proportion of losses of the first system; n: annotations; theta: P(margin > 0)"
@@ -121,7 +127,8 @@ class Correction(Result):
         probability("theta", "probability that p_win > p_loss", "P(A ahead)"),
         label(
             "decision",
-            "`+` if theta > 1 − gamma/2, `-` if theta < gamma/2, otherwise `=`; `=` if the note is `at the threshold`",
+            "`+` if theta > 1 − gamma/2, `-` if theta < gamma/2, otherwise `=`; `=` if the note is `at the threshold`; "
+            f"null if the note is `{NO_RANDOM_PART}`",
         ),
         score(
             "design_effect",
@@ -140,7 +147,7 @@ class Correction(Result):
         label(
             "note",
             "empty, or one or more of `at the threshold` (other random numbers might change the decision), `few "
-            "annotations`, `never annotated`, `never rated by the metric`",
+            f"annotations`, `never annotated`, `never rated by the metric`, `{NO_RANDOM_PART}`",
         ),
         view=_margin_views,
     )
@@ -176,9 +183,10 @@ def correction(
     -----
     A pair without annotations is estimated from the metric and the prior, and the column `note` marks the pair. Counts
     (`count_pairs`) can replace the study for all estimators except pooled; counts have no clusters. All estimators
-    assume that the annotated items are a random sample. The estimators mixture and inversion also assume that the
-    metric's errors depend only on the human label. Clusters reduce the effective number of annotations; see the column
-    `design_effect`.
+    assume that the annotated items are a random sample. If a test of the metric's ratings rejects this, estimators that
+    do not adjust for it give no decisions, and a note says so. The estimators mixture and inversion also assume that
+    the metric's errors depend only on the human label. Clusters reduce the effective number of annotations; see the
+    column `design_effect`.
 
     References
     ----------
@@ -308,7 +316,16 @@ def _answer(
         stack_field("theta"),
     )
     is_at_threshold = stack_estimates(estimate.at_threshold(gamma=gamma) for estimate in estimate_of_estimator.values())
-    decisions = np.where(is_at_threshold, 0, decide(win_probability, gamma=gamma))
+    decisions = np.where(is_at_threshold, 0.0, decide(win_probability, gamma=gamma))
+    p_random = np.full(len(counts.metrics), np.nan)
+    if aspect_counts.comparison is not None:
+        p_random = random_part_p_values(aspect_counts.comparison)
+    adjusts_for_selection = np.array([estimator.adjusts_for_selection for estimator in estimate_of_estimator])
+    is_withheld = np.broadcast_to(
+        (p_random < NOT_RANDOM)[:, np.newaxis, np.newaxis] & ~adjusts_for_selection, decisions.shape
+    )
+    decisions[is_withheld] = np.nan
+    is_at_threshold = is_at_threshold & ~is_withheld
     metric_indices, pair_indices, estimator_indices = np.indices(decisions.shape).reshape(3, -1)
     uses_human_ratings, n_annotated_items = (
         np.array([estimator.uses_people for estimator in estimate_of_estimator])[estimator_indices],
@@ -322,7 +339,11 @@ def _answer(
         "few annotations": n_annotated_items < FEW_ANNOTATIONS,
     }
     notes_of_estimates = np.select(list(condition_of_note.values()), list(condition_of_note), "")
-    threshold_notes = np.strings.add(f"{AT_THRESHOLD}; ", notes_of_estimates)
+    for prefix, is_noted in ((NO_RANDOM_PART, is_withheld.ravel()), (AT_THRESHOLD, is_at_threshold.ravel())):
+        joined_notes = np.strings.add(f"{prefix}; ", notes_of_estimates)
+        notes_of_estimates = np.where(
+            is_noted, np.where(notes_of_estimates == "", prefix, joined_notes), notes_of_estimates
+        )
     edge_rows, cyclic_raters = [], []
     for metric_index, estimator_index in np.ndindex(len(counts.metrics), len(estimator_names)):
         rater_edges, has_cycle = ranking_edges(counts, decisions[metric_index, :, estimator_index])
@@ -351,18 +372,27 @@ def _answer(
             "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
             "effective_draws": stack_field("effective_draws"),
             "equivalent": None if equivalence is None else (margin_low > -equivalence) & (margin_high < equivalence),
-            "note": np.where(
-                is_at_threshold.ravel(),
-                np.where(notes_of_estimates == "", AT_THRESHOLD, threshold_notes),
-                notes_of_estimates,
-            ),
+            "note": notes_of_estimates,
         },
         edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edge_rows, strict=True), strict=False)),
     )
     remarks = _estimate_remarks(estimate_of_estimator, label_of(aspect_counts.aspect), gamma=gamma)
     notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts, 1)[0]), *_annotation_notes(aspect_counts)]
     notes += [Note(**vars(remark), aspect=aspect_counts.aspect) for remark in remarks]
+    notes += _selection_note(aspect_counts, p_random, list(estimate_of_estimator))
     return tables, [*aspect_counts.notes, *notes, *cycle_notes(aspect_counts.aspect, cyclic_raters)]
+
+
+def _selection_note(aspect_counts: AspectCounts, p_random: Floats, estimators: Sequence[Estimator]) -> list[Note]:
+    """Return the note on metrics whose annotated items are not a random part, by `random_part_p_values`."""
+    withheld, adjusted = (
+        join_labels([e.name for e in estimators if e.uses_people and e.adjusts_for_selection is is_adjusted])
+        for is_adjusted in (False, True)
+    )
+    consequence = f"so there are no decisions by {withheld}"
+    if adjusted:
+        consequence += f"; decisions by {adjusted} hold only if annotation depended only on the ratings of the metric"
+    return not_random_note(aspect_counts.counts.metrics, p_random, consequence, aspect=aspect_counts.aspect)
 
 
 def _annotation_notes(aspect_counts: AspectCounts) -> list[Note]:

@@ -68,7 +68,7 @@ def curve(data: Any) -> Any:
         alt.Tooltip("size:Q", format=".0%", title="margin"),
         alt.Tooltip("annotations:Q"),
         alt.Tooltip("power:Q", format=".0%"),
-        alt.Tooltip("wrong:Q", format=".1%", title="finds the worse system"),
+        alt.Tooltip("wrong:Q", format=".1%", title="false decision"),
     ]
     points = base.mark_point(filled=True, size=30, opacity=0.8).encode(**encoding_of_channel, tooltip=tooltip)
     return alt.layer(base.mark_line(opacity=0.5).encode(**encoding_of_channel), points, height=HEIGHT)

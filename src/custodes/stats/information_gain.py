@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from custodes.stats.arrays import Floats, bisect_condition, chunks
+from custodes.stats.arrays import Bools, Floats, Ints, bisect_condition, chunks
+
+CriticalValue = Callable[[Floats, Ints], Floats]
+"""Function from gains of information (..., pairs) and the indices (pairs,) of the pairs to critical values of |z|."""
 
 MOST = 20.0
 """Maximum forecast gain of information, as a multiple of the present information."""
@@ -18,17 +23,17 @@ _ROUNDS = 20
 """Number of iterations that fit the prior. More would fit the sampling error of a few dozen pairs."""
 
 
-def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
+def information_gain(z: Floats, seen: Floats, *, critical: CriticalValue) -> Floats:
     """Relative gain of information at which a pair is decided with 50 % power: (pairs,).
 
-    A pair is decided if |z| is at least `critical`. `z` (pairs,) is the estimate divided by its standard error. `seen`
-    (pairs,) is the current information: the number of independent comparisons without ties that would give this
-    standard error. The prior of the true margins is fitted to all pairs, so that large observed differences are shrunk.
-    The gain is 0 if the pair is already decided. It is inf if a gain of 20 times the current information is not
-    sufficient, and NaN if `z` or the information is undefined.
+    A pair is decided if |z| is at least the `critical` value, which may depend on the gain. `z` (pairs,) is the
+    estimate divided by its standard error. `seen` (pairs,) is the current information: the number of independent
+    comparisons without ties that would give this standard error. The prior of the true margins is fitted to all pairs,
+    so that large observed differences are shrunk. The gain is 0 if the pair is already decided. It is inf if a gain of
+    20 times the current information is not sufficient, and NaN if `z` or the information is undefined.
 
     >>> z, seen = np.array([1.41, 2.58, 0.0]), np.array([50.0, 60.0, 10.0])
-    >>> information_gain(z, seen, critical=1.96).round(1)
+    >>> information_gain(z, seen, critical=lambda gain, pairs: np.asarray(1.96)).round(1)
     array([2.3, 0. , inf])
 
     References
@@ -36,60 +41,47 @@ def information_gain(z: Floats, seen: Floats, *, critical: float) -> Floats:
     Ours; predictive power: Spiegelhalter, Freedman and Blackburn 1986. The prior, a mixture of normal distributions
     around 0: Stephens 2017.
     """
-    is_defined_pair = np.isfinite(z) & np.isfinite(seen) & (seen > 0)
+    defined_pairs = np.flatnonzero(np.isfinite(z) & np.isfinite(seen) & (seen > 0))
     gains = np.full(len(z), np.nan)
-    if not is_defined_pair.any():
+    if not defined_pairs.size:
         return gains
-    absolute_z, information = np.abs(z[is_defined_pair]), seen[is_defined_pair]
+    absolute_z = np.abs(z[defined_pairs])
     # (pairs, spreads): variance of z that the true margins of a component cause, and probability of each component
-    prior_variances = information[:, np.newaxis] * _SPREADS**2
+    prior_variances = seen[defined_pairs, np.newaxis] * _SPREADS**2
     component_probability = _component_probabilities(absolute_z[:, np.newaxis], prior_variances)
-    # The gain is computed only for undecided pairs, once for each distinct outcome.
-    undecided_pair_indices = np.flatnonzero(absolute_z < critical)
-    _, first_pair_of_outcome, outcome_index = np.unique(
-        np.stack([absolute_z, information])[:, undecided_pair_indices], axis=1, return_index=True, return_inverse=True
+    is_undecided_pair = absolute_z < critical(np.zeros(len(defined_pairs)), defined_pairs)
+    undecided_pairs = defined_pairs[is_undecided_pair]
+    gains[defined_pairs] = 0.0
+    gains[undecided_pairs] = _half_power_gain(
+        absolute_z[is_undecided_pair],
+        prior_variances[is_undecided_pair],
+        component_probability[is_undecided_pair],
+        lambda gain, positions: critical(gain, undecided_pairs[positions]),
     )
-    defined_gains = np.zeros(len(absolute_z))
-    defined_gains[undecided_pair_indices] = _half_power_gain(
-        absolute_z[undecided_pair_indices[first_pair_of_outcome]],
-        prior_variances[undecided_pair_indices[first_pair_of_outcome]],
-        component_probability[undecided_pair_indices[first_pair_of_outcome]],
-        critical,
-    )[outcome_index.reshape(-1)]
-    gains[is_defined_pair] = defined_gains
     return gains
 
 
 def _half_power_gain(
-    z: Floats, prior_variances: Floats, p_component: Floats, critical_z: float, *, steps: int = _STEPS
+    z: Floats, prior_variances: Floats, p_component: Floats, critical: CriticalValue, *, steps: int = _STEPS
 ) -> Floats:
     """The gain of information (pairs,) at which the power reaches 50 %, found on a grid and by bisection; inf if it is
     never reached."""
     # Components of negligible probability do not change the power of any pair.
     is_relevant_component = (p_component > _NEVER).any(axis=0)
-    shrinkage, p_component = (
-        (prior_variances / (prior_variances + 1))[:, is_relevant_component],
-        p_component[:, is_relevant_component],
-    )
+    prior_variances, p_component = prior_variances[:, is_relevant_component], p_component[:, is_relevant_component]
+    shrinkage = prior_variances / (prior_variances + 1)
+
+    def is_power_reached(gain: Floats, pairs: Ints) -> Bools:
+        return _power(gain, z[pairs], shrinkage[pairs], p_component[pairs], critical(gain, pairs)) >= 0.5
+
     half_power_gains = np.full(len(z), np.inf)
     gain_grid = np.append(0.0, np.geomspace(1e-3, MOST, steps))
     for pair_slice in chunks(len(z), steps * shrinkage.shape[1]):
-        is_power_reached = (
-            _power(
-                gain_grid[1:, np.newaxis],
-                z[pair_slice],
-                shrinkage[pair_slice],
-                p_component[pair_slice],
-                critical_z,
-            )
-            >= 0.5
-        )
-        pair_indices = pair_slice.start + np.flatnonzero(is_power_reached.any(axis=0))
-        grid_index = is_power_reached.argmax(axis=0)[pair_indices - pair_slice.start]
-        half_power_gains[pair_indices] = bisect_condition(
-            lambda gain: (
-                _power(gain, z[pair_indices], shrinkage[pair_indices], p_component[pair_indices], critical_z) < 0.5  # noqa: B023
-            ),
+        pairs = np.arange(len(z))[pair_slice]
+        is_reached = is_power_reached(np.broadcast_to(gain_grid[1:, np.newaxis], (steps, len(pairs))), pairs)
+        reached_pairs, grid_index = pairs[is_reached.any(axis=0)], is_reached.argmax(axis=0)[is_reached.any(axis=0)]
+        half_power_gains[reached_pairs] = bisect_condition(
+            lambda gain: ~is_power_reached(gain, reached_pairs),  # noqa: B023
             gain_grid[grid_index],
             gain_grid[grid_index + 1],
             steps=_BISECTIONS,
@@ -97,11 +89,11 @@ def _half_power_gain(
     return half_power_gains
 
 
-def _power(gain: Floats, z: Floats, shrinkage: Floats, component_probability: Floats, critical_z: float) -> Floats:
+def _power(gain: Floats, z: Floats, shrinkage: Floats, component_probability: Floats, critical_z: Floats) -> Floats:
     """Probability (..., pairs) that a pair is decided after a `gain` (..., pairs) of information."""
     from scipy.special import ndtr
 
-    gain = gain[..., np.newaxis]
+    gain, critical_z = gain[..., np.newaxis], critical_z[..., np.newaxis]
     mean_growth, sqrt_information_ratio = 1 + gain * shrinkage, np.sqrt(1 + gain)
     z_mean, z_sd = (
         z[:, np.newaxis] * mean_growth / sqrt_information_ratio,

@@ -67,11 +67,7 @@ def pair_tests(
 
     absolute_differences = np.abs(estimate[first_indices] - estimate[second_indices])
     variance, is_varying_difference = variance_of_differences(covariance, first_indices, second_indices)
-    is_testable_pair = (
-        (n_units > 1)
-        & (is_varying_difference | (absolute_differences <= _SAME))
-        & bool(np.exp2(1.0 - n_units) <= alpha)
-    )
+    is_testable_pair = (is_varying_difference | (absolute_differences <= _SAME)) & can_be_significant(n_units, alpha)
     standard_error = np.sqrt(np.where(is_varying_difference, variance, 1.0))
     t = np.where(is_varying_difference, absolute_differences, 0.0) / standard_error
     z = np.where(is_testable_pair, -ndtri(stdtr(max(1.0, n_units - 1), -t)), np.nan)
@@ -102,6 +98,17 @@ def pair_tests(
     p_adjusted, at_threshold = np.full(len(z), np.nan), np.zeros(len(z), dtype=np.bool_)
     p_adjusted[pair_order], at_threshold[pair_order] = adjusted_results
     return AdjustedPValues(p_adjusted, at_threshold)
+
+
+def can_be_significant(n_units: float, alpha: float) -> bool:
+    """Whether a two-sided test of `n_units` independent units can be significant at level `alpha`.
+
+    The smallest p-value of a test that flips the signs of n units is 2^(1 - n).
+
+    >>> can_be_significant(5, 0.05), can_be_significant(6, 0.05)
+    (False, True)
+    """
+    return bool(np.exp2(1.0 - n_units) <= alpha)
 
 
 class _Directions:

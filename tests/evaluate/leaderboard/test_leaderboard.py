@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 import custodes as cu
 from custodes.errors import InputError, OptionError
 from custodes.stats.arrays import Floats
-from custodes.stats.information_gain import information_gain
+from custodes.stats.information_gain import CriticalValue, information_gain
 from custodes.stats.strength import more_battles
 from tests.evaluate.leaderboard.boards import QUICK, battles, by, of, rules
 
@@ -209,7 +209,7 @@ def test_clusters_and_weights() -> None:
 def test_a_metric_of_whole_outputs_says_the_same_on_every_aspect(monkeypatch: pytest.MonkeyPatch) -> None:
     forecasts = []
 
-    def gain(z: Floats, information: Floats, *, critical: float) -> Floats:
+    def gain(z: Floats, information: Floats, *, critical: CriticalValue) -> Floats:
         forecasts.append(critical)
         return information_gain(z, information, critical=critical)
 
@@ -221,6 +221,27 @@ def test_a_metric_of_whole_outputs_says_the_same_on_every_aspect(monkeypatch: py
         )
         assert coherence.equals(fluency)
     assert len(forecasts) == 3  # human ratings on two aspects, metric scores on one
+
+
+@pytest.mark.parametrize(("clusters", "tested"), [(5, False), (8, True)])
+def test_too_few_clusters_for_a_significant_difference_give_no_decision(clusters: int, tested: bool) -> None:
+    scores = np.random.default_rng(0).normal(0.8, 0.2, (10 * clusters, 1)) * [1, 0, -1]
+    items = [f"{i}" for i in range(len(scores))]
+    rows = [
+        (item, f"S{k}", "h", "human", x) for item, row in zip(items, scores, strict=True) for k, x in enumerate(row)
+    ]
+    ratings = pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row")
+    documents = pl.DataFrame({"item": items, "cluster": [f"{i % clusters}" for i in range(len(items))]})
+    study = cu.read(ratings, items=documents)
+    board = cu.leaderboard(study, **QUICK)
+    assert ("no-test" in rules(board)) is not tested
+    for table, column in (("systems", "rank_low"), ("systems", "may_be_first"), ("pairs", "decision")):
+        assert board.to_frame(table)[column].is_not_null().all() is tested
+    assert board.pairs["more_comparisons"].is_null().all()
+    text = " ".join(cu.verdict(study, resamples=200).verdict["text"])
+    assert ("S0 is best" in text) is tested
+    assert ("With 5 clusters of items, no difference" in text) is not tested
+    assert "20 times" not in text
 
 
 def test_sides_are_no_systems() -> None:

@@ -1,18 +1,21 @@
 """Plans: closed forms, the protocol's replay, the saving by a metric, bad input."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import polars as pl
 import pytest
 from scipy.stats import norm
 
+import custodes as cu
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.protocol.plan import plan
 from custodes.evaluate.protocol.protocol import protocol
 from custodes.evaluate.protocol.stopping import Stopping
+from custodes.stats.stopping.power import human_power
 from tests.evaluate.protocol.scores import scores_of
 from tests.evaluate.studies import study_of
 
@@ -27,8 +30,7 @@ def test_one_look_is_the_exact_power() -> None:
     exact = result.power.filter(pl.col("annotations") == 60)
     (row,) = result.plan.rows(named=True)
     # Correct means the better system or, without a difference, no decision; the Monte Carlo sd is about .007.
-    first, second = exact["power"].to_list()
-    false = first + exact["wrong"][0]
+    second, false = exact["power"][1], exact["wrong"][0]
     assert row["correct"] == pytest.approx((second + 1 - false) / 2, abs=0.03)
     assert row["insertion"] == pytest.approx(false / 2, abs=0.012)
     assert row["inversion"] == pytest.approx(exact["wrong"][1] / 2, abs=0.005)
@@ -178,3 +180,26 @@ def test_where_there_is_nothing_to_forecast() -> None:
     assert result.forecast.height == 0
     assert [note.rule for note in result.notes] == ["no-forecast"]
     assert plan(replications=2).forecast.height == 0
+
+
+def test_power_is_undefined_if_no_system_is_better_and_pairs_have_the_names_of_the_pilot() -> None:
+    power = plan(margins=[0.0, 0.3], items=40, replications=2).power
+    assert (power["power"].is_null() == (power["margin"] == 0)).all()
+    zero = power.filter(margin=0.0, annotations=40).row(0, named=True)
+    exact = human_power(np.array([[0.35, 0.3, 0.35]]), np.array([40]), gamma=0.05)
+    assert zero["wrong"] == pytest.approx(sum(probabilities[0] for probabilities in exact))
+    assert power["system_a"].is_null().all()
+    result = plan(cu.read("demo"), aspect="coherence", metrics="judge", items=120, replications=2)
+    systems = sorted(cu.read("demo").systems)
+    for table in (result.power, result.saving):
+        pairs = table.unique("pair", maintain_order=True).select("system_a", "system_b").rows()
+        assert pairs == list(combinations(systems, 2))
+
+
+@pytest.mark.parametrize(("replications", "bounded"), [(2, False), (20, True)])
+def test_a_forecast_needs_enough_replications_for_an_interval(replications: int, bounded: bool) -> None:
+    result = plan(cu.read("demo"), aspect="coherence", metrics="none", items=120, replications=replications)
+    assert result.forecast["share"].is_not_null().all()
+    for name in ("share_low", "correct_high"):
+        assert result.forecast[name].is_not_null().all() is bounded
+    assert ("few-replications" in [note.rule for note in result.notes]) is not bounded

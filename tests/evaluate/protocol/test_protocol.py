@@ -230,3 +230,13 @@ def test_a_saving_is_told_only_where_it_is_one() -> None:
     assert f"difference {row['gain']:.2f}, standard error {row['gain_sd'] / np.sqrt(40):.3f} over 40 orders" in message
     unknown = protocol(study_of(latent[np.newaxis]), stopping=rule, resamples=0, replications=40)
     assert not any(note.rule == "saving" for note in unknown.notes)
+
+
+@pytest.mark.parametrize(("stopping", "added"), [(Stopping(), False), (Stopping(looks=[5, 10]), True)])
+def test_a_note_explains_the_row_of_the_rule_of_the_paper(stopping: Stopping, added: bool) -> None:
+    result = protocol(study_of(scores_of(0, items=20)), stopping=stopping, replications=2, resamples=0)
+    assert result.protocol.height == 1 + added
+    messages = [note.message for note in result.notes if note.rule == "paper-rule"]
+    assert ["estimator='human' with stopping='decided' is the rule" in message for message in messages] == [
+        True
+    ] * added

@@ -343,7 +343,7 @@ def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: st
             {"A": (1, True), "B": (2, False)},
             "A is better than B: it wins 70 % [60 %, 80 %] of its comparisons, averaged over opponents",
         ),
-        ({"A": (None, True), "B": (None, True)}, "without intervals, this rank cannot be compared with chance."),
+        ({"A": (None, True), "B": (None, True)}, "Without intervals, this rank cannot be compared with chance."),
     ],
 )
 def test_systems_are_best_only_by_their_ranks(
@@ -437,11 +437,15 @@ def test_no_winner_is_named_from_comparisons_that_were_selected(results: dict[st
 def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any]) -> None:
     result = board(results["leaderboard"], dict.fromkeys("ABCD", (2, True)))
     parts = result.systems.with_columns(part=pl.when(pl.col("system").is_in(["A", "B"])).then(1).otherwise(2))
-    text = text_of(make_verdict(results, leaderboard=replace(result, systems=parts)), "fluency", "best")
+    cycle = {"aspect": "fluency", "rater": "human", "cycle": "A > E > B > A", "win_rate": 0.75, "p_direct": 0.001}
+    schema = result.cycles.schema
+    cycles = pl.DataFrame([{**dict.fromkeys(schema), **cycle}], schema=schema)
+    text = text_of(make_verdict(results, leaderboard=replace(result, systems=parts, cycles=cycles)), "fluency", "best")
     assert text.startswith(
         "2 groups of systems are not connected by comparisons (A and B; C and D), so it is "
-        "unknown which of all systems is best."
+        "unknown which of all systems is best. Best within these groups: A or B (undecided); C or D (undecided)."
     )
+    assert "No ranking describes these systems: A beats E, which beats B, which beats A." in text
     assert text_of(make_verdict(results, leaderboard=replace(result, systems=parts)), "", "best") == ""
     # Pairs without comparisons are not undecided; A and B, C and D are.
     grouped = parts.with_columns(group=pl.format("{}a", pl.col("part")))
@@ -481,7 +485,7 @@ def test_undecided_pairs_and_forecasts_are_of_the_leaderboard(results: dict[str,
 def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
     changed = board(results["leaderboard"], dict.fromkeys("ABCD", (4, True)))
     systems = changed.systems.with_columns(group=pl.lit("a"))
-    pairs = [("B", "C", 10), ("A", "D", 900), ("C", "D", 20), ("A", "B", 1000), ("A", "C", None), ("B", "D", 30)]
+    pairs = [("B", "C", 1), ("A", "D", 900), ("C", "D", 20), ("A", "B", 1000), ("A", "C", None), ("B", "D", 30)]
     rows = [
         {"aspect": "fluency", "rater": "human", "system_a": a, "system_b": b, "more_comparisons": n, "decision": "="}
         for a, b, n in pairs
@@ -494,9 +498,9 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
     assert texts[1:] == [
         f"About 900 more human comparisons of A and D, {end}",
         f"About 1000 more human comparisons of A and B, {end}",
-        f"About 10 more human comparisons of B and C, {end}",
-        "For A and C, even 20 times as many further comparisons as there are now would probably show no significant "
-        "difference.",
+        "One more human comparison of B and C has an even chance of showing which of the two is better.",
+        "For A and C, even 20 times as many further comparisons of the pair as there are now would probably "
+        "show no significant difference.",
     ]
     # A system that won everything has a strength without an upper bound, so nothing is forecast.
     unbounded = systems.with_columns(strength_high=pl.when(system="A").then(None).otherwise("strength_high"))

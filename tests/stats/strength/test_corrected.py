@@ -7,7 +7,8 @@ import pytest
 
 from custodes.stats import ABSENT
 from custodes.stats.strength.battles import Battles
-from custodes.stats.strength.corrected import CorrectedStrengths, correct_strengths, p_random
+from custodes.stats.strength.corrected import CorrectedStrengths, correct_strengths
+from custodes.stats.strength.random_part import p_random
 from custodes.stats.strength.strengths import fit_battles, interval, strengths
 from tests.simulation.rates import is_at_most
 from tests.stats.strength.battles import Arena, judge

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from custodes.stats.arrays import Floats
+from custodes.stats.information_gain import CriticalValue, information_gain
+from custodes.stats.strength import more_battles as module
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.more_battles import _information_to_add, more_battles
 from custodes.stats.strength.ranks import ranks
@@ -45,6 +50,26 @@ def test_without_tests_or_without_any_decided_battle_there_is_none() -> None:
     more, _ = forecast(all_pairs(scores), 5, resamples=0)
     assert np.isnan(more).all()
     more, _ = forecast(all_pairs(np.zeros((20, 5))), 5)
+    assert np.isnan(more).all()
+
+
+def test_more_comparisons_are_in_new_clusters_and_lower_the_critical_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = []
+
+    def gain(z: Floats, seen: Floats, *, critical: CriticalValue) -> Floats:
+        pairs = np.arange(len(z))
+        values.extend(critical(np.full(len(z), gain), pairs)[0] for gain in (0.0, 1.0, 20.0))
+        return information_gain(z, seen, critical=critical)
+
+    monkeypatch.setattr(module, "information_gain", gain)
+    data = all_pairs(np.random.default_rng(0).normal(size=(70, 2)))
+    more, decided = forecast(replace(data, unit=data.unit // 10), 2)  # seven clusters of ten comparisons
+    assert not decided.any()
+    # one pair: Student's t, with six degrees of freedom now,
+    np.testing.assert_allclose(values[0], t.ppf(0.975, 6), rtol=0.02)
+    assert values[0] > values[1] > values[2] > 1.96
+    # Fewer clusters than six allow no test at this level, and so no forecast.
+    more, _ = forecast(replace(data, unit=data.unit // 14), 2)
     assert np.isnan(more).all()
 
 

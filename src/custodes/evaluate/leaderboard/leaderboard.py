@@ -167,9 +167,9 @@ class Leaderboard(Result):
         ),
         count(
             "more_comparisons",
-            "number of further comparisons (ties included) with which the joint test would have 50 % power to decide an"
-            f" undecided pair; null if the pair is decided, if {MOST:.0f} times the current information does not "
-            f"suffice, or if there are more than {MOST_PAIRS:,} pairs",
+            "number of further comparisons (ties included), in new clusters, with which the joint test would have 50 % "
+            f"power to decide an undecided pair; null if the pair is decided or not tested, if {MOST:.0f} times the "
+            f"current information does not suffice, or if there are more than {MOST_PAIRS:,} pairs",
             essential=False,
         ),
         essential=False,
@@ -352,9 +352,9 @@ def leaderboard(
         has_interim_analyses = not selected_study.looks.is_empty()
         if has_interim_analyses and len(study.preferences.frame):
             looks_of_aspect[study.preferences.frame["aspect"][0]] = interim_rows(selected_study.looks)
-        model_options = make_options(n_systems=len(systems), test_pairs=has_pair_tests, by_pair=has_interim_analyses)
+        options = make_options(n_systems=len(systems), test_pairs=has_pair_tests, by_pair=has_interim_analyses)
         label_of_model, fit_of_label = _models(
-            comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=model_options
+            comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=options
         )
         notes = [*selected_study.notes, *(note for comparison in comparisons for note in comparison.notes)]
     else:
@@ -399,7 +399,7 @@ def leaderboard(
             )
         )
         model_notes += notes_on(
-            aspect, model_of_rater, corrected_models, systems=systems, note_rules=note_rules, resamples=resamples
+            aspect, model_of_rater, corrected_models, systems=systems, note_rules=note_rules, options=options
         )
     adjusted_covariates = [
         name for name in covariate_names if any(name in comparison.preference_raters for comparison in comparisons)

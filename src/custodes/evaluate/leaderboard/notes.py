@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import compress, pairwise
+from itertools import compress, count, pairwise
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.errors import join_labels
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM, CorrectedModel, FittedModel
-from custodes.evaluate.leaderboard.tables import parts
+from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM, CorrectedModel, FittedModel, Options
+from custodes.evaluate.leaderboard.tables import is_testable, parts
 from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.stats.arrays import Bools
+from custodes.stats.normal_pairs import can_be_significant
 
 FEWEST = 12
 """If there are fewer clusters, a note says that intervals are unreliable."""
@@ -30,13 +31,13 @@ def notes_on(
     *,
     systems: Sequence[str],
     note_rules: Sequence[str],
-    resamples: int,
+    options: Options,
 ) -> list[Note]:
     """Return the notes of one aspect on the model of each rater; `note_rules` are the rules of earlier notes."""
     aspect_text = label_of(aspect)
     raters_of_message = defaultdict[tuple[str, str], list[str]](list)  # by rule and message
     for rater, model in model_of_rater.items():
-        for rule, message in _messages(systems, model):
+        for rule, message in _messages(systems, model, options.confidence):
             raters_of_message[rule, message].append(rater)
     for correction in corrected_models:
         if correction.reason:
@@ -73,7 +74,7 @@ def notes_on(
         )
         notes += build_notes(("misfit", bool(fit_tests.misfit.any()), message), aspect=aspect)
     n_clusters = min((model.strengths.clusters for model in model_of_rater.values()), default=FEWEST)
-    notes += few_clusters_notes(n_clusters, resamples, fewest=FEWEST, aspect=aspect)
+    notes += few_clusters_notes(n_clusters, options.resamples, fewest=FEWEST, aspect=aspect)
     one_item_text = (
         f"there is only one item or cluster{aspect_text}, so nothing can be resampled and there are no intervals"
     )
@@ -91,7 +92,7 @@ def uncorrected_notes(counts: OutcomeCounts) -> list[Note]:
     return build_notes(("counts-not-corrected", len(metrics), message))
 
 
-def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str]]:
+def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> list[tuple[str, str]]:
     """Return the rules and messages of the notes on one model."""
     component_of_system, is_unknown_system, pair_win_rates = parts(model), model.unknown, model.pairs
     component_texts = [
@@ -102,7 +103,19 @@ def _messages(systems: Sequence[str], model: FittedModel) -> list[tuple[str, str
     is_all_ties = pair_win_rates is not None and not pair_win_rates.outcomes[:, [0, 2]].any()
     unbounded_text = "" if is_all_ties else _unbounded_message(systems, model)
     has_unmet_opponents = ((model.opponents < (~is_unknown_system).sum() - 1) & ~is_unknown_system).any()
+    has_intervals = len(model.strengths.draws) > 1 and model.strengths.n_units > 1
+    n_clusters, n_units = model.strengths.clusters, model.strengths.n_units
+    units_text = f"{n_clusters} clusters of items" + (
+        f" (like {n_units:.1f} equal clusters)" if n_units < n_clusters - 0.05 else ""
+    )
+    n_units_needed = next(n for n in count(2) if can_be_significant(n, 1 - confidence))
     candidate_messages = [
+        (
+            "no-test",
+            has_intervals and not is_testable(model, confidence),
+            f"with {units_text}, no difference between systems can be significant at a confidence of {confidence:g}, "
+            f"so there are no tests; {n_units_needed} clusters of equal size are the minimum",
+        ),
         (
             "no-battle",
             is_unknown_system.any() and pair_win_rates is not None,

@@ -15,6 +15,7 @@ from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedMo
 from custodes.evaluate.leaderboard.covariates import OTHER_UNIT, TIES, UNITS
 from custodes.stats.arrays import Floats, Ints, chunks, round_for_sorting
 from custodes.stats.graphs import letters
+from custodes.stats.normal_pairs import can_be_significant
 from custodes.stats.strength.pair_tests import DirectTests
 from custodes.stats.strength.strengths import interval, p_value
 
@@ -101,7 +102,7 @@ def _systems(rater: str, model: FittedModel, system_names: np.ndarray, confidenc
             part_of_system,
         )
     )
-    has_tests = _is_testable(model)
+    has_tests = is_testable(model, confidence)
     rank_bounds = np.where(is_unknown_system | (not has_tests), np.nan, np.stack([ranks.low, ranks.high]))
     table_columns = {
         "rater": np.full(len(system_names), rater),
@@ -129,9 +130,9 @@ def _bounded_columns(column_name: str, draws: Floats, model: FittedModel, confid
     return {column_name: draws[0], f"{column_name}_low": low, f"{column_name}_high": high}
 
 
-def _is_testable(model: FittedModel) -> bool:
+def is_testable(model: FittedModel, confidence: float) -> bool:
     """Whether differences between systems can be tested."""
-    return len(model.strengths.draws) > 1 and model.strengths.n_units > 1
+    return len(model.strengths.draws) > 1 and can_be_significant(model.strengths.n_units, 1 - confidence)
 
 
 def _groups(model: FittedModel, component_of_system: Ints, row_order: Ints) -> np.ndarray:
@@ -186,7 +187,7 @@ def _pairs(rater: str, model: FittedModel, system_names: np.ndarray, confidence:
         "difference_low": np.where(is_unbounded_pair & (strength_differences <= 0), np.nan, lower_bounds),
         "difference_high": np.where(is_unbounded_pair & (strength_differences > 0), np.nan, upper_bounds),
         "p_adjusted": ranks.p_adjusted[first_system_codes, second_system_codes],
-        "decision": decisions if _is_testable(model) else np.full(len(decisions), None),
+        "decision": decisions if is_testable(model, confidence) else np.full(len(decisions), None),
         "note": np.where(ranks.at_threshold[first_system_codes, second_system_codes], AT_THRESHOLD, ""),
         **_direct(model.direct, len(first_system_codes)),
         "more_comparisons": model.more_battles,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -14,37 +13,32 @@ from custodes.answers.question import Rng, question, refuse_ignored_argument
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import DEFAULTS, NONE, PreferenceOptions
 from custodes.answers.tables import View, count, difference, label, probability, score, share, table, with_sd
-from custodes.answers.views import split_by_aspect, title_with_aspect
-from custodes.arguments import check_at_least
+from custodes.answers.views import number, split_by_aspect, title_with_aspect
+from custodes.arguments import FEWEST_RESAMPLES, check_at_least
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import labelled_generators
-from custodes.evaluate.protocol.annotations import IDEAL, IDEAL_MIXTURE, comparisons_of, shares_of
 from custodes.evaluate.protocol.protocol import ESTIMATOR, STOPPING, error_columns, errors_of
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, select_estimators_and_rules
-from custodes.evaluate.rater_comparison import RaterComparison
+from custodes.evaluate.protocol.worlds import TIE_RATE, World, assumed_world, pilot_worlds
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
-from custodes.stats.arrays import Floats, chunks, table_sums
+from custodes.stats.arrays import chunks
 from custodes.stats.correction.dirichlet import HUMAN
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.intervals import percentile_interval
 from custodes.stats.stopping.pilot import (
-    Pilot,
     continue_pilot,
     drawn_kinds,
     forecast,
-    posterior_shares,
     share_interval,
     shared_items,
 )
 from custodes.stats.stopping.power import human_power, margin_width, preference_correlation
 from custodes.stats.stopping.replay import Answers, replay
 
-MARGINS = (0.0, 0.1, 0.2, 0.3, 0.4)
-TIE_RATE = 0.3
 MOST_ROUNDS = 50_000
 """Maximum number of rounds. Every round analyses all pairs, even if only few studies are simulated."""
 MOST_SHARED = 0.5
@@ -53,18 +47,30 @@ CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
 """Numbers of annotations per pair in the power curve. Numbers above the number of items are left out."""
 
 
+PILOT_PAIR = tuple(
+    label(name, f"{text} of the pilot; null without a pilot", title, essential=False)
+    for name, text, title in (("system_a", "a system", "System A"), ("system_b", "another system", "System B"))
+)
+"""The columns that name a pair of systems of the pilot."""
+
+
 def _powers(power_table: pl.DataFrame) -> Iterator[View]:
     """Yield views of the power by margin (rows) and number of annotations (columns)."""
     for aspect_name, aspect_table in split_by_aspect(power_table, "aspect"):
-        pivoted_power = aspect_table.pivot("annotations", index=["pair", "margin"], values="power").drop("pair")
+        names = ["system_a", "system_b"] if aspect_table["system_a"].is_not_null().any() else []
+        pivoted_power = aspect_table.pivot("annotations", index=["pair", *names, "margin"], values="power").drop("pair")
         yield View(
             title=title_with_aspect(
                 "probability that annotators alone find the better system, by annotations per pair", aspect_name
             ),
             header=tuple(pivoted_power.columns),
-            rows=tuple(tuple(f"{value:.2f}" for value in row) for row in pivoted_power.rows()),
-            numeric=(False, *[True] * (pivoted_power.width - 1)),
+            rows=tuple(tuple(_cell(value) for value in row) for row in pivoted_power.rows()),
+            numeric=(*[False] * (1 + len(names)), *[True] * (pivoted_power.width - 1 - len(names))),
         )
+
+
+def _cell(value: str | float | None) -> str:
+    return value if isinstance(value, str) else number(value, digits=2)
 
 
 @result
@@ -103,11 +109,16 @@ class Plan(Result):
     power: pl.DataFrame = table(
         "One row per pair and number of annotations.",
         count("pair", "number of the pair, from 1"),
-        difference("margin", "proportion of wins minus proportion of losses"),
+        *PILOT_PAIR,
+        difference("margin", "proportion of wins minus proportion of losses of system_a"),
         share("ties", "proportion of ties"),
         count("annotations", "number of annotations of the pair, with a single analysis"),
-        probability("power", "exact probability that annotators alone find the better system"),
-        probability("wrong", "exact probability that annotators alone find the worse system"),
+        probability("power", "exact probability that annotators alone find the better system; null if the margin is 0"),
+        probability(
+            "wrong",
+            "exact probability of a false decision by annotators alone: for the worse system, or for either system if "
+            "the margin is 0",
+        ),
         score("interval_width", "width of the margin's interval", "Interval width"),
         view=_powers,
     )
@@ -133,7 +144,8 @@ class Plan(Result):
         "One row per metric and pair: the proportion of annotations that the metric can save.",
         label("metric", "name of the metric"),
         count("pair", "number of the pair, from 1", essential=False),
-        difference("margin", "proportion of wins minus proportion of losses"),
+        *PILOT_PAIR,
+        difference("margin", "proportion of wins minus proportion of losses of system_a"),
         score("correlation", "correlation of metric and human preferences"),
         share("saving_most", "upper bound of the proportion of annotations that a metric saves: correlation²"),
         share("saving", "upper bound of the proportion of annotations saved, with the available metric ratings"),
@@ -196,12 +208,12 @@ def plan(
             if option_value != DEFAULTS[name]:  # type: ignore[literal-required]
                 raise OptionError(f"{name} selects from a pilot study, but there is none; omit it, or give a pilot")
         refuse_ignored_argument(plan, "it applies to the forecast, which needs a pilot study", confidence=confidence)
-        worlds = [_assumed_world(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
+        worlds = [assumed_world(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
     else:
         for name, assumption in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
             if assumption is not None:
                 raise OptionError(f"{name} and a pilot study contradict each other; omit {name} or the pilot study")
-        worlds = list(_pilot_worlds(pilot, setting, replications, generator))
+        worlds = list(pilot_worlds(pilot, setting, replications, generator))
     is_without_metric = worlds[0].channel is None
     if is_without_metric:
         reason_text = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
@@ -233,7 +245,7 @@ def plan(
             "forecast": _forecast(world, items, rules, confidence, forecast_generator),
         }
         plan_parts += [Plan.part(world.aspect, **{name: row}) for name, rows in rows_of_table.items() for row in rows]
-        notes += _pilot_notes(world, items)
+        notes += _pilot_notes(world, items, replications)
     message = (
         "the proportion of annotations that a metric saves is at most its squared correlation with human ratings; a "
         "judge that is not better than the judged systems saves at most half of the annotations (Dorner et al. 2025)"
@@ -259,98 +271,7 @@ def _check_rounds(n_items: int, rules: Iterable[Stopping]) -> None:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _World:
-    """Assumptions of a plan.
-
-    `shares` (pairs, 3) are outcome proportions, and `possible` (replications, pairs, 3) are posterior draws of these
-    proportions. `channel` (3, 3) [human, metric] is the confusion matrix of the metric; rows sum to 1. `pilot` is the
-    pilot (only for the first metric of an aspect), and `clustered` tells whether its items are clustered.
-    """
-
-    aspect: str
-    metric: str
-    shares: Floats
-    possible: Floats
-    channel: Floats | None
-    pilot: Pilot | None = None
-    clustered: bool = False
-
-
-def _assumed_world(
-    margins: Sequence[float] | None, tie_rate: float, channel: ArrayLike | Literal["ideal"] | None, replications: int
-) -> _World:
-    if not 0 <= tie_rate < 1:
-        raise OptionError(f"tie_rate={tie_rate} is not allowed; give a proportion of at least 0 and less than 1")
-    margin_values = np.asarray(MARGINS if margins is None else margins, dtype=np.float64)
-    if not (np.abs(margin_values) <= 1 - tie_rate + 1e-12).all():
-        raise OptionError(
-            f"margins={margins} is not allowed; with tie_rate={tie_rate:g}, a margin lies between -{1 - tie_rate:g} "
-            f"and {1 - tie_rate:g}"
-        )
-    outcome_shares = np.stack(
-        [(1 - tie_rate + margin_values) / 2, np.full(len(margin_values), tie_rate), (1 - tie_rate - margin_values) / 2],
-        axis=1,
-    ).clip(0, 1)
-    share_draws = np.broadcast_to(outcome_shares, (replications, *outcome_shares.shape))
-    metric_name, metric_channel = (NONE, None) if channel is None else _channel_of(channel)
-    return _World(aspect="", metric=metric_name, shares=outcome_shares, possible=share_draws, channel=metric_channel)
-
-
-def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
-    """Return the name of a metric with this confusion matrix, and the matrix with rows that sum to 1."""
-    if isinstance(channel, str):
-        if channel != IDEAL:
-            raise OptionError(
-                f"channel={channel!r} is not allowed; give a 3x3 table (rows: human, columns: metric), or 'ideal'"
-            )
-        return IDEAL, IDEAL_MIXTURE.T
-    try:
-        matrix = np.asarray(channel, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        matrix = np.zeros(0)
-    if matrix.shape != (3, 3) or not (np.isfinite(matrix) & (matrix >= 0)).all() or not matrix.sum(axis=1).all():
-        raise OptionError(
-            "channel is not a valid confusion matrix; give 3x3 counts or proportions (rows: human, "
-            "columns: metric) in the order win, tie, loss; no row may contain only zeros"
-        )
-    return "channel", matrix / matrix.sum(axis=1, keepdims=True)
-
-
-def _pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: np.random.Generator) -> Iterator[_World]:
-    comparisons = comparisons_of(pilot, setting)
-    generators = labelled_generators([comparison.aspect for comparison in comparisons], rng)
-    for comparison, posterior_generator in zip(comparisons, generators, strict=True):
-        human_rows, design = comparison.preferences.select_rater(0), comparison.design
-        pair_codes, pair_indices = np.unique(human_rows.pair, return_inverse=True)  # pairs compared by annotators
-        human_pilot = Pilot(
-            pair=pair_indices,
-            unit=design.units[human_rows.item],
-            sign=human_rows.sign,
-            systems=design.pairs[pair_codes],
-        )
-        share_draws = posterior_shares(human_pilot, n_draws=n_draws, rng=posterior_generator)
-        for metric_index, metric in enumerate(comparison.metrics or (NONE,)):
-            yield _World(
-                aspect=comparison.aspect,
-                metric=metric,
-                shares=shares_of(human_pilot.outcome),
-                possible=share_draws,
-                channel=None if metric == NONE else _confusion_matrix(comparison, metric_index),
-                pilot=None if metric_index else human_pilot,
-                clustered=design.has_clusters,
-            )
-
-
-def _confusion_matrix(comparison: RaterComparison, metric_index: int) -> Floats:
-    """Return posterior means of the metric's confusion matrix given human preferences; pairs count in both orders."""
-    joint_comparisons = comparison.preferences.joint(0, 1 + metric_index)
-    human_signs, metric_signs = joint_comparisons.signs[:, joint_comparisons.is_rated_by_all]
-    outcome_counts = table_sums(1 - human_signs, 1 - metric_signs, shape=(3, 3))
-    return _channel_of(outcome_counts + outcome_counts[::-1, ::-1] + 1)[1]
-
-
-def _simulate_answers(world: _World, n_items: int, n_metric_items: int, rng: np.random.Generator) -> Answers:
+def _simulate_answers(world: World, n_items: int, n_metric_items: int, rng: np.random.Generator) -> Answers:
     """Return the answers of simulated studies."""
     share_draws, channel = world.possible, world.channel
     draws_shape = share_draws.shape[:2]
@@ -369,7 +290,7 @@ def _simulate_answers(world: _World, n_items: int, n_metric_items: int, rng: np.
 
 
 def _rows(
-    world: _World,
+    world: World,
     answers: Answers,
     rules: Iterable[Stopping],
     estimators: Sequence[Estimator],
@@ -405,7 +326,7 @@ def _rows(
 
 
 def _forecast(
-    world: _World, n_items: int, rules: Iterable[Stopping], confidence: float, rng: np.random.Generator
+    world: World, n_items: int, rules: Iterable[Stopping], confidence: float, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `forecast`. Without a pilot, or if the pilot has all items, there are no rows."""
     if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= n_items).any():
@@ -423,6 +344,8 @@ def _forecast(
             share_interval(annotation_shares, confidence=confidence, shared=item_overlap), pilot_share, largest_share
         )
         correct_low, correct_high = percentile_interval(correct_shares, confidence=confidence)
+        if len(annotation_shares) < FEWEST_RESAMPLES:
+            share_low, share_high, correct_low, correct_high = np.full(4, np.nan)
         yield {
             "stopping": str(stopping),
             "pilot": int(pilot_counts.sum()),
@@ -435,7 +358,7 @@ def _forecast(
         }
 
 
-def _pilot_notes(world: _World, n_items: int) -> list[Note]:
+def _pilot_notes(world: World, n_items: int, replications: int) -> list[Note]:
     """Return notes on limits of the forecast."""
     if world.pilot is None:
         return []
@@ -446,6 +369,12 @@ def _pilot_notes(world: _World, n_items: int) -> list[Note]:
             most_annotations >= n_items,
             f"items={n_items}: the pilot already has up to {most_annotations} annotations of a pair{aspect_text}, so "
             "the table forecast is empty; for a forecast, give a larger number",
+        ),
+        (
+            "few-replications",
+            most_annotations < n_items and replications < FEWEST_RESAMPLES,
+            f"replications={replications} is too few for the intervals of the forecast{aspect_text}; give at least "
+            f"{FEWEST_RESAMPLES}",
         ),
         (
             "shared-items",
@@ -464,7 +393,7 @@ def _pilot_notes(world: _World, n_items: int) -> list[Note]:
     )
 
 
-def _power(world: _World, n_items: int, gamma: float) -> dict[str, Any]:
+def _power(world: World, n_items: int, gamma: float) -> dict[str, Any]:
     """Return the columns of `power`: exact power of annotators alone, by pair and number of annotations."""
     curve_numbers = np.array([n_annotations for n_annotations in CURVE if n_annotations < n_items] + [n_items])
     n_pairs = len(world.shares)
@@ -473,16 +402,23 @@ def _power(world: _World, n_items: int, gamma: float) -> dict[str, Any]:
     power_better, power_worse = human_power(pair_shares, n_annotations, gamma=gamma)
     return {
         "pair": np.repeat(np.arange(1, n_pairs + 1), len(curve_numbers)),
+        **dict(
+            zip(
+                ("system_a", "system_b"),
+                np.repeat(np.array(world.systems, dtype=object), len(curve_numbers), axis=1).tolist(),
+                strict=True,
+            )
+        ),
         "margin": margins,
         "ties": pair_shares[:, 1],
         "annotations": n_annotations,
-        "power": np.where(margins >= 0, power_better, power_worse),
-        "wrong": np.where(margins >= 0, power_worse, power_better),
+        "power": np.select([margins > 0, margins < 0], [power_better, power_worse], np.nan),
+        "wrong": np.select([margins > 0, margins < 0], [power_worse, power_better], power_better + power_worse),
         "interval_width": margin_width(pair_shares, n_annotations, gamma=gamma),
     }
 
 
-def _saving_columns(world: _World, metric_only_share: float) -> dict[str, Any]:
+def _saving_columns(world: World, metric_only_share: float) -> dict[str, Any]:
     """Return the columns of `saving`.
 
     On the items that only the metric rated (`metric_only_share`), it reduces the variance of the margin by r^2."""
@@ -492,6 +428,8 @@ def _saving_columns(world: _World, metric_only_share: float) -> dict[str, Any]:
     return {
         "metric": world.metric,
         "pair": np.arange(1, len(world.shares) + 1),
+        "system_a": world.systems[0],
+        "system_b": world.systems[1],
         "margin": world.shares[:, 0] - world.shares[:, 2],
         "correlation": correlation,
         "saving_most": correlation**2,

@@ -31,6 +31,7 @@ from custodes.evaluate.protocol.annotations import (
     simulate_ideal_metric,
 )
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, select_estimators_and_rules
+from custodes.evaluate.random_part import not_random_note, random_part_p_values
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent
@@ -407,7 +408,16 @@ def _study_notes(comparison: RaterComparison) -> list[Note]:
     message = (
         f"{n_silent_pairs} pairs of systems have no human-rated item{label_of(comparison.aspect)} and are excluded"
     )
-    return [*notes, *build_notes(("pairs-without-annotators", n_silent_pairs, message), aspect=comparison.aspect)]
+    return [
+        *notes,
+        *build_notes(("pairs-without-annotators", n_silent_pairs, message), aspect=comparison.aspect),
+        *not_random_note(
+            comparison.metrics,
+            random_part_p_values(comparison),
+            "so the results may not hold for items that are drawn at random",
+            aspect=comparison.aspect,
+        ),
+    ]
 
 
 def _infinite_notes(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
@@ -447,6 +457,7 @@ def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
 def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: int) -> list[Note]:
     """Return notes on the interpretation of the error rates."""
     gamma = rules[0].gamma
+    paper_rule = replace(USUAL, gamma=gamma)
     budgets = dict.fromkeys(rule.budget for rule in rules if rule.budget is not None and rule.budget < n_pairs)
     return [
         *build_notes(
@@ -455,6 +466,12 @@ def _notes(estimators: Sequence[Estimator], rules: Sequence[Stopping], n_pairs: 
                 True,
                 "the results describe the stopping rules on these systems, items and annotators, not in general; use "
                 "plan to forecast results from a pilot",
+            ),
+            (
+                "paper-rule",
+                paper_rule not in rules or HUMAN not in estimators,
+                f"the row of estimator={HUMAN.name!r} with stopping={str(paper_rule)!r} is the rule of the paper "
+                "without a metric, which is always included for comparison",
             ),
             (
                 "repeated-looks",

@@ -38,7 +38,7 @@ def design(views: Sequence[AspectResults]) -> Iterator[str]:
 def best(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on the systems in the top group of every aspect."""
     top_groups = [view.top for view in views if not (view.sided or view.split or view.not_random) and view.board]
-    if len(top_groups) < len(views) or not any(top_groups):
+    if len(top_groups) < len(views) or not all(top_groups):
         return
     every_text = _all_aspects_text(views)
     systems_in_every_top = [name for name in top_groups[0] if all(name in top for top in top_groups)]

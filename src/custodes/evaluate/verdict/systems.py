@@ -24,8 +24,9 @@ def best(view: AspectResults) -> Iterator[str]:
         groups_text = "; ".join(names(group) for group in view.split)
         yield (
             f"{len(view.split)} groups of systems are not connected by comparisons ({groups_text}), so it is "
-            "unknown which of all systems is best."
+            f"unknown which of all systems is best.{_best_within_groups(view)}"
         )
+        yield from map(_cycle, view.cycles)
         return
     if not view.board:
         return
@@ -59,6 +60,18 @@ def best(view: AspectResults) -> Iterator[str]:
         yield from _next_to_reference(view)
     yield from map(sentence, view.unbeaten)
     yield from interim(view)
+
+
+def _best_within_groups(view: AspectResults) -> str:
+    """Return a sentence on the top group of each group of connected systems, after a space; empty without tests."""
+    top_groups = [[name for name in group if name in view.top] for group in view.split]
+    if not all(top_groups):
+        return ""
+    texts = [
+        f"one of {len(top)} systems" if len(top) > MOST_LISTED else " or ".join(top) + " (undecided)" * (len(top) > 1)
+        for top in top_groups
+    ]
+    return f" Best within these groups: {'; '.join(texts)}."
 
 
 def interim(view: AspectResults) -> Iterator[str]:
@@ -126,10 +139,8 @@ def _top_group_text(view: AspectResults) -> str:
         ]
         rate_text = f"wins {interval(*odds_and_bounds, digits=1)} times as often as it loses against an average system"
     if first_row["rank_low"] is None:
-        return (
-            f"{leader} ranks first by human ratings ({rate_text}), but without intervals, this rank cannot be "
-            "compared with chance."
-        )
+        reason = view.no_test or "without intervals, this rank cannot be compared with chance"
+        return f"{leader} ranks first by human ratings: it {rate_text}. {sentence(reason)}"
     if len(top_systems) == len(other_systems) == 1:
         return f"{leader} is better than {other_systems[0]}: it {rate_text}."
     if len(top_systems) == 1:
@@ -235,12 +246,14 @@ def labels(view: AspectResults) -> Iterator[str]:
         yield (
             f"About {format_count(n_more)} more human comparisons of {a} and {b}, each on one item, have an "
             "even chance of showing which of the two is better."
+            if n_more > 1
+            else f"One more human comparison of {a} and {b} has an even chance of showing which of the two is better."
         )
     if pairs.hopeless:
         pairs_text = names([f"{a} and {b}" for a, b in pairs.hopeless], limit=MOST_NAMED)
         yield (
-            f"For {pairs_text}, even {MOST:.0f} times as many further comparisons as there are now would probably show "
-            "no significant difference."
+            f"For {pairs_text}, even {MOST:.0f} times as many further comparisons of the pair as there are now would "
+            "probably show no significant difference."
         )
 
 

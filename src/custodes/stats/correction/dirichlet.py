@@ -173,4 +173,5 @@ NAIVE = Estimator(
     estimate=lambda counts, confidence, **_: human_posterior(counts.metric, confidence=confidence),
     point=lambda counts: margin_of(counts.metric),
     uses_people=False,
+    adjusts_for_selection=True,
 )

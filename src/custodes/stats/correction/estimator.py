@@ -290,6 +290,8 @@ class Estimator:
     - `point`: a function of `Counts` that returns the estimated margin, at least approximately. The design effect of
       clusters is computed with this function.
     - `uses_metric`, `uses_people`: whether the estimator uses metric ratings and human ratings.
+    - `adjusts_for_selection`: whether the estimate remains valid if items were selected for annotation by the metric's
+      rating.
     - `quick`: whether `estimate` accepts `confidence=None`. With None, `estimate` gives no intervals and is only as
       precise as decisions at `gamma` require, so that very many tables can be analysed.
     - `assumes`: an assumption that is stated with every result.
@@ -305,6 +307,7 @@ class Estimator:
     uses_metric: bool = True
     uses_people: bool = True
     needs_items: bool = False
+    adjusts_for_selection: bool = False
     quick: bool = False
     assumes: Remark | None = None
     remarks: Callable[[Any, str], Iterable[Remark]] = lambda estimate, aspect_suffix: ()

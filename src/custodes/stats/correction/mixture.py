@@ -496,5 +496,6 @@ MIXTURE = Estimator(
     doc="Bayesian model of the metric as a noisy measurement of the human preference (Deriu et al. 2023).",
     estimate=mixture_posterior,
     point=poststratified_margin,
+    adjusts_for_selection=True,
     quick=True,
 )

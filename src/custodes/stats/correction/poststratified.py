@@ -107,4 +107,5 @@ POSTSTRATIFIED = Estimator(
     doc="Human preferences given the metric's preference, weighted by the frequencies of the metric's preferences.",
     estimate=_beta_estimate,
     point=poststratified_margin,
+    adjusts_for_selection=True,
 )

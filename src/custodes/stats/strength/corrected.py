@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
+from custodes.stats.arrays import Bools, Floats, Signs, chunks
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength.battles import Battles
-from custodes.stats.strength.strengths import StrengthFit, Strengths, TieModel, fit_battles
+from custodes.stats.strength.random_part import p_random
+from custodes.stats.strength.strengths import Strengths, TieModel, fit_battles
 
 _FOLDS = 5
-_LEAST = 5.0  # a system is included in tests of randomness if at least this many annotated battles are expected
-_SAME = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,111 +199,3 @@ def _control_weights(scores: Any, control_scores: Any, inverse_information: Floa
                 np.clip(optimal_power - power_variance / optimal_power, 0.0, 1.0) if optimal_power > 0 else 0.0
             )
     return control_weights
-
-
-def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
-    """Return the p-value of 'annotation is independent of the systems and of the metric's verdict'.
-
-    `is_annotated` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first
-    test is of three features of a battle by the metric: the difference of strengths, whether it is a tie, and whether
-    the weaker system wins (also through covariates such as position). The second test is of the systems in the battles,
-    and the third test is of the metric's verdicts on each system.
-
-    Each test sums (annotated - proportion) x feature over clusters and takes a quadratic form of the sums and their
-    covariance. The covariance is estimated by clusters if clusters contain several battles; otherwise it is the known
-    covariance of a random choice of battles. The result is the smallest of these p-values, multiplied by their number.
-    It is NaN if no battle or every battle is annotated.
-
-    Source: Hotelling 1931; the degrees of freedom are the number of annotated battles, or the effective number of
-    clusters, minus one.
-    """
-    from scipy.sparse import csr_array, diags_array
-
-    n_battles, unit = len(is_annotated), metric_fit.battles.unit
-    labelling_rate = is_annotated.mean() if n_battles else np.nan
-    if not 0 < labelling_rate < 1:
-        return np.nan
-    davidson_fit, n_systems = metric_fit.fit, len(metric_fit.component)
-    design = davidson_fit.design[metric_fit.made.kind]
-    log_odds = design @ davidson_fit.coefficients[: design.shape[1]]
-    direction = np.where(log_odds < 0, -1.0, 1.0)
-    half_sign_residuals, tie_residuals = metric_fit.residual(davidson_fit.coefficients).T
-    scalar_features = np.stack(
-        [
-            np.abs(log_odds),
-            half_sign_residuals * direction,
-            tie_residuals,
-            *(half_sign_residuals * covariate for covariate in design[:, n_systems:].toarray().T),
-        ]
-    )
-    system_indicators = design[:, :n_systems]
-    is_tested_system = np.asarray(abs(system_indicators).sum(axis=0)) * labelling_rate >= _LEAST
-    feature_sets = [
-        csr_array(scalar_features.T),
-        abs(system_indicators)[:, is_tested_system],
-        diags_array(half_sign_residuals) @ system_indicators[:, is_tested_system],
-    ]
-    p_values = [
-        _covariance_p_value(csr_array(features), is_annotated - labelling_rate, unit) for features in feature_sets
-    ]
-    finite_p_values = [p_value for p_value in p_values if np.isfinite(p_value)]
-    return min(1.0, len(finite_p_values) * min(finite_p_values)) if finite_p_values else np.nan
-
-
-def _covariance_p_value(features: Any, surplus: Floats, unit: Ints) -> float:
-    """Return the p-value of zero covariance between sparse features (n, d) and a surplus (n,) that sums to 0."""
-    from scipy.sparse import csr_array
-    from scipy.special import fdtrc
-
-    n = len(surplus)
-    mean_features = np.asarray(features.sum(axis=0)) / n
-    feature_surplus_sums = features.T @ surplus
-    _, unit = np.unique(unit, return_inverse=True)
-    n_units = int(unit.max()) + 1
-    # The number of annotated battles limits the degrees of freedom, because with few of them the sums are skewed.
-    effective_number = float((surplus > 0).sum())
-    if n_units == n:
-        covariance = (
-            surplus
-            @ surplus
-            / (n - 1)
-            * ((features.T @ features).toarray() - n * np.outer(mean_features, mean_features))
-        )
-    else:
-        surplus_by_unit = csr_array((surplus, (unit, np.arange(n))), shape=(n_units, n))
-        feature_sums, surplus_sums = surplus_by_unit @ features, np.bincount(unit, weights=surplus)
-        cross_products = np.outer(feature_sums.T @ surplus_sums, mean_features)
-        covariance = (
-            (feature_sums.T @ feature_sums).toarray()
-            - cross_products
-            - cross_products.T
-            + surplus_sums @ surplus_sums * np.outer(mean_features, mean_features)
-        )
-        effective_number = float((surplus_sums**2).sum() ** 2 / (surplus_sums**4).sum()) if surplus_sums.any() else 0.0
-    standard_deviations = np.sqrt(covariance.diagonal().clip(0.0))
-    is_varying_feature = standard_deviations > _SAME * max(1.0, float(standard_deviations.max(initial=0.0)))
-    if not is_varying_feature.any():
-        return np.nan
-    eigenvalues, eigenvectors = np.linalg.eigh(
-        covariance[np.ix_(is_varying_feature, is_varying_feature)]
-        / np.outer(standard_deviations[is_varying_feature], standard_deviations[is_varying_feature])
-    )
-    is_positive_eigenvalue = eigenvalues > _SAME
-    rank = int(is_positive_eigenvalue.sum())
-    test_statistic = float(
-        (
-            (
-                (feature_surplus_sums[is_varying_feature] / standard_deviations[is_varying_feature])
-                @ eigenvectors[:, is_positive_eigenvalue]
-            )
-            ** 2
-            / eigenvalues[is_positive_eigenvalue]
-        ).sum()
-    )
-    if effective_number <= rank + 1:
-        return np.nan
-    return float(
-        fdtrc(
-            rank, effective_number - rank, test_statistic * (effective_number - rank) / (rank * (effective_number - 1))
-        )
-    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats
+from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.information_gain import information_gain
-from custodes.stats.normal_pairs import NormalMaximum, variance_of_differences
+from custodes.stats.normal_pairs import NormalMaximum, can_be_significant, variance_of_differences
 from custodes.stats.ratios import ratio
 from custodes.stats.strength.strengths import Strengths
 from custodes.stats.strength.win_rates import PairRates
@@ -21,9 +21,11 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     """Return the number (pairs,) of further battles of each pair with which `ranks` decides the pair with 50 % power.
 
     The critical value is that of the last step of the joint test: the quantile of the largest |t| over all undecided
-    pairs. Only battles of the pair are added, and the model weights them like existing battles. The result is NaN for
+    pairs. Only battles of the pair are added, in new clusters with as many battles of the pair as the existing clusters
+    have on average. More clusters give more degrees of freedom. The result is NaN for
     decided pairs, for pairs that no number decides (see `information_gain`), and for pairs with a system whose strength
-    is finite only because of a penalty. All results are NaN without resamples or with more than `MOST_PAIRS` pairs.
+    is finite only because of a penalty. All results are NaN without resamples, with more than
+    `MOST_PAIRS` pairs, or with too few clusters for a test.
 
     References
     ----------
@@ -37,7 +39,7 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     if (
         len(strengths.draws) < 3
         or n_pairs > MOST_PAIRS
-        or strengths.n_units < 2
+        or not can_be_significant(strengths.n_units, 1 - confidence)
         or not is_undecided_pair.any()
         or not n_untied.any()
     ):
@@ -59,26 +61,35 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     quantile = NormalMaximum(covariance, first_positions[is_tested_pair], second_positions[is_tested_pair]).quantile(
         1 - confidence
     )
-    # More battles of one pair would hardly increase the degrees of freedom of the fit, so these are not changed.
-    freedom = max(1.0, strengths.n_units - 1)
-    critical_value = -float(stdtrit(freedom, float(ndtr(-quantile))))
     is_bounded_pair = strengths.bounded[pairs.first] & strengths.bounded[pairs.second] & is_varying_pair
-    required_gains = information_gain(
-        np.where(is_bounded_pair, t_statistics, np.nan),
-        ratio(np.ones(n_pairs), _OF_EQUALS * difference_variances),
-        critical=critical_value,
-    )
     untied_rate = (n_untied + n_untied.sum() / n_battles.sum()) / (n_battles + 1)
     win_probability = 1 / (1 + np.exp(-np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second])))
     information_per_battle = (
         untied_rate * win_probability * (1 - win_probability)
     )  # information of one battle if all are independent
-    information_to_add = _information_to_add(
-        required_gains,
-        difference_variances,
-        _model_variance(pairs, n_battles * information_per_battle, len(strengths.bounded)),
+    model_variance = _model_variance(pairs, n_battles * information_per_battle, len(strengths.bounded))
+    design_effect = ratio(n_battles, pairs.effective)
+    battles_per_cluster = np.where(np.isfinite(pairs.freedom), n_battles / (pairs.freedom + 1), 1.0)
+
+    def n_more_battles(gain: Floats, pair_indices: Ints) -> Floats:
+        """Return the number of further battles that gives a gain of information."""
+        information_to_add = _information_to_add(gain, difference_variances[pair_indices], model_variance[pair_indices])
+        return ratio(information_to_add * design_effect[pair_indices], information_per_battle[pair_indices])
+
+    def critical_value(gain: Floats, pair_indices: Ints) -> Floats:
+        """Return the critical value after the battles that give a gain, in new clusters, are added."""
+        n_added, n_present = n_more_battles(gain, pair_indices), n_battles.sum()
+        n_units = (n_present + n_added) ** 2 / (
+            n_present**2 / strengths.n_units + n_added * battles_per_cluster[pair_indices]
+        )
+        return np.asarray(-stdtrit(np.maximum(1.0, n_units - 1), ndtr(-quantile)))
+
+    required_gains = information_gain(
+        np.where(is_bounded_pair, t_statistics, np.nan),
+        ratio(np.ones(n_pairs), _OF_EQUALS * difference_variances),
+        critical=critical_value,
     )
-    n_more = np.ceil(ratio(information_to_add * n_battles, information_per_battle * pairs.effective))
+    n_more = np.ceil(n_more_battles(required_gains, np.arange(n_pairs)))
     return np.where(is_undecided_pair & np.isfinite(n_more) & (n_more > 0), n_more, np.nan)
 
 

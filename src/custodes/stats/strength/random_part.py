@@ -1,0 +1,179 @@
+"""Tests of the hypothesis that annotated battles are a random part of the battles of a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from custodes.stats.arrays import Bools, Floats, Ints, Signs
+from custodes.stats.strength.strengths import StrengthFit
+
+_LEAST = 5.0  # a system is included if at least this many annotated battles are expected
+_SAME = 1e-9
+
+
+def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
+    """Return the p-value of 'annotation is independent of the systems and of the metric's verdict'.
+
+    `is_annotated` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first
+    test is of three features of a battle by the metric: the difference of strengths, whether it is a tie, and whether
+    the weaker system wins (also through covariates such as position). The second test is of the systems in the battles,
+    and the third test is of the metric's verdicts on each system.
+
+    Each test sums (annotated - proportion) x feature over clusters and takes a quadratic form of the sums and their
+    covariance. The covariance is estimated by clusters if clusters contain several battles; otherwise it is the known
+    covariance of a random choice of battles. The result is the smallest of these p-values, multiplied by their number.
+    It is NaN if no battle or every battle is annotated.
+
+    Source: Hotelling 1931; the degrees of freedom are the number of annotated battles, or the effective number of
+    clusters, minus one.
+    """
+    from scipy.sparse import csr_array, diags_array
+
+    n_battles, unit = len(is_annotated), metric_fit.battles.unit
+    labelling_rate = is_annotated.mean() if n_battles else np.nan
+    if not 0 < labelling_rate < 1:
+        return np.nan
+    davidson_fit, n_systems = metric_fit.fit, len(metric_fit.component)
+    design = davidson_fit.design[metric_fit.made.kind]
+    log_odds = design @ davidson_fit.coefficients[: design.shape[1]]
+    direction = np.where(log_odds < 0, -1.0, 1.0)
+    half_sign_residuals, tie_residuals = metric_fit.residual(davidson_fit.coefficients).T
+    scalar_features = np.stack(
+        [
+            np.abs(log_odds),
+            half_sign_residuals * direction,
+            tie_residuals,
+            *(half_sign_residuals * covariate for covariate in design[:, n_systems:].toarray().T),
+        ]
+    )
+    system_indicators = design[:, :n_systems]
+    is_tested_system = np.asarray(abs(system_indicators).sum(axis=0)) * labelling_rate >= _LEAST
+    feature_sets = [
+        csr_array(scalar_features.T),
+        abs(system_indicators)[:, is_tested_system],
+        diags_array(half_sign_residuals) @ system_indicators[:, is_tested_system],
+    ]
+    p_values = [
+        _covariance_p_value(csr_array(features), is_annotated - labelling_rate, unit) for features in feature_sets
+    ]
+    return _bonferroni(p_values)
+
+
+def p_random_within_pairs(
+    first: Ints, second: Ints, sign: Signs, is_annotated: Bools, *, unit: Ints, n_systems: int
+) -> float:
+    """Return the p-value of 'within each pair of systems, annotation is independent of the metric's verdict'.
+
+    All arrays have shape (n,) and describe the battles of a metric; `first` is less than `second` everywhere. Pairs may
+    have different proportions of annotated battles. Two tests compare the metric's verdicts on annotated battles and on
+    all battles of the same pair: the first test is of ties and of wins of the weaker system, the second test is of the
+    verdicts on each system. For the tests and for undefined results, see `p_random`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> first, second, sign = np.zeros(200, dtype=int), np.ones(200, dtype=int), rng.choice([-1, 1], 200)
+    >>> by_chance, by_verdict = rng.random(200) < 0.3, rng.random(200) < np.where(sign > 0, 0.5, 0.1)
+    >>> [
+    ...     p_random_within_pairs(first, second, sign, annotated, unit=np.arange(200), n_systems=2) < 0.01
+    ...     for annotated in (by_chance, by_verdict)
+    ... ]
+    [False, True]
+    """
+    from scipy.sparse import csr_array
+
+    _, pair, n_of_pair = np.unique(first * n_systems + second, return_inverse=True, return_counts=True)
+
+    def centre(values: Any) -> Floats:
+        """Return values (n,) minus the mean of the pair."""
+        return np.asarray(values - (np.bincount(pair, weights=values) / n_of_pair)[pair])
+
+    surplus = centre(is_annotated.astype(np.float64))
+    if not surplus.any():
+        return np.nan
+    variance_of_pair = np.bincount(pair, weights=surplus**2) / np.maximum(n_of_pair - 1, 1)
+    margins, ties = centre(sign.astype(np.float64)), centre(sign == 0)
+    direction = np.where(np.bincount(pair, weights=sign) < 0, -1.0, 1.0)[pair]
+    n, rows = len(sign), np.arange(len(sign))
+    system_margins = csr_array((margins, (rows, first)), shape=(n, n_systems)) - csr_array(
+        (margins, (rows, second)), shape=(n, n_systems)
+    )
+    n_expected = np.bincount(pair, weights=is_annotated)
+    n_expected_of_system = sum(
+        np.bincount(systems, weights=(n_expected / n_of_pair)[pair], minlength=n_systems) for systems in (first, second)
+    )
+    return _bonferroni(
+        [
+            _covariance_p_value(csr_array(features), surplus, unit, variance_of_pair[pair])
+            for features in (
+                np.stack([margins * direction, ties], axis=1),
+                system_margins[:, np.asarray(n_expected_of_system) >= _LEAST],
+            )
+        ]
+    )
+
+
+def _bonferroni(p_values: Sequence[float]) -> float:
+    """Return the smallest p-value times the number of finite p-values; NaN without one."""
+    finite_p_values = [p_value for p_value in p_values if np.isfinite(p_value)]
+    return min(1.0, len(finite_p_values) * min(finite_p_values)) if finite_p_values else np.nan
+
+
+def _covariance_p_value(features: Any, surplus: Floats, unit: Ints, variance: Floats | None = None) -> float:
+    """Return the p-value of zero covariance between sparse features (n, d) and a surplus (n,) that sums to 0.
+
+    `variance` (n,) is the variance of the surplus of each row; None if it is equal for all rows.
+    """
+    from scipy.sparse import csr_array, diags_array
+    from scipy.special import fdtrc
+
+    n = len(surplus)
+    mean_features = np.asarray(features.sum(axis=0)) / n
+    feature_surplus_sums = features.T @ surplus
+    _, unit = np.unique(unit, return_inverse=True)
+    n_units = int(unit.max()) + 1
+    # The number of annotated battles limits the degrees of freedom, because with few of them the sums are skewed.
+    effective_number = float((surplus > 0).sum())
+    if n_units == n:
+        row_variance = np.full(n, surplus @ surplus / (n - 1)) if variance is None else variance
+        covariance = (features.T @ (diags_array(row_variance) @ features)).toarray()
+        covariance -= row_variance.sum() * np.outer(mean_features, mean_features)
+    else:
+        surplus_by_unit = csr_array((surplus, (unit, np.arange(n))), shape=(n_units, n))
+        feature_sums, surplus_sums = surplus_by_unit @ features, np.bincount(unit, weights=surplus)
+        cross_products = np.outer(feature_sums.T @ surplus_sums, mean_features)
+        covariance = (
+            (feature_sums.T @ feature_sums).toarray()
+            - cross_products
+            - cross_products.T
+            + surplus_sums @ surplus_sums * np.outer(mean_features, mean_features)
+        )
+        effective_number = float((surplus_sums**2).sum() ** 2 / (surplus_sums**4).sum()) if surplus_sums.any() else 0.0
+    standard_deviations = np.sqrt(covariance.diagonal().clip(0.0))
+    is_varying_feature = standard_deviations > _SAME * max(1.0, float(standard_deviations.max(initial=0.0)))
+    if not is_varying_feature.any():
+        return np.nan
+    eigenvalues, eigenvectors = np.linalg.eigh(
+        covariance[np.ix_(is_varying_feature, is_varying_feature)]
+        / np.outer(standard_deviations[is_varying_feature], standard_deviations[is_varying_feature])
+    )
+    is_positive_eigenvalue = eigenvalues > _SAME
+    rank = int(is_positive_eigenvalue.sum())
+    test_statistic = float(
+        (
+            (
+                (feature_surplus_sums[is_varying_feature] / standard_deviations[is_varying_feature])
+                @ eigenvectors[:, is_positive_eigenvalue]
+            )
+            ** 2
+            / eigenvalues[is_positive_eigenvalue]
+        ).sum()
+    )
+    if effective_number <= rank + 1:
+        return np.nan
+    return float(
+        fdtrc(
+            rank, effective_number - rank, test_statistic * (effective_number - rank) / (rank * (effective_number - 1))
+        )
+    )
