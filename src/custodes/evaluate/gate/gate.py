@@ -400,7 +400,7 @@ def _ledger_gate(
     **ledger_options: Any,
 ) -> Gate:
     """Return the result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
-    outcome, reason, ledger_row = ledger_answer(
+    outcome, reason, ledger_row, ledger_notes = ledger_answer(
         ledger_path, LedgerTests.from_label_tests(metric, tests_of_aspects), level=level, **ledger_options
     )
 
@@ -413,7 +413,7 @@ def _ledger_gate(
         )
         for aspect_index, aspect_tests in enumerate(tests_of_aspects)
     ]
-    return Gate.from_parts(table_parts, study.notes)
+    return Gate.from_parts(table_parts, [*study.notes, *ledger_notes])
 
 
 def _shared_weights(

@@ -123,7 +123,7 @@ class LabelTest:
 class LabelTests(NamedTuple):
     """Tests of one aspect, with the human label of each output (item, system), and the first item of each unit.
 
-    If the study has only one system, the name of the system is empty, because it may be the name of the file.
+    If the input names no system, the name of the system is empty, because it is the name of the file.
     """
 
     aspect: str
@@ -176,7 +176,7 @@ def label_tests(
         )
         annotated_outputs = outputs.only(outputs.has_human_label)
         system_names = (
-            annotated_outputs.table["system"] if len(outputs.systems) > 1 else [""] * annotated_outputs.table.height
+            [""] * annotated_outputs.table.height if study.unnamed_system else annotated_outputs.table["system"]
         )
         label_of_output = {
             (item, system): outputs.words[label_code]
