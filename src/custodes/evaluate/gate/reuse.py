@@ -69,7 +69,7 @@ class LedgerTests:
     labels, outputs : dict
         Digest of the label, and name, of each labelled output (see `LabelEntry`).
     undefined : str
-        Why a test is undefined (the candidate is then not tested); empty if all tests are defined.
+        Why a test is undefined or not valid (the candidate is then not tested); empty if there is no such test.
     """
 
     metric: str
@@ -128,7 +128,14 @@ class LedgerTests:
             gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in tests_with_aspect),
             labels=label_digest_of_output,
             outputs=name_of_output,
-            undefined=next((test.reason for _, test in tests_with_aspect if not test.has_interval), ""),
+            undefined=next(
+                (
+                    test.reason or test.objection
+                    for _, test in tests_with_aspect
+                    if test.objection or not test.has_interval
+                ),
+                "",
+            ),
         )
 
     @property
