@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
-from custodes.errors import OptionError
+from custodes.errors import InputError, OptionError
+from tests.evaluate.gate.junit_schema import check_junit
 
 
 def labels(n: int = 400, *, n_labelled: int = 200, seed: int = 0, tnr: float = 0.7) -> pl.DataFrame:
@@ -89,6 +91,87 @@ def test_what_cannot_be_said_is_inconclusive_with_a_reason() -> None:
     (rule,) = rows(several, require="tpr>=0.5")
     assert rule["reason"] == "tpr needs two labels; name one of a, b, c with positive=LABEL"
     assert rows(several, require="tpr>=0.5", positive="a")[0]["outcome"] == "holds"
+
+
+def labels_of_fails(*, only: bool = False) -> pl.DataFrame:
+    """Return labels for which people labelled most outputs that the judge fails, and few (or none) that it passes."""
+    data, uniform = labels(n_labelled=400), np.random.default_rng(7).random(400)
+    is_labelled = np.where(data["judge_new"] == "fail", uniform < 0.8, uniform < (0.0 if only else 0.15))
+    return data.with_columns(expert=pl.when(pl.Series(is_labelled)).then("expert"))
+
+
+@pytest.mark.parametrize("rule", ["corrected_rate>=0.3", "accuracy>=0.5", "tpr>=0.99"])
+def test_a_sample_that_is_not_random_decides_no_rule(rule: str, tmp_path: Path) -> None:
+    data, ledger = labels_of_fails(), tmp_path / "gate.jsonl"
+    (row,) = rows(data, metric="judge_new", require=rule)
+    assert row["outcome"] == "inconclusive"
+    assert "not a random sample with respect to the labels of judge_new (p = " in row["reason"]
+    assert rows(data, metric="judge_new", require=rule, sampling="by-judge")[0]["outcome"] != "inconclusive"
+    recorded = cu.gate(data, metric="judge_new", require=rule, ledger=ledger)
+    assert (recorded.outcome, ledger.read_bytes()) == ("inconclusive", b"")
+
+
+def test_versions_with_different_proportions_of_labels_are_random_samples() -> None:
+    versions = [
+        labels(n_labelled=n, seed=k, tnr=tnr).with_columns(prompt_version=pl.lit(f"v{k}"))
+        for k, (n, tnr) in enumerate(((350, 0.95), (60, 0.1)))
+    ]
+    result = cu.gate(pl.concat(versions), metric="judge_new", require="corrected_rate>=0.4")
+    assert result.outcome == "holds"
+    assert "labelled-part-not-random" in {note.rule for note in result.notes}  # of the versions together
+    assert cu.gate(pl.concat(versions), metric="judge_new", require="accuracy>=0.4").outcome == "inconclusive"
+
+
+def test_notes_of_rates_are_notes_of_the_gate(tmp_path: Path) -> None:
+    data = labels_of_fails(only=True).select("id", "judge_new", "expert")
+    notes = {note.message for note in cu.rates(data).notes}
+    assert notes == {note.message for note in cu.gate(data, require="corrected_rate>=0.3").notes}
+    assert len(notes) > 2
+    copy = data.with_columns(judge_new=pl.coalesce("expert", "judge_new"))
+    for options, is_noted in (({}, True), ({"ledger": tmp_path / "gate.jsonl"}, False)):
+        rules = {note.rule for note in cu.gate(copy, require="accuracy>=0.3", **options).notes}
+        assert ("judge-equals-human" in rules) == is_noted
+
+
+def test_more_labels_are_advised_only_if_they_help() -> None:
+    (row,) = rows(labels_of_fails(only=True), metric="judge_new", require="corrected_rate>=0.4", sampling="by-judge")
+    assert row["reason"].endswith("that no human-labelled output has; label some of these outputs")
+    assert "times as many" not in row["reason"]
+
+
+@pytest.mark.parametrize("rule", ["corrected_rate>=0.2", "tpr>=0.2"])
+def test_an_unknown_positive_label_decides_no_rule(rule: str) -> None:
+    names = {"pass": "blue", "fail": "red"}
+    data = labels().with_columns(pl.col("judge_new", "expert").replace(names)).select("id", "judge_new", "expert")
+    (row,) = rows(data, require=rule)
+    assert row["outcome"] == "inconclusive"
+    assert row["reason"] == "it is unknown which label is positive; give positive='red' or positive='blue'"
+    result = cu.gate(data, require=rule, positive="blue")
+    assert result.outcome == "holds"
+    assert " (positive: blue): " in next(result.lines())
+    assert rows(data, require="accuracy>=0.2")[0]["outcome"] == "holds"
+    with pytest.raises(InputError, match="unknown which label is positive"):
+        cu.gate(data, require="judge_rate>=0.2")
+
+
+def test_rates_of_two_versions_are_compared() -> None:
+    versions = pl.concat([labels(seed=k).with_columns(prompt_version=pl.lit(f"v{k}")) for k in range(3)])
+    expected = cu.rates(versions, metrics="judge_new", systems=["v0", "v1"]).differences.row(0, named=True)
+    result = cu.gate(versions, metric="judge_new", systems=["v0", "v1"], require="corrected_rate >= v1 - 0.3")
+    (rule,) = result.rules.to_dicts()
+    assert (rule["system"], rule["against"], rule["threshold"], rule["outcome"]) == ("v0", "v1", -0.3, "holds")
+    assert rule["value"] == pytest.approx(expected["corrected_difference"])
+    assert rule["value_low"] == pytest.approx(expected["corrected_difference_low"], abs=0.01)
+    assert " for v0 minus v1 (positive: pass): " in next(result.lines())
+    assert [
+        case[1]
+        for case in check_junit(cu.gate(versions, metric="judge_new", require="corrected_rate>=v1-0.3").to_junit())
+    ] == ["corrected_rate>=v1-0.3 for v0", "corrected_rate>=v1-0.3 for v2"]
+    with pytest.raises(OptionError, match="'v9' is no system; systems: v0, v1, v2"):
+        cu.gate(versions, metric="judge_new", require="corrected_rate>=v9")
+    with pytest.raises(OptionError, match="is a system, not a metric; .* give require='corrected_rate>=v1-0.02'"):
+        cu.gate(versions, metric="judge_new", not_worse_than="v1")
+    assert "status" not in str(result.provenance)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_after_an_opening_candidates_have_another_level(ledger: Path) -> None:
         (lambda rows: rows[:1] + rows[2:], "was removed, but entry .* refers to it"),
         (lambda rows: [rows[0], rows[1].replace('"closed"', '"open"'), *rows[2:]], "line 2: the entry was edited"),
         (lambda rows: [*rows[:2], "<<<<<<< HEAD", *rows[2:]], "line 3: .* keep the lines of both branches"),
-        (lambda rows: [rows[0].replace("ledger-1", "ledger-9"), *rows[1:]], "line 1: the format is"),
+        (lambda rows: [rows[0].replace("ledger-2", "ledger-9"), *rows[1:]], "line 1: the format is"),
     ],
 )
 def test_a_changed_file_is_refused(ledger: Path, change: Any, message: str) -> None:
@@ -221,16 +221,44 @@ def test_candidates_without_an_error_open_the_gate(ledger: Path) -> None:
     assert ask(candidate(0.97, 1), ledger).outcome == "open"
 
 
-def test_systems_are_part_of_a_label_unless_there_is_only_one(ledger: Path, tmp_path: Path) -> None:
-    generations = []
-    for name in ("first", "second"):  # names of the only system
-        candidate(0.9, 0).write_csv(tmp_path / f"{name}.csv")
-        generations.append(ask(tmp_path / f"{name}.csv", ledger).ledger["generation"].item())
-    assert len(set(generations)) == 1
-    versions = [candidate(0.9, k).with_columns(prompt_version=pl.lit(f"v{k}")) for k in range(2)]
-    both = cu.gate(pl.concat(versions), require="corrected_rate>=0.2", ledger=tmp_path / "two.jsonl")
-    assert both.ledger["labels"].item() == 400
-    assert both.rules["system"].to_list() == ["v0", "v1"]
+def two_versions() -> pl.DataFrame:
+    """Return labels of two versions of an application on the same items; the human labels of 20 items differ."""
+    first, second = (candidate(0.75, seed).with_columns(version=pl.lit(f"v{seed}")) for seed in range(2))
+    other = pl.when(pl.col("id") < 20).then(pl.lit("fail")).otherwise("expert")
+    return pl.concat([first, second.with_columns(expert=other)])
+
+
+def test_a_system_that_only_has_another_name_has_no_new_labels(ledger: Path, tmp_path: Path) -> None:
+    candidate(0.75, 0).write_csv(tmp_path / "first.csv")
+    first = ask(tmp_path / "first.csv", ledger, metric="judge").ledger
+    for seed in range(1, 3):  # no name, and then a name that depends on the candidate
+        read = cu.read(
+            candidate(0.75, seed).with_columns(version=pl.lit(f"judge {seed}")),
+            **({"columns": {"system": "version", "item": "id"}} if seed > 1 else {}),
+        )
+        again = ask(read, ledger, metric="judge").ledger
+        assert again["generation"].item() == first["generation"].item()
+        assert again["candidate"].item() == seed + 1
+
+
+def test_one_of_several_systems_has_no_new_labels(ledger: Path, tmp_path: Path) -> None:
+    both = two_versions()
+    assert ask(both, ledger).ledger["labels"].item() == 400
+    assert ask(both, ledger, require="corrected_rate>=0.2").rules["system"].to_list() == ["v0", "v1"]
+    both.filter(pl.col("version") == "v0").write_csv(tmp_path / "only.csv")
+    for part in ({"study": both, "systems": "v0"}, {"study": tmp_path / "only.csv"}):
+        with pytest.raises(InputError, match="200 human labels of earlier runs are missing"):
+            cu.gate(**part, require=RULE, ledger=ledger)
+
+
+def test_labels_of_another_version_are_new(ledger: Path) -> None:
+    first, second = (ask(two_versions(), ledger, systems=f"v{seed}") for seed in range(2))
+    assert first.ledger["generation"].item() != second.ledger["generation"].item()
+    assert [note.rule for note in second.notes if "generation" in note.rule] == ["new-generation"]
+    unnamed = two_versions().drop("version")
+    ask(unnamed[:200], ledger.with_name("unnamed.jsonl"))
+    with pytest.raises(InputError, match=r"changed .* name the column with the version"):
+        ask(unnamed[200:], ledger.with_name("unnamed.jsonl"))
 
 
 def test_two_judges_are_compared_by_a_ledger(ledger: Path) -> None:

@@ -239,7 +239,7 @@ def _columns_without_names(
 
     def holds_names(name: str) -> bool:
         column_words, is_number_column = words_of_column[name], is_number(words[name])
-        if not column_words or is_binary(column_words):
+        if not column_words or is_binary(column_words) or (len(column_words) == 2 and len(human_columns) == 1):
             return False
         other_columns = label_columns or [other for other in person_columns if other != name]
         if is_number_column and (not other_columns or any(is_number(words[other]) for other in other_columns)):

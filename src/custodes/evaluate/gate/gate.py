@@ -19,13 +19,14 @@ from custodes.arguments import FEWEST_RESAMPLES, check_arguments, check_one_of, 
 from custodes.data.study import Study
 from custodes.errors import OptionError, join_labels, reject
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
-from custodes.evaluate.gate.label_rules import CORRECTED_RATE, LabelTest, LabelTests, label_tests
+from custodes.evaluate.gate.label_rules import AGREEMENT_NOTES, LabelTest, LabelTests, label_tests
 from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, junit, line_of, more_data, outcome_of, rule_lines
 from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, ledger_answer
 from custodes.evaluate.gate.rules import (
     ALLOWED,
     ALONE,
     CONTAINED,
+    CORRECTED_RATE,
     FAILS,
     HOLDS,
     INCONCLUSIVE,
@@ -59,11 +60,16 @@ class Gate(Result):
         "One row per rule and aspect.",
         label("rule", "the rule as given"),
         label("metric", "the metric tested"),
-        label("against", "the metric with which a non-inferiority rule compares `metric`; null for a requirement"),
+        label(
+            "against",
+            "the metric with which a non-inferiority rule compares `metric`, or the system with which a rule compares "
+            "the corrected rate of `system`; otherwise null",
+        ),
         label(
             "statistic", "statistic of agreement with annotators, `corrected_rate`, or a statistic of the metric alone"
         ),
         label("system", "system of a corrected rate or of a `judge_rate`; otherwise null", essential=False),
+        label("label", "the positive label if the statistic depends on it; otherwise null", essential=False),
         count(
             "n",
             "number of comparisons (for rules on labels: outputs) that annotators and the metric rated, with `against` "
@@ -72,14 +78,15 @@ class Gate(Result):
         ),
         score(
             "value",
-            "value of the statistic. With `against`, the value of `metric` minus the value of `against`, on outputs "
-            "that both metrics rated. The intervals of all rules hold jointly at the level `confidence`",
+            "value of the statistic. With `against`, the value of `metric` (or `system`) minus the value of `against`; "
+            "two metrics are compared on outputs that both rated. The intervals of all rules hold jointly at the level "
+            "`confidence`",
             interval=True,
         ),
         label(
             "relation", "`>=`: the threshold is a lower bound of the value; `<=`: it is an upper bound", essential=False
         ),
-        score("threshold", "the threshold; with `against`, the negative margin"),
+        score("threshold", "the threshold; with `against`, the threshold of the difference"),
         p_value(
             "p_value",
             "p-value of the test that the value equals the threshold, adjusted for all rules and aspects",
@@ -131,7 +138,7 @@ class Gate(Result):
 
     @check_arguments
     def to_junit(self, seconds: float = 0.0) -> str:
-        """Return JUnit XML for continuous integration, with one test case per rule.
+        """Return JUnit XML for continuous integration, with one test case per rule, aspect and system.
 
         The test case of a failed rule is a failure. The test case of an inconclusive rule is marked as skipped, because
         continuous integration would treat an error as a failure. `seconds` is the run time.
@@ -141,7 +148,7 @@ class Gate(Result):
         test_cases = [
             (
                 row["metric"] + (f" ({row['aspect']})" if row["aspect"] else ""),
-                row["rule"],
+                row["rule"] + (f" for {row['system']}" if row["system"] else ""),
                 IN_JUNIT[row["outcome"]],
                 f"{row['outcome']}: {line_of(row)}",
             )
@@ -159,7 +166,8 @@ class Gate(Result):
 @question(
     "custodes gate ratings.csv --metric judge --require 'kendall_item>=0.3' --not-worse-than learned",
     metric="Metric to test: a name or a glob (default: the only metric).",
-    require="Requirement STATISTIC>=NUMBER, such as 'kendall_item>=0.3'; comma list or repeated.",
+    require="Requirement STATISTIC>=NUMBER, such as 'kendall_item>=0.3', or corrected_rate>=SYSTEM-NUMBER; comma list "
+    "or repeated.",
     not_worse_than="Metric to which the tested metric must be non-inferior; comma list or repeated.",
     statistic="Statistic of the non-inferiority test (default: kendall_item; sample_accuracy with two systems; kappa "
     "for labels).",
@@ -209,7 +217,10 @@ def gate(
     or lower limits.
 
     Rules on labels (tpr, tnr, ppv, npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha, corrected_rate) have
-    the intervals of `rates`, with Bonferroni's correction. A corrected rate is tested for each system.
+    the intervals of `rates`, with Bonferroni's correction. A corrected rate is tested for each selected system.
+    The rule corrected_rate>=v1-0.02 tests the corrected rate of each other system minus that of system v1. A rule is
+    inconclusive if sampling='random', but the labelled outputs differ significantly (p < .01) from the other outputs
+    in the labels of the judge.
 
     With `ledger`, rules on labels are tested for one candidate after another on the same labels, which are called a
     generation. In each generation, the probability that any candidate opens the gate although it does not satisfy all
@@ -296,7 +307,7 @@ def gate(
             "rng": rng,
             "progress": progress,
         }
-        rows_of_aspect = judge_rows(
+        rows_of_aspect, judge_notes = judge_rows(
             tested_metric_study,
             rules,
             metric_name,
@@ -306,7 +317,7 @@ def gate(
         )
         return Gate.from_parts(
             [Gate.part(aspect, rules=aspect_rows) for aspect, aspect_rows in rows_of_aspect.items()],
-            selected_study.notes,
+            [*selected_study.notes, *judge_notes],
         )
     if rule_kind == "labels":
         tests_of_aspects = list(
@@ -320,8 +331,6 @@ def gate(
                 rng=np.random.default_rng(rng),
             )
         )
-        label_notes = [note for aspect_tests in tests_of_aspects for note in aspect_tests.notes]
-        tested_metric_study = replace(tested_metric_study, notes=(*tested_metric_study.notes, *label_notes))
         if ledger is None:
             return _label_gate(tested_metric_study, tests_of_aspects, metric_name, confidence=confidence)
         return _ledger_gate(
@@ -382,14 +391,23 @@ def _label_gate(study: Study, tests_of_aspects: Sequence[LabelTests], metric: st
     def row(test: LabelTest) -> dict[str, Any]:
         value, low, high = test.interval(adjusted_confidence)
         p_value = min(1.0, n_tests * test.p_value) if test.has_interval else np.nan
-        reason = test.reason or CONTAINED + more_data(value, low, high, test.rule.threshold, "human labels")
+        # The interval of a corrected rate also depends on the number of outputs with a label of the judge.
+        unit_name = "outputs and human labels" if test.statistic == CORRECTED_RATE else "human labels"
+        advice = test.advice or more_data(value, low, high, test.rule.threshold, unit_name)
         return test.rule.row(
-            metric, test.statistic, test.n, (value, low, high, p_value), system=test.system, reason=reason
+            metric,
+            test.statistic,
+            test.n,
+            (value, low, high, p_value),
+            system=test.system,
+            label=test.label,
+            outcome=INCONCLUSIVE if test.objection else "",
+            reason=test.reason or test.objection or CONTAINED + advice,
         )
 
     return Gate.from_parts(
         [Gate.part(aspect_tests.aspect, rules=list(map(row, aspect_tests.tests))) for aspect_tests in tests_of_aspects],
-        study.notes,
+        [*study.notes, *(note for aspect_tests in tests_of_aspects for note in aspect_tests.notes)],
     )
 
 
@@ -403,12 +421,14 @@ def _ledger_gate(
     **ledger_options: Any,
 ) -> Gate:
     """Return the result for a candidate of a ledger: the joint outcome of all rules, without estimates."""
-    outcome, reason, ledger_row = ledger_answer(
+    outcome, reason, ledger_row, ledger_notes = ledger_answer(
         ledger_path, LedgerTests.from_label_tests(metric, tests_of_aspects), level=level, **ledger_options
     )
 
     def row(test: LabelTest) -> dict[str, Any]:
-        return test.rule.row(metric, test.statistic, test.n, system=test.system, outcome=outcome, reason=reason)
+        return test.rule.row(
+            metric, test.statistic, test.n, system=test.system, label=test.label, outcome=outcome, reason=reason
+        )
 
     table_parts = [
         Gate.part(
@@ -416,7 +436,11 @@ def _ledger_gate(
         )
         for aspect_index, aspect_tests in enumerate(tests_of_aspects)
     ]
-    return Gate.from_parts(table_parts, study.notes)
+    # Notes on the agreement of the judge with the annotators would be results.
+    label_notes = [
+        note for aspect_tests in tests_of_aspects for note in aspect_tests.notes if note.rule not in AGREEMENT_NOTES
+    ]
+    return Gate.from_parts(table_parts, [*study.notes, *ledger_notes, *label_notes])
 
 
 def _shared_weights(

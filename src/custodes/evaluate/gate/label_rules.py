@@ -13,22 +13,37 @@ import polars as pl
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import OptionError, join_labels
-from custodes.evaluate.gate.rules import OF_LABELS, GateRule
+from custodes.evaluate.gate.rules import CORRECTED_RATE, OF_LABELS, GateRule, unknown_positive_text
+from custodes.evaluate.rates.comparisons import rate_difference
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
     Interval,
+    JudgeRates,
     estimate_interval,
     measure_functions,
+    sampling_p_value,
 )
 from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of
-from custodes.evaluate.rates.judges import positive_label_notes, unjudged_notes
-from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs, view_of_positive
+from custodes.evaluate.rates.judges import (
+    SAMPLING_ALPHA,
+    judge_notes,
+    label_notes,
+    positive_label_notes,
+    rate_notes,
+    unjudged_notes,
+)
+from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive, labelled_outputs, view_of_positive
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.rates.posterior import Sampling, two_sided_p
 from custodes.stats.stopping.reused_labels import Precision, posterior_z, proportion_z, t_z
 
-CORRECTED_RATE = "corrected_rate"
+OF_POSITIVE_LABEL = ("tpr", "tnr", "ppv", "npv", "f1", CORRECTED_RATE)
+"""Statistics that depend on which label is positive."""
+
+AGREEMENT_NOTES = ("judge-equals-human", "judge-contradicts-human")
+"""Rules of the notes that describe the agreement of a judge with the annotators."""
+
 STANDARD = "kappa"
 """Default statistic of rules on labels."""
 
@@ -51,7 +66,10 @@ class LabelTest:
     `values` (1 + draws,) has the estimate (NaN if undefined), followed by posterior draws. A difference of two metrics
     has no draws, but a standard error (`error`) and a number of clusters. `influence` (n,) is the influence of each
     output on the estimate, and `unit` (n,) is the cluster of each output. `counts` are the effective successes and
-    trials if the statistic is a proportion of outputs that were selected at random.
+    trials if the statistic is a proportion of outputs that were selected at random. `objection` says why the interval
+    must not decide the rule; it is empty if the interval may decide. `advice` says which data would make the interval
+    shorter if more data of the same kind would not; otherwise it is empty. `label` is the positive label if the
+    statistic depends on it.
     """
 
     rule: GateRule
@@ -62,6 +80,9 @@ class LabelTest:
     error: float = np.nan
     clusters: int = 0
     reason: str = ""
+    objection: str = ""
+    advice: str = ""
+    label: str = ""
     influence: Floats = field(default_factory=lambda: np.zeros(0))
     unit: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     counts: tuple[float, float] | None = None
@@ -98,7 +119,7 @@ class LabelTest:
     def bounds(self) -> tuple[float, float]:
         """Bounds of the statistic, or of the difference."""
         low, high = OF_LABELS[self.statistic]
-        return (low - high, high - low) if self.rule.against else (low, high)
+        return (low - high, high - low) if self.rule.against or self.rule.reference else (low, high)
 
     @property
     def score(self) -> float:
@@ -122,9 +143,9 @@ class LabelTest:
 
 
 class LabelTests(NamedTuple):
-    """Tests of one aspect, with the human label of each output (item, system), and the first item of each unit.
+    """Tests of one aspect, with the human label of each output (item, system), the first item of each unit, and notes.
 
-    If the study has only one system, the name of the system is empty, because it may be the name of the file.
+    If the input names no system, the name of the system is empty, because it is the name of the file.
     """
 
     aspect: str
@@ -170,7 +191,11 @@ def label_tests(
             judge.name: judge
             for judge in judges_of(binarised_outputs, "youden" if len(binarised_outputs.words) == 2 else None)
         }
-        tests = [test for rule in rules for test in _tests(rule, metric, binarised_outputs, judge_of_name, settings)]
+        tests = [
+            test
+            for rule in rules
+            for test in _tests(rule, metric, binarised_outputs, positive, judge_of_name, settings)
+        ]
         first_item_table = (
             pl.DataFrame({"item": outputs.table["item"], "unit": outputs.unit})
             .group_by("unit")
@@ -178,7 +203,7 @@ def label_tests(
         )
         annotated_outputs = outputs.only(outputs.has_human_label)
         system_names = (
-            annotated_outputs.table["system"] if len(outputs.systems) > 1 else [""] * annotated_outputs.table.height
+            [""] * annotated_outputs.table.height if study.unnamed_system else annotated_outputs.table["system"]
         )
         label_of_output = {
             (item, system): outputs.words[label_code]
@@ -186,47 +211,110 @@ def label_tests(
                 annotated_outputs.table["item"], system_names, annotated_outputs.gold.argmax(axis=1), strict=True
             )
         }
-        notes = positive_label_notes(binarised_outputs, positive)
-        if metric in judge_of_name and any(rule.statistic == CORRECTED_RATE for rule in rules):
-            notes += unjudged_notes(binarised_outputs, judge_of_name[metric], sampling)
-        units = first_item_table.sort("unit")["item"].to_list()
-        yield LabelTests(outputs.aspect, tests, label_of_output, units, notes)
+        judges = [judge_of_name[name] for name in outputs.metrics if name in judge_of_name]
+        notes = _notes(binarised_outputs, judges, positive, settings)
+        has_rate = any(rule.statistic == CORRECTED_RATE for rule in rules)
+        unused_notes = ("positive-by-order",) if has_rate else ("positive-by-order", "all-labelled")
+        yield LabelTests(
+            outputs.aspect,
+            tests,
+            label_of_output,
+            first_item_table.sort("unit")["item"].to_list(),
+            [note for note in notes if note.rule not in unused_notes],
+        )
+
+
+def _notes(
+    outputs: LabelledOutputs, judges: Sequence[JudgeLabels], positive: str | None, settings: EstimateSettings
+) -> list[Note]:
+    """Return the notes of `rates` on the human labels and on the tested judges."""
+    notes = [*outputs.notes, *positive_label_notes(outputs, positive), *label_notes(outputs)]
+    for judge in judges if len(outputs.words) == 2 else ():
+        rates_of_system = {
+            system: judge.rates(outputs, outputs.system == system_code, **settings)
+            for system_code, system in enumerate(outputs.systems)
+        }
+        overall_rates = judge.threshold_judge.rates(outputs, **settings)
+        notes += [*rate_notes(outputs, judge, rates_of_system), *unjudged_notes(outputs, judge, settings["sampling"])]
+        notes += judge_notes(outputs, judge, overall_rates, settings["sampling"], "", "within")
+    return notes
+
+
+def _objection(
+    outputs: LabelledOutputs, judges: Sequence[JudgeLabels], settings: EstimateSettings, *, by_system: bool = False
+) -> str:
+    """Return why the human labels must not decide a rule; empty if they may.
+
+    The outputs with a human label were said to be a random sample, but they differ from the other outputs in the labels
+    of a judge. `by_system` tests the outputs of each system (with Bonferroni's correction), because systems may have
+    different proportions of labelled outputs.
+    """
+    if settings["sampling"] != "random" or (outputs.weight != outputs.weight[0]).any():
+        return ""
+    groups = (
+        [(f" of {system}", outputs.system == system_code) for system_code, system in enumerate(outputs.systems)]
+        if by_system and len(outputs.systems) > 1
+        else [("", np.ones(len(outputs.system), dtype=bool))]
+    )
+    p_of_sample = {
+        (group_text, judge.name): len(groups)
+        * sampling_p_value(outputs.only(is_output_of_group), judge.labels[is_output_of_group])
+        for group_text, is_output_of_group in groups
+        for judge in judges
+    }
+    (group_text, metric), p_value = min(p_of_sample.items(), key=lambda sample: float(np.nan_to_num(sample[1], nan=1)))
+    if not p_value < SAMPLING_ALPHA:
+        return ""
+    one_judge_text = "give sampling='by-judge' if they are a random sample within each label of the judge; otherwise "
+    return (
+        f"the outputs{group_text} with a human label are not a random sample with respect to the labels of {metric} "
+        f"(p = {p_value:.2g}); {one_judge_text if len(judges) == 1 else ''}give inclusion probabilities, or label a "
+        "random sample"
+    )
+
+
+def _advice(judge_rates: JudgeRates, metric: str) -> str:
+    """Return which outputs lack human labels; empty if each label of the judge has human labels."""
+    if not judge_rates.unlabelled > 0:
+        return ""
+    share = "under 1%" if judge_rates.unlabelled < 0.01 else format(judge_rates.unlabelled, ".0%")
+    return (
+        f"; {share} of the outputs have a label of {metric} that no human-labelled output has; label some of these "
+        "outputs"
+    )
 
 
 def _tests(
     rule: GateRule,
     metric: str,
     outputs: LabelledOutputs,
+    positive: str | None,
     judge_of_name: dict[str, JudgeLabels],
     settings: EstimateSettings,
 ) -> list[LabelTest]:
     """Return the tests of a rule: one test or, for corrected rates, a test for each system."""
     statistic = rule.statistic or STANDARD
-    make_test = partial(LabelTest, rule=rule, statistic=statistic)
+    is_binary = len(outputs.words) == 2
+    label = outputs.words[1] if is_binary and statistic in OF_POSITIVE_LABEL else ""
+    make_test = partial(LabelTest, rule=rule, statistic=statistic, label=label)
     missing_judge_names = [name for name in (metric, rule.against) if name is not None and name not in judge_of_name]
     if missing_judge_names:
         return [make_test(n=0, reason=f"there are no labels by {join_labels(missing_judge_names)}")]
     if not outputs.has_human_label.any():
         return [make_test(n=0, reason="there are no human labels")]
-    two_labels_text = f"{statistic} needs two labels; name one of {join_labels(outputs.words)} with positive=LABEL"
-    if statistic == CORRECTED_RATE:
-        rates_of_system = {
-            name: judge_of_name[metric].rates(outputs, outputs.system == system_code, **settings)
-            for system_code, name in enumerate(outputs.systems)
-        }
-        is_binary = len(outputs.words) == 2
-        undefined_text = "the corrected rate is undefined" if is_binary else two_labels_text
+    if label and positive is None and not has_known_positive(outputs.words):
         return [
             make_test(
-                values=np.append(system_rates.corrected.value if is_binary else np.nan, system_rates.rate_draws),
-                n=system_rates.n_labelled,
-                system=name,
-                reason="" if is_binary and np.isfinite(system_rates.corrected.value) else undefined_text,
-                influence=system_rates.influence,
-                unit=outputs.unit,
+                n=int(outputs.has_human_label.sum()),
+                label="",
+                reason=unknown_positive_text(outputs.words),
             )
-            for name, system_rates in rates_of_system.items()
         ]
+    two_labels_text = f"{statistic} needs two labels; name one of {join_labels(outputs.words)} with positive=LABEL"
+    if statistic == CORRECTED_RATE:
+        return _rate_tests(
+            make_test, outputs, judge_of_name[metric], settings, rule, "" if is_binary else two_labels_text
+        )
     if rule.against is not None:
         return [
             _difference(
@@ -257,11 +345,66 @@ def _tests(
         make_test(
             values=estimate_and_draws,
             n=n_labelled,
+            objection=_objection(outputs, [judge_of_name[metric]], settings),
+            advice=_advice(judge_rates, metric),
             influence=influence,
             unit=stratified_labels.outputs.unit,
             counts=successes_and_trials,
         )
     ]
+
+
+def _rate_tests(
+    make_test: Callable[..., LabelTest],
+    outputs: LabelledOutputs,
+    judge: JudgeLabels,
+    settings: EstimateSettings,
+    rule: GateRule,
+    two_labels_text: str,
+) -> list[LabelTest]:
+    """Return the tests of the corrected rate of each system, or of its difference from the rate of `rule.reference`."""
+    rates_of_system = {
+        name: judge.rates(outputs, outputs.system == system_code, **settings)
+        for system_code, name in enumerate(outputs.systems)
+    }
+    objection = _objection(outputs, [judge], settings, by_system=True)
+    reference_rates = None
+    if rule.reference is not None:
+        reference_rates = rates_of_system.pop(rule.reference, None)
+        if reference_rates is None or not rates_of_system:
+            raise OptionError(
+                f"require={rule.text!r}: "
+                + (f"{rule.reference!r} is no system" if reference_rates is None else "there is no other system")
+                + f"; systems: {join_labels(outputs.systems)}"
+            )
+    tests = []
+    for name, system_rates in rates_of_system.items():
+        values = np.append(system_rates.corrected.value, system_rates.rate_draws)
+        influence, n_labelled, advice = (
+            system_rates.influence,
+            system_rates.n_labelled,
+            _advice(system_rates, judge.name),
+        )
+        if reference_rates is not None:
+            values = rate_difference(system_rates, reference_rates, outputs, settings["rng"])
+            influence = influence - reference_rates.influence
+            n_labelled += reference_rates.n_labelled
+            advice = advice or _advice(reference_rates, judge.name)
+        if two_labels_text or not np.isfinite(values[0]):
+            values = np.full(1, np.nan)
+        tests.append(
+            make_test(
+                values=values,
+                n=n_labelled,
+                system=name,
+                reason=two_labels_text or ("" if np.isfinite(values[0]) else "the corrected rate is undefined"),
+                objection=objection,
+                advice=advice,
+                influence=influence,
+                unit=outputs.unit,
+            )
+        )
+    return tests
 
 
 def _difference(
@@ -311,6 +454,7 @@ def _difference(
     return make_test(
         values=difference_estimate,
         n=n_common_outputs,
+        objection=_objection(outputs, judge_pair, settings),
         error=standard_error,
         clusters=n_clusters,
         influence=influence_differences,

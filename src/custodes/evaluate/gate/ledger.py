@@ -23,7 +23,8 @@ LENGTH = 16
 class LabelEntry(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Human labels of a generation: its first labels if `starts` is true, otherwise labels that are added later.
 
-    `labels` maps the digest of each output to the digest of its label. `level` is the level of the generation.
+    `labels` maps each output to the digest of its label; an output is the digests of its item and of its system.
+    `level` is the level of the generation.
     """
 
     starts: bool
@@ -66,7 +67,7 @@ class Entry(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
         return digest(msgspec.structs.replace(self, digest=""))[:LENGTH]
 
 
-FORMAT = "custodes-gate-ledger-1"
+FORMAT = "custodes-gate-ledger-2"
 _ENTRY = msgspec.json.Decoder(prepare_decoder(Entry))
 
 
@@ -137,6 +138,38 @@ class Ledger:
             for output_digest, label_digest in entry_labels.items()
         }
 
+    @property
+    def n_generations(self) -> int:
+        """Number of generations."""
+        return sum(bool(entry.labels and entry.labels.starts) for entry in self.entries)
+
+    def with_earlier_names(self, labels: Mapping[str, str]) -> dict[str, str]:
+        """Return labels in which a system that only has another name has its earlier name.
+
+        A system that is not in the ledger has only another name if its labels of all shared items equal the labels of
+        an earlier system that is not in `labels`. Without this rule, the same labels would start a new generation.
+        """
+        earlier_labels, current_labels = _by_system(self.labels), _by_system(labels)
+        earlier_name_of_system = dict[str, str]()
+        for system in current_labels.keys() - earlier_labels.keys():
+            shared_items_of_name = {
+                name: current_labels[system].keys() & earlier_labels[name].keys()
+                for name in sorted(earlier_labels.keys() - current_labels.keys())
+            }
+            equal_names = [
+                name
+                for name, shared_items in shared_items_of_name.items()
+                if shared_items
+                and all(current_labels[system][item] == earlier_labels[name][item] for item in shared_items)
+            ]
+            if equal_names:
+                earlier_name_of_system[system] = max(equal_names, key=lambda name: len(shared_items_of_name[name]))
+        return {
+            item + earlier_name_of_system.get(system, system): label
+            for system, label_of_item in current_labels.items()
+            for item, label in label_of_item.items()
+        }
+
     @cached_property
     def candidates(self) -> dict[str, Candidate]:
         """Candidates of the latest generation, by digest of the entry."""
@@ -154,9 +187,9 @@ class Ledger:
         Parameters
         ----------
         labels : mapping
-            Digest of each labelled output to the digest of its label.
+            Each labelled output (see `LabelEntry`) to the digest of its label.
         outputs : mapping
-            Digest of each output to its name, for messages.
+            Each output to its name, for messages.
         level : float
             Upper bound for the probability of any false opening in a generation.
         file_name : str
@@ -169,6 +202,7 @@ class Ledger:
         OptionError
             If the level differs from the level of the generation.
         """
+        labels = self.with_earlier_names(labels)
         if changed_output_names := [
             outputs[output_digest]
             for output_digest, label_digest in labels.items()
@@ -176,7 +210,8 @@ class Ledger:
         ]:
             raise InputError(
                 f"{file_name}: human labels changed since earlier runs: {join_labels(changed_output_names, limit=3)}; "
-                "restore the earlier labels, or start another ledger with other outputs"
+                "restore the earlier labels; if these are outputs of another version, name the column with the version "
+                "(--column system=COLUMN)"
             )
         new_label_of_output = {
             output_digest: label_digest
@@ -195,7 +230,7 @@ class Ledger:
         ):
             raise InputError(
                 f"{file_name}: {len(missing_output_digests)} human labels of earlier runs are missing; give all labels "
-                "of the generation, or replace at least half of the labels by new labels"
+                "of the generation, of all systems, or replace at least half of the labels by new labels"
             )
         if label_entries[0].level != level:
             raise OptionError(
@@ -207,3 +242,11 @@ class Ledger:
         return self.append_entry(
             generation=self.generation, labels=LabelEntry(starts=False, level=level, labels=new_label_of_output)
         )
+
+
+def _by_system(labels: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return the label of each item of each system; the key of `labels` has the digests of item and system."""
+    labels_of_system = dict[str, dict[str, str]]()
+    for output, label in labels.items():
+        labels_of_system.setdefault(output[LENGTH:], {})[output[:LENGTH]] = label
+    return labels_of_system

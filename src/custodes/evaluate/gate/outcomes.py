@@ -74,15 +74,18 @@ def line_of(row: Mapping[str, Any]) -> str:
     """Return the result of a rule as a line, without the outcome.
 
     >>> row = {"statistic": "kendall_item", "metric": "new", "against": None, "aspect": "coherence", "reason": None}
-    >>> row |= {"system": None, "value": 0.41, "value_low": 0.35, "value_high": 0.47, "threshold": 0.3}
+    >>> row |= {"system": None, "label": None, "value": 0.41, "value_low": 0.35, "value_high": 0.47, "threshold": 0.3}
     >>> line_of(row | {"relation": ">=", "outcome": "holds"})
     'kendall_item of new on coherence: 0.410 [0.350, 0.470] >= 0.3'
     """
     subject_text = f"{row['statistic']} of {row['metric']}"
-    if row["against"] is not None:
-        subject_text = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
     scope_text = f" for {row['system']}" if row["system"] else ""
+    if row["against"] is not None and row["system"]:
+        scope_text += f" minus {row['against']}"
+    elif row["against"] is not None:
+        subject_text = f"{row['metric']} not worse than {row['against']} by {row['statistic']}"
     scope_text += f" on {row['aspect']}" if row["aspect"] else ""
+    scope_text += f" (positive: {row['label']})" if row["label"] else ""
     reason_text = f" ({row['reason']})" if row["reason"] else ""
     if row["value"] is None and row["outcome"] in (OPEN, CLOSED, UNTESTED):
         return f"{subject_text}{scope_text} {row['relation']} {row['threshold']:g}{reason_text}"

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from custodes.data.notes import Note, build_notes
 from custodes.errors import InputError, reject, short_repr
 from custodes.evaluate.gate.label_rules import LabelTests
 from custodes.evaluate.gate.ledger import LENGTH, Candidate, Ledger
@@ -43,8 +44,8 @@ TYPICAL_CORRELATION = 0.5
 """Correlation of candidates that is assumed with fewer than two candidates since the last opening of the gate."""
 
 
-LedgerAnswer = tuple[str, str, dict[str, Any]]
-"""Outcome of a candidate, the reason for the outcome, and the row of the table `ledger`. There is no estimate."""
+LedgerAnswer = tuple[str, str, dict[str, Any], list[Note]]
+"""Outcome of a candidate, the reason for the outcome, row of the table `ledger`, and notes; there is no estimate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +67,9 @@ class LedgerTests:
     gains : tuple of float
         Difference between true value and threshold for which the power of each test is computed.
     labels, outputs : dict
-        Digest of the label, and name, of each labelled output; keys are digests of outputs.
+        Digest of the label, and name, of each labelled output (see `LabelEntry`).
     undefined : str
-        Why a test is undefined (the candidate is then not tested); empty if all tests are defined.
+        Why a test is undefined or not valid (the candidate is then not tested); empty if there is no such test.
     """
 
     metric: str
@@ -95,17 +96,18 @@ class LedgerTests:
                 [index_of_unit_name[aspect_tests.units[unit_code]] for unit_code in test.unit],
                 test.influence,
             )
-        has_influence, has_several_systems = (
-            (unit_influence != 0).any(axis=0),
-            any(system for aspect_tests in tests_of_aspects for _, system in aspect_tests.labels),
+        has_influence = (unit_influence != 0).any(axis=0)
+        has_several_systems = (
+            len({system for aspect_tests in tests_of_aspects for _, system in aspect_tests.labels}) > 1
         )
         label_digest_of_output, name_of_output = {}, {}
         for aspect_tests in tests_of_aspects:
-            for item_and_system, label in aspect_tests.labels.items():
-                output_digest = digest([aspect_tests.aspect, *item_and_system])[:LENGTH]
+            for (item, system), label in aspect_tests.labels.items():
+                item_digest = digest([aspect_tests.aspect, item])[:LENGTH]
+                output_digest = item_digest + digest([system])[:LENGTH]
                 label_digest_of_output[output_digest], name_of_output[output_digest] = (
-                    digest([output_digest, label])[:LENGTH],
-                    " of ".join(filter(None, item_and_system)),
+                    digest([item_digest, label])[:LENGTH],
+                    " of ".join(filter(None, (item, system))),
                 )
         return cls(
             metric=metric,
@@ -126,7 +128,14 @@ class LedgerTests:
             gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in tests_with_aspect),
             labels=label_digest_of_output,
             outputs=name_of_output,
-            undefined=next((test.reason for _, test in tests_with_aspect if not test.has_interval), ""),
+            undefined=next(
+                (
+                    test.reason or test.objection
+                    for _, test in tests_with_aspect
+                    if test.objection or not test.has_interval
+                ),
+                "",
+            ),
         )
 
     @property
@@ -341,6 +350,14 @@ def _build_answer(
             "ledger_digest": ", ".join(ledger.heads),
             "remaining": remaining,
         },
+        build_notes(
+            (
+                "new-generation",
+                ledger.n_generations > 1 and len(candidate_of_digest) <= 1,
+                "a new generation starts, because at least half of the human labels are new; a label is new if "
+                "its item or its system is new",
+            )
+        ),
     )
 
 

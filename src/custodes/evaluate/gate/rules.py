@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from custodes.answers.result import Result
+from custodes.data.notes import Note
 from custodes.data.patterns import select_labels
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels, reject, suggestion
@@ -32,8 +33,9 @@ ALLOWED = {name: statistic for name, statistic in STATISTICS.items() if statisti
 HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
 CONTAINED = "the interval contains the threshold"
 
+CORRECTED_RATE = "corrected_rate"
 OF_LABELS: Mapping[str, tuple[float, float]] = {
-    **dict.fromkeys(("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", "corrected_rate"), (0.0, 1.0)),
+    **dict.fromkeys(("tpr", "tnr", "ppv", "npv", "accuracy", "balanced_accuracy", "f1", CORRECTED_RATE), (0.0, 1.0)),
     **dict.fromkeys(("mcc", "kappa", "ac1", "alpha"), (-1.0, 1.0)),
 }
 """Statistics allowed in rules on labels, with their bounds."""
@@ -59,7 +61,10 @@ FAMILIES: Mapping[str, Collection[str]] = {
 }
 """Statistics by kind of rule. All rules of a gate must be of one kind."""
 
-WRITTEN = re.compile(r"\s*(?P<statistic>\w+)\s*(?P<relation>[<>]=?|==?|≥|≤)\s*(?P<threshold>\S+)\s*")
+WRITTEN = re.compile(r"\s*(?P<statistic>\w+)\s*(?P<relation>[<>]=?|==?|≥|≤)\s*(?P<threshold>\S.*?)\s*")
+OF_SYSTEM = re.compile(r"(?P<system>\S.*?)(?:\s*(?P<margin>[+-]\s*\d*\.?\d+))?")
+"""Threshold that is the corrected rate of a system, minus or plus a margin."""
+
 RELATIONS = {">=": ">=", ">": ">=", "≥": ">=", "<=": "<=", "<": "<=", "≤": "<="}
 """Relations in rules. A rule tests whether the interval lies above (`>=`) or below (`<=`) the threshold."""
 
@@ -69,14 +74,16 @@ class GateRule:
     """A rule: the `statistic` of a metric must lie above the `threshold`.
 
     If `against` names another metric, the difference of the two metrics must lie above the threshold. If `statistic` is
-    None, the statistic that ranks metrics in the aspect is used. With the `relation` '<=', the value must lie below the
-    threshold.
+    None, the statistic that ranks metrics in the aspect is used. If `reference` names a system, the corrected rate of
+    each other system minus the rate of this system must lie above the threshold. With the `relation` '<=', the value
+    must lie below the threshold.
     """
 
     text: str
     statistic: str | None
     threshold: float
     against: str | None = None
+    reference: str | None = None
     relation: str = ">="
 
     def outcome(self, low: float, high: float) -> str:
@@ -93,6 +100,7 @@ class GateRule:
         estimate_bounds_and_p: Sequence[float] = (np.nan,) * 4,
         *,
         system: str = "",
+        label: str = "",
         outcome: str = "",
         reason: str = "",
     ) -> dict[str, Any]:
@@ -104,9 +112,10 @@ class GateRule:
         return {
             "rule": self.text,
             "metric": metric,
-            "against": self.against,
+            "against": self.against or self.reference,
             "statistic": statistic,
             "system": system or None,
+            "label": label or None,
             "n": n,
             **dict(zip(("value", "value_low", "value_high", "p_value"), estimate_bounds_and_p, strict=True)),
             "relation": self.relation,
@@ -130,10 +139,13 @@ class RuleEstimate:
 
 
 def requirement(text: str) -> GateRule:
-    """Return the rule that a text such as STATISTIC>=NUMBER describes.
+    """Return the rule that a text such as STATISTIC>=NUMBER or corrected_rate>=SYSTEM-NUMBER describes.
 
     >>> requirement("kendall_item >= 0.3").threshold
     0.3
+    >>> rule = requirement("corrected_rate >= v1 - 0.02")
+    >>> rule.reference, rule.threshold
+    ('v1', -0.02)
     """
     rule_match = WRITTEN.fullmatch(text) if isinstance(text, str) else None
     if rule_match is None:
@@ -151,21 +163,33 @@ def requirement(text: str) -> GateRule:
         rule_text = f"{statistic_name}{allowed_relations[0]}{threshold_text.lstrip('<>=≥≤ ')}"
         better_text = "higher" if allowed_relations == HIGH else "lower"
         raise OptionError(f"require={text!r}: for {statistic_name}, {better_text} is better; write {rule_text}")
+    reference = None
+    system_match = OF_SYSTEM.fullmatch(threshold_text) if statistic_name == CORRECTED_RATE else None
     try:
         threshold = float(threshold_text)
     except ValueError:
-        raise OptionError(
-            f"require={text!r}: {threshold_text!r} is not a number; write for example {statistic_name}>=0.3"
-        ) from None
+        if system_match is None:
+            raise OptionError(
+                f"require={text!r}: {threshold_text!r} is not a number; write for example {statistic_name}>=0.3"
+            ) from None
+        reference, threshold = system_match["system"], float((system_match["margin"] or "0").replace(" ", ""))
     smallest_possible_value, largest_possible_value = (
         ALLOWED[statistic_name].bounds if statistic_name in ALLOWED else OF_LABELS.get(statistic_name, (0.0, 1.0))
     )
+    if reference is not None:
+        smallest_possible_value = -1.0
     if not smallest_possible_value < threshold < largest_possible_value:
         raise OptionError(
             f"require={text!r}: {statistic_name} lies between {smallest_possible_value:g} and "
             f"{largest_possible_value:g}; give a threshold strictly between these bounds"
         )
-    return GateRule(text=text.strip(), statistic=statistic_name, threshold=threshold, relation=RELATIONS[relation_text])
+    return GateRule(
+        text=text.strip(),
+        statistic=statistic_name,
+        threshold=threshold,
+        reference=reference,
+        relation=RELATIONS[relation_text],
+    )
 
 
 def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None, not_worse_than: object) -> str:
@@ -197,6 +221,11 @@ def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None
 
 def select_metric(study: Study, pattern: str, *, option: str) -> str:
     """Return the only metric of a selected study that matches an exact name or a glob."""
+    if option == "not_worse_than" and pattern in study.systems and pattern not in study.metrics:
+        raise OptionError(
+            f"{option}={pattern!r} is a system, not a metric; to compare the corrected rates of systems, give "
+            f"require='{CORRECTED_RATE}>={pattern}-0.02'"
+        )
     matching_metrics = select_labels(pattern, study.metrics, option=option, what="metric")
     if len(matching_metrics) > 1:
         raise OptionError(
@@ -283,6 +312,11 @@ def _no_common_output(metric_names: Sequence[str]) -> str:
     return f"annotators and {' and '.join(metric_names)} rated no common output"
 
 
+def unknown_positive_text(labels: Sequence[str]) -> str:
+    """Return why a rule is inconclusive if it is unknown which of two labels is positive."""
+    return f"it is unknown which label is positive; give positive={labels[1]!r} or positive={labels[0]!r}"
+
+
 class ResultColumn(NamedTuple):
     """Position of a statistic in a result: `table` and `column`.
 
@@ -314,8 +348,8 @@ def judge_rows(
     positive: str | None,
     confidence: float,
     options: Mapping[str, Any],
-) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of the table `rules` by aspect; the bounds of all rows hold jointly (Bonferroni).
+) -> tuple[dict[str, list[dict[str, Any]]], list[Note]]:
+    """Return the rows of the table `rules` by aspect, and notes; the bounds of all rows hold jointly (Bonferroni).
 
     Parameters
     ----------
@@ -331,10 +365,10 @@ def judge_rows(
     options : mapping
         Further arguments of `consistency`.
     """
-    rows_of_aspect = _rows(study, rules, metric, positive, confidence, options)
+    rows_of_aspect, notes = _rows(study, rules, metric, positive, confidence, options)
     n_defined = sum(not np.isnan(row["value_low"]) for aspect_rows in rows_of_aspect.values() for row in aspect_rows)
     if n_defined < 2:
-        return rows_of_aspect
+        return rows_of_aspect, notes
     return _rows(study, rules, metric, positive, 1 - (1 - confidence) / n_defined, options)
 
 
@@ -345,8 +379,8 @@ def _rows(
     positive: str | None,
     confidence: float,
     options: Mapping[str, Any],
-) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows by aspect, with bounds at the level `confidence` for each row."""
+) -> tuple[dict[str, list[dict[str, Any]]], list[Note]]:
+    """Return the rows by aspect, with bounds at the level `confidence` for each row, and notes."""
     statistic_names = {rule.statistic for rule in rules}
     result_of_verb: dict[str, Result] = {}
     if JUDGE_RATE in statistic_names:
@@ -368,6 +402,13 @@ def _rows(
                 f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(metric_rows['label'].unique().sort())} "
                 "with positive=LABEL"
             )
+        if result_column.table == "rates" and any(
+            note.rule == "positive-by-order" for note in result_of_verb[JUDGE_RATE].notes
+        ):
+            raise InputError(
+                f"gate: {JUDGE_RATE} needs a positive label, but it is unknown which label is positive; give "
+                f"positive={metric_rows['label'][0]!r} or name the other label"
+            )
         missing_text = f"this judge has no {result_column.needs}"
         for row in metric_rows.to_dicts():
             estimate_and_bounds = [row[f"{result_column.column}{suffix}"] for suffix in ("", "_low", "_high")]
@@ -379,10 +420,17 @@ def _rows(
                 int(row[result_column.n] or 0),
                 estimate_bounds_and_p,
                 system=row.get("system") or "" if result_column.table == "rates" else "",
+                label=row.get("label") or "" if result_column.table == "rates" else "",
                 reason=missing_text if estimate_and_bounds[0] is None else reason,
             )
             rows_of_aspect.setdefault(row["aspect"], []).append(rule_row)
         for aspect in study.aspects:
             if aspect not in metric_rows["aspect"]:
                 rows_of_aspect.setdefault(aspect, []).append(rule.row(metric, statistic_name, 0, reason=missing_text))
-    return rows_of_aspect
+    notes = [
+        note
+        for verb, verb_result in result_of_verb.items()
+        for note in verb_result.notes
+        if verb != JUDGE_RATE or note.rule == "no-human-labels"
+    ]
+    return rows_of_aspect, notes
