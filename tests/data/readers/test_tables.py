@@ -25,9 +25,9 @@ LLMBAR = {
 }
 
 
-def test_long_ratings_have_the_kinds_of_their_column_or_none() -> None:
+def test_long_ratings_have_the_kinds_of_their_column_or_of_their_labels() -> None:
     study = read(pl.DataFrame(LONG))
-    assert study.raters.kind == {"ann": "", "bleu": ""}
+    assert study.raters.kind == {"ann": "human", "bleu": ""}
     assert study.name == "table"
     assert study.ratings.frame.select("item", "system", "rater", "aspect", "score").rows() == [
         ("1", "A", "ann", "", 4.0),

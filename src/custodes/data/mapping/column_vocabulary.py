@@ -195,6 +195,9 @@ PEOPLE_ROLES = (
 METRIC_ROLES = frozenset(word_list("metric metrics scorer"))
 """Words in the name of a column of raters which show that the raters are metrics."""
 
+PEOPLE_LABELS = HUMAN | PEOPLE_ROLES | {"author"}
+"""Words in the label of a rater which show that the rater is human, such as `author_3` in MT-bench."""
+
 KINDS = {
     **dict.fromkeys(
         word_list("human humans annotation annotator expert person user manual reviewer crowd people"), "human"
@@ -297,6 +300,18 @@ def is_model_name(label: str) -> bool:
     has_number = len(words) > 1 or any(sign.isdigit() for sign in label)
     machine_words = {word for word in words if stem(word) in MACHINE and (has_number or len(word) < 4)}
     return bool(machine_words) or (has_number and any(map(MODELS.match, words)))
+
+
+def kind_of_label(label: str) -> str:
+    """The kind of a rater according to its label in a column of raters; '' if the label shows no kind.
+
+    >>> kind_of_label("human"), kind_of_label("arena_user"), kind_of_label("gpt-4"), kind_of_label("Anna")
+    ('human', 'human', 'metric', '')
+    """
+    stems = name_stems(label)
+    if looks_human(label) or (PEOPLE_LABELS & stems and not MACHINE & stems):
+        return "human"
+    return "metric" if is_model_name(label) else ""
 
 
 def find_averages(column_names: Sequence[str]) -> list[str]:
