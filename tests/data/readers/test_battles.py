@@ -100,3 +100,19 @@ def test_words_for_kinds_are_read_and_a_metric_called_human_is_refused() -> None
     assert study.raters.kind == {"a": "human", "b": "metric", "human": "metric"}
     with pytest.raises(InputError, match="a metric is named 'human', the name reserved"):
         study.select()
+
+
+def test_battles_without_an_item_have_an_item_per_row() -> None:
+    study = read(pl.DataFrame({**LABELLED, "language": ["en", "en", "de"]}))
+    assert study.preferences.frame["item"].to_list() == ["table/1", "table/2", "table/3"]
+    assert "row-is-item" in [note.rule for note in study.notes]
+    with pytest.raises(InputError, match="--column item=prompt"):
+        read(pl.DataFrame({**LABELLED, "prompt": ["a", "b", "c"]}))
+
+
+def test_a_topic_is_not_taken_for_the_item() -> None:
+    frame = pl.DataFrame({**LABELLED, "question_id": [1, 2, 3], "language": "en"})
+    frame = pl.concat([frame, frame.with_columns(pl.col("question_id") + 3)])
+    for name, is_item in (("topic", False), ("query", True)):
+        rules = [note.rule for note in read(frame.with_columns(pl.Series(name, list("aaabbb")))).notes]
+        assert ("item-in-each-row" in rules) == is_item
