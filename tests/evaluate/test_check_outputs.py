@@ -291,6 +291,6 @@ def test_systems_with_the_same_texts_are_named() -> None:
 def test_a_question_of_systems_says_what_texts_lack() -> None:
     with pytest.raises(
         cu.InputError,
-        match="the texts have no scores or verdicts; add scores or verdicts with custodes score, judge or annotate",
+        match="the texts have no scores or verdicts yet; add scores or verdicts with custodes score or judge, or",
     ):
         cu.leaderboard(study(ROWS))

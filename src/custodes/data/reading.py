@@ -351,7 +351,8 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         label_study = _read_label_study(table, columns)
         if label_study is not None:
             return label_study
-    mapped_table = columns.apply(columns.verdict_rows(table.frame, where=table.name), where=table.name)
+    rows = columns.verdict_rows(table.frame, where=table.name)
+    mapped_table = columns.with_named_properties(rows).apply(rows, where=table.name)
     if mapped_table.texts is not None:
         text_study: Study = TABLE_READERS["outputs"].make(mapped_table.texts, where=table.name, invalid=invalid)
         if mapped_table.frame is None and reader not in (None, "outputs"):

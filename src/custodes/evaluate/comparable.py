@@ -22,8 +22,8 @@ def too_few(selected_study: Study, needed_text: str) -> str:
         return f"{selected_study.name}: only 1 system ({join_labels(selected_study.systems)}); {needed_text}"
     if selected_study.outputs is not None and not selected_study.raters.frame.height:
         return (
-            f"{selected_study.name}: the texts have no scores or verdicts; add scores or verdicts with custodes "
-            "score, judge or annotate"
+            f"{selected_study.name}: the texts have no scores or verdicts yet; add scores or verdicts with custodes "
+            "score or judge, or collect the answers of annotators with custodes annotate"
         )
     return (
         f"{selected_study.name}: no score or verdict is selected, so there is no system to compare. "

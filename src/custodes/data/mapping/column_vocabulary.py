@@ -144,6 +144,14 @@ ENGLISH: Mapping[str, Sequence[str]] = {
 NAMES: Mapping[str, Sequence[str]] = {role: (*names, *OTHER_LANGUAGES.get(role, ())) for role, names in ENGLISH.items()}
 """Common names of the columns of each role, in lower case without accents, the most reliable first."""
 
+CLUSTERS = frozenset(
+    word_list(
+        "cluster cluster_id document document_id doc doc_id docid dialogue dialogue_id dialog dialog_id"
+        " conversation conversation_id story story_id article article_id"
+    )
+)
+"""Names of columns of documents and dialogues, which may have several items."""
+
 OUTCOME_PAIRS = (("winner", "loser"), ("chosen", "rejected"), ("preferred", "rejected"), ("winning", "losing"))
 """Common names of the better and the worse system of a verdict."""
 WINNER_WORDS = frozenset(better for better, _ in OUTCOME_PAIRS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -196,6 +196,18 @@ class Columns:
         }
         patterns = self.patterns or (() if "score" in self.roles else defaults.patterns)
         return Columns(roles=column_of_role, patterns=patterns)
+
+    def with_named_properties(self, frame: pl.DataFrame) -> Columns:
+        """The mapping, completed by the columns `cluster`, `group` and `dataset` of a table of items and systems, if
+        each item has one value."""
+        new_roles = self._old_names(frame.columns)
+        if "item" not in new_roles or {"system", "system_a", "model_a"}.isdisjoint(new_roles):
+            return self
+        names = [name for name in ("cluster", "group", "dataset") if new_roles.get(name) == name]
+        item = new_roles["item"]
+        n_items = frame[item].n_unique()
+        roles: dict[str, str] = {name: name for name in names if frame.select(item, name).n_unique() == n_items}
+        return replace(self, roles={**self.roles, **roles}) if roles else self
 
     def expand_nested(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The table with nested cells expanded to columns, if the mapping has paths into nested cells; otherwise the
