@@ -298,7 +298,11 @@ GOOD = [
         ("item,system,rater,kind,scores", GOOD, ("'score'", "try --column score=scores ")),
         (LONG, [*GOOD, GOOD[2]], ("bad.csv: the same rating occurs twice, in rows 3, 17", "repeat")),
         (LONG, [r for r in GOOD if r[3] == "human"], ("no metric, as every rater is human; add a file with scores",)),
-        (LONG, [(*r[:3], "", r[4]) for r in GOOD], ("no rater is known to be human", "--human 'PATTERN'")),
+        (
+            LONG,
+            [(*r[:2], r[2].replace("ann", "bob"), "", r[4]) for r in GOOD],
+            ("no rater is known to be human", "--human 'PATTERN'"),
+        ),
     ],
 )
 def test_bad_tables_are_refused(

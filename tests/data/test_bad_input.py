@@ -212,7 +212,7 @@ def test_messages_about_side_tables_name_their_file(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("rater,kind\nann,boss\n")
     (tmp_path / "things.tsv").write_text("item\tweight\n1\t-1\n")
     assert reading_error(tmp_path / "s.csv", raters=tmp_path / "people.csv") == (
-        "people.csv: kind 'boss' in row 1; allowed: human, metric"
+        "people.csv: kind 'boss' in row 1; allowed: human, metric, or words such as annotator, expert, llm, judge"
     )
     assert reading_error(tmp_path / "s.csv", items=str(tmp_path / "things.tsv")) == (
         "things.tsv: weight in row 1 is not positive; to exclude an item, use --group"

@@ -195,7 +195,7 @@ PLAIN = {"item": ["1", "2"], "model_a": ["A", "A"], "model_b": ["B", "B"], "winn
         (PLAIN, {"aspect": "q"}, OptionError, "aspect='q' has no verdict; aspects: ''"),
         (PLAIN, {"systems": ["C"]}, OptionError, "systems='C': no such system"),
         (PLAIN | {"model_a": ["A ", "A"]}, {}, InputError, "1 rows have a label with a space before or after it"),
-        (PLAIN | {"kind": ["human", "person"]}, {}, InputError, "1 rows have a kind that is neither human nor metric"),
+        (PLAIN | {"kind": ["human", "boss"]}, {}, InputError, "1 rows have a kind that is neither human nor metric"),
         (PLAIN | {"invalid": ["cut", ""]}, {}, InputError, "1 rows have both a verdict and a reason in 'invalid'"),
         (
             PLAIN | {"rater": ["ann", "human"], "kind": ["human", "metric"]},

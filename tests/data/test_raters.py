@@ -68,7 +68,10 @@ def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
     ("rows", "message"),
     [
         ([{"rater": "x"}], "raters.csv: no rater of this table is in the data (x); raters: ann, bob, bleu, bert[x]"),
-        ([{"rater": "ann", "kind": "person"}], "raters.csv: kind 'person' in row 1; allowed: human, metric"),
+        (
+            [{"rater": "ann", "kind": "boss"}],
+            "raters.csv: kind 'boss' in row 1; allowed: human, metric, or words such as annotator, expert, llm, judge",
+        ),
         (
             [{"rater": "ann", "higher_is_better": "maybe"}],
             "raters.csv: higher_is_better 'maybe' in row 1; allowed: true, false",

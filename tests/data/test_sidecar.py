@@ -68,7 +68,7 @@ def test_it_speaks_of_its_own_file_and_of_no_other(tmp_path: Path) -> None:
     for order in ([scores, human_file], [human_file, scores]):
         study = cu.read(*order)
         assert traits_of(study) == ("metric", False, 0.5, "ter v1")
-        assert traits_of(study, "ann") == ("", True, None, None)
+        assert traits_of(study, "ann") == ("human", True, None, None)
 
 
 def test_names_that_a_shell_or_a_pattern_gives_hold_it_too(tmp_path: Path) -> None:

@@ -175,8 +175,9 @@ def test_a_rater_of_both_kinds_in_two_inputs_raises() -> None:
 
 def test_the_same_rating_in_two_inputs_raises() -> None:
     assert reading_error(BLEU, BLEU) == (
-        "two inputs hold the same rating (item '1', system 'A', rater 'bleu', repeat '0'); "
-        "remove one input, or rename the rater"
+        "two inputs hold the same rating (item '1', system 'A', rater 'bleu', repeat '0'; 4 such ratings, "
+        "4 with equal values); remove one input, or rename the rater; if the items differ, give them "
+        "different labels, such as news/1"
     )
 
 

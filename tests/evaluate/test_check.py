@@ -235,7 +235,7 @@ def test_one_side_is_told_of_systems_that_look_alike(kind: str) -> None:
 def test_judges_alone_are_told_of_orders_twins_and_few_items() -> None:
     m = marks(0)
     study = cu.read(scored(m1=m, m2=2 * m, m3=marks(1)).head(60))
-    assert {"near-duplicates", "few-items", "no-human-ratings"} <= set(problems_of(study))
+    assert {"near-duplicates", "few-items", "no-annotators"} <= set(problems_of(study))
     ordered = battles("gpt", "metric").with_columns(order=pl.lit("ab"))
     assert "one-order" in problems_of(cu.read(ordered))
 
@@ -366,10 +366,10 @@ def test_a_wide_table_without_kinds_names_the_raters_that_look_human() -> None:
         "column or raters file with 'kind'). Raters:"
     )
     assert "these look human: human_coherence" in message
-    ratings = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "rater": "ann", "score": [1.0, None]})
+    ratings = pl.DataFrame({"item": [1, 1], "system": ["A", "B"], "rater": "bob", "score": [1.0, None]})
     with pytest.raises(cu.OptionError) as error:
         cu.agreement(cu.read(ratings))  # A missing score is noted, but does not explain the error.
-    assert str(error.value).endswith("consistency need no annotators); these look human: ann")
+    assert str(error.value).endswith("Raters: bob (leaderboard and consistency need no annotators)")
     columns = {"score": ["human_{aspect}_{rater}", "metric:{rater}"]}
     frame = wide(*TWO_ASPECTS, text=False).rename({"doc_id": "item", "model": "system"})
     assert cu.read(frame, columns=columns).aspects == ("coherence", "fluency")  # type: ignore[arg-type]

@@ -166,7 +166,7 @@ def test_categories_have_no_better_system() -> None:
 @pytest.mark.parametrize(
     ("by", "message"),
     [
-        ("topics", r"by='topics': no such column; columns: group;.*--column group=topics"),
+        ("topics", r"by='topics': no such column; columns: group;.*--column group=NAME"),
         (
             "system",
             "by='system' is not allowed, because a slice must contain comparisons of systems; give a column of items",

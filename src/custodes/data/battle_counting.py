@@ -13,7 +13,7 @@ import polars as pl
 
 from custodes.arguments import check_arguments
 from custodes.data.comparisons import HUMAN
-from custodes.data.mapping.column_vocabulary import looks_human
+from custodes.data.mapping.column_vocabulary import KINDS, kind_of_label
 from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import (
     BY_ORDER,
@@ -99,10 +99,10 @@ def count_battles(
     >>> count_battles(table).by_order.row(0)
     ('human', 'A', 'B', 0.0, 1, 1, 1)
     """
-    rows, has_rater_kinds, is_custodes_format = _read_rows(table)
+    rows, is_custodes_format = _read_rows(table)
     verdict_counts = _count_verdict_words(rows)
     rater_names = sorted(verdict_counts["rater"].unique())
-    annotators = _annotator_names(verdict_counts, human, rater_names, has_rater_kinds)
+    annotators = _annotator_names(verdict_counts, human, rater_names)
     metric_names = resolve_metrics(metrics, rater_names, annotators, where=WHERE)
     aspect_labels = verdict_counts["aspect"].unique().sort()
     verdict_counts, _ = match_aspects(verdict_counts, annotators, metric_names, aspect)
@@ -175,19 +175,19 @@ def count_battles(
 
 
 def _annotator_names(
-    verdict_counts: pl.DataFrame, human: str | Sequence[str] | None, rater_names: Sequence[str], has_rater_kinds: bool
+    verdict_counts: pl.DataFrame, human: str | Sequence[str] | None, rater_names: Sequence[str]
 ) -> tuple[str, ...]:
     if human is not None:
         return resolve_names("human", human, rater_names, where=WHERE)
-    if not has_rater_kinds:
-        example_name = next(filter(looks_human, rater_names), "ann")
+    kind_of_rater = {name: kind_of_label(name) for name in rater_names}
+    kind_of_rater |= dict(verdict_counts.filter(pl.col("kind") != "").select("rater", "kind").unique().iter_rows())
+    annotators = tuple(name for name, kind in kind_of_rater.items() if kind == "human")
+    if not annotators and "" in kind_of_rater.values():
         raise OptionError(
-            f"{WHERE}: no rater is known to be human; name the annotators, as in human={example_name!r}, or give "
+            f"{WHERE}: no rater is known to be human; name the annotators, as in human='ann', or give "
             f"a column 'kind'. Raters: {join_labels(rater_names)}"
         )
-    if verdict_counts["kind"].unique().to_list() == [""]:
-        return tuple(rater_names)
-    return tuple(sorted(verdict_counts.filter(kind="human")["rater"].unique()))
+    return annotators
 
 
 def _count_by_order(sign_counts: pl.DataFrame) -> pl.DataFrame:
@@ -204,12 +204,11 @@ def _count_by_order(sign_counts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _read_rows(table: Any) -> tuple[Rows, bool, bool]:
+def _read_rows(table: Any) -> tuple[Rows, bool]:
     """A table with the columns item, a, b, said, rater, kind, aspect, shown, repeat (all text except the item), `empty`
     and `invalid`.
 
-    The second result is whether the kinds of raters are known, and the third result is whether the columns are in the
-    format of custodes.
+    The second result is whether the columns are in the format of custodes.
     """
     rows = lazy_rows(table, where=WHERE)
     schema = rows.collect_schema()
@@ -257,7 +256,7 @@ def _read_rows(table: Any) -> tuple[Rows, bool, bool]:
         is_missing_item.alias("empty"),
         ((text_expression("invalid") != "") & (text_expression(verdict_column_name) != "")).alias("invalid"),
     )
-    return verdict_rows, "kind" in schema or rater_column_name is None, set(schema) >= OWN_COLUMNS
+    return verdict_rows, set(schema) >= OWN_COLUMNS
 
 
 def _count_verdict_words(rows: Rows) -> pl.DataFrame:
@@ -265,7 +264,8 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
     raise `InputError`."""
     key_column_names = ("rater", "kind", "aspect", "a", "b", "said", "shown")
     verdict_counts = collect_rows(rows.group_by(*key_column_names, "empty", "invalid").agg(nw.len().alias("n")))
-    kind_expression = pl.col("kind").str.strip_chars().str.to_lowercase()
+    kind_words = pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    kind_expression = kind_words.replace(KINDS)
     verdict_counts = verdict_counts.with_columns(pl.col("n").cast(pl.Int64), kind_expression.alias("kind"))
     if not verdict_counts.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")

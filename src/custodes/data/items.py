@@ -103,6 +103,21 @@ class Items:
         frame = merge_item_rows(all_rows)
         return Items(frame=frame.with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
 
+    def with_properties(self, property_table: pl.DataFrame, *, where: str) -> Items:
+        """The items with properties from a table that names each item, or its question (the cluster of its turns)."""
+        names = property_table["item"]
+        key = pl.when(pl.col("item").is_in(names.implode())).then("item").otherwise("cluster")
+        rows = self.frame.with_columns(key=key)
+        if not rows["key"].is_in(names.implode()).any():
+            raise InputError(
+                f"{where}: no item has a label of the column of items ({join_labels(names, limit=2)}; items: "
+                f"{join_labels(rows['item'], limit=2)}); give the properties in a table of items (--items)"
+            )
+        rows = rows.drop(property_table.columns[1:]).join(
+            property_table.rename({"item": "key"}), on="key", how="left", maintain_order="left"
+        )
+        return Items.make(rows.drop("key"), where=where)[0]
+
     def item_rows(self, item_names: pl.Series) -> pl.DataFrame:
         """The rows of these items in this order; unknown items have empty labels."""
         item_name_rows = pl.DataFrame({"item": item_names}, schema={"item": pl.String})

@@ -229,7 +229,12 @@ def _merge_rows(a: pl.DataFrame, b: pl.DataFrame, value_column_names: list[str],
         key_text = ", ".join(
             f"{name} {first_duplicate_row[name]!r}" for name in key_column_names if first_duplicate_row[name]
         )
-        raise InputError(f"two inputs hold the same {row_kind} ({key_text}); remove one input, or rename the rater")
+        n_keys = duplicate_rows.select(key_column_names).n_unique()
+        n_equal = 2 * n_keys - duplicate_rows.n_unique()
+        raise InputError(
+            f"two inputs hold the same {row_kind} ({key_text}; {n_keys} such {row_kind}s, {n_equal} with equal values);"
+            " remove one input, or rename the rater; if the items differ, give them different labels, such as news/1"
+        )
     return merged_rows
 
 

@@ -13,6 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from custodes.data.mapping.column_vocabulary import KINDS as KIND_OF_WORD
+from custodes.data.mapping.column_vocabulary import kind_of_label
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import (
     check_columns,
@@ -256,15 +258,19 @@ def _side_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Ser
 
 
 def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
-    """The column `kind`, whose cells must be human, metric or empty."""
-    kinds = label_column(frame, "kind", where=where, empty=True).str.to_lowercase()
-    refuse_values(kinds, ~kinds.is_in([*KINDS, ""]), where=where, allowed="human, metric")
+    """The column `kind` as human, metric or empty, from words such as `annotator` or `llm`."""
+    cells = label_column(frame, "kind", where=where, empty=True)
+    words = cells.str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    kinds = words.replace_strict({"": "", **KIND_OF_WORD}, default=None, return_dtype=pl.String)
+    refuse_values(
+        cells, kinds.is_null(), where=where, allowed="human, metric, or words such as annotator, expert, llm, judge"
+    )
     return kinds
 
 
 def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
-    """The kind of each rater, from the columns `rater` and `kind` (optional) of a data file. A rater of both kinds
-    raises `InputError`."""
+    """The kind of each rater, from the columns `rater` and `kind` (optional) of a data file. Without a kind, the label
+    of the rater may show it. A rater of both kinds raises `InputError`."""
     rater_series = label_column(frame, "rater", where=where)
     kind_rows = pl.DataFrame([rater_series, kind_column(frame, where=where)]).unique(maintain_order=True)
     declared_kind_rows = kind_rows.filter(pl.col("kind") != "")
@@ -277,7 +283,10 @@ def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
             "give each rater one kind"
         )
     kind_of_rater = dict(declared_kind_rows.iter_rows())
-    return {rater: kind_of_rater.get(rater, "") for rater in kind_rows["rater"].unique(maintain_order=True)}
+    return {
+        rater: kind_of_rater.get(rater) or kind_of_label(rater)
+        for rater in kind_rows["rater"].unique(maintain_order=True)
+    }
 
 
 def _is_date(text: str) -> bool:

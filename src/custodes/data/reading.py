@@ -38,6 +38,7 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.probes import read_probes
 from custodes.data.raters import INCOMPLETE_RULE
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
+from custodes.data.readers.battles import number_rows
 from custodes.data.readers.labels import read_labels
 from custodes.data.readers.logs import holds_records, top_keys
 from custodes.data.readers.ratings import read_ratings
@@ -333,7 +334,8 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         label_study = _read_label_study(table, columns)
         if label_study is not None:
             return label_study
-    mapped_table = columns.apply(columns.verdict_rows(table.frame, where=table.name), where=table.name)
+    rows = columns.verdict_rows(table.frame, where=table.name)
+    mapped_table = columns.with_named_properties(rows).apply(rows, where=table.name)
     if mapped_table.texts is not None:
         text_study: Study = TABLE_READERS["outputs"].make(mapped_table.texts, where=table.name, invalid=invalid)
         if mapped_table.frame is None and reader not in (None, "outputs"):
@@ -346,7 +348,8 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
                 study if mapped_table.items is None else study.describe(items=mapped_table.items, items_name=table.name)
             )
     assert mapped_table.frame is not None
-    table = replace(table, frame=mapped_table.frame)
+    frame, row_notes = number_rows(mapped_table.frame, where=table.name)
+    table = replace(table, frame=frame)
     if mapped_table.wide and reader not in (None, "wide", "ratings"):
         raise OptionError(
             f"reader={reader!r} does not support patterns of columns; map single columns instead of patterns"
@@ -375,15 +378,12 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
     order_notes = build_notes(("unused-order", len(order_column_names), note_text))
     if mapped_table.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
-    study = _complete_study(study, table, columns, mapped_table.notes, order_notes)
+    study = _complete_study(study, table, columns, mapped_table.notes, [*order_notes, *row_notes])
     tables = (study.ratings, study.preferences, study.second_ratings, study.second)
     if not any(study_table.frame.height for study_table in tables) and study.outputs is None and study.looks.is_empty():
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped_table.items is not None and study.items.frame.height:
-        raise OptionError(
-            f"{table.name}: the reader {table_reader.name} already reads "
-            f"{join_labels(mapped_table.items.columns[1:])} of items; map no column to these roles"
-        )
+        return replace(study, items=study.items.with_properties(mapped_table.items, where=table.name))
     return study if mapped_table.items is None else study.describe(items=mapped_table.items, items_name=table.name)
 
 

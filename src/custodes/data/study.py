@@ -11,13 +11,14 @@ import polars as pl
 
 from custodes.arguments import check_arguments, value_list
 from custodes.control_characters import escape_controls
+from custodes.data.comparisons import HUMAN
 from custodes.data.dependent_items import dependent_items, merge_clusters
 from custodes.data.interim_analyses import SCHEMA as INTERIM_ANALYSES
 from custodes.data.interim_analyses import sequential_notes
 from custodes.data.items import Items
 from custodes.data.labels import LabelScale
 from custodes.data.mapping.annotator_columns import aspect_variants, pooled_aspects
-from custodes.data.mapping.column_vocabulary import looks_human
+from custodes.data.mapping.column_vocabulary import KINDS, looks_human, looks_like_machine, split_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels
@@ -38,6 +39,8 @@ NO_METRIC = (
 )
 POOLED_RULE = "pooled-aspects"
 """The note on annotators that are named after aspects."""
+UNKNOWN_KIND_RULE = "unknown-kind"
+"""The note on metrics that may be human."""
 SYSTEM_SCORE_RULE = "whole-systems-of-all-groups"
 """The note on system-level scores that are excluded by selecting groups."""
 
@@ -234,11 +237,21 @@ class Study:
         chosen_metrics = (
             study._chosen_metrics(metrics, candidate_metrics) if candidate_metrics or metrics or not one_side else ()
         )
+        if HUMAN in chosen_metrics:
+            raise InputError(
+                f"{self.name}: a metric is named {HUMAN!r}, the name reserved for the combined annotators; select it "
+                "with the option human, or rename it"
+            )
         chosen_systems = select_labels(systems, self.systems, option="systems", what="system")
         notes = [
             *self.notes,
             *annotator_notes,
             *study._human_like_notes(chosen_metrics, annotators),
+            *(
+                study._unknown_kind_notes(chosen_metrics, has_annotators=bool(annotators))
+                if human is None and metrics is None
+                else ()
+            ),
             *study._pooled_aspect_notes(annotators, chosen_aspects),
             *study._aspect_notes(chosen_metrics, aspect_labels),
         ]
@@ -372,6 +385,23 @@ class Study:
             "exclude them"
         )
         return build_notes(("annotators-as-metrics", len(human_like_metrics), message))
+
+    def _unknown_kind_notes(self, metric_names: tuple[str, ...], *, has_annotators: bool) -> list[Note]:
+        """A note on metrics that may be human, because neither their declaration nor their label shows the kind.
+
+        In a study with annotators, labels such as `alpha-judge` are those of metrics.
+        """
+        unknown_raters = [
+            name
+            for name in metric_names
+            if not (self.raters.kind[name] or looks_human(name) or looks_like_machine(name))
+            and not (has_annotators and "metric" in map(KINDS.get, split_name(name)))
+        ]
+        message = (
+            f"nothing shows whether these raters are human, so they are read as metrics: {join_labels(unknown_raters)};"
+            " name annotators in human"
+        )
+        return build_notes((UNKNOWN_KIND_RULE, len(unknown_raters), message))
 
     def _pooled_aspect_notes(self, annotators: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
         """A note on annotators whose names contain several aspects."""

@@ -18,7 +18,7 @@ import polars as pl
 from custodes.data.notes import Note, build_notes
 from custodes.errors import InputError, join_labels, short_repr, suggestion
 
-MISSING_TOKENS = ("", "na", "n/a", "nan", "none", "null", "-")
+MISSING_TOKENS = ("", "na", "n/a", "#n/a", "nan", "none", "null", "-")
 """Texts that count as empty in a column of numbers, in upper or lower case."""
 
 SLIP = 0.8
@@ -307,11 +307,17 @@ def check_unique(frame: pl.DataFrame, key_column_names: Sequence[str], *, where:
     labels_text = ", ".join(
         f"{name} {first_duplicate_row[name]!r}" for name in key_column_names if first_duplicate_row[name] != ""
     )
+    n_keys = duplicate_rows.select(key_column_names).n_unique()
+    subject_text = (
+        f"the same {what} occurs twice, in rows"
+        if n_keys == 1
+        else f"{n_keys} {what}s occur several times, such as in rows"
+    )
     refuse(
         frame.select(
             pl.all_horizontal(pl.col(name) == first_duplicate_row[name] for name in key_column_names)
         ).to_series(),
-        lambda row_numbers, _: f"{where}: the same {what} occurs twice, in rows {row_numbers} ({labels_text}); {hint}",
+        lambda row_numbers, _: f"{where}: {subject_text} {row_numbers} ({labels_text}); {hint}",
     )
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from custodes.answers.tables import count, difference, label, p_value, share, table
 from custodes.data.labels import MOST_STEPS
 from custodes.data.notes import Note, build_notes
+from custodes.data.preferences import column_option
 from custodes.data.study import Study
 from custodes.errors import OptionError, join_labels, suggestion
 from custodes.evaluate.comparable import label_of
@@ -75,7 +76,13 @@ def values_of(
         if allowed_column_names
         else "the study has no columns for slices"
     )
-    hint_text = f"; to use a column of the file, read it with --column group={column} and set {option}='group'"
+    is_column_of_file = any(
+        column in note.message.partition("columns not used: ")[2].split(", ")
+        for note in study.notes
+        if note.rule == "unused-columns"
+    )
+    group_option = column_option("group", column if is_column_of_file else "NAME")
+    hint_text = f"; to use a column of the file, read it with {group_option} and set {option}='group'"
     raise OptionError(
         f"{option}={column!r}: no such column{suggestion(column, allowed_column_names)}; {columns_text}"
         + ("" if study.labels else hint_text)

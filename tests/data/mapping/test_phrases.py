@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.mapping.phrases import propose_phrases, read_phrases
+from custodes.data.mapping.phrases import compile_phrases, propose_phrases, read_phrases
 from tests.data.mapping.tables import proposed
 
 PHRASES = [
@@ -32,6 +32,15 @@ def test_phrases_are_read_by_patterns(phrase: str, words: list[str]) -> None:
     assert preferences.to_list() == words
     assert reason.to_list() == ["unreadable" if not word else "" for word in words]
     assert notes[0].count == words.count("")
+
+
+def test_double_braces_are_literal() -> None:
+    for text, cell in (('{{"verdict": "{winner}"}}', '{"verdict": "B"}'), ("{{{winner}}}", "{A}")):
+        ((kind, pattern),) = compile_phrases(text)
+        match = pattern.fullmatch(cell)
+        assert kind == "winner"
+        assert match is not None
+        assert match[1] in "AB"
 
 
 def test_the_name_of_a_system_is_a_word_and_another_word_is_none() -> None:

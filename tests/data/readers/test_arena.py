@@ -9,8 +9,9 @@ import pytest
 
 import custodes as cu
 from custodes.data.reading import read
-from custodes.errors import InputError
+from custodes.errors import InputError, OptionError
 from custodes.evaluate.annotators.annotator_answers import persons
+from custodes.evaluate.slices import values_of
 from tests.data.input_errors import reading_error
 
 
@@ -194,6 +195,15 @@ def test_a_number_of_the_row_is_told_of_where_the_input_comes_again() -> None:
     assert notes["item-in-each-row"] == (
         "table: id differs in every row, but values of 'query' repeat; if 'query' is the item, try --column item=query"
     )
+
+
+def test_a_property_of_questions_is_read_by_the_option_that_the_message_names() -> None:
+    study = read(pl.DataFrame(ARENA).with_columns(topic=pl.Series(["a", "b", "a", "b"])))
+    with pytest.raises(OptionError, match="--column group=topic and set by='group'"):
+        values_of(study, pl.DataFrame({"item": ["1"]}), "topic")
+    frame = OWN.with_columns(turn=pl.Series([1, 2] * 4), topic=pl.Series(["x"] * 8))
+    items = read(frame, columns={"group": "topic"}).items.frame
+    assert items.select("item", "cluster", "group").row(0) == ("0/turn 1", "0", "x")
 
 
 @pytest.mark.parametrize(

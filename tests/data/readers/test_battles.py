@@ -76,3 +76,43 @@ def test_invalid_verdicts_keep_their_reason_and_verdicts_their_chances() -> None
         InputError, match=r"row 1 has both a preference and a reason in 'invalid' \('x'\); remove the preference"
     ):
         read(frame.head(1).with_columns(invalid=pl.lit("x")))
+
+
+LABELLED = {"model_a": ["X"] * 3, "model_b": ["Y"] * 3, "winner": ["model_a", "model_b", "tie"]}
+
+
+@pytest.mark.parametrize(("item", "further"), [("item", {}), ("question_id", {"language": ["en", "en", "de"]})])
+def test_the_label_of_a_rater_shows_the_same_kind_in_every_reader(item: str, further: dict[str, list[str]]) -> None:
+    for raters, kinds in (
+        (["human", "gpt", "human"], {"human": "human", "gpt": "metric"}),
+        (["arena_user", "author_3", "expert_1"], dict.fromkeys(["arena_user", "author_3", "expert_1"], "human")),
+        (["anna", "ben", "anna"], {"anna": "", "ben": ""}),
+    ):
+        study = read(pl.DataFrame({item: ["1", "2", "3"], **LABELLED, "judge": raters, **further}))
+        assert study.raters.kind == kinds
+        rules = [note.rule for note in study.select(one_side=True).notes]
+        assert ("unknown-kind" in rules) == ("" in kinds.values())
+
+
+def test_words_for_kinds_are_read_and_a_metric_called_human_is_refused() -> None:
+    frame = pl.DataFrame({"item": ["1", "2", "3"], **LABELLED, "judge": ["a", "b", "human"]})
+    study = read(frame.with_columns(kind=pl.Series(["Annotator", "LLM judge", "metric"])))
+    assert study.raters.kind == {"a": "human", "b": "metric", "human": "metric"}
+    with pytest.raises(InputError, match="a metric is named 'human', the name reserved"):
+        study.select()
+
+
+def test_battles_without_an_item_have_an_item_per_row() -> None:
+    study = read(pl.DataFrame({**LABELLED, "language": ["en", "en", "de"]}))
+    assert study.preferences.frame["item"].to_list() == ["table/1", "table/2", "table/3"]
+    assert "row-is-item" in [note.rule for note in study.notes]
+    with pytest.raises(InputError, match="--column item=prompt"):
+        read(pl.DataFrame({**LABELLED, "prompt": ["a", "b", "c"]}))
+
+
+def test_a_topic_is_not_taken_for_the_item() -> None:
+    frame = pl.DataFrame({**LABELLED, "question_id": [1, 2, 3], "language": "en"})
+    frame = pl.concat([frame, frame.with_columns(pl.col("question_id") + 3)])
+    for name, is_item in (("topic", False), ("query", True)):
+        rules = [note.rule for note in read(frame.with_columns(pl.Series(name, list("aaabbb")))).notes]
+        assert ("item-in-each-row" in rules) == is_item

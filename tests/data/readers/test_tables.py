@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import custodes as cu
 from custodes.data.reading import read
 from tests.data.input_errors import reading_error
 
@@ -25,9 +26,9 @@ LLMBAR = {
 }
 
 
-def test_long_ratings_have_the_kinds_of_their_column_or_none() -> None:
+def test_long_ratings_have_the_kinds_of_their_column_or_of_their_labels() -> None:
     study = read(pl.DataFrame(LONG))
-    assert study.raters.kind == {"ann": "", "bleu": ""}
+    assert study.raters.kind == {"ann": "human", "bleu": ""}
     assert study.name == "table"
     assert study.ratings.frame.select("item", "system", "rater", "aspect", "score").rows() == [
         ("1", "A", "ann", "", 4.0),
@@ -37,6 +38,17 @@ def test_long_ratings_have_the_kinds_of_their_column_or_none() -> None:
     assert study.raters.kind == {"ann": "human", "bleu": "metric"}
     assert study.ratings.frame.height == 1
     assert [(note.rule, note.count) for note in study.notes] == [("missing-score", 1)]
+
+
+def test_columns_of_clusters_and_documents_are_clusters() -> None:
+    frame = pl.DataFrame({"item": ["1", "1", "2", "2", "3", "3"], "system": ["A", "B"] * 3, "bleu": [0.5, 1.0] * 3})
+    clusters = pl.Series("cluster", ["x", "x", "x", "x", "y", "y"])
+    study = read(frame.with_columns(clusters))
+    assert list(study.raters.kind) == ["bleu"]
+    assert study.items.frame["cluster"].to_list() == ["x", "x", "y"]
+    for documents in (clusters.alias("Doc ID"), pl.Series("document", [1, 1, 1, 1, 2, 2])):
+        with pytest.raises(cu.InputError, match=f"cluster={documents.name}"):
+            read(frame.rename({"item": "segment_id"}).with_columns(documents))
 
 
 def test_a_wide_table_has_a_column_of_scores_for_each_rater() -> None:

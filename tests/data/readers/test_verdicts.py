@@ -18,8 +18,9 @@ def test_unreadable_verdicts_are_refused_or_dropped_and_counted() -> None:
     assert reading_error(frame) == (
         "table: 2 of 3 verdicts cannot be read ('garbage' in row 2, '???' in row 4); allowed: "
         "model_a, model_b, tie, both_bad, A, B, C, 1, 2, left, right, the name of a system "
-        "(full list: documentation, data), or empty; correct them, or drop and count them with "
-        "--invalid drop (in Python invalid='drop')"
+        "(full list: documentation, data), or empty; that is 66.7 % of the file, but "
+        "invalid='drop' allows at most 5 % per file and rater; correct these verdicts, or drop all of them with "
+        "--invalid force (in Python invalid='force')"
     )
     study = read(frame, invalid="force")
     assert study.preferences.frame["item"].to_list() == ["1"]

@@ -17,7 +17,6 @@ from custodes.data.mapping.column_vocabulary import (
     SHORT_ASPECTS,
     find_averages,
     is_model_name,
-    kind_words,
     looks_human,
     looks_like_machine,
     looks_like_rater,
@@ -334,18 +333,11 @@ def has_half_steps(column: pl.Series) -> bool:
 def with_kinds(
     mapped_table: pl.DataFrame, column_of_role: Mapping[str, str], *, where: str
 ) -> tuple[pl.DataFrame, list[Note]]:
-    """The mapped table, with the kinds of raters if these follow from the words in a column of kinds or from the name
-    of the column of raters.
+    """The mapped table, with the kinds of raters if these follow from the name of the column of raters.
 
-    Words such as `llm` mean metrics. Without a column of kinds, labels in a column such as `annotator` are human
+    Without a column of kinds, labels in a column such as `annotator` are human
     (except names of models), and labels in a column such as `metric` are metrics (except names such as `human`).
     """
-    if (
-        "kind" in column_of_role
-        and "kind" in mapped_table.columns
-        and (kinds_in_cells := kind_words(mapped_table["kind"])) is not None
-    ):
-        return mapped_table.with_columns(kinds_in_cells), []
     rater_column_name = column_of_role.get("rater", "")
     role_words = set(split_name(rater_column_name)) & (PEOPLE_ROLES | METRIC_ROLES)
     if "kind" in mapped_table.columns or "rater" not in mapped_table.columns or not role_words:

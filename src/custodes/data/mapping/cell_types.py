@@ -6,6 +6,7 @@ import polars as pl
 
 from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
+    CLUSTERS,
     CORE,
     GENERIC,
     NAMES,
@@ -178,3 +179,17 @@ def varies_within_items(frame: pl.DataFrame, column_name: str, item_column_name:
         if column_name != item_column_name
         else False
     )
+
+
+def cluster_role(frame: pl.DataFrame, item: str) -> dict[str, str]:
+    """The role `cluster` for a column of documents or dialogues with several items each, if there is one."""
+    n_items = frame[item].n_unique()
+    names = [
+        name
+        for name in frame.columns
+        if name != item
+        and normalise_name(name) in CLUSTERS
+        and 1 < frame[name].n_unique() < n_items
+        and frame.select(item, name).n_unique() == n_items
+    ]
+    return {"cluster": names[0]} if names else {}

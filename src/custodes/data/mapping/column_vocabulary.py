@@ -144,6 +144,14 @@ ENGLISH: Mapping[str, Sequence[str]] = {
 NAMES: Mapping[str, Sequence[str]] = {role: (*names, *OTHER_LANGUAGES.get(role, ())) for role, names in ENGLISH.items()}
 """Common names of the columns of each role, in lower case without accents, the most reliable first."""
 
+CLUSTERS = frozenset(
+    word_list(
+        "cluster cluster_id document document_id doc doc_id docid dialogue dialogue_id dialog dialog_id"
+        " conversation conversation_id story story_id article article_id"
+    )
+)
+"""Names of columns of documents and dialogues, which may have several items."""
+
 OUTCOME_PAIRS = (("winner", "loser"), ("chosen", "rejected"), ("preferred", "rejected"), ("winning", "losing"))
 """Common names of the better and the worse system of a verdict."""
 WINNER_WORDS = frozenset(better for better, _ in OUTCOME_PAIRS)
@@ -198,6 +206,9 @@ CONFIDENCES = frozenset(word_list("confidence certainty"))
 """Words in the names of columns that hold the confidence of a judge in its label."""
 METRIC_ROLES = frozenset(word_list("metric metrics scorer"))
 """Words in the name of a column of raters which show that the raters are metrics."""
+
+PEOPLE_LABELS = HUMAN | PEOPLE_ROLES | {"author"}
+"""Words in the label of a rater which show that the rater is human, such as `author_3` in MT-bench."""
 
 KINDS = {
     **dict.fromkeys(
@@ -311,6 +322,18 @@ def is_model_name(label: str) -> bool:
     has_number = len(words) > 1 or any(sign.isdigit() for sign in label)
     machine_words = {word for word in words if stem(word) in MACHINE and (has_number or len(word) < 4)}
     return bool(machine_words) or (has_number and any(map(MODELS.match, words)))
+
+
+def kind_of_label(label: str) -> str:
+    """The kind of a rater according to its label in a column of raters; '' if the label shows no kind.
+
+    >>> kind_of_label("human"), kind_of_label("arena_user"), kind_of_label("gpt-4"), kind_of_label("Anna")
+    ('human', 'human', 'metric', '')
+    """
+    stems = name_stems(label)
+    if looks_human(label) or (PEOPLE_LABELS & stems and not MACHINE & stems):
+        return "human"
+    return "metric" if is_model_name(label) else ""
 
 
 def find_averages(column_names: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -12,7 +12,7 @@ import polars as pl
 from custodes.data.items import SCHEMA as ITEM_SCHEMA
 from custodes.data.items import merge_item_rows
 from custodes.data.mapping.annotator_columns import with_kinds
-from custodes.data.mapping.column_vocabulary import is_fact, looks_human
+from custodes.data.mapping.column_vocabulary import is_fact, kind_of_label
 from custodes.data.mapping.nested import flatten_nested, nested_columns
 from custodes.data.mapping.pattern import (
     KINDS,
@@ -32,6 +32,9 @@ from custodes.errors import OptionError, join_labels, short_repr, suggestion
 
 FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
 """Roles that describe items."""
+
+QUESTIONS = ("question_id", "uid", "id", "instruction")
+"""Columns of published formats with the item, or with the question that has an item per turn."""
 
 SCORE_ROLES = ("item", "system", "rater", "score", "aspect", "kind", "repeat")
 VERDICT_ROLES = ("system_a", "system_b", "winner", "preference", "order")
@@ -163,7 +166,7 @@ class Columns:
         label_by_role_with_kind_of_column = {
             name: {
                 **label_by_role,
-                "kind": label_by_role.get("kind", "human" if looks_human(label_by_role["rater"]) else "metric"),
+                "kind": label_by_role.get("kind", kind_of_label(label_by_role["rater"]) or "metric"),
             }
             for name, label_by_role in label_by_role_of_column.items()
         }
@@ -193,6 +196,18 @@ class Columns:
         }
         patterns = self.patterns or (() if "score" in self.roles else defaults.patterns)
         return Columns(roles=column_of_role, patterns=patterns)
+
+    def with_named_properties(self, frame: pl.DataFrame) -> Columns:
+        """The mapping, completed by the columns `cluster`, `group` and `dataset` of a table of items and systems, if
+        each item has one value."""
+        new_roles = self._old_names(frame.columns)
+        if "item" not in new_roles or {"system", "system_a", "model_a"}.isdisjoint(new_roles):
+            return self
+        names = [name for name in ("cluster", "group", "dataset") if new_roles.get(name) == name]
+        item = new_roles["item"]
+        n_items = frame[item].n_unique()
+        roles: dict[str, str] = {name: name for name in names if frame.select(item, name).n_unique() == n_items}
+        return replace(self, roles={**self.roles, **roles}) if roles else self
 
     def expand_nested(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The table with nested cells expanded to columns, if the mapping has paths into nested cells; otherwise the
@@ -459,11 +474,14 @@ def _unmapped_columns(column_names: Iterable[str]) -> list[str]:
 
 def item_facts(mapped_table: pl.DataFrame, fact_table: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """A table with one row per item and the columns that describe items. Two values of one item raise `InputError`."""
-    if "item" not in mapped_table.columns:
+    item_column_name = next((name for name in ("item", *QUESTIONS) if name in mapped_table.columns), None)
+    if item_column_name is None:
         raise OptionError(
             f"columns: {fact_table.columns[0]} describes items, but {where} has no column of items; map item"
         )
     fact_series = [typed_column(fact_table, name, ITEM_SCHEMA[name], where=where) for name in fact_table.columns]
-    item_rows = pl.DataFrame([label_column(mapped_table, "item", where=where, empty=True), *fact_series])
+    item_rows = pl.DataFrame(
+        [label_column(mapped_table, item_column_name, where=where, empty=True).alias("item"), *fact_series]
+    )
     item_rows = item_rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
     return merge_item_rows(item_rows, where=where)

@@ -19,6 +19,7 @@ from custodes.data.mapping.annotator_columns import (
 )
 from custodes.data.mapping.cell_types import (
     CATEGORIES,
+    cluster_role,
     has_another_role,
     holds_judgements,
     is_index,
@@ -78,7 +79,6 @@ ALMOST_NUMBER = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\
 
 MIN_PROSE_BLANKS = 4
 """Minimum number of blanks in a cell that is a text rather than a rating in words."""
-
 RATERS = ("rater", "aspect", "kind", "repeat")
 ROLES_GUESSED = ("item", "system", "score", *RATERS, "winner", "order")
 
@@ -185,8 +185,7 @@ def format_options(columns: Columns) -> str:
 
 
 def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()) -> Iterator[Columns]:
-    """Mappings that may read a table, the most likely mapping first: mappings of verdicts, of long tables and of wide
-    tables, and then mappings of scores of a single system, which is named after the file."""
+    """Mappings that may read a table, the most likely first: of verdicts, long and wide tables, and a single system."""
     declared_columns = set(declared.roles.values())
     free = [name for name in frame.columns if name and name not in declared_columns]
     candidates = {
@@ -211,7 +210,8 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     ]
     # If every row is a different item, no two systems can be compared.
     key_pairs.sort(key=lambda pair: frame[pair[0]].n_unique() == frame.height)
-    base_mappings = [{"item": item, "system": system} for item, system in key_pairs]
+    cluster_roles = {} if "cluster" in declared.roles else {item: cluster_role(frame, item) for item in item_columns}
+    base_mappings = [{"item": item, "system": system, **cluster_roles.get(item, {})} for item, system in key_pairs]
     single_system_mappings: list[dict[str, str]] = []
     if "system" not in (*declared.roles, *frame.columns):
         yield from _complete_guesses(declared, system_column_layouts(frame, free), frame.columns)

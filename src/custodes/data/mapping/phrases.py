@@ -16,7 +16,8 @@ from custodes.errors import OptionError
 
 UNREADABLE = "unreadable"
 """The reason for a missing verdict if the cell matches no pattern."""
-PLACEHOLDER = re.compile(r"\{(winner|position|tie:[^{}]+)\}")
+PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(winner|position|tie:[^{}]+)\}")
+"""A placeholder, or a double brace, which is a literal brace."""
 WORD = r"""[\[(#"'*]*(\w(?:[\w.\-]*\w)?)[\])"'*]*"""
 """A word of a verdict, possibly in quotes or brackets."""
 SINGLE = re.compile(rf"\s*{WORD}[.!]?\s*")
@@ -83,14 +84,18 @@ def compile_phrases(patterns_text: str) -> list[tuple[str, re.Pattern[str]]]:
 
 def _compile_pattern(pattern_text: str) -> tuple[str, re.Pattern[str]]:
     """The kind of a pattern and its regular expression."""
-    placeholders = PLACEHOLDER.findall(pattern_text)
+    placeholders = [match for match in PLACEHOLDER.finditer(pattern_text.strip()) if match[1]]
     if len(placeholders) != 1 or set(PLACEHOLDER.sub("", pattern_text)) & set("{}"):
         raise OptionError(
             f"columns: phrase={pattern_text.strip()!r}: give one of {{winner}}, {{position}} and {{tie:GLOB}} in each "
-            "pattern, as in '{winner}:*|Summary {winner} is better*'"
+            "pattern, and {{ and }} for literal braces, as in '{winner}:*|Summary {winner} is better*'"
         )
-    text_before, text_after = PLACEHOLDER.split(pattern_text.strip())[::2]
-    placeholder_kind, _, globs_text = placeholders[0].partition(":")
+    start, end = placeholders[0].span()
+    text_before, text_after = (
+        text.replace("{{", "{").replace("}}", "}")
+        for text in (pattern_text.strip()[:start], pattern_text.strip()[end:])
+    )
+    placeholder_kind, _, globs_text = placeholders[0][1].partition(":")
     word_regex = "(?:" + "|".join(_glob_regex(glob) for glob in globs_text.split(",")) + ")" if globs_text else WORD
     return placeholder_kind, re.compile(
         rf"\s*{_glob_regex(text_before)}{word_regex}{_glob_regex(text_after)}\s*", re.I | re.S

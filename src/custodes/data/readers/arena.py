@@ -11,6 +11,7 @@ from itertools import chain
 
 import polars as pl
 
+from custodes.data.mapping.column_vocabulary import kind_of_label
 from custodes.data.notes import Note, build_notes
 from custodes.data.readers.battles import interpret_verdicts, item_per_row_notes, one_annotator_notes
 from custodes.data.readers.judge_logs import read_items, read_judges
@@ -54,15 +55,12 @@ USERS = "arena_user"
 USERS_TOGETHER = "users-together"
 """The note on users of the arena, who are treated as one rater."""
 
-KINDS = {"human": ("expert", "author", "human", USERS), "metric": ("gpt", "claude", "gemini", "llama")}
-"""Prefixes of the names of raters by kind."""
-
 
 def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of verdicts. The item is the question, and the group is the language. In MT-bench, the item is question
     and turn, and the cluster is the question.
 
-    Judges called expert, author, human and arena_user are human; judges such as gpt are metrics. Each user of the arena
+    The kind of a judge follows from its label (`kind_of_label`). Each user of the arena
     gives one or two verdicts, so all users are treated as one rater, `arena_user`. Without a column `judge`, all
     verdicts are treated as verdicts of one annotator. Texts are the answers of the models. The presentation order is
     unknown, as these files do not record it.
@@ -97,9 +95,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         invalid=invalid,
         unused_table=unused_table,
         items=item_table.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
-        kind=lambda rater: next(
-            (kind for kind, name_prefixes in KINDS.items() if rater.lower().startswith(name_prefixes)), ""
-        ),
+        kind=kind_of_label,
         outputs=build_outputs(text_rows, source_rows)[0],
         notes=[*notes, *order_notes],
     )

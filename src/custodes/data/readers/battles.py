@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from custodes.data.mapping.column_vocabulary import NAMES, find_columns, normalise_name
+from custodes.data.mapping.cell_types import CATEGORIES
+from custodes.data.mapping.column_vocabulary import NAMES, find_columns, normalise_name, split_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.preferences import CHANCES, SECONDS, Preferences, column_option
 from custodes.data.raters import Raters, rater_kinds
@@ -172,6 +173,29 @@ def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing_column_name:
     return build_notes(("rater-assumed", True, message))
 
 
+def number_rows(frame: pl.DataFrame, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
+    """The table with each row as an item, and a note, if the table has battles and no column that may be the item.
+
+    The label of an item contains the name of the table, so that rows of two tables are different items.
+    """
+    names = set(frame.columns)
+    layouts = [{*columns} - {"item"} for columns in COLUMNS]
+    if not any(columns <= names for columns in layouts) or _item_columns(list(names.difference(*layouts))):
+        return frame, []
+    row_numbers = pl.int_range(1, frame.height + 1, eager=True)
+    labels = pl.select(pl.format("{}/{}", pl.lit(where), row_numbers)).to_series().alias("item")
+    message = (
+        f"{where}: no column names the item, so each row is an item of its own, and verdicts of several raters on one "
+        "comparison are not matched; if a column has the item, map it to the role item"
+    )
+    return frame.with_columns(labels), build_notes(("row-is-item", True, message))
+
+
+def _item_columns(column_names: Sequence[str]) -> list[str]:
+    """The columns that may be the item; a topic or a language describes items."""
+    return [name for name in find_columns("item", column_names) if CATEGORIES.isdisjoint(split_name(name))]
+
+
 def item_per_row_notes(
     frame: pl.DataFrame, item_column_name: str, unused_column_names: Sequence[str], *, where: str
 ) -> list[Note]:
@@ -180,7 +204,7 @@ def item_per_row_notes(
         name for name in unused_column_names if name in frame.columns and not frame[name].dtype.is_nested()
     ]
     repeating_column_names = [
-        name for name in find_columns("item", candidate_column_names) if 1 < frame[name].n_unique() <= frame.height / 2
+        name for name in _item_columns(candidate_column_names) if 1 < frame[name].n_unique() <= frame.height / 2
     ]
     if not repeating_column_names or frame[item_column_name].n_unique() < frame.height:
         return []

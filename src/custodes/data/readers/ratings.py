@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from custodes.data.comparisons import HUMAN
 from custodes.data.mapping.pattern import melt_scores, unused_people_notes
 from custodes.data.notes import build_notes
 from custodes.data.raters import Raters, rater_kinds
@@ -47,7 +48,8 @@ WIDE_KEY = ("item", "system", "aspect", "repeat")
 
 
 def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of the scores in a wide table, with unknown kinds of raters."""
+    """A study of the scores in a wide table. A column `human` has human ratings; the kinds of other raters are
+    unknown, because the name of a column need not be the label of a rater."""
     rater_names = [name for name in frame.columns if name not in WIDE_KEY]
     check_columns(frame, where=where, required=("item", "system"), optional=(*WIDE_KEY, *rater_names))
     if not rater_names:
@@ -62,7 +64,8 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         frame, {name: {"rater": name} for name in rater_names}, key_column_names=WIDE_KEY, where=where
     )
     ratings, notes = Ratings.make(long_table, where=where, unit="cells")
-    return Study(ratings=ratings, raters=Raters.infer(dict.fromkeys(rater_names, "")), notes=tuple(notes), name=where)
+    raters = Raters.infer({name: HUMAN if name == HUMAN else "" for name in rater_names})
+    return Study(ratings=ratings, raters=raters, notes=tuple(notes), name=where)
 
 
 WIDE = TableReader(name="wide", columns=(("item", "system"),), make=read_wide, absent=("rater", "score"))

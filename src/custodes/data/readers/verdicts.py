@@ -48,7 +48,7 @@ def read_verdicts(
     verdict_rows = verdict_table.filter(pl.col("verdict") != "")
     failed_rows = verdict_rows.filter((pl.col("verdict") == failure_code) & pl.col("preference").is_null())
     unreadable_rows = verdict_rows.filter((pl.col("verdict") != failure_code) & pl.col("preference").is_null())
-    drop_limit_text = _drop_limit_message(verdict_rows, unreadable_rows) if invalid == "drop" else ""
+    drop_limit_text = "" if invalid == "force" else _drop_limit_message(verdict_rows, unreadable_rows)
     if unreadable_rows.height and (invalid == "error" or drop_limit_text):
         system_names = {*verdict_table["system_a"], *verdict_table["system_b"]} if allowed == ALLOWED else None
         unreadable_text = _unreadable_text(unreadable_rows, n_verdicts=verdict_rows.height, system_names=system_names)

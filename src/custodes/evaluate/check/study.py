@@ -15,7 +15,7 @@ from custodes.data.notes import Note
 from custodes.data.patterns import confusable_groups, escape_confusable
 from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.data.raters import RANGE_MARGIN, MissingCode
-from custodes.data.study import NO_METRIC, Study
+from custodes.data.study import NO_METRIC, UNKNOWN_KIND_RULE, Study
 from custodes.errors import join_labels
 from custodes.evaluate.check.aspect import ROUNDING
 from custodes.evaluate.check.outputs import constant_outputs, copied_systems, text_problems, texts_alone
@@ -45,9 +45,10 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
     elif not selected_study.metrics:
         yield problem("no-metrics", why=NO_METRIC)
     elif not selected_study.humans and SILENT not in {note.rule for note in selected_study.notes}:
-        kind_of_rater = selected_study.raters.kind
+        kind_of_rater = study.raters.kind  # in the selected study, every rater without annotators is a metric
         problem_rule = "no-annotators" if set(kind_of_rater.values()) != {"metric"} else "no-human-ratings"
-        yield problem(problem_rule, why=selected_study.advice_on_annotators(), metrics=join_labels(kind_of_rater))
+        notes = [note for note in notes if note.rule != UNKNOWN_KIND_RULE]
+        yield problem(problem_rule, why=study.advice_on_annotators(), metrics=join_labels(kind_of_rater))
     if len(selected_study.systems) < 2 and output_texts is None and not selected_study.labels:
         yield problem("nothing-compared", why=too_few(selected_study, "a comparison needs two systems"))
     yield from _look_alike_problems(study)
