@@ -15,11 +15,12 @@ from custodes.data.interim_analyses import SEQUENTIAL_RULE
 from custodes.data.raters import DIRECTION_RULE, INCOMPLETE_RULE, SIGNATURE_RULE
 from custodes.data.study import POOLED_RULE
 from custodes.data.ties_and_orders import HALF_RULE
+from custodes.evaluate.scores import UNLINKED_RULE
 
 TRUNCATED = "truncated"
 """Rule on scores of truncated texts; the note of a metric with such scores has the same rule."""
 SILENT = "annotators-without-ratings"
-SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides")
+SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides", UNLINKED_RULE)
 """Rules of notes on an aspect that are warnings."""
 WARNED = (
     *(
