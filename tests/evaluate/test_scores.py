@@ -108,6 +108,14 @@ def test_adjusted_means_of_equally_severe_annotators_tie_as_plain_means_do() -> 
     np.testing.assert_allclose(offsets, np.where(np.isfinite(offsets), offsets[np.isfinite(offsets)][0], np.nan))
 
 
+@pytest.mark.parametrize(("n_common", "is_uncertain"), [(6, True), (200, False)])
+def test_few_common_outputs_are_reported(n_common: int, is_uncertain: bool) -> None:
+    ratings = ratings_with_gaps(7, 0.0)[:2].reshape(2, 300)
+    ratings[0, 150 + n_common // 2 :] = ratings[1, : 150 - n_common // 2] = np.nan
+    rules = [note.rule for note in human_means(ratings.reshape(2, 60, 5)).notes("", "")]
+    assert rules == ["severity-adjusted"] + ["few-common-outputs"] * is_uncertain
+
+
 def test_annotators_without_common_outputs_are_not_compared() -> None:
     ratings = ratings_with_gaps(5, 0.0)[:2]
     ratings[0, :, 3:] = ratings[1, :, :3] = np.nan

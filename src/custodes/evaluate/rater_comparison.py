@@ -334,7 +334,10 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     check_size(study, shape, ROW_BYTES * int((n_outputs * (n_outputs - 1) // 2).sum()))
     persons, scores = panel.values[: len(people)], panel.values[len(people) :]
     has_vote = full_setting["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
-    vote_text = "several annotators gave verdicts, which have no mean, so the majority vote is used (aggregate='vote')"
+    vote_text = (
+        "several annotators gave verdicts, which have no mean, so the side with more votes wins and ties do not count "
+        "(aggregate='vote')"
+    )
     notes += build_notes(("verdicts-vote", has_vote, vote_text))
     human, human_tie = human_means(persons).values, human_threshold(persons, full_setting["human_ties"])
     epsilon, item_eps = tie_thresholds(

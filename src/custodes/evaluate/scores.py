@@ -28,6 +28,9 @@ from custodes.stats.system_scores import blocks_of, common_items
 CALIBRATION_FOLDS = 5
 _SNAPPED = 3.0  # standard errors within which an adjusted mean is rounded to a mean of ratings
 _ORIGINS = 512  # number of candidates for the origin of rounded means
+MOST_UNCERTAIN = 0.1
+"""Largest standard error of a difference of adjustments without a warning, in standard deviations of human scores."""
+UNCERTAIN_RULE = "few-common-outputs"
 UNLINKED_RULE = "unlinked-annotators"
 """Rule on outputs without a mean human score, because their annotators are not comparable with others."""
 TIE = 1e-9
@@ -126,7 +129,7 @@ class HumanMeans(NamedTuple):
     """Means of annotators' scores, adjusted for severity if annotators rated different outputs. See `human_means`.
 
     `values` (items, systems) are the means. `adjustment_range` is the largest minus the smallest adjustment of an
-    output, and `standard_error` the largest standard error of an adjustment. `n_excluded` is the number of rated
+    output, and `standard_error` the largest standard error of such a difference. `n_excluded` is the number of rated
     outputs without a mean, and `n_sets` the number of sets of comparable annotators.
     """
 
@@ -137,14 +140,21 @@ class HumanMeans(NamedTuple):
     n_sets: int = 1
 
     def notes(self, suffix: str, aspect: str) -> list[Note]:
-        """Return the notes on adjustments and on annotators who are not comparable; `suffix` names the aspect."""
+        """Return the notes on adjustments, and on annotators who are not comparable; `suffix` names the aspect."""
         return build_notes(
             (
                 "severity-adjusted",
                 self.adjustment_range > 0,
                 f"annotators rated different outputs{suffix}, so mean human scores are adjusted for the severity of "
                 f"annotators; the adjustments of outputs differ by up to {self.adjustment_range:.2g}, and intervals do "
-                f"not contain their standard errors (up to {self.standard_error:.2g})",
+                f"not contain the standard error of this difference (up to {self.standard_error:.2g})",
+            ),
+            (
+                UNCERTAIN_RULE,
+                self.standard_error > 0 and self.standard_error > MOST_UNCERTAIN * float(np.nanstd(self.values)),
+                f"annotators rated few common outputs{suffix}, so their severity is uncertain: the largest standard "
+                f"error is over {MOST_UNCERTAIN:.0%} of the standard deviation of human scores, and intervals of "
+                "statistics of scores are too narrow; let annotators rate more common outputs",
             ),
             (
                 UNLINKED_RULE,
@@ -183,7 +193,9 @@ def human_means(persons: Floats) -> HumanMeans:
     adjustments, adjustment_variances = (
         mean_of_defined(np.where(has_rating, values[:, None, None], np.nan), axis=0) for values in levels
     )
-    standard_errors = np.sqrt(adjustment_variances / np.maximum(n_ratings, 1))
+    # Of the difference of two such adjustments; levels sum to 0, so their errors are negatively correlated.
+    n_active = max(int(is_active_annotator.sum()), 2)
+    standard_errors = np.sqrt(2 * n_active / (n_active - 1) * adjustment_variances / np.maximum(n_ratings, 1))
     block_of_annotator = blocks_of(common_items(has_rating.reshape(len(persons), -1).T))
     block_of_output = np.where(has_rating, block_of_annotator[:, None, None], -1).max(axis=0, initial=-1)
     block_of_item = np.full((len(means), 1), -1)
