@@ -97,15 +97,13 @@ def test_agreement_does_not_depend_on_the_severity_of_an_annotator(proportion: f
     assert values[0] == pytest.approx(values[1], nan_ok=True)
 
 
-def test_adjusted_means_of_equally_severe_annotators_tie_as_plain_means_do() -> None:
+def test_annotators_without_a_significant_difference_in_severity_have_plain_means() -> None:
     rng = np.random.default_rng(4)
     ratings = np.repeat(rng.integers(1, 6, (1, 300, 4)).astype(float), 3, axis=0)
     ratings += rng.integers(0, 2, ratings.shape)  # the estimated levels differ by sampling error
     ratings[rng.random(ratings.shape) < 0.3] = np.nan
-    means = human_means(ratings)
-    assert means.adjustment_range > 0
-    offsets = means.values - mean_of_defined(ratings, axis=0)
-    np.testing.assert_allclose(offsets, np.where(np.isfinite(offsets), offsets[np.isfinite(offsets)][0], np.nan))
+    np.testing.assert_array_equal(human_means(ratings).values, mean_of_defined(ratings, axis=0))
+    assert human_means(ratings).notes("", "") == []
 
 
 @pytest.mark.parametrize(("n_common", "is_uncertain"), [(6, True), (200, False)])
@@ -113,7 +111,7 @@ def test_few_common_outputs_are_reported(n_common: int, is_uncertain: bool) -> N
     ratings = ratings_with_gaps(7, 0.0)[:2].reshape(2, 300)
     ratings[0, 150 + n_common // 2 :] = ratings[1, : 150 - n_common // 2] = np.nan
     rules = [note.rule for note in human_means(ratings.reshape(2, 60, 5)).notes("", "")]
-    assert rules == ["severity-adjusted"] + ["few-common-outputs"] * is_uncertain
+    assert ("few-common-outputs" in rules) is is_uncertain
 
 
 def test_annotators_without_common_outputs_are_not_compared() -> None:

@@ -207,9 +207,13 @@ def human_means(persons: Floats) -> HumanMeans:
         most_outputs = np.maximum(n_outputs, most_outputs)
     is_comparable_output = is_rated_output & (block_of_output == block_of_item)
     adjusted_means = np.where(is_comparable_output, means - adjustments, np.nan)
+    values = _snap_to_steps(adjusted_means, n_ratings, _rating_step(persons), tolerances=_SNAPPED * standard_errors)
+    adjustment_range = float(np.ptp((values - means)[is_comparable_output]))
+    if adjustment_range <= TIE * np.ptp(means[is_comparable_output]):  # annotators do not differ significantly
+        values, adjustment_range = np.where(is_comparable_output, means, np.nan), 0.0
     return HumanMeans(
-        _snap_to_steps(adjusted_means, n_ratings, _rating_step(persons), tolerances=_SNAPPED * standard_errors),
-        float(np.ptp(adjustments[is_comparable_output])),
+        values,
+        adjustment_range,
         float(standard_errors[is_comparable_output].max()),
         int((is_rated_output & ~is_comparable_output).sum()),
         len(np.unique(block_of_output[is_comparable_output])),
