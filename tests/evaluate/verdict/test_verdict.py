@@ -495,7 +495,7 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
         f"About 900 more human comparisons of A and D, {end}",
         f"About 1000 more human comparisons of A and B, {end}",
         f"About 10 more human comparisons of B and C, {end}",
-        "For A and C, even 20 times as many further comparisons as there are now would probably show no significant "
+        "For A vs C, even 20 times as many further comparisons as there are now would probably show no significant "
         "difference.",
     ]
     # A system that won everything has a strength without an upper bound, so nothing is forecast.
@@ -719,7 +719,7 @@ def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
     ].to_list() == [
         "On coherence, more comparisons are not needed to name the best system.",
         "Further human comparisons that have an even chance of showing which system of a pair is better: about 900 of "
-        "A and B (fluency) and about 20 of B and C (fluency). They decide only these pairs.",
+        "A vs B (fluency) and about 20 of B vs C (fluency). They decide only these pairs.",
         "On fluency, some systems of the top group are so similar that even 20 times as many further comparisons would "
         "probably not separate them (named under each aspect): choose among them by other criteria, such as cost.",
     ]
