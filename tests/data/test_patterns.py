@@ -56,6 +56,12 @@ def test_a_pattern_without_a_hit_raises(patterns: str, message: str) -> None:
         choose(patterns)
 
 
+def test_a_study_without_aspects_has_none_to_choose() -> None:
+    with pytest.raises(OptionError, match="aspect='X': the study has no aspects; leave this option out"):
+        select_labels("X", [""], option="aspect", what="aspect")
+    assert select_labels("*", [""], option="aspect", what="aspect") == ("",)
+
+
 @given(st.lists(st.text(min_size=1, max_size=5).filter(lambda t: t == t.strip()), min_size=1, max_size=5, unique=True))
 def test_any_label_selects_itself_and_a_list_of_all_selects_all(labels: list[str]) -> None:
     for label in labels:

@@ -209,9 +209,9 @@ def test_nothing_to_compare() -> None:
 def test_comparisons_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     study = study_of(np.arange(60.0).reshape(3, 5, 4))  # 3 raters, 5 items, 6 pairs of systems
     memory = module.ROW_BYTES * 3 * 5 * 6
-    monkeypatch.setattr(module, "MOST_CELLS", memory)
+    monkeypatch.setattr("custodes.evaluate.scores.MOST_CELLS", memory)
     assert compare(study)
-    monkeypatch.setattr(module, "MOST_CELLS", memory - 1)
+    monkeypatch.setattr("custodes.evaluate.scores.MOST_CELLS", memory - 1)
     with pytest.raises(
         InputError,
         match=(

@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import custodes as cu
-from custodes.evaluate.scores import ItemScores, without_float_noise
+from custodes.evaluate.scores import ItemScores, human_means, without_float_noise
+from custodes.stats.partiality.scores import annotator_levels
+from custodes.stats.ratios import mean_of_defined
 from tests.evaluate.judged_studies import judged
+from tests.evaluate.studies import study_of
 
 
 def scores(n_items: int) -> ItemScores:
@@ -55,3 +58,68 @@ def test_snapping_undoes_noise_and_nothing_else(levels: list[int], seed: int) ->
     np.testing.assert_allclose(result[:-1], exact, atol=1e-11 * max(spread, 1))
     for i in range(len(exact)):
         np.testing.assert_array_equal(result[:-1] == result[i], exact == exact[i])
+
+
+def ratings_with_gaps(seed: int, proportion: float) -> np.ndarray:
+    """Return ratings from 1 to 5 by three annotators; every annotator lacks this proportion of the ratings."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(size=(60, 5)) + np.linspace(-0.5, 0.5, 5)
+    ratings = np.clip(np.round(3 + quality + rng.normal(0, 0.4, (3, 60, 5))), 1, 5)
+    ratings[rng.random(ratings.shape) < proportion] = np.nan
+    return ratings
+
+
+def test_means_of_annotators_who_rated_the_same_outputs_are_plain_means() -> None:
+    ratings = ratings_with_gaps(0, 0.0)
+    ratings[:, 3:9, 2] = np.nan
+    means = human_means(ratings)
+    np.testing.assert_array_equal(means.values, mean_of_defined(ratings, axis=0))
+    assert means.notes("", "") == []
+
+
+def test_levels_of_annotators_are_the_effects_of_a_regression_on_outputs_and_annotators() -> None:
+    ratings = ratings_with_gaps(1, 0.5)
+    annotator, output = np.nonzero(np.isfinite(ratings.reshape(3, -1)))
+    indicators = np.hstack([np.eye(3)[annotator], np.eye(300)[output]])
+    effects = np.linalg.lstsq(indicators, ratings[np.isfinite(ratings)], rcond=None)[0][:3]
+    np.testing.assert_allclose(annotator_levels(ratings).values, effects - effects.mean(), atol=1e-9)
+
+
+@pytest.mark.parametrize("proportion", [0.0, 0.01, 0.5])
+def test_agreement_does_not_depend_on_the_severity_of_an_annotator(proportion: float) -> None:
+    ratings = ratings_with_gaps(2, proportion)
+    metric = np.random.default_rng(3).normal(np.nan_to_num(mean_of_defined(ratings, axis=0)), 1)[None]
+    results = [
+        cu.agreement(study_of(np.concatenate([ratings + shift[:, None, None], metric]), people=3), resamples=0).metrics
+        for shift in (np.zeros(3), np.array([0.0, 0.0, 1.3]))
+    ]
+    values = [result.select(pl.col(pl.Float64)).row(0) for result in results]
+    assert values[0] == pytest.approx(values[1], nan_ok=True)
+
+
+def test_annotators_without_a_significant_difference_in_severity_have_plain_means() -> None:
+    rng = np.random.default_rng(4)
+    ratings = np.repeat(rng.integers(1, 6, (1, 300, 4)).astype(float), 3, axis=0)
+    ratings += rng.integers(0, 2, ratings.shape)  # the estimated levels differ by sampling error
+    ratings[rng.random(ratings.shape) < 0.3] = np.nan
+    np.testing.assert_array_equal(human_means(ratings).values, mean_of_defined(ratings, axis=0))
+    assert human_means(ratings).notes("", "") == []
+
+
+@pytest.mark.parametrize(("n_common", "is_uncertain"), [(6, True), (200, False)])
+def test_few_common_outputs_are_reported(n_common: int, is_uncertain: bool) -> None:
+    ratings = ratings_with_gaps(7, 0.0)[:2].reshape(2, 300)
+    ratings[0, 150 + n_common // 2 :] = ratings[1, : 150 - n_common // 2] = np.nan
+    rules = [note.rule for note in human_means(ratings.reshape(2, 60, 5)).notes("", "")]
+    assert ("few-common-outputs" in rules) is is_uncertain
+
+
+def test_annotators_without_common_outputs_are_not_compared() -> None:
+    ratings = ratings_with_gaps(5, 0.0)[:2]
+    ratings[0, :, 3:] = ratings[1, :, :3] = np.nan
+    means = human_means(ratings)
+    assert (means.n_excluded, means.n_sets) == (120, 1)
+    np.testing.assert_array_equal(np.isfinite(means.values), np.tile(np.arange(5) < 3, (60, 1)))
+    study = study_of(np.concatenate([ratings, ratings_with_gaps(6, 0.0)[:1]]), people=2)
+    problems = cu.check(study, resamples=0).problems.filter(rule="unlinked-annotators")
+    assert problems["severity"].to_list() == ["warning"]

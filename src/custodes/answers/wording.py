@@ -279,11 +279,16 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def sentence(message: str) -> str:
-    """A message as a full sentence. A name before a colon keeps its first letter.
+def sentence(message: str, labels: Iterable[str] = ()) -> str:
+    """A message as a full sentence. A name before a colon, or one of `labels`, keeps its first letter.
 
     >>> sentence("two systems only"), sentence("Is it a distance?"), sentence("results: two systems only")
     ('Two systems only.', 'Is it a distance?', 'results: two systems only.')
+    >>> sentence("comet (90 %) lacks scores", ["comet"])
+    'comet (90 %) lacks scores.'
     """
-    text = message if message.partition(" ")[0].endswith(":") else message[:1].upper() + message[1:]
+    starts_with_name = message.partition(" ")[0].endswith(":") or any(
+        message.startswith(label) and not message[len(label) :][:1].isalnum() for label in labels if label
+    )
+    text = message if starts_with_name else message[:1].upper() + message[1:]
     return text if text.endswith((".", "?", "!")) else f"{text}."

@@ -8,6 +8,12 @@ from dataclasses import dataclass, replace
 ASPECT_PHRASE = " for aspect {!r}"
 """Text of the aspect in a message."""
 
+NO_ANSWERS = (
+    "there are no scores, verdicts or answers of annotators yet; collect answers with custodes annotate, or add scores "
+    "or verdicts with custodes score or judge"
+)
+"""Text for studies with texts alone."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Note:

@@ -50,6 +50,8 @@ def _matches(pattern: str, labels: Sequence[str], option: str, what: str) -> lis
         return [pattern]
     matcher = re.compile(translate(pattern))
     matching_labels = [label for label in labels if matcher.match(label)]
+    if not matching_labels and not any(labels):
+        raise OptionError(f"{option}={pattern!r}: the study has no {what}s; leave this option out")
     if not matching_labels:
         raise OptionError(
             f"{option}={pattern!r}: no such {what}; {what}s: {join_labels(labels)}{suggestion(pattern, labels)}"

@@ -19,7 +19,7 @@ from custodes.data.items import Items
 from custodes.data.labels import LabelScale
 from custodes.data.mapping.annotator_columns import aspect_variants, pooled_aspects
 from custodes.data.mapping.column_vocabulary import KINDS, looks_human, looks_like_machine, split_name
-from custodes.data.notes import Note, build_notes
+from custodes.data.notes import NO_ANSWERS, Note, build_notes
 from custodes.data.outputs import Outputs
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.preferences import SECONDS, Preferences
@@ -33,22 +33,13 @@ T = TypeVar("T")
 JOIN_KEY = ["item", "system"]
 OUTPUT_ASPECT = {"item": pl.String, "system": pl.String, "aspect": pl.String}
 SELECTION = ("human", "metrics", "systems", "aspect", "group")
-NO_METRIC = (
-    "no metric, as every rater is human; add a file with scores of a metric (leaderboard and consistency need no "
-    "metric)"
-)
+NO_METRIC = "no metric, as every rater is human; add scores of a metric (leaderboard and consistency need no metric)"
 POOLED_RULE = "pooled-aspects"
 """The note on annotators that are named after aspects."""
 UNKNOWN_KIND_RULE = "unknown-kind"
 """The note on metrics that may be human."""
 SYSTEM_SCORE_RULE = "whole-systems-of-all-groups"
 """The note on system-level scores that are excluded by selecting groups."""
-
-
-NO_ANSWERS = (
-    "there are no scores, verdicts or answers of annotators yet; collect answers with custodes annotate, or add scores "
-    "or verdicts with custodes score or judge"
-)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -342,7 +333,7 @@ class Study:
         kind_of_rater = self.raters.kind
         if not kind_of_rater:
             return NO_ANSWERS
-        if kind_of_rater and set(kind_of_rater.values()) == {"metric"}:
+        if set(kind_of_rater.values()) == {"metric"}:
             return (
                 f"no human ratings, as every rater is a metric ({join_labels(kind_of_rater)}); add a file of human "
                 "ratings, or collect human ratings with custodes annotate new (leaderboard and consistency need no "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from custodes.data.notes import ASPECT_PHRASE
-from custodes.data.study import NO_ANSWERS, Study
+from custodes.data.notes import ASPECT_PHRASE, NO_ANSWERS
+from custodes.data.study import Study
 from custodes.errors import InputError, join_labels
 
 

@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments, settings
-from custodes.data.comparisons import HUMAN, MOST_CELLS, Comparisons, JointPreferences
+from custodes.data.comparisons import HUMAN, Comparisons, JointPreferences
 from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import ClusterCells
 from custodes.data.panel import Panel, label_codes
@@ -27,10 +27,17 @@ from custodes.data.ties_and_orders import compare_in_memory, human_threshold
 from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, too_few
 from custodes.evaluate.design import Design
-from custodes.evaluate.scores import ItemScores, check_same_scale, tie_thresholds, unpaired_count, unpaired_note
+from custodes.evaluate.scores import (
+    ItemScores,
+    check_same_scale,
+    check_size,
+    human_means,
+    tie_thresholds,
+    unpaired_count,
+    unpaired_note,
+)
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, make_read_only
 from custodes.stats.partiality.scores import ScoredPeople
-from custodes.stats.ratios import mean_of_defined
 
 NO_COMPARISON = (
     "no rater compared two systems on the same item; a comparison needs two rated outputs of one item, or a verdict"
@@ -91,11 +98,12 @@ class RaterComparison:
     @cached_property
     def scored_people(self) -> ScoredPeople:
         """Scores of the annotators, as the reference for the placement of metrics by scores."""
-        return ScoredPeople(self.scores.persons, units=self.design.units[self.scores.items])
+        comparable_ratings = np.where(np.isfinite(self.scores.human), self.scores.persons, np.nan)
+        return ScoredPeople(comparable_ratings, units=self.design.units[self.scores.items])
 
     @cached_property
     def human(self) -> Floats:
-        """Mean scores over annotators, (items, systems)."""
+        """Mean scores over annotators, (items, systems); see `human_means`."""
         return self.scores.spread(self.scores.human)
 
     @cached_property
@@ -320,15 +328,18 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     scored_positions = is_scored_item.arg_true().cast(pl.Int64).to_numpy()
     scored_items = items if len(scored_positions) == len(items) else tuple(items[i] for i in scored_positions)
     shape = (len(raters), len(scored_items), len(systems))
-    _check_size(study, shape, 8 * math.prod(shape))
+    check_size(study, shape, 8 * math.prod(shape))
     panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored_items, systems=systems)
     n_outputs = np.isfinite(panel.values).sum(axis=2)
-    _check_size(study, shape, ROW_BYTES * int((n_outputs * (n_outputs - 1) // 2).sum()))
+    check_size(study, shape, ROW_BYTES * int((n_outputs * (n_outputs - 1) // 2).sum()))
     persons, scores = panel.values[: len(people)], panel.values[len(people) :]
     has_vote = full_setting["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
-    vote_text = "several annotators gave verdicts, which have no mean, so the majority vote is used (aggregate='vote')"
+    vote_text = (
+        "several annotators gave verdicts, which have no mean, so the side with more votes wins and ties do not count "
+        "(aggregate='vote')"
+    )
     notes += build_notes(("verdicts-vote", has_vote, vote_text))
-    human, human_tie = mean_of_defined(persons, axis=0), human_threshold(persons, full_setting["human_ties"])
+    human, human_tie = human_means(persons).values, human_threshold(persons, full_setting["human_ties"])
     epsilon, item_eps = tie_thresholds(
         full_setting["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[scored_positions]
     )
@@ -349,7 +360,7 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         people=people,
         metrics=metrics,
         scores=ItemScores(items=scored_positions, n_items=len(items), persons=persons, human=human, metrics=scores),
-        human_system=mean_of_defined(system_scores[: len(people), None], axis=0)[0],
+        human_system=human_means(system_scores[: len(people), None]).values[0],
         metric_system=system_scores[len(people) :],
         preferences=Comparisons.from_rows(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics), **names),
         annotators=Comparisons.from_rows(annotator_rows.filter(~is_metric_row), raters=people, **names),
@@ -382,20 +393,6 @@ def _verdict_rows(
     codes = {name: pl.Series(label_codes(verdicts[name], names), dtype=pl.Int32) for name, names in labels.items()}
     coded_rows = verdicts.select(sign="preference", order="order").with_columns(**codes)
     return coded_rows.filter(pl.all_horizontal(pl.col(list(labels)) >= 0))
-
-
-def _check_size(study: Study, shape: tuple[int, ...], n_bytes: int) -> None:
-    """Raise `InputError` if scores or comparisons of `n_bytes` bytes do not fit into the memory of common computers.
-
-    `shape` is the number of raters, items and systems.
-    """
-    if n_bytes > MOST_CELLS:
-        n_raters, n_items, n_systems = shape
-        raise InputError(
-            f"{study.name}: {n_items} items x {n_systems} systems x {n_raters} raters do not fit "
-            "into memory; select fewer, or count with custodes.count_pairs and give the counts to "
-            "favoritism and ranking"
-        )
 
 
 def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
@@ -432,7 +429,7 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
     compared_positions = np.unique(comparison.design.pairs[np.unique(human_comparisons.pair)])
     uncompared_systems = [name for i, name in enumerate(comparison.systems) if i not in compared_positions]
     n_uncompared_items = len(comparison.items) - len(np.unique(human_comparisons.item))
-    return build_notes(
+    design_notes = build_notes(
         (
             "no-overlap",
             len(unmatched_metrics),
@@ -498,3 +495,4 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         unpaired_note(comparison.n_unpaired, suffix),
         aspect=comparison.aspect,
     )
+    return [*design_notes, *human_means(comparison.scores.persons).notes(suffix, comparison.aspect)]

@@ -24,7 +24,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.comparable import check_ordered, label_of
 from custodes.evaluate.design import Design
-from custodes.evaluate.scores import check_same_scale, without_float_noise
+from custodes.evaluate.scores import check_same_scale, human_means, without_float_noise
 from custodes.stats.arrays import Floats, make_read_only, round_for_sorting
 from custodes.stats.ratios import mean_of_defined
 
@@ -197,6 +197,7 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
     human_aspects = set(raters_and_aspects.filter(pl.col("rater").is_in(list(selected_study.humans)))["aspect"])
     aspects = tuple(aspect for aspect in selected_study.aspects if aspect in human_aspects)
     rater_parts: list[tuple[str, str, str, Floats]] = []
+    severity_notes: list[Note] = []
     annotator_scores = np.full((len(aspects), len(selected_study.humans), len(item_labels), len(system_labels)), np.nan)
 
     def scores_of(raters: Sequence[str], aspect: str) -> tuple[list[str], Floats]:
@@ -215,7 +216,9 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
         annotator_scores[aspect_index, [selected_study.humans.index(name) for name in rater_names]] = scores_of_raters
         if human_raters == "aspects":
             check_same_scale(selected_study, rater_names, scores_of_raters, label_of(aspect))
-            rater_parts.append((HUMAN, "human", aspect, without_float_noise(mean_of_defined(scores_of_raters, axis=0))))
+            human = human_means(scores_of_raters)
+            severity_notes += human.notes(label_of(aspect), aspect)
+            rater_parts.append((HUMAN, "human", aspect, without_float_noise(human.values)))
         else:
             rater_parts += [
                 (name, "human", aspect, scores) for name, scores in zip(rater_names, scores_of_raters, strict=True)
@@ -226,7 +229,7 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
         rater_parts += [
             (name, METRIC, aspect, scores) for name, scores in zip(rater_names, scores_of_raters, strict=True)
         ]
-    return _assemble_scores(
+    raters = _assemble_scores(
         study,
         selected_study,
         rater_parts,
@@ -234,6 +237,7 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
         annotator_scores,
         Design.from_study(selected_study, items=item_labels, systems=system_labels),
     )
+    return replace(raters, notes=(*raters.notes, *severity_notes))
 
 
 def _check_enough(study: Study, scored_rows: pl.DataFrame) -> None:

@@ -7,20 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.shared_arguments import Ties
 from custodes.data.comparisons import MOST_CELLS
+from custodes.data.notes import Note, build_notes
 from custodes.data.raters import MissingCode, Scale
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.stats.accuracy import acc_eq
 from custodes.stats.arrays import Bools, Floats, Ints, make_read_only
 from custodes.stats.bootstrap import with_point
+from custodes.stats.partiality.scores import annotator_levels
+from custodes.stats.ratios import mean_of_defined
+from custodes.stats.system_scores import blocks_of, common_items
 
 CALIBRATION_FOLDS = 5
+_SNAPPED = 3.0  # standard errors within which an adjusted mean is rounded to a mean of ratings
+_ORIGINS = 512  # number of candidates for the origin of rounded means
+MOST_UNCERTAIN = 0.1
+"""Largest standard error of a difference of adjustments without a warning, in standard deviations of human scores."""
+UNCERTAIN_RULE = "few-common-outputs"
+UNLINKED_RULE = "unlinked-annotators"
+"""Rule on outputs without a mean human score, because their annotators are not comparable with others."""
 TIE = 1e-9
 """Human scores tie if they differ by at most this fraction of the range of the scale."""
 
@@ -113,6 +125,128 @@ def tie_thresholds(
     return thresholds_of_fold[0], item_thresholds
 
 
+class HumanMeans(NamedTuple):
+    """Means of annotators' scores, adjusted for severity if annotators rated different outputs. See `human_means`.
+
+    `values` (items, systems) are the means. `adjustment_range` is the largest minus the smallest adjustment of an
+    output, and `standard_error` the largest standard error of such a difference. `n_excluded` is the number of rated
+    outputs without a mean, and `n_sets` the number of sets of comparable annotators.
+    """
+
+    values: Floats
+    adjustment_range: float = 0.0
+    standard_error: float = 0.0
+    n_excluded: int = 0
+    n_sets: int = 1
+
+    def notes(self, suffix: str, aspect: str) -> list[Note]:
+        """Return the notes on adjustments, and on annotators who are not comparable; `suffix` names the aspect."""
+        return build_notes(
+            (
+                "severity-adjusted",
+                self.adjustment_range > 0,
+                f"annotators rated different outputs{suffix}, so mean human scores are adjusted for the severity of "
+                f"annotators; the adjustments of outputs differ by up to {self.adjustment_range:.2g}, and intervals do "
+                f"not contain the standard error of this difference (up to {self.standard_error:.2g})",
+            ),
+            (
+                UNCERTAIN_RULE,
+                self.standard_error > 0 and self.standard_error > MOST_UNCERTAIN * float(np.nanstd(self.values)),
+                f"annotators rated few common outputs{suffix}, so their severity is uncertain: the largest standard "
+                f"error is over {MOST_UNCERTAIN:.0%} of the standard deviation of human scores, and intervals of "
+                "statistics of scores are too narrow; let annotators rate more common outputs",
+            ),
+            (
+                UNLINKED_RULE,
+                self.n_excluded,
+                f"{self.n_excluded} outputs have no mean human score{suffix}, because no common outputs link their "
+                "annotators to the annotators of other outputs of the item; let some annotators rate outputs of both "
+                "sets",
+            ),
+            (
+                "annotator-sets",
+                self.n_sets if self.n_sets > 1 else 0,
+                f"annotators form {self.n_sets} sets that no common outputs link{suffix}, so correlations over all "
+                "outputs contain differences in severity between the sets",
+            ),
+            aspect=aspect,
+        )
+
+
+def human_means(persons: Floats) -> HumanMeans:
+    """Return the mean scores over annotators, given scores (annotators, items, systems).
+
+    If annotators rated different outputs, the mean level of the annotators of an output (see `annotator_levels`) is
+    subtracted from its mean. Ties that only the errors of levels would break are kept. Annotators are comparable if a
+    chain of outputs with several ratings connects them. On an item, only outputs with comparable annotators have a
+    mean: those of the set of annotators that rated most outputs of the item.
+
+    >>> human_means(np.array([[[1.0, 2.0, np.nan]], [[3.0, np.nan, 5.0]]])).values.tolist()
+    [[2.0, 3.0, 4.0]]
+    """
+    means, has_rating = mean_of_defined(persons, axis=0), np.isfinite(persons)
+    is_rated_output = has_rating.any(axis=0)
+    is_active_annotator = has_rating.any(axis=(1, 2), keepdims=True)
+    if np.array_equal(has_rating, is_active_annotator & is_rated_output):
+        return HumanMeans(means)
+    levels, n_ratings = annotator_levels(persons), has_rating.sum(axis=0)
+    adjustments, adjustment_variances = (
+        mean_of_defined(np.where(has_rating, values[:, None, None], np.nan), axis=0) for values in levels
+    )
+    # Of the difference of two such adjustments; levels sum to 0, so their errors are negatively correlated.
+    n_active = max(int(is_active_annotator.sum()), 2)
+    standard_errors = np.sqrt(2 * n_active / (n_active - 1) * adjustment_variances / np.maximum(n_ratings, 1))
+    block_of_annotator = blocks_of(common_items(has_rating.reshape(len(persons), -1).T))
+    block_of_output = np.where(has_rating, block_of_annotator[:, None, None], -1).max(axis=0, initial=-1)
+    block_of_item = np.full((len(means), 1), -1)
+    most_outputs = np.zeros((len(means), 1), dtype=np.int64)
+    blocks, n_outputs_of_block = np.unique(block_of_output[is_rated_output], return_counts=True)
+    for block in blocks[np.argsort(-n_outputs_of_block, kind="stable")]:
+        n_outputs = (block_of_output == block).sum(axis=1, keepdims=True)
+        block_of_item = np.where(n_outputs > most_outputs, block, block_of_item)
+        most_outputs = np.maximum(n_outputs, most_outputs)
+    is_comparable_output = is_rated_output & (block_of_output == block_of_item)
+    adjusted_means = np.where(is_comparable_output, means - adjustments, np.nan)
+    values = _snap_to_steps(adjusted_means, n_ratings, _rating_step(persons), tolerances=_SNAPPED * standard_errors)
+    adjustment_range = float(np.ptp((values - means)[is_comparable_output]))
+    if adjustment_range <= TIE * np.ptp(means[is_comparable_output]):  # annotators do not differ significantly
+        values, adjustment_range = np.where(is_comparable_output, means, np.nan), 0.0
+    return HumanMeans(
+        values,
+        adjustment_range,
+        float(standard_errors[is_comparable_output].max()),
+        int((is_rated_output & ~is_comparable_output).sum()),
+        len(np.unique(block_of_output[is_comparable_output])),
+    )
+
+
+def _rating_step(persons: Floats) -> float:
+    """Return the smallest difference between two different scores of the same annotator; 0 if all are constant."""
+    gaps = [np.diff(np.unique(annotator_scores[np.isfinite(annotator_scores)])) for annotator_scores in persons]
+    return float(min((gap.min() for gap in gaps if gap.size), default=0.0))
+
+
+def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: Floats) -> Floats:
+    """Return means of `n_ratings` ratings, rounded to multiples of step / n_ratings from an origin.
+
+    A mean that differs from its multiple by more than its tolerance is not rounded. The arrays are (items, systems).
+    Otherwise adjusted means would never tie, although means of ratings on a scale with few values often do. The origin
+    is the candidate that is closest to the means modulo their steps.
+    """
+    is_defined = np.isfinite(means)
+    if not step or not is_defined.any():
+        return means
+    candidates = means[is_defined].mean() + step * np.arange(_ORIGINS) / _ORIGINS
+    closeness = np.zeros(_ORIGINS)
+    for n in np.unique(n_ratings[is_defined]).tolist():
+        angle = 2 * np.pi * n / step
+        phase_sum = np.exp(1j * angle * means[is_defined & (n_ratings == n)]).sum()
+        closeness += (phase_sum * np.exp(-1j * angle * candidates)).real
+    origin, n_steps_per_rating = candidates[closeness.argmax()], np.maximum(n_ratings, 1) / step
+    rounded_means = origin + np.round((means - origin) * n_steps_per_rating) / n_steps_per_rating
+    return np.where(np.abs(rounded_means - means) <= tolerances + step / _ORIGINS, rounded_means, means)
+
+
 def unpaired_count(persons: Floats, *, items: Ints, item: Ints, first: Ints, second: Ints) -> int:
     """Return the number of comparisons that are excluded because no annotator rated both outputs.
 
@@ -149,11 +283,22 @@ def unpaired_count(persons: Floats, *, items: Ints, item: Ints, first: Ints, sec
 
 def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
     """Return the rule, the count and the message of the note on comparisons that `unpaired_count` counts."""
-    message = (
-        f"{count} comparisons{label} are excluded because no annotator rated both outputs; means over different "
-        "annotators are not compared"
-    )
+    message = f"{count} comparisons{label} count for no preference, because no annotator rated both outputs"
     return "unpaired", count, message
+
+
+def check_size(study: Study, shape: tuple[int, ...], n_bytes: int) -> None:
+    """Raise `InputError` if scores or comparisons of `n_bytes` bytes do not fit into the memory of common computers.
+
+    `shape` is the number of raters, items and systems.
+    """
+    if n_bytes > MOST_CELLS:
+        n_raters, n_items, n_systems = shape
+        raise InputError(
+            f"{study.name}: {n_items} items x {n_systems} systems x {n_raters} raters do not fit "
+            "into memory; select fewer, or count with custodes.count_pairs and give the counts to "
+            "favoritism and ranking"
+        )
 
 
 def without_float_noise(values: Floats) -> Floats:

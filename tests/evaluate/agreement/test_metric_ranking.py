@@ -99,3 +99,13 @@ def test_undefined_metrics_have_no_place() -> None:
 def test_one_statistic_ranks_all(kendall: list[float], systems: int, name: str) -> None:
     draws = {"kendall_item": np.array([kendall]), "sample_accuracy": np.array([[0.6, 0.7]])}
     assert ranking_statistic(draws, systems) == name
+
+
+def test_the_first_chosen_statistic_ranks_metrics_and_has_letters() -> None:
+    study = study_of(scores_of(0, raters=4, items=40, systems=5))
+    result = agreement(study, resamples=200, compare_by=["spa", "kendall_system"])
+    assert set(result.standing["statistic"]) == {"spa"}
+    assert result.standing["value"].is_sorted(descending=True)
+    assert result.standing["may_be_best"].null_count() == result.standing["group"].null_count() == 0
+    assert result.standing["p_chance"].null_count() == 3
+    assert [n.message.split(":")[0] for n in result.notes if n.rule == "further-statistics"] == ["kendall_system"]

@@ -14,8 +14,9 @@ import custodes as cu
 from custodes.data.preferences import Preferences
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.annotators.annotator_answers import SLOT
-from custodes.evaluate.annotators.annotator_statistics import FIRST, LITTLE, TOO_FEW
+from custodes.evaluate.annotators.annotator_statistics import FIRST, LITTLE, REVERSED, TOO_FEW
 from custodes.evaluate.annotators.annotators import FEW_SHARED
+from tests.evaluate.studies import study_of
 from tests.simulation.planted_people import study as planted
 
 
@@ -57,6 +58,20 @@ def test_who_only_guesses_often_enough_is_named() -> None:
     result = cu.annotators(cu.read(rows), resamples=0).annotators.sort("rater")
     assert [LITTLE in flags for flags in result["flags"]] == (kind == 2).tolist()
     assert result["competence_low"].is_null().all()
+
+
+@pytest.mark.parametrize(("kind", "flags"), [("careful", []), ("random", [LITTLE]), ("reversed", [REVERSED])])
+def test_a_reversed_scale_is_named_by_annotators_and_check(kind: str, flags: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    quality = rng.normal(size=(60, 4))
+    ratings = np.clip(np.round(3 + quality + rng.normal(0, 0.7, (3, 60, 4))), 1, 5)
+    changes = {"careful": ratings[2], "random": rng.permuted(ratings[2]), "reversed": 6 - ratings[2]}
+    ratings[2] = changes[kind]
+    study = study_of(np.concatenate([ratings, quality[None]]), people=3)
+    result = cu.annotators(study, annotator_type="persons", resamples=0).annotators
+    assert result["flags"].to_list() == [[], [], flags]
+    problems = cu.check(study, resamples=0).problems.filter(rule="reversed-annotator")
+    assert problems["examples"].to_list() == [["ann2"]] * (kind == "reversed")
 
 
 @pytest.fixture(scope="module")

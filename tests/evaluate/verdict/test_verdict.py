@@ -499,8 +499,8 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
         f"About 900 more human comparisons of A and D, {end}",
         f"About 1000 more human comparisons of A and B, {end}",
         "One more human comparison of B and C has an even chance of showing which of the two is better.",
-        "For A and C, even 20 times as many further comparisons of the pair as there are now would probably "
-        "show no significant difference.",
+        "For A vs C, even 20 times as many further comparisons of the pair as there are now would probably show no "
+        "significant difference.",
     ]
     # A system that won everything has a strength without an upper bound, so nothing is forecast.
     unbounded = systems.with_columns(strength_high=pl.when(system="A").then(None).otherwise("strength_high"))
@@ -723,7 +723,7 @@ def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
     ].to_list() == [
         "On coherence, more comparisons are not needed to name the best system.",
         "Further human comparisons that have an even chance of showing which system of a pair is better: about 900 of "
-        "A and B (fluency) and about 20 of B and C (fluency). They decide only these pairs.",
+        "A vs B (fluency) and about 20 of B vs C (fluency). They decide only these pairs.",
         "On fluency, some systems of the top group are so similar that even 20 times as many further comparisons would "
         "probably not separate them (named under each aspect): choose among them by other criteria, such as cost.",
     ]

@@ -27,7 +27,15 @@ from custodes.evaluate.agreement.choices import (
     grounds_of,
     resampled_groups,
 )
-from custodes.evaluate.agreement.differences import CHOOSING, ORDERING, Differences, Tester, standing_columns
+from custodes.evaluate.agreement.differences import (
+    CHOOSING,
+    COMPARED,
+    ORDERING,
+    Differences,
+    Tester,
+    difference_columns,
+    standing_columns,
+)
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, drawn_flips, group_equal_rows, holds_for_both
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparable import NotComparableError, label_of
@@ -41,9 +49,6 @@ from custodes.evaluate.slices import BY, slice_columns, slice_notes, slice_table
 from custodes.progress import Progress, silent
 from custodes.stats import system_scores
 from custodes.stats.arrays import Floats
-
-COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)
-"""Statistics by which metrics are compared by default."""
 
 
 @result
@@ -121,7 +126,8 @@ class Agreement(Result):
         score("chance", "chance level of the statistic"),
         p_value(
             "p_chance",
-            "p-value of the test that agreement is at the chance level, adjusted for all metrics of the aspect",
+            "p-value of the test that agreement is at the chance level, adjusted for all metrics of the aspect; null "
+            "for a statistic over systems",
             "p, chance level",
         ),
         label(
@@ -147,7 +153,8 @@ class Agreement(Result):
 
 @question(
     "custodes agreement ratings.csv --human 'expert*' --aspect coherence",
-    compare_by="Statistics for which differences between metrics are tested; comma list or repeated.",
+    compare_by="Statistics for which differences between metrics are tested; the first one ranks the metrics (default: "
+    "Kendall's tau within items); comma list or repeated.",
     by=BY,
 )
 def agreement(
@@ -324,36 +331,12 @@ def _answer(
         comparison.aspect,
         metrics=metric_table,
         common=_common_columns(sample),
-        comparisons=_comparison_columns(comparison, differences),
+        comparisons=difference_columns(comparison.metrics, differences),
         standing=standing_table,
     )
     notes = [*_ground_notes(sample), *_ranking_notes(comparison, differences, standing_table, alpha)]
     notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=unreliable_names)
     return tables, [*comparison.notes, *notes, *_undefined_notes(sample, values_of_statistic)]
-
-
-def _comparison_columns(comparison: RaterComparison, differences: Differences) -> dict[str, Any]:
-    first_metrics, second_metrics = np.array(comparison.metrics)[differences.pairs].T
-    column_blocks = [
-        {
-            "metric_a": first_metrics,
-            "metric_b": second_metrics,
-            "statistic": np.full(len(first_metrics), name),
-            "n": differences.n,
-            "difference": test_family.estimate,
-            "difference_low": test_family.low,
-            "difference_high": test_family.high,
-            "p_value": test_family.p_value,
-            "p_adjusted": test_family.p_adjusted,
-            "note": np.where(test_family.at_threshold, AT_THRESHOLD, ""),
-        }
-        for name, test_family in differences.tests.items()
-    ]
-    return (
-        {name: np.concatenate([block[name] for block in column_blocks]) for name in column_blocks[0]}
-        if column_blocks
-        else {}
-    )
 
 
 def _common_columns(sample: Sample) -> dict[str, Any]:
@@ -439,6 +422,7 @@ def _ranking_notes(
         if not test_family.significant(alpha).any()
     ]
     ranking_label = STATISTICS[standing_table["statistic"]].label
+    hidden_statistics = [name for name in differences.tests if not STATISTICS[name].essential]
     return [
         *build_notes(
             (
@@ -446,7 +430,13 @@ def _ranking_notes(
                 standing_table["statistic"] in tests_of_statistic,
                 f"metrics are ranked by {ranking_label}; metrics that share a letter do not differ significantly (all "
                 f"pairs of metrics of this aspect tested jointly at level {alpha:g})",
-            )
+            ),
+            (
+                "further-statistics",
+                len(hidden_statistics),
+                f"{join_labels(hidden_statistics)}: only the complete table metrics has these columns (--table "
+                "metrics, in Python to_frame('metrics'))",
+            ),
         ),
         *build_notes(
             (

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from custodes.answers.tables import AT_THRESHOLD
 from custodes.evaluate.agreement.choices import are_choices, equal_grounds, grounds_of
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
@@ -24,6 +25,8 @@ from custodes.stats.graphs import letters
 MOST_BLOCKS = 400
 """Maximum number of jackknife blocks. With at most this many clusters, each cluster is a block."""
 
+COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)
+"""Statistics by which metrics are compared by default."""
 ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
 """Statistics that rank metrics. `CHOOSING` is used if `ORDERING` is undefined, or if there are only two systems."""
 
@@ -201,6 +204,31 @@ class Differences:
         return is_better
 
 
+def difference_columns(metrics: Sequence[str], differences: Differences) -> dict[str, Any]:
+    """Return the columns of the table `comparisons`."""
+    first_metrics, second_metrics = np.array(metrics)[differences.pairs].T
+    column_blocks = [
+        {
+            "metric_a": first_metrics,
+            "metric_b": second_metrics,
+            "statistic": np.full(len(first_metrics), name),
+            "n": differences.n,
+            "difference": test_family.estimate,
+            "difference_low": test_family.low,
+            "difference_high": test_family.high,
+            "p_value": test_family.p_value,
+            "p_adjusted": test_family.p_adjusted,
+            "note": np.where(test_family.at_threshold, AT_THRESHOLD, ""),
+        }
+        for name, test_family in differences.tests.items()
+    ]
+    return (
+        {name: np.concatenate([block[name] for block in column_blocks]) for name in column_blocks[0]}
+        if column_blocks
+        else {}
+    )
+
+
 def difference(
     statistic: Statistic, sample: Sample, first_metrics: NDArray[np.intp], second_metrics: NDArray[np.intp]
 ) -> tuple[Floats, Bools]:
@@ -344,12 +372,18 @@ def _rated_item_mask(comparison: RaterComparison, n_metrics: int | None = None) 
     return rated_item_masks
 
 
-def ranking_statistic(values_of_statistic: dict[str, Floats], n_systems: int) -> str:
+def ranking_statistic(
+    values_of_statistic: dict[str, Floats], n_systems: int, statistic_names: Sequence[str] = ()
+) -> str:
     """Return the name of the statistic that ranks metrics; row 0 of each value has the estimates.
 
+    It is the first of `statistic_names` (names chosen by the user) that is defined for a metric, or else Kendall's tau.
     With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is then
     used instead.
     """
+    for name in statistic_names:
+        if np.isfinite(values_of_statistic[name][0]).any():
+            return name
     is_ordering_defined = np.isfinite(values_of_statistic[ORDERING][0][np.isfinite(values_of_statistic[CHOOSING][0])])
     return ORDERING if n_systems > 2 and len(is_ordering_defined) and is_ordering_defined.all() else CHOOSING
 
@@ -359,7 +393,10 @@ def standing_columns(
 ) -> dict[str, Any]:
     """Return the columns of the table `standing`, with the best metric first."""
     comparison = tester.sample.comparison
-    statistic_name = ranking_statistic(values_of_statistic, len(comparison.systems))
+    is_default = tuple(differences.tests) == COMPARED
+    statistic_name = ranking_statistic(
+        values_of_statistic, len(comparison.systems), () if is_default else tuple(differences.tests)
+    )
     estimates, low, high = (
         STATISTICS[statistic_name]
         .with_interval("value", tester.sample, values_of_statistic[statistic_name], confidence)
@@ -368,7 +405,9 @@ def standing_columns(
     metric_order = differences.order(statistic_name, estimates)
     tests_of_chance = chance_tests(tester, statistic_name)
     is_better_metric = differences.better(statistic_name, alpha)
-    is_significant = tests_of_chance.significant(alpha)
+    # Systems are not resampled, so there is no test of a statistic over systems against its chance level.
+    is_tested = STATISTICS[statistic_name].smooth and STATISTICS[statistic_name].population is None
+    is_significant = tests_of_chance.significant(alpha) & is_tested
     chance_sides = np.select(
         [is_significant & (tests_of_chance.estimate > 0), is_significant & (tests_of_chance.estimate < 0)],
         ["above", "below"],
@@ -385,7 +424,7 @@ def standing_columns(
         "value_low": low[metric_order],
         "value_high": high[metric_order],
         "chance": STATISTICS[statistic_name].chance_of(tester.jackknife_sample)[0][metric_order],
-        "p_chance": tests_of_chance.p_adjusted[metric_order],
+        "p_chance": tests_of_chance.p_adjusted[metric_order] if is_tested else None,
         "side": chance_sides[metric_order].tolist(),
         "group": [
             None if letters_of_metric is None else letters_of_metric[metric_index] for metric_index in metric_order

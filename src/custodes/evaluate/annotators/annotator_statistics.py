@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,14 @@ from custodes.stats.reliability import (
     moments,
     taste,
 )
+from custodes.stats.sign_test import adjust
 
 FIRST, SECOND = "prefers what is shown first", "prefers what is shown second"
 LITTLE = "agrees with others no better than chance"
+REVERSED = "disagrees with others more than by chance (perhaps the scale is reversed)"
+
+REVERSED_LEVEL = 0.01
+"""Level of the test of agreement below chance, adjusted by Holm's method for all annotators."""
 
 HALF = 0.5
 """The test of low agreement compares an annotator with this fraction of the agreement among other annotators."""
@@ -45,9 +51,9 @@ NO_AGREEMENT = "the other annotators agree too little with one another"
 ABOVE_CHANCE = "agreement is above the level of random answers"
 
 
-Tests = tuple[Floats, Floats, Bools]
-"""Three arrays (workers,): p-values of position preference, p-values of low agreement (both NaN if not tested), and
-whether the annotator preferred the output shown first in more than half of the verdicts."""
+Tests = tuple[Floats, Floats, Floats, Bools]
+"""Four arrays (workers,): p-values of position preference, of low agreement and of agreement below chance (NaN if not
+tested), and whether the annotator preferred the output shown first in more than half of the verdicts."""
 
 
 FEW_DOUBLES = 30
@@ -95,7 +101,25 @@ def annotator_columns(
         "p_chance": p_chance * nan_if_slot,
         "untested_reason": np.where(is_person, untested_reason, ""),
     }
-    return table_columns, (position_result.p_value * nan_if_slot, p_careless * nan_if_slot, position_result.share > 0.5)
+    p_below = np.full(n_raters, np.nan) if aspect_answers.nominal else 1 - p_chance
+    return table_columns, (
+        position_result.p_value * nan_if_slot,
+        p_careless * nan_if_slot,
+        p_below * nan_if_slot,
+        position_result.share > 0.5,
+    )
+
+
+def reversed_raters(answers_of_aspects: Sequence[AnnotatorAnswers]) -> list[tuple[str, str]]:
+    """Return the raters and aspects with agreement significantly below chance."""
+    tested_answers = [answers for answers in answers_of_aspects if not answers.nominal]
+    p_values = [
+        1 - _compare_with_peers(answers, is_trusted=np.ones(len(answers.raters), dtype=np.bool_))[1]
+        for answers in tested_answers
+    ]
+    is_below = adjust(np.concatenate([np.empty(0), *p_values]), correction="holm") <= REVERSED_LEVEL
+    names = [(rater, answers.aspect) for answers in tested_answers for rater in answers.raters]
+    return list(dict.fromkeys(compress(names, is_below)))
 
 
 def _agreement(aspect_answers: AnnotatorAnswers, bootstrap_weights: Floats, confidence: float) -> dict[str, Floats]:

@@ -32,6 +32,8 @@ from custodes.evaluate.annotators.annotator_statistics import (
     FIRST,
     LITTLE,
     NO_AGREEMENT,
+    REVERSED,
+    REVERSED_LEVEL,
     SECOND,
     Tests,
     agreement_columns,
@@ -52,6 +54,7 @@ from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import map_parts
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap
+from custodes.stats.arrays import Floats
 from custodes.stats.sign_test import adjust
 
 ANSWER_TYPE = label("answer_type", "`verdicts` on comparisons, or `ratings` of outputs")
@@ -124,7 +127,7 @@ class Annotators(Result):
             essential=False,
         ),
         label("untested_reason", "why agreement with the other annotators is not tested", essential=False),
-        labels("flags", f"findings significant at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`", "Flags"),
+        labels("flags", f"findings significant at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`, `{REVERSED}`", "Flags"),
         label("reason", "why there is no competence or no interval", essential=False),
         rows=lambda result: _notable_rows(result.annotators),
     )
@@ -414,24 +417,20 @@ def _answer(
 
 def _flag_columns(tests_of_aspects: list[Tests], alpha: float) -> Iterator[dict[str, Any]]:
     """Yield the adjusted p-values and the flags of every part; the adjustment covers all tests of the study."""
-    all_p_values = np.concatenate(
-        [p_values for p_position, p_careless, _ in tests_of_aspects for p_values in (p_position, p_careless)]
-    )
-    adjusted_arrays = iter(
-        np.split(
-            adjust(all_p_values, correction="holm"),
-            np.cumsum(
-                [len(p_value_array) for *p_value_arrays, _ in tests_of_aspects for p_value_array in p_value_arrays]
-            ),
-        )
-    )
-    for _, _, prefers_first in tests_of_aspects:
-        p_position, p_careless = next(adjusted_arrays), next(adjusted_arrays)
+
+    def adjusted_parts(arrays: list[Floats]) -> Iterator[Floats]:
+        adjusted_p_values = adjust(np.concatenate(arrays), correction="holm")
+        return iter(np.split(adjusted_p_values, np.cumsum([len(array) for array in arrays])))
+
+    parts = adjusted_parts([p_values for tests in tests_of_aspects for p_values in tests[:2]])
+    parts_below = adjusted_parts([p_below for *_, p_below, _ in tests_of_aspects])
+    for *_, prefers_first in tests_of_aspects:
+        p_position, p_careless, p_below = next(parts), next(parts), next(parts_below)
         flags_of_raters = [
             [FIRST if is_first_preferred else SECOND] * bool(p_position_of_rater <= alpha)
-            + [LITTLE] * bool(p_careless_of_rater <= alpha)
-            for p_position_of_rater, p_careless_of_rater, is_first_preferred in zip(
-                p_position, p_careless, prefers_first, strict=True
+            + [REVERSED if p_below_of_rater <= REVERSED_LEVEL else LITTLE] * bool(p_careless_of_rater <= alpha)
+            for p_position_of_rater, p_careless_of_rater, p_below_of_rater, is_first_preferred in zip(
+                p_position, p_careless, p_below, prefers_first, strict=True
             )
         ]
         yield {"p_position": p_position, "p_careless": p_careless, "flags": flags_of_raters}

@@ -15,11 +15,12 @@ from custodes.data.interim_analyses import SEQUENTIAL_RULE
 from custodes.data.raters import DIRECTION_RULE, INCOMPLETE_RULE, SIGNATURE_RULE
 from custodes.data.study import POOLED_RULE
 from custodes.data.ties_and_orders import HALF_RULE
+from custodes.evaluate.scores import UNCERTAIN_RULE, UNLINKED_RULE
 
 TRUNCATED = "truncated"
 """Rule on scores of truncated texts; the note of a metric with such scores has the same rule."""
 SILENT = "annotators-without-ratings"
-SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides")
+SERIOUS_NOTES = ("constant-metric", "no-overlap", "all-ties", "one-item", "sides", UNCERTAIN_RULE, UNLINKED_RULE)
 """Rules of notes on an aspect that are warnings."""
 WARNED = (
     *(
@@ -55,6 +56,11 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
         "warning",
         "{metrics} correlate negatively with human ratings (Kendall correlation significantly below 0, "
         "all metrics tested jointly at level {alpha:.0%}){advice}",
+    ),
+    "reversed-annotator": (
+        "warning",
+        "answers of {raters} agree with those of other annotators less than by chance (all annotators tested jointly "
+        "at level {alpha:.0%}). If this annotator used a reversed scale, reverse these scores",
     ),
     "one-sided-annotators": (
         "warning",

@@ -17,6 +17,8 @@ from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.data.raters import RANGE_MARGIN, MissingCode
 from custodes.data.study import NO_METRIC, UNKNOWN_KIND_RULE, Study
 from custodes.errors import join_labels
+from custodes.evaluate.annotators.annotator_answers import annotator_answers
+from custodes.evaluate.annotators.annotator_statistics import REVERSED_LEVEL, reversed_raters
 from custodes.evaluate.check.aspect import ROUNDING
 from custodes.evaluate.check.outputs import constant_outputs, copied_systems, text_problems, texts_alone
 from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, Problem, problem, problems_of
@@ -28,6 +30,8 @@ MOST_REFUSED = 0.05
 """Proportion of refusals of a pair of systems above which refusals may change the decision on the pair."""
 
 REFUSAL_LEVEL = 0.05
+
+FEWEST_FOR_DIRECTION = 3  # with two annotators, it is unknown which one reversed the scale
 
 ASKED = {"rater": pl.String, "item": pl.String, "system_a": pl.String, "system_b": pl.String, "refused": pl.Boolean}
 """Columns of a table with one row per question to an annotator; `system_b` is null if a single output was rated."""
@@ -59,6 +63,7 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
     yield from constant_outputs(study)
     yield from copied_systems(selected_study)
     yield from refusals(annotator_questions(selected_study))
+    yield from _reversed_annotators(selected_study)
     yield from _metadata_problems(selected_study, note_rules)
     for note in notes:
         if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics"):  # these notes have separate rules
@@ -77,6 +82,18 @@ def _range_problems(study: Study) -> list[Problem]:
     )
     raters_text = join_labels(f"{rater} ({rate:.0%})" for rater, rate in rate_table.iter_rows())
     return problems_of("beyond-declared", rate_table["rater"].to_list(), raters=raters_text)
+
+
+def _reversed_annotators(study: Study) -> Iterator[Problem]:
+    """Yield annotators whose answers agree with those of others significantly less than by chance."""
+    if len(study.humans) < FEWEST_FOR_DIRECTION:
+        return
+    reversed_names = [
+        f"{rater}{label_of(aspect)}" for rater, aspect in reversed_raters(annotator_answers(study, study.humans)[0])
+    ]
+    yield from problems_of(
+        "reversed-annotator", reversed_names, raters=join_labels(reversed_names, limit=3), alpha=REVERSED_LEVEL
+    )
 
 
 def _missing_code_problems(study: Study) -> list[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import polars as pl
@@ -35,15 +35,17 @@ EXAMPLE_COMPARISONS = 200
 """Number of comparisons with which a two-sided sign test (level .05) has 80 % power at a win rate of .6."""
 
 
-def serious(problems: pl.DataFrame) -> Iterator[str]:
-    """Return the warnings and errors of `check` as sentences, without duplicates."""
+def serious(problems: pl.DataFrame, raters: Iterable[str]) -> Iterator[str]:
+    """Return the warnings and errors of `check` as sentences, without duplicates; names keep their first letter."""
     rows = problems.filter(pl.col("severity") != "info", ~pl.col("rule").is_in(OTHERWISE))
-    return map(sentence, rows["message"].unique(maintain_order=True))
+    names_of_problems = rows["examples"].explode().drop_nulls()
+    labels = {*raters, *names_of_problems}
+    return (sentence(message, labels) for message in rows["message"].unique(maintain_order=True))
 
 
 def design(view: AspectResults) -> Iterator[str]:
     """Yield sentences on problems in the data of one aspect that may mislead a reader."""
-    yield from serious(view.problems)
+    yield from serious(view.problems, view.tie_rates)
     mean_design_effect = float(view.design_effects.mean() or 0.0)  # type: ignore[arg-type]
     if mean_design_effect >= MARKED_EFFECT:
         yield (
@@ -193,7 +195,9 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     """
     view = AspectResults(results, aspect)
     problems = results["check"].to_frame("problems").filter(pl.col("aspect").is_in([aspect, *([""] if first else [])]))
-    yield from (("design", text) for text in serious(problems.filter(pl.col("rule") != "no-annotators")))
+    yield from (
+        ("design", text) for text in serious(problems.filter(pl.col("rule") != "no-annotators"), view.tie_rates)
+    )
     is_single = results["leaderboard"].to_frame("systems").filter(aspect=aspect)["rater"].n_unique() == 1
     yield (
         "design",

@@ -242,7 +242,7 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
     if decided:
         yield f"On {_aspects_text(decided, views)}, more comparisons are not needed to name the best system."
     forecasts = [
-        (view.board[0]["system"] not in pair, n, f"about {format_count(n)} of {names(pair)} ({view.aspect})")
+        (view.board[0]["system"] not in pair, n, f"about {format_count(n)} of {' vs '.join(pair)} ({view.aspect})")
         for view in ranked_views
         for *pair, n in pairs_of_aspect[view.aspect].forecasts
     ]  # pairs with the system that ranks first come first

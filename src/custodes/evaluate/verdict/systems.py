@@ -250,7 +250,7 @@ def labels(view: AspectResults) -> Iterator[str]:
             else f"One more human comparison of {a} and {b} has an even chance of showing which of the two is better."
         )
     if pairs.hopeless:
-        pairs_text = names([f"{a} and {b}" for a, b in pairs.hopeless], limit=MOST_NAMED)
+        pairs_text = names([f"{a} vs {b}" for a, b in pairs.hopeless], limit=MOST_NAMED)
         yield (
             f"For {pairs_text}, even {MOST:.0f} times as many further comparisons of the pair as there are now would "
             "probably show no significant difference."

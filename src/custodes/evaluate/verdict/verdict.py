@@ -228,7 +228,7 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
         }
         first_aspect, *_ = statements_of_aspect
         statements_of_aspect[first_aspect] = [
-            *(("design", text) for text in serious(problems)),
+            *(("design", text) for text in serious(problems, results["check"].to_frame("raters")["rater"])),
             *statements_of_aspect[first_aspect],
         ]
         return Verdict.from_parts(
@@ -248,7 +248,11 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
     views = [AspectResults(results, aspect) for aspect in aspects]
     kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or not is_without_metrics]
     # A problem without an aspect concerns the whole study; a view without an aspect already has this problem.
-    study_statements = [] if "" in aspects else [("design", text) for text in serious(problems)]
+    study_statements = (
+        []
+        if "" in aspects
+        else [("design", text) for text in serious(problems, results["check"].to_frame("raters")["rater"])]
+    )
     parts = []
     if len(views) > 1:
         study_statements += [(kind, text) for kind in ACROSS if kind in kinds for text in ACROSS[kind](views)]

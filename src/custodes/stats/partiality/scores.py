@@ -202,12 +202,35 @@ def level(annotator_ratings: Floats) -> Floats:
 
     Without the shift, a harsh annotator would lower the systems that this annotator happened to rate.
     """
+    return annotator_ratings - annotator_levels(annotator_ratings).values[:, None, None]
+
+
+class AnnotatorLevels(NamedTuple):
+    """Level of each annotator (annotators,), high for a lenient annotator, and the variance of its error."""
+
+    values: Floats
+    variances: Floats
+
+
+def annotator_levels(annotator_ratings: Floats) -> AnnotatorLevels:
+    """Return the levels of annotators, given ratings (annotators, items, systems).
+
+    Levels are the annotator effects in the least-squares fit of output + annotator. Annotators who are connected by
+    outputs that both rated are comparable; their levels sum to 0.
+
+    >>> annotator_levels(np.array([[[1.0, 2.0, np.nan]], [[3.0, np.nan, 5.0]]])).values.tolist()
+    [-1.0, 1.0]
+    """
     ratings_by_output = annotator_ratings.reshape(len(annotator_ratings), -1).T
     has_rating = np.isfinite(ratings_by_output)
-    severity_of_annotator = two_way(
-        np.where(has_rating, ratings_by_output, 0.0), has_rating & (has_rating.sum(axis=1, keepdims=True) > 1)
-    ).effects
-    return annotator_ratings - severity_of_annotator[:, None, None]
+    is_repeated = has_rating & (has_rating.sum(axis=1, keepdims=True) > 1)
+    fit, laplacian_inverse = (
+        two_way(np.where(has_rating, ratings_by_output, 0.0), is_repeated),
+        _laplacian_inverse(is_repeated),
+    )
+    n_parameters = int(is_repeated.any(axis=1).sum()) + np.linalg.matrix_rank(laplacian_inverse, hermitian=True)
+    error_variance = float((fit.residuals**2).sum()) / max(int(is_repeated.sum()) - int(n_parameters), 1)
+    return AnnotatorLevels(fit.effects, error_variance * laplacian_inverse.diagonal())
 
 
 def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tuple[Effects, Instruments | None]:
