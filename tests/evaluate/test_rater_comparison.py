@@ -180,7 +180,7 @@ def test_nothing_to_compare() -> None:
     with pytest.raises(
         OptionError,
         match=(
-            r"no metric, as every rater is human; add a file with scores of a metric \(leaderboard "
+            r"no metric, as every rater is human; add scores of a metric \(leaderboard "
             r"and consistency need no metric\)"
         ),
     ):
