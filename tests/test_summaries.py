@@ -30,6 +30,13 @@ def test_means_of_scores(tmp_path: Path) -> None:
     assert advice == "with a file of human ratings if you have one (custodes annotate new collects them)"
 
 
+def test_an_interval_stays_in_the_range_of_the_metric(tmp_path: Path) -> None:
+    rows = {"item": list(range(20)), "system": "a", "rater": "length", "kind": "metric", "score": [1000] + [10] * 19}
+    raters = pl.DataFrame({"rater": ["length"], "low": [0.0], "high": [None]}, schema_overrides={"high": pl.Float64})
+    raters.write_csv(tmp_path / "out.raters.csv")
+    assert summary_of(pl.DataFrame(rows), tmp_path)[0].startswith("length (a): 59.50 [0.00, 163")
+
+
 def test_win_rates_and_flips_of_verdicts(tmp_path: Path) -> None:
     rows = [
         (f"i{k}", "a", "b", "judge", "metric", order, sign)
@@ -39,8 +46,9 @@ def test_win_rates_and_flips_of_verdicts(tmp_path: Path) -> None:
     names = ["item", "system_a", "system_b", "rater", "kind", "order", "preference"]
     lines = summary_of(pl.DataFrame(rows, schema=names, orient="row"), tmp_path)
     assert lines[0].startswith("judge (a): win rate 88 % [")
-    assert lines[2].startswith("judge changes its preference in 25 % [")
-    assert lines[2].endswith("of 40 comparisons if the order is reversed")
+    assert lines[0].endswith("], averaged over opponents, 40 comparisons")
+    assert lines[2].startswith("judge reverses its preference in 25 % [")
+    assert lines[2].endswith("of 40 comparisons if the order is reversed (a change from or to a tie is not counted)")
 
 
 def test_rates_of_labels(tmp_path: Path) -> None:

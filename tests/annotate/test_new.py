@@ -76,7 +76,7 @@ def test_equal_and_empty_outputs_are_not_compared(tmp_path: Path) -> None:
     frame = pl.DataFrame([(i, s, t) for (i, s), t in rows.items()], schema=["item", "system", "text"], orient="row")
     path = new(frame, tmp_path / "study.db", plan=SILENT)
     assert orders(path) == {("A", "B"): ["i3"]}
-    assert notes(path) == ["same-output", "empty-outputs", "looks-cut"]
+    assert notes(path) == ["empty-output", "same-output", "empty-outputs", "looks-cut"]
 
 
 def test_only_pairs_and_systems_that_are_named(tmp_path: Path) -> None:

@@ -68,6 +68,19 @@ def test_items_of_annotators_with_tastes_are_resampled_together(verdicts: bool) 
     assert rules["annotators-differ"] == "warning"
 
 
+@pytest.mark.parametrize("cluster_noun", ["annotator", "cluster (such as a document)"])
+def test_the_verdict_names_the_clusters(cluster_noun: str) -> None:
+    human_rows = assigned(0, taste=1.0).ratings.frame
+    rows = pl.concat([human_rows, human_rows.with_columns(rater=pl.lit("m"))])
+    kinds = dict.fromkeys(human_rows["rater"].unique().sort(), "human")
+    study = Study(ratings=Ratings(frame=rows), raters=Raters.infer({**kinds, "m": "metric"}))
+    if cluster_noun != "annotator":  # one declared cluster has items of two annotators
+        clusters = human_rows.unique("item", maintain_order=True).select("item", cluster="rater")
+        study = study.describe(items=clusters.with_columns(pl.col("cluster").replace({"a4": "a3"})))
+    texts = cu.verdict(study, resamples=20).verdict.filter(kind="design")["text"]
+    assert any(text.startswith(f"Items of one {cluster_noun} may be correlated") for text in texts)
+
+
 def test_results_of_two_annotators_hold_for_these() -> None:
     study = assigned(0, annotators=2, taste=1.0)
     assert cu.check(study).summary["clusters"][0] == 100

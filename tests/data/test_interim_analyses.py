@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -51,6 +53,11 @@ def test_a_verdict_tells_no_win_rate(study: Study) -> None:
     result = verdict_of({"check": cu.check(study), "leaderboard": cu.leaderboard(study, resamples=20)})
     (best,) = [text for text in result.verdict.filter(kind="best")["text"] if "interim analyses" not in text]
     assert "times as often as it loses" in best
+    leaderboard = cu.leaderboard(study, resamples=20)
+    bounds = {"strength_low": -10.6, "strength_high": 13.4}
+    systems = leaderboard.systems.with_columns(**{name: pl.lit(value) for name, value in bounds.items()})
+    wide = verdict_of({"check": cu.check(study), "leaderboard": replace(leaderboard, systems=systems)})
+    assert "[under 0.01, over 100] times as often" in "".join(wide.verdict["text"])
     assert "%" not in best
 
 

@@ -1,3 +1,4 @@
+import re
 from itertools import combinations
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 from scipy.stats import binomtest, norm, rankdata
 from statsmodels.stats.multitest import multipletests
 
+import custodes as cu
 from custodes.evaluate.ranking import ALL_METRICS, MOST_REVERSED, ranking
 from tests.evaluate.studies import counts_of, study_of
 
@@ -130,3 +132,19 @@ def test_a_reversal_is_one_of_the_items_that_both_rated() -> None:
     result = ranking(study_of(np.stack([human, metric])), resamples=0)
     assert set(result.decisions["decision"]) == {"+", "-"}
     assert result.reversals.is_empty()
+
+
+def test_replication_is_the_mean_of_resamples_with_a_decision() -> None:
+    """Human ratings of two systems in 2 of 6 clusters: about 9 % of resamples have no pair."""
+    rows = [
+        (str(item), system, rater, kind, float((item * step + ord(system)) % 5))
+        for item in range(30)
+        for system in "AB"
+        for rater, kind, step in (("h", "human", 2), ("m", "metric", 3))
+        if kind == "metric" or item < 10 or system == "A"
+    ]
+    study = cu.read(pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row"))
+    clusters = pl.DataFrame({"item": map(str, range(30)), "cluster": [f"c{item // 5}" for item in range(30)]})
+    notes = cu.ranking(study.describe(items=clusters), resamples=100).notes
+    (message,) = [note.message for note in notes if note.rule == "self-agreement"]
+    assert re.search(r"stay the same for \d+ % of pairs", message)

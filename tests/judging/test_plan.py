@@ -329,7 +329,8 @@ def test_without_an_address_or_a_client_nothing_is_asked() -> None:
 def test_a_budget_wants_a_bound_of_the_answers(sampling: dict[str, Any]) -> None:
     args: dict[str, Any] = {"client": judging(longer), "price": [1, 1]}
     with pytest.raises(
-        OptionError, match=r"^max_cost=1: the length of a reply has no limit.* with sampling max_tokens=500$"
+        OptionError,
+        match=r"^max_cost=1: the length of a reply has no limit.* with --sampling max_tokens=500 \(in Python ",
     ):
         judge(TEXTS, Judge(model="m", sampling=sampling), max_cost=1.0, **args)
     assert judge(TEXTS, Judge(model="m", sampling={"max_completion_tokens": 9}), max_cost=1.0, **args).status == 0

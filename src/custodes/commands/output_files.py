@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from pathlib import Path
 
 import polars as pl
@@ -163,7 +163,7 @@ def _labels(study: Study) -> Iterator[str]:
 
 
 def _means(study: Study) -> Iterator[str]:
-    """Lines with the mean score of each metric and system, and Student's interval over items.
+    """Lines with the mean score of each metric and system, and Student's interval over items, within the range.
 
     Corpus scores have no interval and are not averaged.
     """
@@ -184,14 +184,18 @@ def _means(study: Study) -> Iterator[str]:
     corpus_scores = rating_rows.filter(pl.col("item") == "").select(
         *key_columns, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0)
     )
+    range_of_rater = {
+        name: (low, high) for name, low, high in study.raters.frame.select("rater", "low", "high").iter_rows()
+    }
     for row in pl.concat([mean_scores, corpus_scores], how="vertical_relaxed").iter_rows(named=True):
         aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
         value_text = number(row["score"])
         if row["sd"] is not None and row["n"] >= FEWEST_ITEMS:
             half_width = float(stdtrit(row["n"] - 1, (1 + CONFIDENCE) / 2)) * row["sd"] / sqrt(row["n"])
-            value_text += (
-                f" [{number(row['score'] - half_width)}, {number(row['score'] + half_width)}], mean of {row['n']} items"
-            )
+            least, most = range_of_rater.get(row["rater"], (None, None))
+            low = max(row["score"] - half_width, -inf if least is None else least)
+            high = min(row["score"] + half_width, inf if most is None else most)
+            value_text += f" [{number(low)}, {number(high)}], mean of {row['n']} items"
         yield f"{row['rater']} ({aspect_text}{row['system']}): {value_text}"
 
 
@@ -202,10 +206,13 @@ def _win_rates(study: Study) -> Iterator[str]:
     for row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
         aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
         rate_text = estimate_with_interval(row, "win_rate", write=percent)
-        yield f"{row['rater']} ({aspect_text}{row['system']}): win rate {rate_text}, {row['battles']} comparisons"
+        yield (
+            f"{row['rater']} ({aspect_text}{row['system']}): win rate {rate_text}, averaged over opponents, "
+            f"{row['battles']} comparisons"
+        )
     for row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
         flip_rate_text, n_both_orders = estimate_with_interval(row, "flip_rate", write=percent), row["n_both_orders"]
         yield (
-            f"{row['rater']} changes its preference in {flip_rate_text} of {n_both_orders} comparisons if the order "
-            "is reversed"
+            f"{row['rater']} reverses its preference in {flip_rate_text} of {n_both_orders} comparisons if the order "
+            "is reversed (a change from or to a tie is not counted)"
         )

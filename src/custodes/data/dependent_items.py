@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 TASTES_RULE = "annotators-differ"
 """The note on annotators who rated different items and have different preferences."""
+ANNOTATOR_RULES = (TASTES_RULE, "one-annotator")
+"""The notes on items that one annotator rated; with `FEWEST_ANNOTATORS` annotators, these items are a cluster."""
 REPEATED_RULE = "repeated-items"
 """The note on items that occur several times."""
 
@@ -76,7 +78,7 @@ def dependent_items(study: Study, annotators: Sequence[str]) -> tuple[list[tuple
             "count each item of the group; keep one item of each group",
         ),
         (
-            TASTES_RULE if p_value <= CLEAR else "one-annotator",
+            ANNOTATOR_RULES[p_value > CLEAR],
             n_annotators,
             f"most items were rated by only one of {n_annotators} annotators, and the annotators "
             f"{'differ' if p_value <= CLEAR else 'may differ'} in their preferences among systems (permutation test, "

@@ -82,8 +82,8 @@ class Outputs:
 def select_first_values(
     texts: pl.DataFrame, sources: pl.DataFrame, *, where: str
 ) -> tuple[pl.DataFrame, pl.DataFrame, list[Note]]:
-    """The first text of each output, the first non-empty value of each item in each column, and notes on further
-    values."""
+    """The first non-empty text of each output, the first non-empty value of each item in each column, and notes on
+    further values."""
     column_names = [column_name for column_name in sources.columns if column_name != "item"]
     list_selector = pl.col(pl.List(pl.String))
     source_rows = sources.with_columns(
@@ -91,7 +91,11 @@ def select_first_values(
     )
     rows_by_item, output_key_names = source_rows.group_by("item", maintain_order=True), ["item", "system"]
     n_outputs_with_several_texts = (
-        texts.group_by(output_key_names).agg(pl.col("text").n_unique()).filter(pl.col("text") > 1).height
+        texts.filter(pl.col("text") != "")
+        .group_by(output_key_names)
+        .agg(pl.col("text").n_unique())
+        .filter(pl.col("text") > 1)
+        .height
     )
     several_values_flags = (
         rows_by_item.agg(pl.col(column_names).drop_nulls().n_unique() > 1) if column_names else source_rows.clear()
@@ -114,7 +118,9 @@ def select_first_values(
             f"{join_labels(differing_column_names)}; the first value of each item is used",
         ),
     )
-    first_texts = texts.unique(output_key_names, keep="first", maintain_order=True)
+    first_texts = texts.group_by(output_key_names, maintain_order=True).agg(
+        pl.col("text").filter(pl.col("text") != "").first().fill_null("")
+    )
     return first_texts, rows_by_item.agg(pl.col(column_names).drop_nulls().first()), notes
 
 

@@ -260,11 +260,12 @@ def _answer(
         "metric gave an outcome that annotators never gave; kld='mean' gives finite values"
     )
     notes += build_notes(("infinite-kld", len(infinite_metrics), message), aspect=aspect)
-    if len(replication_rates):
+    defined_replication_rates = replication_rates[np.isfinite(replication_rates)]
+    if len(defined_replication_rates):
         message = (
             f"if items are resampled, human decisions{label_of(aspect)} stay the same for "
-            f"{percent(float(np.mean(replication_rates)))} of pairs; do not expect a metric to decide more pairs as "
-            "the annotators do"
+            f"{percent(float(defined_replication_rates.mean()))} of pairs; do not expect a metric to decide more "
+            "pairs as the annotators do"
         )
         notes += build_notes(("self-agreement", True, message), aspect=aspect)
     notes += few_clusters_notes(aspect_counts.n_clusters, resamples, fewest=FEWEST, aspect=aspect)

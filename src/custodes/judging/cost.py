@@ -75,7 +75,7 @@ class Budget:
                 (
                     answer_limit(judge.sampling) is None,
                     f"{option_text}: the length of a reply has no limit, so the cost has no limit either; limit the "
-                    f"length with sampling {LIMITS[1]}=500",
+                    f"length with --sampling {LIMITS[1]}=500 (in Python sampling={{'{LIMITS[1]}': 500}})",
                 ),
             )
         return cls(limit=limit, price=listed_price)

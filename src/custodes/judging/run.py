@@ -85,7 +85,8 @@ def judge(
     timeout : float or None
         Timeout of a request in seconds (default: 600).
     max_cost : float or None
-        Maximum cost in US dollars; a later run sends the remaining requests.
+        Maximum cost of this run in US dollars, without cached replies; a later run sends the remaining requests, with
+        a new limit.
     price : sequence of float or None
         Price in US dollars per million tokens: input, output (default: from genai-prices).
     rng : int, Generator or None

@@ -52,9 +52,10 @@ WHERE_OF_OUTPUT = (
 )
 INVALID = label(
     "invalid",
-    "why there is no answer; with a reply: `refusal`, `filtered`, `truncated`, `empty`, `no-verdict` or `label` (a "
-    "word that is not an allowed label); without a reply: `unavailable`, `rejected`, `denied` or `budget` (the cost "
-    "limit was reached after another order or repeat of the question); empty for a valid answer",
+    "why there is no answer; with a reply: `refusal` (marked by the server), `filtered`, `truncated`, `empty`, "
+    "`no-verdict` (also a refusal in words) or `label` (a word that is not an allowed label); without a reply: "
+    "`unavailable`, `rejected`, `denied` or `budget` (the cost limit was reached after another order or repeat of the "
+    "question); empty for a valid answer",
 )
 
 NOT_ANSWERED = "not-answered"

@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import custodes as cu
 from custodes.data.outputs import parse_turns
 from custodes.data.reading import read
 from custodes.data.writing import long_tables, write_table
@@ -46,11 +47,35 @@ def test_what_is_known_of_items_in_both_shapes(tmp_path: Path) -> None:
         ("1", "", [], ["a.png"], "c", '{"year": "1990", "tags": ["x"]}'),
         ("2", "", [], ["b.png", "c.png"], "", ""),
     ]
-    for path in (wide, long):
+    for path, empty_outputs in ((wide, []), (long, [("empty-output", 1)])):
         study = read(path)
         assert study.outputs is not None
         assert study.outputs.sources.rows() == expected
-        assert study.notes == ()
+        assert [(note.rule, note.count) for note in study.notes] == empty_outputs
+
+
+@pytest.mark.parametrize("columns", [None, {"item": "uid", "system": "model", "text": "response"}])
+def test_an_empty_output_is_the_same_in_every_format(tmp_path: Path, columns: dict[str, str] | None) -> None:
+    names = columns.values() if columns else ("item", "system", "text")
+    rows = [("1", "A", "x"), ("1", "B", None), ("2", "A", ""), ("2", "B", "y"), ("2", "B", None)]
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
+    frame.write_csv(tmp_path / "quoted.csv")
+    (tmp_path / "plain.csv").write_text((tmp_path / "quoted.csv").read_text().replace('""', ""))
+    frame.write_ndjson(tmp_path / "lines.jsonl")
+    for path in sorted(tmp_path.iterdir()):
+        study = read(path, columns=columns)
+        assert study.outputs is not None
+        assert study.outputs.texts.sort("item", "system")["text"].to_list() == ["x", "", "", "y"]
+        (note,) = (note for note in study.notes if note.rule == "empty-output")
+        assert note.message.startswith(f"{path.name}: the text of 2 of 4 outputs is empty (")
+
+
+def test_the_first_text_that_is_not_empty_is_used() -> None:
+    empty, full = (pl.DataFrame({"item": ["1"], "system": ["A"], "text": [text]}) for text in ("", "x"))
+    study = cu.read(empty, full)
+    assert study.outputs is not None
+    assert study.outputs.texts["text"].to_list() == ["x"]
+    assert not [note for note in study.notes if note.rule == "texts-differ"]
 
 
 def test_dataframes_with_structs_and_lists_in_both_shapes() -> None:

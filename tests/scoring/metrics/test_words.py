@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
 from custodes.errors import OptionError
+from custodes.scoring.metrics.words import jensen_shannon
 from custodes.scoring.preparing import TOKENIZERS
 from tests.scoring.metrics.given import LINES, pairs, random_inputs, scored, texts
 
@@ -79,6 +81,13 @@ def test_equal_and_disjoint_texts() -> None:
     assert pairs("js", [("a b a b", ["a b b a"])], n=2) == [
         pytest.approx(of_scipy(["ab", "ba", "ab"], ["ab", "bb", "ba"]))
     ]
+
+
+def test_the_order_of_words_in_a_set_changes_no_digit() -> None:
+    counts = np.random.default_rng(0).integers(1, 9, (2, 40)).tolist()
+    for keys in (range(40), range(0, 4000, 100), np.random.default_rng(1).permutation(40).tolist()):
+        first, second = (Counter(dict(zip(keys, row, strict=True))) for row in counts)
+        assert jensen_shannon(first, second) == jensen_shannon(*(Counter(dict(enumerate(row))) for row in counts))
 
 
 def test_a_text_that_is_too_short() -> None:

@@ -98,6 +98,8 @@ class TextColumns:
                 for system, text in system_text_pairs
             ]
         )
+        if not has_rating_rows and len(system_text_pairs) == 1 and "text" in column_of_role:
+            output_rows = output_rows.with_columns(pl.col("text").fill_null(""))  # each row is an output
         return _select_first_texts(output_rows, where=where, has_rating_rows=has_rating_rows)
 
     def _item(
@@ -188,7 +190,8 @@ def _select_first_texts(rows: pl.DataFrame, *, where: str, has_rating_rows: bool
     source_rows = rows.drop("system", "text")
     text_rows = rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
     first_texts, source_rows, notes = select_first_values(text_rows, source_rows, where=where)
-    text_rows = first_texts if has_rating_rows else text_rows
+    is_repeated_empty_row = (pl.col("text") == "") & (pl.col("text") != "").any().over("item", "system")
+    text_rows = first_texts if has_rating_rows else text_rows.filter(~is_repeated_empty_row)
     n_items_without_output = source_rows.join(text_rows, on="item", how="anti").height
     notes += build_notes(
         (

@@ -67,6 +67,10 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         cell_values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(cells, start=1)]
         column_name = "images" if name == "image" else name
         fact_series.append(pl.Series(column_name, cell_values, dtype=SOURCES[column_name]))
+    keys_with_image = {(item, system) for item, system, _ in image_rows}
+    empty_outputs = [
+        f"{system} of {item}" for item, system, text in text_rows if not text and (item, system) not in keys_with_image
+    ]
     outputs = Outputs.from_sources(
         pl.DataFrame(text_rows, schema=SCHEMA, orient="row"),
         pl.DataFrame(fact_series),
@@ -78,7 +82,13 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             n_boolean_outputs,
             f"{where}: {n_boolean_outputs} outputs are true or false instead of text and are read as the words "
             "true and false",
-        )
+        ),
+        (
+            "empty-output",
+            len(empty_outputs),
+            f"{where}: the text of {len(empty_outputs)} of {len(text_rows)} outputs is empty "
+            f"({join_labels(empty_outputs, limit=3)}); they count as outputs, so remove those that do not exist",
+        ),
     )
     return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)
 
@@ -135,9 +145,13 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     )
     check_unique(rows.filter(is_filled_row), ["item", "system"], where=where, what="output", hint="one row per output")
     output_cells: list[tuple[str, str, Any, str]] = []
+    filled_keys = {*rows.filter(is_filled_row).select("item", "system").iter_rows()}
     for row_number, row in enumerate(rows.iter_rows(named=True), start=1):
         image = row.get("output_image")
         value = row["text"] if image is None else {"text": row["text"], "images": image}
+        if value is None and row["system"] and "output_image" not in row:
+            value = "" if (row["item"], row["system"]) not in filled_keys else None
+            filled_keys.add((row["item"], row["system"]))
         if value is not None:
             output_cells.append((row["item"], row["system"], value, f"{where}, row {row_number}"))
     return (

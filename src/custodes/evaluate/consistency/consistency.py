@@ -83,7 +83,7 @@ class Consistency(Result):
         ),
         share(
             "flip_rate",
-            "among comparisons with verdicts in both orders, the proportion whose winner changes with the order",
+            "among comparisons with verdicts in both orders, the proportion with two opposite winners",
             "Flips",
             interval=True,
             best="low",

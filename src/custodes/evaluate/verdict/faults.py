@@ -41,8 +41,9 @@ def faults(view: AspectResults) -> Iterator[str]:
             "verdicts agree."
         )
         yield (
-            f"{row['rater']} changes its preference in {estimate_with_interval(row, 'flip_rate', write=percent)} of"
-            f" {plural(row['n_both_orders'], 'comparison')} when the presentation order is reversed."
+            f"{row['rater']} reverses its preference in {estimate_with_interval(row, 'flip_rate', write=percent)} of"
+            f" {plural(row['n_both_orders'], 'comparison')} when the presentation order is "
+            "reversed (a change from or to a tie is not counted)."
             + (repeat_text if row["rater"] in agreement_of_rater else "")
         )
     yield from _failure_sentences(view)

@@ -49,7 +49,7 @@ def design(view: AspectResults) -> Iterator[str]:
     mean_design_effect = float(view.design_effects.mean() or 0.0)  # type: ignore[arg-type]
     if mean_design_effect >= MARKED_EFFECT:
         yield (
-            "Items of one document are correlated: the variance of human margins is "
+            f"Items of one {view.cluster_noun} may be correlated: the estimated variance of human margins is "
             f"{number(mean_design_effect, digits=1)} times "
             "the variance with independent items. Tests and intervals account for this correlation."
         )

@@ -8,7 +8,16 @@ from math import exp
 from operator import itemgetter
 from typing import NamedTuple
 
-from custodes.answers.wording import estimate_with_interval, interval, names, p_value_phrase, percent, plural, sentence
+from custodes.answers.wording import (
+    estimate_with_interval,
+    interval,
+    names,
+    number,
+    p_value_phrase,
+    percent,
+    plural,
+    sentence,
+)
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row, share_a_letter
 from custodes.stats.information_gain import MOST
@@ -16,6 +25,8 @@ from custodes.stats.strength.more_battles import MOST_PAIRS
 
 MOST_LISTED = 6
 """Maximum number of systems of the top group that are named."""
+LARGEST_ODDS = 100
+"""Largest odds in sentences."""
 
 
 def best(view: AspectResults) -> Iterator[str]:
@@ -125,6 +136,13 @@ def _next_to_reference(view: AspectResults) -> Iterator[str]:
     )
 
 
+def _odds(value: float | None, *, digits: int) -> str:
+    """Return odds as text; odds beyond 100 to 1 are only bounded, because data never determine them."""
+    if value is None or 1 / LARGEST_ODDS <= value <= LARGEST_ODDS:
+        return number(value, digits=digits)
+    return f"over {LARGEST_ODDS}" if value > LARGEST_ODDS else f"under {number(1 / LARGEST_ODDS)}"
+
+
 def _top_group_text(view: AspectResults) -> str:
     """Return sentences on the top group, and on the win rate of the first system."""
     first_row, (leader, *other_systems), top_systems = view.board[0], [row["system"] for row in view.board], view.top
@@ -137,7 +155,8 @@ def _top_group_text(view: AspectResults) -> str:
             None if first_row[name] is None else exp(first_row[name])
             for name in ("strength", "strength_low", "strength_high")
         ]
-        rate_text = f"wins {interval(*odds_and_bounds, digits=1)} times as often as it loses against an average system"
+        odds_text = interval(*odds_and_bounds, digits=1, write=_odds)
+        rate_text = f"wins {odds_text} times as often as it loses against an average system"
     if first_row["rank_low"] is None:
         reason = view.no_test or "without intervals, this rank cannot be compared with chance"
         return f"{leader} ranks first by human ratings: it {rate_text}. {sentence(reason)}"

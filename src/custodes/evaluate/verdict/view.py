@@ -11,6 +11,7 @@ import polars as pl
 from custodes.answers.result import Result
 from custodes.answers.wording import names
 from custodes.data.comparisons import HUMAN
+from custodes.data.dependent_items import ANNOTATOR_RULES, FEWEST_ANNOTATORS
 from custodes.data.interim_analyses import SEQUENTIAL_RULE
 from custodes.evaluate.agreement.agreement import Agreement
 from custodes.evaluate.agreement.differences import ORDERING
@@ -89,6 +90,10 @@ class AspectResults:
         self.errors, self.reversals = rows("ranking", "errors"), rows("ranking", "reversals")
         self.decisions = rows("ranking", "decisions").filter(pl.col("decision").is_not_null())
         self.design_effects = rows("ranking", "decisions").filter(rater=HUMAN)["design_effect"].drop_nulls()
+        has_annotator_clusters = any(
+            note.rule in ANNOTATOR_RULES and note.count >= FEWEST_ANNOTATORS for note in results["ranking"].notes
+        )
+        self.cluster_noun = "annotator" if has_annotator_clusters else "cluster (such as a document)"
         self.replicated = messages("ranking", "self-agreement")
         self.judges = {name: rows("consistency", name) for name in ("orders", "repeats", "missing", "findings")}
         best_metric = self.standing[0]["metric"] if self.standing else ""

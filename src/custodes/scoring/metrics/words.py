@@ -7,7 +7,7 @@ import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import log2
+from math import fsum, log2
 from typing import Any
 
 import numpy as np
@@ -79,11 +79,11 @@ def jensen_shannon(counts_a: Counter[Gram], counts_b: Counter[Gram]) -> float:
     if not total_a or not total_b:
         return float("nan")
     smaller_counts, larger_counts = (counts_a, counts_b) if len(counts_a) <= len(counts_b) else (counts_b, counts_a)
-    overlap = 0.0  # 1 - divergence; words that occur in only one text contribute nothing to it
+    overlaps = []  # of sum 1 - divergence; words that occur in only one text contribute nothing to it
     for gram in smaller_counts.keys() & larger_counts.keys():
         probability_a, probability_b = counts_a[gram] / total_a, counts_b[gram] / total_b
         mean_probability = (probability_a + probability_b) / 2
-        overlap += (
+        overlaps.append(
             mean_probability
             - (
                 probability_a * log2(probability_a / mean_probability)
@@ -91,7 +91,7 @@ def jensen_shannon(counts_a: Counter[Gram], counts_b: Counter[Gram]) -> float:
             )
             / 2
         )
-    return min(1.0, max(0.0, 1.0 - overlap))
+    return min(1.0, max(0.0, 1.0 - fsum(overlaps)))  # fsum: the order of a set differs between processes
 
 
 def normalise_answer(text: str, *, articles: bool) -> list[str]:
