@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cyclopts import App, CycloptsError, Group, Parameter, Token, UnknownOptionError
+from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter, Token, UnknownOptionError
 
 from custodes.errors import CustodesError, OptionError, short_repr
 
@@ -49,12 +49,23 @@ def call(app: App, argv: Sequence[str]) -> int | None:
         if isinstance(problem, UnknownOptionError):  # its value may be a key, as in --api-key=...
             option = problem.token.keyword or problem.token.value
             message = message.replace(option, option.partition("=")[0])
+        if isinstance(problem, MissingArgumentError) and (missing_name := _missing_name(problem, argv)):
+            command_name = " ".join(problem.command_chain or ())
+            message = f"{command_name}: {missing_name} is required; custodes {command_name} --help has an example"
         raise OptionError(message) from None
     except CustodesError as problem:
         command = app.parse_commands(argv)[1][-1]
         option_names = {name for argument in command.assemble_argument_collection() for name in argument.names}
         raise type(problem)(replace_argument_names(str(problem), option_names)) from None
     return result
+
+
+def _missing_name(problem: MissingArgumentError, argv: Sequence[str]) -> str:
+    """The required option or argument that the command line does not contain, or '' if only its value is missing."""
+    if problem.argument is None or any(token.partition("=")[0] in problem.argument.names for token in argv):
+        return ""
+    is_positional = problem.argument.field_info.is_positional
+    return problem.argument.name.removeprefix("--").upper() if is_positional else problem.argument.name
 
 
 def replace_argument_names(message: str, options: set[str]) -> str:

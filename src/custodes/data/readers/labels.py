@@ -14,11 +14,11 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA, Ratings
 from custodes.data.study import Study
-from custodes.data.table import check_unique, format_counts, label_column
+from custodes.data.table import check_unique, format_counts, label_column, second_rows
 from custodes.errors import InputError, join_labels
 
 Labels = tuple[pl.DataFrame, list[Note]]
-"""A table with a row per label (item, system, repeat, rater, aspect, kind and word), and notes."""
+"""A table with a row per label (item, system, repeat, rater, aspect, kind, word and is_second), and notes."""
 
 LAYOUT = "label-columns"
 """The note on which columns were read as labels."""
@@ -46,8 +46,11 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     label_table, notes = (_read_long if layout.label else _read_wide)(frame, key_table, layout, where=where)
     study = _build_study(label_table, notes, where=where)
     system_column_names = layout.systems if len(layout.systems) == 1 else ()
+    role_columns = ("role",) if layout.label and second_rows(frame, where=where) is not None else ()
     unused_column_names = [
-        name for name in frame.columns if name not in {*layout.assigned_columns, *system_column_names, "item", "system"}
+        name
+        for name in frame.columns
+        if name not in {*layout.assigned_columns, *system_column_names, *role_columns, "item", "system"}
     ]
     slice_column_names = [name for name in unused_column_names if not frame[name].dtype.is_nested()]
     attribute_table = pl.concat(
@@ -97,6 +100,7 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
         for name in column_names:
             rater, aspect = layout.criteria.get(name, (name, ""))
             expression_of_column = {"rater": pl.lit(rater), "aspect": pl.lit(aspect), "kind": pl.lit(kind)}
+            expression_of_column["is_second"] = pl.lit(False)
             label_table = key_table.with_columns(word=label_words(frame[name]), **expression_of_column)
             if kind == "human":  # a human label repeated for every run of a judge was given once
                 distinct_label_rows = label_table.drop_nulls("word").unique(
@@ -109,12 +113,15 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
 
 
 def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
-    """The labels of a table with one row per label. A rater of two kinds raises `InputError`."""
+    """The labels of a table with one row per label. Rows with `role` `second` are second opinions. A rater of two kinds
+    raises `InputError`."""
+    is_second_opinion = second_rows(frame, where=where)
     label_table = key_table.with_columns(
         label_column(frame, layout.rater or layout.kind, where=where).alias("rater"),
         aspect=label_column(frame, layout.aspect, where=where, empty=True) if layout.aspect else pl.lit(""),
         kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
         word=label_words(frame[layout.label]),
+        is_second=pl.lit(False) if is_second_opinion is None else is_second_opinion,
     )
     rater_kind_rows = label_table.select("rater", "kind").unique(maintain_order=True)
     raters_of_two_kinds = rater_kind_rows.filter(pl.col("rater").is_duplicated())["rater"].unique()
@@ -134,7 +141,7 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
 
 
 def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
-    """The study of a table with a row per label: item, system, repeat, rater, aspect, kind and word."""
+    """The study of a table with a row per label: item, system, repeat, rater, aspect, kind, word and is_second."""
     score_tables, scale_of_aspect = [], dict[str, LabelScale]()
     for (aspect,), aspect_rows in label_table.group_by("aspect", maintain_order=True):
         rows_by_rater = {
@@ -151,7 +158,7 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
                 f"as not labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})"
             )
             notes += build_notes(("unknown-label", unknown_words.len(), message))
-            score_tables.append(rater_rows.with_columns(score=label_codes).select(list(SCHEMA)).drop_nulls("score"))
+            score_tables.append(rater_rows.with_columns(score=label_codes).drop_nulls("score"))
     rating_rows = pl.concat(score_tables)
     if rating_rows.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
@@ -165,8 +172,13 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
             f"{where}: raters without a label: {join_labels(raters_without_labels)}",
         )
     )
+    first_ratings, second_ratings = (
+        Ratings(frame=rows.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items()))
+        for rows in (rating_rows.filter(~pl.col("is_second")), rating_rows.filter("is_second"))
+    )
     return Study(
-        ratings=Ratings(frame=rating_rows.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())),
+        ratings=first_ratings,
+        second_ratings=second_ratings,
         raters=Raters.infer({name: kind for name, kind in kind_of_rater.items() if name not in raters_without_labels}),
         labels=scale_of_aspect,
         notes=tuple(notes),
