@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from custodes.annotate.check_study import check
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import AnnotatorPlan, Question, StoppingRule, StudyPlan, StudyTexts
 from custodes.annotate.service import Service
+from custodes.annotate.snapshot import closing_lines
 from custodes.annotate.study_material import pairs_of
 from custodes.annotate.study_status import notes_of
 from custodes.annotate.views import Ask, Begin, Break
@@ -76,10 +78,10 @@ def test_equal_and_empty_outputs_are_not_compared(tmp_path: Path) -> None:
     frame = pl.DataFrame([(i, s, t) for (i, s), t in rows.items()], schema=["item", "system", "text"], orient="row")
     path = new(frame, tmp_path / "study.db", plan=SILENT)
     assert orders(path) == {("A", "B"): ["i3"]}
-    assert notes(path) == ["same-output", "empty-outputs", "outputs-empty", "looks-cut"]
+    assert notes(path) == ["same-output", "empty-outputs", "outputs-missing", "outputs-empty", "looks-cut"]
     rated = new(frame, tmp_path / "rated.db", plan=StudyPlan(question=Question(mode="rate")))
     assert {pair: len(items) for pair, items in orders(rated).items()} == {("A", ""): 4, ("B", ""): 3}
-    assert notes(rated) == ["outputs-empty"]
+    assert notes(rated) == ["outputs-missing", "outputs-empty"]
 
 
 def test_only_pairs_and_systems_that_are_named(tmp_path: Path) -> None:
@@ -284,3 +286,11 @@ def test_additions_are_asked_and_answers_stay(tmp_path: Path) -> None:
         end = service.snapshot().result()
     assert end.answers > after.answers
     assert [pair.looks_done > 0 for pair in end.pairs] == [True, True, True]
+
+
+def test_no_result_without_an_interim_analysis(tmp_path: Path) -> None:
+    path = new(texts(), tmp_path / "study.db")
+    with closing(Service.open(path, threaded=False)) as service:
+        lines = " ".join(closing_lines(path, service.snapshot().result()))
+    assert "no interim analysis is complete, so there is no result yet" in lines
+    assert "better" not in lines

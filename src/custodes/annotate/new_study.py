@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -31,6 +32,7 @@ from custodes.annotate.study_material import (
     read_material,
 )
 from custodes.annotate.wording import fill_plan_texts
+from custodes.answers.wording import plural
 from custodes.arguments import check_arguments
 from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
@@ -127,6 +129,7 @@ def new(
         all_notes = (
             *study.notes,
             *notes,
+            *missing_output_notes(material),
             *empty_output_notes(material),
             *rendered_texts.notes,
             *plan_notes(plan, max_items=max_items_per_pair),
@@ -299,10 +302,25 @@ def empty_output_notes(material: StudyMaterial) -> list[Note]:
     empty_keys = [key for key, output in material.outputs.items() if output.is_empty]
     systems_text = join_labels(sorted({system for _, system in empty_keys}), limit=3)
     message = (
-        f"{len(empty_keys)} outputs are empty ({systems_text}); annotators see the word (empty) and judge them like "
-        "other outputs. Leave out these outputs if they are errors of the collection"
+        f"{plural(len(empty_keys), 'output')} without content ({systems_text}): annotators see (empty) and judge this "
+        "like other outputs; leave out outputs that only failed to be collected"
     )
     return build_notes(("outputs-empty", len(empty_keys), message))
+
+
+def missing_output_notes(material: StudyMaterial) -> list[Note]:
+    """Return a note on systems without an output for some items."""
+    n_outputs = len(material.items) * len(material.systems)
+    n_missing = n_outputs - len(material.outputs)
+    items_of_system = Counter(system for _, system in material.outputs)
+    systems_text = join_labels(
+        (system for system in material.systems if items_of_system[system] < len(material.items)), limit=3
+    )
+    message = (
+        f"{n_missing} of {n_outputs} outputs are missing ({systems_text}), so no question shows them; an empty cell of "
+        "a .csv file is a missing output"
+    )
+    return build_notes(("outputs-missing", n_missing, message))
 
 
 def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:

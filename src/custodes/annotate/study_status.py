@@ -151,6 +151,7 @@ def _status_notes(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
         for pair in snapshot.pairs
         if pair.impossible
     }
+    question_text = "ratings" if snapshot.plan.question.mode == "rate" else "comparisons"
     n_impossible = sum(n_impossible_of_pair.values())
     pairs_text = join_labels(
         f"{pair_name} ({n_pair_impossible})" for pair_name, n_pair_impossible in n_impossible_of_pair.items()
@@ -159,7 +160,7 @@ def _status_notes(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
         (
             IMPOSSIBLE,
             n_impossible,
-            f"{n_impossible} comparisons ended without an answer, because annotators could not judge them: "
+            f"{n_impossible} {question_text} ended without an answer, because annotators could not judge them: "
             f"{pairs_text}",
         ),
         (
