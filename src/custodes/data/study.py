@@ -48,13 +48,13 @@ class Study:
     Every row names a rater, and `raters` has the kind of each rater. `name` and `digest` identify the input.
     `selection` is the default selection of questions (see `select`). `sides` is true if the systems are sides of a pair
     (chosen and rejected, first and second output), which cannot be compared as systems. `second` and `second_ratings`
-    are second opinions, that is, answers to a question that another annotator answered first. Second opinions only
-    measure annotators; questions on systems ignore them. `probes` are outcomes of outputs in two forms (see
-    `data.probes`), which only `consistency` uses. `looks` are interim analyses, if answers determined the number of
-    annotations (see `data.interim_analyses`). `labels` has, by aspect, the words for the codes of labels. `attributes`
-    has item, system and further columns of outputs, for slices. `unnamed_system` is true if the input names no system,
-    so that the only system is named after the file. `cache` has the results that several questions share, if the study
-    was made by `with_cache`. A study that is derived from this study has an empty cache.
+    are second opinions, that is, answers to a question after the first answer. Second opinions only measure annotators;
+    questions on systems ignore them. `probes` are outcomes of outputs in two forms (see `data.probes`), which only
+    `consistency` uses. `looks` are interim analyses, if answers determined the number of annotations (see
+    `data.interim_analyses`). `labels` has, by aspect, the words for the codes of labels. `attributes` has item, system
+    and further columns of outputs, for slices. `unnamed_system` is true if the input names no system, so that the only
+    system is named after the file. `cache` has the results that several questions share, if the study was made by
+    `with_cache`. A study that is derived from this study has an empty cache.
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
