@@ -18,7 +18,8 @@ from custodes.data.table import check_unique, format_counts, label_column, secon
 from custodes.errors import InputError, join_labels
 
 Labels = tuple[pl.DataFrame, list[Note]]
-"""A table with a row per label (item, system, repeat, rater, aspect, kind, word and is_second), and notes."""
+"""A table with a row per label (item, system, repeat, rater, aspect, kind and word), and notes. A table with
+second opinions also has the column `is_second`."""
 
 LAYOUT = "label-columns"
 """The note on which columns were read as labels."""
@@ -100,7 +101,6 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
         for name in column_names:
             rater, aspect = layout.criteria.get(name, (name, ""))
             expression_of_column = {"rater": pl.lit(rater), "aspect": pl.lit(aspect), "kind": pl.lit(kind)}
-            expression_of_column["is_second"] = pl.lit(False)
             label_table = key_table.with_columns(word=label_words(frame[name]), **expression_of_column)
             if kind == "human":  # a human label repeated for every run of a judge was given once
                 distinct_label_rows = label_table.drop_nulls("word").unique(
@@ -121,8 +121,9 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
         aspect=label_column(frame, layout.aspect, where=where, empty=True) if layout.aspect else pl.lit(""),
         kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
         word=label_words(frame[layout.label]),
-        is_second=pl.lit(False) if is_second_opinion is None else is_second_opinion,
     )
+    if is_second_opinion is not None:
+        label_table = label_table.with_columns(is_second=is_second_opinion)
     rater_kind_rows = label_table.select("rater", "kind").unique(maintain_order=True)
     raters_of_two_kinds = rater_kind_rows.filter(pl.col("rater").is_duplicated())["rater"].unique()
     if raters_of_two_kinds.len():
@@ -141,7 +142,8 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
 
 
 def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
-    """The study of a table with a row per label: item, system, repeat, rater, aspect, kind, word and is_second."""
+    """The study of a table with a row per label: item, system, repeat, rater, aspect, kind and word. The column
+    `is_second` is optional."""
     score_tables, scale_of_aspect = [], dict[str, LabelScale]()
     for (aspect,), aspect_rows in label_table.group_by("aspect", maintain_order=True):
         rows_by_rater = {
@@ -172,9 +174,10 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
             f"{where}: raters without a label: {join_labels(raters_without_labels)}",
         )
     )
+    is_second = pl.col("is_second") if "is_second" in rating_rows.columns else pl.lit(False)
     first_ratings, second_ratings = (
         Ratings(frame=rows.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items()))
-        for rows in (rating_rows.filter(~pl.col("is_second")), rating_rows.filter("is_second"))
+        for rows in (rating_rows.filter(~is_second), rating_rows.filter(is_second))
     )
     return Study(
         ratings=first_ratings,
