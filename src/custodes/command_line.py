@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cyclopts import App, CycloptsError, Group, Parameter, Token, UnknownOptionError
+from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter, Token, UnknownOptionError
 
 from custodes.errors import NO_SLICES, CustodesError, OptionError, short_repr
 
@@ -46,6 +46,9 @@ def call(app: App, argv: Sequence[str]) -> int | None:
         result: int | None = app(argv)
     except CycloptsError as problem:
         message = " ".join(str(problem).split())
+        if isinstance(problem, MissingArgumentError) and (missing_name := _missing_name(problem, argv)):
+            command_name = " ".join(problem.command_chain or ())
+            message = f"{command_name}: {missing_name} is required; custodes {command_name} --help has an example"
         if isinstance(problem, UnknownOptionError):  # its value may be a key, as in --api-key=...
             option = problem.token.keyword or problem.token.value
             message = message.replace(option, option.partition("=")[0])
@@ -77,6 +80,14 @@ def replace_argument_names(message: str, options: set[str]) -> str:
         return f"{option_name} " if option_name in options else match[0]
 
     return re.sub(r"(?<![\w.'\"-])(?<!in Python )(?<!--column )([a-z]\w*)=(?=\S)", option_of, message)
+
+
+def _missing_name(problem: MissingArgumentError, argv: Sequence[str]) -> str:
+    """The required option or argument that the command line does not contain, or '' if only its value is missing."""
+    if problem.argument is None or any(token.partition("=")[0] in problem.argument.names for token in argv):
+        return ""
+    is_positional = problem.argument.field_info.is_positional
+    return problem.argument.name.removeprefix("--").upper() if is_positional else problem.argument.name
 
 
 def parse_whole_number(type_: Any, tokens: Sequence[Token]) -> int:

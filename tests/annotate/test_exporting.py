@@ -16,6 +16,7 @@ from custodes.annotate.new_study import new
 from custodes.annotate.plan import Money, Question, StudyPlan
 from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
+from custodes.evaluate.rates.rates import rates
 from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
 
 FILES = {
@@ -260,3 +261,28 @@ def test_invalid_interim_analyses(path: Path, tmp_path: Path, changes: dict[str,
     table = looks.with_columns(**{name: pl.lit(value) for name, value in changes.items()})
     with pytest.raises(InputError, match=message):
         read(table)
+
+
+@pytest.mark.parametrize(
+    ("labels", "scores", "positive"),
+    [
+        (("fail", "pass"), (0, 1, 1, 0), "pass"),
+        (("pass", "fail"), (1, 0, 0, 1), "pass"),  # known words determine the positive label
+        (("off topic", "on topic"), (0, 1, 1, 0), "on_topic"),
+    ],
+)
+def test_two_points_with_labels_are_labels(
+    tmp_path: Path, labels: tuple[str, str], scores: tuple[int, ...], positive: str
+) -> None:
+    question = Question(mode="rate", scale=(0, 1), labels=labels, aspects=("tone", "form"))
+    path = new_file(tmp_path / "study.db", items=["d0", "d1", "d2"], systems=["s"], plan=StudyPlan(question=question))
+    with closing(connected(path)) as base:
+        for k, value in enumerate(scores[:3]):
+            say(base, Said(worker=1, item=f"d{k}", first="s", second="", answer=value, aspect="tone"))
+        say(base, Said(worker=2, item="d1", first="s", second="", answer=scores[3], role="second", aspect="tone"))
+    exported = read(export(path, tmp_path / "out") / "ratings.csv")
+    for study in (read(path), exported):
+        assert study.labels["tone"].words[1] == positive
+        assert study.ratings.frame["score"].to_list() == [0, 1, 1]
+        assert study.second_ratings.frame.select("item", "score").rows() == [("d1", 0)]
+        assert rates(study).rates["label"].unique().to_list() == [positive]

@@ -106,7 +106,7 @@ def test_attention_checks_are_obvious_and_on_both_sides() -> None:
     for check in checks:
         assert check.second is not None
         instruction, output = (
-            (check.first, check.second) if "This text is not" in check.first.text else (check.second, check.first)
+            (check.first, check.second) if "This text only checks" in check.first.text else (check.second, check.first)
         )
         assert "says" in output.text
         if check.expected:
@@ -115,9 +115,7 @@ def test_attention_checks_are_obvious_and_on_both_sides() -> None:
         else:
             assert "both texts are equal" in instruction.text
     german = attention_checks(material(), StudyPlan(texts=StudyTexts(language="de")))
-    assert all(
-        "Dieser Text ist keine Antwort" in check.first.text + getattr(check.second, "text", "") for check in german
-    )
+    assert all("Dieser Text prüft nur" in check.first.text + getattr(check.second, "text", "") for check in german)
     unequal = StudyPlan(question=Question(equal=False))
     assert {check.expected for check in attention_checks(material(), unequal)} == {1, -1}
     assert attention_checks(material(), PLAN) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from custodes.annotate.check_study import check
 from custodes.annotate.new_study import new
 from custodes.annotate.plan import AnnotatorPlan, Question, StoppingRule, StudyPlan, StudyTexts
 from custodes.annotate.service import Service
+from custodes.annotate.snapshot import closing_lines
 from custodes.annotate.study_material import pairs_of
 from custodes.annotate.study_status import notes_of
 from custodes.annotate.views import Ask, Begin, Break
@@ -76,7 +78,17 @@ def test_equal_and_empty_outputs_are_not_compared(tmp_path: Path) -> None:
     frame = pl.DataFrame([(i, s, t) for (i, s), t in rows.items()], schema=["item", "system", "text"], orient="row")
     path = new(frame, tmp_path / "study.db", plan=SILENT)
     assert orders(path) == {("A", "B"): ["i3"]}
-    assert notes(path) == ["empty-output", "same-output", "empty-outputs", "looks-cut"]
+    assert notes(path) == [
+        "empty-output",
+        "same-output",
+        "empty-outputs",
+        "outputs-missing",
+        "outputs-empty",
+        "looks-cut",
+    ]
+    rated = new(frame, tmp_path / "rated.db", plan=StudyPlan(question=Question(mode="rate")))
+    assert {pair: len(items) for pair, items in orders(rated).items()} == {("A", ""): 4, ("B", ""): 3}
+    assert notes(rated) == ["empty-output", "outputs-missing", "outputs-empty"]
 
 
 def test_only_pairs_and_systems_that_are_named(tmp_path: Path) -> None:
@@ -104,6 +116,21 @@ def test_ratings_ask_for_one_output_at_a_time(tmp_path: Path) -> None:
         new(texts(), tmp_path / "other.db", plan=plan, pairs=["A:B"])
 
 
+def test_a_budget_of_ratings_selects_the_same_items(tmp_path: Path) -> None:
+    """All systems share one order of items, also systems and items that are added later."""
+    plan = StudyPlan(question=Question(mode="rate"), stopping=StoppingRule(budget=12))
+    path = new(texts(), tmp_path / "study.db", plan=plan)
+    first, *others = orders(path).values()
+    assert all(other == first for other in others)
+    budget_text = check(path).problems.filter(rule="small-budget")["message"].item()
+    assert "12 are rated; 4 items, drawn at random, get ratings of all systems" in budget_text
+    add(path, texts(systems="ABCD", items=15))
+    extended = list(orders(path).values())
+    assert len(extended) == 4
+    assert all(order == extended[0] for order in extended)
+    assert extended[0][:12] == first
+
+
 def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "study.db"
     scores = pl.DataFrame({"item": ["1"], "system": ["A"], "rater": ["m"], "score": [1.0], "kind": ["metric"]})
@@ -117,6 +144,8 @@ def test_what_cannot_be_asked_leaves_no_file(tmp_path: Path) -> None:
         new(pl.DataFrame({"item": ["1", "1"], "system": ["A", "B"], "text": ["x", "x"]}), path)
     with pytest.raises(InputError, match="gold has 0 questions of kind"):
         new(texts(), path, plan=StudyPlan(annotators=AnnotatorPlan(qualification=3, passed=2)))
+    with pytest.raises(OptionError, match=r"aspects='tone: warm, not stiff' has a description, .* give 'tone', and"):
+        new(texts(), path, plan=StudyPlan(question=Question(aspects=("tone: warm, not stiff",))))
     with pytest.raises(OptionError, match="needs a metric"):
         new(texts(), path, plan=StudyPlan(stopping=StoppingRule(estimator="mixture")))
     with pytest.raises(InputError, match=r"cannot be read: No such file"):
@@ -264,3 +293,11 @@ def test_additions_are_asked_and_answers_stay(tmp_path: Path) -> None:
         end = service.snapshot().result()
     assert end.answers > after.answers
     assert [pair.looks_done > 0 for pair in end.pairs] == [True, True, True]
+
+
+def test_no_result_without_an_interim_analysis(tmp_path: Path) -> None:
+    path = new(texts(), tmp_path / "study.db")
+    with closing(Service.open(path, threaded=False)) as service:
+        lines = " ".join(closing_lines(path, service.snapshot().result()))
+    assert "no interim analysis is complete, so there is no result yet" in lines
+    assert "better" not in lines

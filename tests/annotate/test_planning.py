@@ -224,6 +224,20 @@ def test_the_usual_question_is_that_of_the_mode(language: str, mode: Literal["co
     assert fill_plan_texts(custom).question.text == "How true?"
 
 
+@pytest.mark.parametrize(
+    ("language", "question", "scale"),
+    [
+        ("en", "How good is this summary?", "Choose one of the two answers: 0 (fail) or 1 (pass)."),
+        ("de", "Wie gut ist dieser Text (summary)?", "Wählen Sie eine der beiden Antworten: 0 (fail) oder 1 (pass)."),
+    ],
+)
+def test_the_texts_name_the_noun_and_the_labels(language: str, question: str, scale: str) -> None:
+    labelled = Question(mode="rate", noun="summary", scale=(0, 1), labels=("fail", "pass"))
+    plan = fill_plan_texts(StudyPlan(question=labelled, texts=StudyTexts(language=language)))
+    assert plan.question.text == question
+    assert scale in plan.texts.instructions
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_consent_tells_of_questions_with_known_answers(language: str) -> None:
     def consent(**annotators: int) -> str:

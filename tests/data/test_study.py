@@ -22,9 +22,7 @@ def table(rater: str, kind: str, *, items: str = "12", systems: str = "AB", aspe
 
 ANN, BOB = table("ann", "human", aspect="fluency"), table("bob", "human", aspect="relevance")
 BLEU, JUDGE = table("bleu", "metric"), table("judge", "metric", aspect="fluency")
-NO_METRIC = (
-    r"^no metric, as every rater is human; add scores of a metric \(leaderboard and consistency need"
-)
+NO_METRIC = r"^no metric, as every rater is human; add scores of a metric \(leaderboard and consistency need"
 
 
 def study() -> Study:

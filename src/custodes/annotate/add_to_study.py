@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from custodes.annotate import study_file
 from custodes.annotate.assignments import clusters_of
@@ -21,6 +23,7 @@ from custodes.annotate.new_study import (
     add_texts,
     add_units,
     draw_later_order,
+    empty_output_notes,
     find_askable,
     omission_notes,
 )
@@ -33,6 +36,7 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
 from custodes.errors import InputError, OptionError, short_repr
 from custodes.progress import Progress, silent
+from custodes.stats.arrays import Ints
 
 NOTE = msgspec.json.Decoder(Note)
 
@@ -101,6 +105,7 @@ def add(
                 )
                 notes = [
                     *study.notes,
+                    *empty_output_notes(added_material),
                     *rendered_texts.notes,
                     *build_notes(("outputs-not-added", len(rejected_items), rejected_text)),
                 ]
@@ -240,6 +245,14 @@ def _add_questions(
             f"pairs={short_repr(selected_pairs)}: the study contains all of these pairs already; give other pairs"
         )
     cluster_numbers = clusters_of([item.cluster for item in all_material.items])
+    is_rating = stored_study.plan.question.mode == "rate"
+    rated_items = _order_of_rated_items(stored_study, cluster_numbers) if is_rating else []
+
+    def draw_order(is_available_item: NDArray[np.bool_], *seed_texts: str) -> list[int]:
+        if is_rating:
+            return [item for item in rated_items if is_available_item[item]]
+        return draw_later_order(is_available_item, cluster_numbers, seed, *seed_texts)
+
     n_added_comparisons = 0
     is_askable_in_stored_pairs, *_ = find_askable(all_material, list(stored_study.pair_of_number.values()))
     for is_available_item, (pair_number, pair) in zip(
@@ -253,16 +266,14 @@ def _add_questions(
             any((item, system) not in stored_study.material.outputs for system in filter(None, pair))
             for item in all_material.labels()
         ]
-        item_order = draw_later_order(
-            is_available_item, cluster_numbers, seed, *map(str, pair), str(len(earlier_items))
-        )
+        item_order = draw_order(is_available_item, *map(str, pair), str(len(earlier_items)))
         add_units(connection, pair_number, item_order, first_position=len(earlier_items))
         n_added_comparisons += len(item_order)
     is_askable_in_new_pairs, n_identical_comparisons, n_empty_comparisons = find_askable(all_material, new_pairs)
     for pair_number, (is_available_item, pair) in enumerate(
         zip(is_askable_in_new_pairs, new_pairs, strict=True), start=max(stored_study.pair_of_number, default=-1) + 1
     ):
-        item_order = draw_later_order(is_available_item, cluster_numbers, seed, *map(str, pair))
+        item_order = draw_order(is_available_item, *map(str, pair))
         add_pair(connection, pair_number, pair, all_material.systems)
         add_units(connection, pair_number, item_order)
         n_added_comparisons += len(item_order)
@@ -295,6 +306,20 @@ def _add_questions(
             ("metric-not-added", stored_study.has_metric, "the metric of the study has no scores for the new outputs"),
         ),
     ]
+
+
+def _order_of_rated_items(stored_study: StoredStudy, cluster_numbers: Ints) -> list[int]:
+    """Return the order of items that all systems of a rating study share: the stored order, then other items in random
+    order."""
+    position_of_item: dict[int, int] = {}
+    for item_order in stored_study.items_of_pair.values():
+        for position, item in enumerate(item_order):
+            position_of_item[item] = min(position, position_of_item.get(item, position))
+    stored_items = sorted(position_of_item, key=lambda item: (position_of_item[item], item))
+    is_other_item = np.ones(len(cluster_numbers), dtype=bool)
+    is_other_item[stored_items] = False
+    seed = stored_study.plan.seed
+    return [*stored_items, *draw_later_order(is_other_item, cluster_numbers, seed, "rate", str(len(stored_items)))]
 
 
 _FIRST_LOOKS = """

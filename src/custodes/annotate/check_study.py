@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import chain
 from math import ceil
@@ -23,19 +22,20 @@ from custodes.annotate.forecast import annotator_only
 from custodes.annotate.new_study import LOOKS_CUT
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.annotate.snapshot import FEW_ANNOTATORS
-from custodes.annotate.study_material import Pair, StudyMaterial
 from custodes.annotate.study_status import snapshot_of_file
+from custodes.annotate.text_problems import text_problems
 from custodes.annotate.wording import fill_plan_texts
 from custodes.annotate.wording.translations import ENGLISH, LANGUAGES
 from custodes.answers.question import versions
 from custodes.answers.result import Provenance, result
 from custodes.answers.tables import count, label, table
+from custodes.answers.wording import plural
 from custodes.arguments import check_arguments
 from custodes.data.notes import Note
 from custodes.evaluate.check.rules import Problem, ProblemResult, problem_table
 from custodes.evaluate.check.study import ASKED, refusals
-from custodes.stats import ABSENT
 from custodes.stats.reliability import FEWEST_ANNOTATORS
+from custodes.stats.stopping.allocation import divide_evenly
 from custodes.stats.stopping.rules import analyse_tables
 
 SERIOUS = (
@@ -129,7 +129,12 @@ def check(path: str | Path) -> StudyCheck:
         "answers": [n_answers],
     }
     provenance = Provenance(
-        question="annotate check", study=study_path.name, digest="", options={}, seed=None, versions=versions()
+        question="annotate check",
+        study=study_path.name,
+        digest="",
+        options={},
+        seed=stored_study.plan.seed,
+        versions=versions(),
     )
     result_parts = [StudyCheck.part(summary=summary_columns, problems=map(Problem._asdict, problems))]
     return StudyCheck.from_parts(result_parts, (), provenance=provenance)
@@ -163,7 +168,7 @@ def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
     analysis_sizes = study.plan.stopping.looks
     size_of_pair = {pair: len(study.items_of_pair[pair_number]) for pair_number, pair in study.pair_of_number.items()}
     if study.plan.question.mode == "rate":
-        yield from _rating_budget_problems(study.plan, list(size_of_pair.values()))
+        yield from _rating_budget_problems(study.plan, list(study.items_of_pair.values()))
         return
     names_and_sizes = [(" and ".join(filter(None, pair)), size) for pair, size in size_of_pair.items()]
     short_pair_names = [name for name, size in names_and_sizes if 0 < size < analysis_sizes[0]]
@@ -220,18 +225,24 @@ def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     )
 
 
-def _rating_budget_problems(plan: StudyPlan, output_counts: Sequence[int]) -> Iterator[Problem]:
-    """Problems if budget or annotators do not suffice to rate all outputs. `output_counts`: outputs per system."""
-    n_needed, budget = sum(output_counts) * plan.annotators.per_item, plan.stopping.budget
-    omits_system = budget is not None and budget < len(output_counts) * plan.annotators.per_item
+def _rating_budget_problems(plan: StudyPlan, orders: Sequence[Sequence[int]]) -> Iterator[Problem]:
+    """Problems if budget or annotators do not suffice to rate all outputs. `orders`: items of each system, in order."""
+    output_counts, budget = np.array([len(item_order) for item_order in orders], dtype=np.int64), plan.stopping.budget
+    n_needed = int(output_counts.sum()) * plan.annotators.per_item
+    rated_counts = divide_evenly(np.asarray(budget_of(plan) or 0), output_counts).tolist()
+    rated_items = [set(item_order[:n_rated]) for item_order, n_rated in zip(orders, rated_counts, strict=True)]
+    rated_text = (
+        f"{sum(rated_counts)} are rated; {plural(len(set.intersection(*rated_items)), 'item')}, drawn at random, get "
+        "ratings of all systems"
+    )
+    omits_system = budget is not None and not all(rated_counts)
     return _iter_problems(
         (
             budget is not None and budget < n_needed,
             "error" if omits_system else "info",
             "small-budget",
-            f"budget {budget}: all {sum(output_counts)} outputs need {n_needed} answers, so "
-            + ("some systems get none" if omits_system else f"{budget_of(plan)} are rated, equally many of each system")
-            + "; rate fewer outputs, or increase the budget",
+            f"budget {budget}: all {output_counts.sum()} outputs need {n_needed} answers, so "
+            f"{'some systems get none' if omits_system else rated_text}; rate fewer outputs, or increase the budget",
         ),
         _workload_check(plan, n_needed if budget is None else min(n_needed, budget), "the outputs to be rated"),
     )
@@ -361,140 +372,3 @@ def annotator_problems(
             f"in that language in --gold",
         ),
     )
-
-
-MODELS = r"chat ?gpt|gpt-?\d[\w.]*|claude|gemini|llama|mistral|deepseek|qwen|grok|copilot|bard"
-MAKERS = r"openai|anthropic|google|meta ai|microsoft|alibaba|mistral ai|xai|deepseek"
-ITSELF = re.compile(
-    rf"\bas an? (?:large |artificial intelligence )?(?:ai|language)(?: language)? (?:model|assistant)\b"
-    rf"|\bas an (?:ai|artificial intelligence)\b|\bi(?:'m| am|’m) an? (?:large )?(?:ai|language model)\b"
-    rf"|\b(?:i(?:'m| am|’m)|my name is|this is) (?:{MODELS})\b|\b(?:made|trained|developed|created) by (?:{MAKERS})\b"
-    rf"|\bchatgpt\b|\bgpt-\d",
-    re.IGNORECASE,
-)
-"""Phrases in which a model reveals that it is a model, or which model it is."""
-FORMAT = re.compile(r"^(?:#{1,6} |\s*[-*+] |\s*\d{1,3}[.)] |```|\|.*\|\s*$)|\*\*\S", re.MULTILINE)
-"""Markdown syntax: headings, lists, code, tables, bold words."""
-CUT = re.compile(r"[^\W_][*_]*$|[,(\[{&/–—-]$")
-"""Ends of truncated texts: a word, or punctuation after which a text goes on (no final mark, quote or emoji)."""
-APART = re.compile(r"\s*(?:#{1,6} |[-*+] |\d{1,3}[.)] |\||```|~~~| {4}|\t)|\w+$|.*https?://\S+$")
-"""Last lines that need no final punctuation: headings, list items, table rows, code, a single word, an address."""
-LEAST = 0.25
-"""Minimum difference between two proportions that is reported."""
-LEVEL = 0.05
-SHORTEST = 3
-"""Minimum number of letters of a label that is searched for in texts."""
-
-
-def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Problem]:
-    """Problems of the texts."""
-    yield from self_naming_problems(material)
-    yield from system_naming_problems(material)
-    system_pairs = [(first, second) for first, second in pairs if first is not None and second is not None]
-    yield from _imbalance_problems(
-        material,
-        system_pairs,
-        "unlike-format",
-        lambda text: bool(FORMAT.search(text)),
-        "contain Markdown syntax",
-        "annotators may judge the format; convert all outputs to one format, or state in the "
-        "instructions that format does not count",
-    )
-    yield from _imbalance_problems(
-        material,
-        system_pairs,
-        "unlike-ending",
-        _is_cut,
-        "end in mid-sentence",
-        "if outputs were truncated, generate these outputs again with a higher limit",
-    )
-
-
-def _is_cut(text: str) -> bool:
-    """Whether a text ends in mid-sentence."""
-    last_line = text.rstrip().rpartition("\n")[2]
-    return bool(CUT.search(last_line)) and not APART.match(last_line)
-
-
-def self_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
-    """Problem if outputs reveal that a model wrote them, or which model it was."""
-    key_matches = [(key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))]
-    if key_matches:
-        systems = sorted({system for (_, system), _ in key_matches})
-        matched_phrases = sorted({match[0].lower() for _, match in key_matches})
-        yield Problem(
-            "warning",
-            "names-itself",
-            f"{len(key_matches)} outputs of {len(systems)} systems reveal their author "
-            f"({', '.join(matched_phrases[:3])}), which may bias annotators; exclude these items, or remove the "
-            "words from the outputs of all systems",
-            [item for (item, _), _ in key_matches[:5]],
-        )
-
-
-def system_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
-    """Problems if outputs contain the label of a system, and the displayed context does not contain this label."""
-    context_of_item = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
-    lower_text_of_key = {key: output.text.lower() for key, output in material.outputs.items()}
-    for system in material.systems:
-        if len(system) < SHORTEST:
-            continue
-        lower_name = system.lower()
-        name_pattern = re.compile(rf"(?<!\w){re.escape(lower_name)}(?!\w)")
-        affected_items = [
-            item
-            for (item, _), lower_text in lower_text_of_key.items()
-            if lower_name in lower_text and name_pattern.search(lower_text) and lower_name not in context_of_item[item]
-        ]
-        if affected_items:
-            yield Problem(
-                "warning",
-                "names-system",
-                f"{len(affected_items)} outputs contain the name of the system {system!r}, which may bias "
-                "annotators; exclude these items, or remove the name",
-                affected_items[:5],
-            )
-
-
-def _imbalance_problems(
-    material: StudyMaterial,
-    pairs: Sequence[tuple[str, str]],
-    rule_name: str,
-    has_property: Callable[[str], bool],
-    predicate_text: str,
-    advice_text: str,
-) -> Iterator[Problem]:
-    """Problem if one system of a pair has a property significantly more often (exact sign test over common items).
-
-    All pairs and both rules share the level, so equal systems lead to a problem in at most one of twenty studies.
-    """
-    from scipy.stats import binomtest
-
-    row_of_system = {system: row for row, system in enumerate(material.systems)}
-    column_of_item = {item.label: column for column, item in enumerate(material.items)}
-    property_codes = np.full((len(row_of_system), len(column_of_item)), ABSENT, dtype=np.int8)
-    for (item, system), output in material.outputs.items():
-        if output.text.strip():
-            property_codes[row_of_system[system], column_of_item[item]] = has_property(output.text)
-    rate_differences = list[tuple[float, str, str, float, float]]()
-    for first, second in pairs:
-        codes = property_codes[[row_of_system[first], row_of_system[second]]]
-        codes = codes[:, (codes != ABSENT).all(axis=0)]
-        n_common_items = codes.shape[1]
-        n_only_first, n_only_second = int((codes[0] > codes[1]).sum()), int((codes[0] < codes[1]).sum())
-        if not n_common_items or abs(n_only_first - n_only_second) < LEAST * n_common_items:
-            continue
-        if binomtest(n_only_first, n_only_first + n_only_second).pvalue <= LEVEL / (2 * len(pairs)):
-            rates_and_systems = zip(codes.mean(axis=1).tolist(), (first, second), strict=True)
-            (low_rate, low_system), (high_rate, high_system) = sorted(rates_and_systems)
-            rate_differences.append((high_rate - low_rate, high_system, low_system, high_rate, low_rate))
-    if rate_differences:
-        _, high_system, low_system, high_rate, low_rate = max(rate_differences)
-        affected_text = f"; this affects {len(rate_differences)} of {len(pairs)} pairs" * (len(rate_differences) > 1)
-        yield Problem(
-            "warning",
-            rule_name,
-            f"{high_rate:.0%} of outputs of {high_system} {predicate_text}, but {low_rate:.0%} of outputs of "
-            f"{low_system}{affected_text}: {advice_text}",
-            list(dict.fromkeys(system for _, system, *_ in sorted(rate_differences, reverse=True)))[:5],
-        )

@@ -67,6 +67,14 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     study, queried_table_of_name, plan_json = read_one_state(path, lambda opened: _read(opened, path.name))
     external_id_table = queried_table_of_name.pop("external_ids")
     table_of_name = {**long_tables(study), "looks": study.looks, **queried_table_of_name}
+    if study.labels:
+        (words,) = {scale.words for scale in study.labels.values()}
+        word_of_code = {float(code): word for code, word in enumerate(words)}
+        table_of_name["ratings"] = (
+            table_of_name["ratings"]
+            .with_columns(pl.col("score").replace_strict(word_of_code, return_dtype=pl.String).alias("label"))
+            .drop("score")
+        )
     if external_ids:
         table_of_name["raters"] = table_of_name["raters"].join(
             external_id_table, on="rater", how="left", maintain_order="left"

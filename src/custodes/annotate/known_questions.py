@@ -13,6 +13,7 @@ import polars as pl
 
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.study_material import Item, Pair, StudyMaterial, SystemOutput
+from custodes.annotate.wording import scale_bounds
 from custodes.annotate.wording.translations import words
 from custodes.data.loading import load_table
 from custodes.data.table import check_columns, label_column, to_polars
@@ -214,7 +215,7 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQu
         if plan.question.mode == "rate":
             expected_answer = plan.question.scale[0]
             first_and_second_output = (
-                SystemOutput(text=phrase_of_key["check_rating"].format(least=expected_answer)),
+                SystemOutput(text=phrase_of_key["check_rating"].format(least=scale_bounds(plan.question)[0])),
                 None,
             )
         else:

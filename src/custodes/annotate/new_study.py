@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -31,10 +32,11 @@ from custodes.annotate.study_material import (
     read_material,
 )
 from custodes.annotate.wording import fill_plan_texts
+from custodes.answers.wording import plural
 from custodes.arguments import check_arguments
 from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
-from custodes.errors import InputError, OptionError
+from custodes.errors import InputError, OptionError, join_labels, short_repr
 from custodes.files import check_writable
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
@@ -84,6 +86,7 @@ def new(
     if not isinstance(plan, StudyPlan):
         plan = StudyPlan() if plan is None else read_plan(plan)
     plan = fill_plan_texts(check_plan(plan))
+    _check_aspect_names(plan)
     study, material = read_material(texts, systems=systems)
     image_of_path = media_of(material.images(), progress=progress)
     material = material.with_images({name: medium.name for name, medium in image_of_path.items()})
@@ -123,7 +126,14 @@ def new(
                 for question, question_html in zip(control_questions, rendered_texts.known, strict=True)
             ],
         )
-        all_notes = (*study.notes, *notes, *rendered_texts.notes, *plan_notes(plan, max_items=max_items_per_pair))
+        all_notes = (
+            *study.notes,
+            *notes,
+            *missing_output_notes(material),
+            *empty_output_notes(material),
+            *rendered_texts.notes,
+            *plan_notes(plan, max_items=max_items_per_pair),
+        )
         add_notes(connection, all_notes, plain_text_items=rendered_texts.refused, written_at=now)
 
     study_file.create(study_path, plan, fill)
@@ -142,6 +152,17 @@ def _read_control_questions(gold: Any, material: StudyMaterial, plan: StudyPlan)
         )
     has_attention_checks = any(control_question.kind == "attention" for control_question in control_questions)
     return control_questions if has_attention_checks else [*control_questions, *attention_checks(material, plan)]
+
+
+def _check_aspect_names(plan: StudyPlan) -> None:
+    """Raise `OptionError` for an aspect with a description, as `judge` accepts it. The plan has only names."""
+    for aspect in plan.question.aspects:
+        name, colon, _ = aspect.partition(": ")
+        if colon:
+            raise OptionError(
+                f"aspects={short_repr(aspect)} has a description, but here an aspect is only a name; give "
+                f"{short_repr(name.strip())}, and describe this aspect in the instructions"
+            )
 
 
 def _check_metric(plan: StudyPlan, metric_name: str) -> None:
@@ -184,11 +205,7 @@ def _draw_item_orders(
         )
     # The random draws are the same as in `evaluate.protocol.live`.
     cluster_numbers = clusters_of([item.cluster for item in material.items])
-    item_orders = annotation_order(is_askable_comparison, cluster_numbers, np.random.default_rng(plan.seed))
-    items_of_pair = [
-        item_order[:n_items].tolist()
-        for item_order, n_items in zip(item_orders, is_askable_comparison.sum(axis=1), strict=True)
-    ]
+    items_of_pair = draw_orders(is_askable_comparison, cluster_numbers, np.random.default_rng(plan.seed), pairs)
     return items_of_pair, omission_notes(
         is_askable_comparison,
         pairs,
@@ -198,9 +215,24 @@ def _draw_item_orders(
     )
 
 
+def draw_orders(
+    is_available_item: NDArray[np.bool_], cluster_numbers: Ints, rng: np.random.Generator, pairs: Sequence[Pair]
+) -> list[list[int]]:
+    """Return the available items of each pair in random order. Each pair of systems has a separate order. Ratings have
+    one order for all systems, so that a budget selects the same items for all systems."""
+    is_rating = any(second is None for _, second in pairs)
+    drawn_items = np.asarray(is_available_item.any(axis=0))[np.newaxis] if is_rating else is_available_item
+    item_orders = np.broadcast_to(annotation_order(drawn_items, cluster_numbers, rng), is_available_item.shape)
+    return [
+        [int(item) for item in item_order if is_available[item]]
+        for item_order, is_available in zip(item_orders, is_available_item, strict=True)
+    ]
+
+
 def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArray[np.bool_], int, int]:
-    """Return three values: an array (pairs, items) of whether a comparison is possible, the number of comparisons of
-    identical outputs, and the number of comparisons whose outputs are all empty."""
+    """Return three values: an array (pairs, items) of whether a question is possible, the number of comparisons of
+    identical outputs, and the number of comparisons whose outputs are both empty. Annotators see an output without
+    content as "(empty)"."""
     row_of_system = {system: row for row, system in enumerate(material.systems)}
     column_of_item = {item.label: column for column, item in enumerate(material.items)}
     appearance_codes = np.full(
@@ -216,7 +248,7 @@ def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArra
     second_codes = appearance_codes[[row_of_system[str(a) if b is None else b] for a, b in pairs]]
     is_rating_pair = np.array([b is None for _, b in pairs], dtype=bool)[:, np.newaxis]
     has_both_outputs = (first_codes != MISSING) & (second_codes != MISSING)
-    is_empty_comparison = has_both_outputs & (first_codes == EMPTY) & (second_codes == EMPTY)
+    is_empty_comparison = has_both_outputs & (first_codes == EMPTY) & (second_codes == EMPTY) & ~is_rating_pair
     is_identical_comparison = has_both_outputs & ~is_empty_comparison & (first_codes == second_codes) & ~is_rating_pair
     return (
         has_both_outputs & ~is_empty_comparison & ~is_identical_comparison,
@@ -245,21 +277,50 @@ def omission_notes(
         for pair, n_items in zip(pairs, is_askable_comparison.sum(axis=1), strict=True)
         if not n_items
     ]
+    is_rating = any(second is None for _, second in pairs)
+    question_text = "outputs" if is_rating else "comparisons"
+    pair_text = "systems have no output to rate" if is_rating else "pairs have no item to compare"
     same_text = f"{n_identical} comparisons of identical outputs are not shown, and do not count as ties or wins"
     return build_notes(
         ("same-output", n_identical, same_text),
-        ("empty-outputs", n_empty, f"{n_empty} comparisons are not shown, because their outputs are all empty"),
+        ("empty-outputs", n_empty, f"{n_empty} comparisons are not shown, because both outputs are empty"),
         (
             "known-answers",
             n_control,
-            f"{n_control} comparisons have a known answer and are used only as control questions",
+            f"{n_control} {question_text} have a known answer and are used only as control questions",
         ),
         (
             "nothing-to-ask",
             len(empty_pair_names),
-            f"{len(empty_pair_names)} pairs have no item to compare: {', '.join(empty_pair_names[:3])}",
+            f"{len(empty_pair_names)} {pair_text}: {', '.join(empty_pair_names[:3])}",
         ),
     )
+
+
+def empty_output_notes(material: StudyMaterial) -> list[Note]:
+    """Return a note on outputs without text and images."""
+    empty_keys = [key for key, output in material.outputs.items() if output.is_empty]
+    systems_text = join_labels(sorted({system for _, system in empty_keys}), limit=3)
+    message = (
+        f"{plural(len(empty_keys), 'output')} without content ({systems_text}): annotators see (empty) and judge this "
+        "like other outputs; leave out outputs that only failed to be collected"
+    )
+    return build_notes(("outputs-empty", len(empty_keys), message))
+
+
+def missing_output_notes(material: StudyMaterial) -> list[Note]:
+    """Return a note on systems without an output for some items."""
+    n_outputs = len(material.items) * len(material.systems)
+    n_missing = n_outputs - len(material.outputs)
+    items_of_system = Counter(system for _, system in material.outputs)
+    systems_text = join_labels(
+        (system for system in material.systems if items_of_system[system] < len(material.items)), limit=3
+    )
+    message = (
+        f"{n_missing} of {n_outputs} outputs are missing ({systems_text}), so no question shows them; an empty cell of "
+        "a .csv file is a missing output"
+    )
+    return build_notes(("outputs-missing", n_missing, message))
 
 
 def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:

@@ -41,15 +41,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "question contains none"
         ),
     ] = ""
-    mode: Annotated[
-        Literal["compare", "rate"],
-        Meta(description="compare two outputs, or rate one output"),
-    ] = "compare"
+    mode: Annotated[Literal["compare", "rate"], Meta(description="compare two outputs, or rate one output")] = "compare"
     aspects: Annotated[
         tuple[str, ...],
         Meta(
-            description="aspects that are answered separately on one page; the first aspect decides when a "
-            'pair is closed; [""] means no aspects'
+            description="names of aspects that are answered separately on one page (describe them in instructions); "
+            'the first aspect decides when a pair is closed; [""] means no aspects'
         ),
     ] = ("",)
     equal: Annotated[bool, Meta(description="allow the answer that both are equal")] = True
@@ -76,10 +73,7 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     thanks: Annotated[str, Meta(description="text at the end: Markdown, @FILE, or a template (thanks)")] = ""
     contact: Annotated[
         str,
-        Meta(
-            description="address to which annotators can send questions; without it, custodes annotate check gives a "
-            "warning"
-        ),
+        Meta(description="address for questions of annotators; without it, custodes annotate check gives a warning"),
     ] = ""
     language: Annotated[str, Meta(description="language of the texts, such as en, de or ar")] = "en"
     render: Annotated[

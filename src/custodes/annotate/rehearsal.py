@@ -56,13 +56,13 @@ class Rehearsal(Result):
             "margin (wins minus losses) by which careful annotators prefer each system to the next one in alphabetical "
             "order",
         ),
-        count("pairs", "number of pairs of systems in a rehearsal"),
+        count("pairs", "number of pairs of systems in a rehearsal; 0 for ratings"),
         score("answers", "paid answers", interval=True),
         score("hours", "hours from the first to the last answer", interval=True),
         score("work", "working hours, summed over annotators", interval=True, essential=False),
         score("cost", "cost in the currency of the plan; null without a price", interval=True),
         score("annotators", "number of annotators who took part", essential=False),
-        score("idle", "number of annotators who got no more questions while pairs were undecided", "Without work"),
+        score("idle", "number of annotators who got no more questions before the end", "Without work"),
         share(
             "right",
             "proportion of pairs decided for the better system; if the margin is 0, proportion of undecided pairs",
@@ -207,6 +207,7 @@ def _rehearsal_notes(
         sum(not outcome.is_ended for outcome in all_outcomes),
         sum(outcome.is_ended and outcome.n_open > 0 for outcome in all_outcomes),
     )
+    open_text = "unrated outputs" if plan.question.mode == "rate" else "undecided pairs"
     return [
         Note(
             rule="assumed",
@@ -227,7 +228,7 @@ def _rehearsal_notes(
             (
                 STANDSTILL,
                 n_standstill_rehearsals,
-                f"{n_standstill_rehearsals} of {len(all_outcomes)} rehearsals stopped with undecided pairs that no "
+                f"{n_standstill_rehearsals} of {len(all_outcomes)} rehearsals stopped with {open_text} that no "
                 "current annotator may answer; invite more annotators, or raise [annotators] cap",
             ),
             (

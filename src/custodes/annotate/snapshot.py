@@ -247,10 +247,14 @@ def closing_lines(path: Path, snapshot: Snapshot) -> list[str]:
     total_text = plural(len(snapshot.pairs), "pair" if compared_pairs else "system")
     answers_text = f"{plural(snapshot.answers, 'answer')} of {plural(n_annotators, 'annotator')}"
     status_lines = [f"{study_name}: {snapshot.state}; {answers_text}; {n_closed_pairs} of {total_text} completed"]
-    if compared_pairs:
-        status_lines.append(
-            f"{study_name}: result of the interim analyses: {decisions_text or 'no system is better than another'}"
-        )
+    n_analysed_pairs = sum(pair.looks_done > 0 for pair in compared_pairs)
+    if n_analysed_pairs:
+        no_decision_text = f"no decision yet for {plural(n_analysed_pairs, 'analysed pair')}"
+        if not any(pair.is_open for pair in compared_pairs):
+            no_decision_text = f"no significant difference in {plural(n_analysed_pairs, 'analysed pair')}"
+        status_lines.append(f"{study_name}: result of the interim analyses: {decisions_text or no_decision_text}")
+    elif compared_pairs:
+        status_lines.append(f"{study_name}: no interim analysis is complete, so there is no result yet")
     if snapshot.state in (FINISHED, "stopped"):
         status_lines.append(
             f"next: custodes leaderboard {path}; to add metrics and judges, also name the files that custodes score "

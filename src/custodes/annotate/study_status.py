@@ -54,8 +54,8 @@ class Status(Result):
         count("peeked", "number of times the owner viewed estimates of incomplete interim analyses", essential=False),
     )
     pairs: pl.DataFrame = table(
-        "One row per pair. Decisions come from completed interim analyses only. For the current analysis, "
-        "the table has only the number of answers.",
+        "One row per pair. Decisions come from completed interim analyses only. An undecided pair has only numbers of "
+        "answers and no margin, so that results cannot influence when the study is stopped.",
         label("system_a", "the first system"),
         label("system_b", "the second system; empty for ratings"),
         flag("is_open", "whether the pair is undecided and needs answers"),
@@ -68,7 +68,7 @@ class Status(Result):
         difference(
             "margin",
             "wins minus losses of system_a as a proportion of the answers; for pairs closed by the stopping rule, "
-            "adjusted for interim analyses",
+            "adjusted for interim analyses; null for an undecided pair",
             interval=True,
         ),
         count(
@@ -91,7 +91,11 @@ class Status(Result):
         count("known_right", "control questions answered correctly"),
         count("known_asked", "control questions answered"),
         share("first_shown", "proportion of answers that prefer the output shown first, among answers other than ties"),
-        share("agreed", "proportion of equal answers among answers of other annotators to the same questions"),
+        share(
+            "agreed",
+            "proportion of equal answers among answers of other annotators to the same questions; of several aspects, "
+            "only the first is compared",
+        ),
         label("standing", "status of the annotator: ok, watch, blocked or excluded"),
         labels("flags", "reasons for this status"),
     )
@@ -115,7 +119,12 @@ def status(path: str | Path) -> Status:
     snapshot = snapshot_of_file(study_path)
     study_forecast = forecast(snapshot)
     provenance = Provenance(
-        question="annotate status", study=Path(path).name, digest="", options={}, seed=None, versions=versions()
+        question="annotate status",
+        study=Path(path).name,
+        digest="",
+        options={},
+        seed=snapshot.plan.seed,
+        versions=versions(),
     )
     status_part = Status.part(
         study=_study(snapshot, study_forecast),
@@ -142,6 +151,7 @@ def _status_notes(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
         for pair in snapshot.pairs
         if pair.impossible
     }
+    question_text = "ratings" if snapshot.plan.question.mode == "rate" else "comparisons"
     n_impossible = sum(n_impossible_of_pair.values())
     pairs_text = join_labels(
         f"{pair_name} ({n_pair_impossible})" for pair_name, n_pair_impossible in n_impossible_of_pair.items()
@@ -150,7 +160,7 @@ def _status_notes(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
         (
             IMPOSSIBLE,
             n_impossible,
-            f"{n_impossible} comparisons ended without an answer, because annotators could not judge them: "
+            f"{n_impossible} {question_text} ended without an answer, because annotators could not judge them: "
             f"{pairs_text}",
         ),
         (
@@ -180,7 +190,7 @@ def _study(snapshot: Snapshot, study_forecast: Forecast) -> dict[str, Any]:
     }
 
 
-def interval_columns(estimate_name: str, estimate_and_bounds: Sequence[float] | None) -> dict[str, float | None]:
+def interval_columns(estimate_name: str, estimate_and_bounds: Sequence[float | None] | None) -> dict[str, float | None]:
     """Return the columns of an estimate and of its bounds, which are null without an estimate."""
     return dict(
         zip(
@@ -203,9 +213,9 @@ def _pair(pair: PairNow) -> dict[str, Any]:
         "looks": pair.looks,
         "better": better_system,
         "n": pair.n,
-        "margin": pair.margin,
-        "margin_low": pair.low,
-        "margin_high": pair.high,
+        **interval_columns(
+            "margin", (pair.margin, pair.low, pair.high) if pair.margin is not None and not pair.is_open else None
+        ),
         "impossible": pair.impossible,
         "annotators": pair.annotators,
     }

@@ -181,7 +181,7 @@ class Preferences:
         )
 
     def split_opinions(self, is_second_row: pl.Series, is_answered_row: pl.Series) -> tuple[Preferences, Preferences]:
-        """The first opinions, and the second opinions (further answers of an annotator to the same question).
+        """The first opinions, and the second opinions (answers to a question that another annotator answered first).
 
         The masks `is_second_row` and `is_answered_row` (whether there is a preference) have one entry per row of
         the original table.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_view
 from html.parser import HTMLParser
 
 from msgspec.structs import replace
 
 from custodes.annotate.plan import Question, StudyPlan, StudyTexts
 from custodes.annotate.site import pages
-from custodes.annotate.views import Ask, Consent, Example, VisitEnd
+from custodes.annotate.views import Ask, Consent, Example, Side, VisitEnd
 from tests.annotate.site.gallery import all_pages, ask, side
 
 PLAN = StudyPlan(texts=StudyTexts(consent="Why.", instructions="How.", contact="anna@example.org"))
@@ -93,6 +94,13 @@ def test_withdrawn_answers_are_marked() -> None:
     assert [button["value"] for button in parts.of("button", name="v0") if button.get("aria-current")] == ["-1"]
     assert len(parts.of("input", value="undo")) == 1
     assert not Parts(pages.render_view(PLAN, question(can_undo=False), path="/s/x")).of("input", value="undo")
+
+
+def test_an_empty_output_is_named() -> None:
+    view = replace_view(question(), sides=(Side(html=""), Side(html="<p>text</p>")))
+    for language, text in (("en", "(empty)"), ("de", "(leer)")):
+        plan = replace(PLAN, texts=replace(PLAN.texts, language=language))
+        assert pages.render_view(plan, view, path="/s/x").count(text) == 1
 
 
 def test_texts_of_the_owner_are_markdown_made_safe() -> None:

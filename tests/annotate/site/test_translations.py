@@ -31,7 +31,10 @@ def test_templates_use_all_words_and_no_others() -> None:
     assert {key for text in TEMPLATES for key in re.findall(r"\bw\.(\w+)", text)} <= set(ENGLISH)
     modules = ("pages.py", "app.py", "forms.py", "../wording/__init__.py", "../known_questions.py")
     source = "".join([*TEMPLATES, *((pages.HERE / name).read_text() for name in modules)])
-    modes, kinds = ("question_compare", "question_rate"), ("identity_links", "identity_open")
+    modes, kinds = (
+        {f"question_{mode}{end}" for mode in ("compare", "rate") for end in ("", "_noun")},
+        ("identity_links", "identity_open"),
+    )
     of_session = {*SKIPPING, *WHY, *modes, *kinds}
     assert of_session <= set(ENGLISH)
     used = {key for key in ENGLISH if re.search(rf"\b{key.removesuffix('_what')}\b", source)}

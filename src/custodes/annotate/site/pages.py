@@ -17,6 +17,7 @@ from custodes.annotate.plan import StudyPlan
 from custodes.annotate.site.forms import BOTH_BAD
 from custodes.annotate.views import Ask, Break, Consent, Example, Instructions, Side, StudyPause, View, VisitEnd, Wait
 from custodes.annotate.visits import LONGEST_COMMENT, SKIPPING
+from custodes.annotate.wording import scale_bounds
 from custodes.annotate.wording.translations import ENGLISH, words
 
 LONGEST_COMPARED = 3000
@@ -258,6 +259,9 @@ def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
 def answer_of(plan: StudyPlan) -> dict[int, str]:
     """Return the displayed text of every answer that can be the correct answer of an example."""
     if plan.question.mode == "rate":
-        return {rating: str(rating) for rating in range(plan.question.scale[0], plan.question.scale[1] + 1)}
+        lowest_rating, highest_rating = plan.question.scale
+        lowest_text, highest_text = scale_bounds(plan.question)
+        other_texts = {rating: str(rating) for rating in range(lowest_rating, highest_rating + 1)}
+        return {**other_texts, lowest_rating: lowest_text, highest_rating: highest_text}
     phrase_of_key = words(plan.texts.language, plan.question.noun)
     return {1: phrase_of_key["first_better"], 0: phrase_of_key["equal"], -1: phrase_of_key["second_better"]}

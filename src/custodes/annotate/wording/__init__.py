@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import msgspec
 
-from custodes.annotate.plan import StudyPlan
+from custodes.annotate.plan import Question, StudyPlan
 from custodes.annotate.wording.translations import words
 
 TEMPLATES = ("compare", "adequacy", "rate", "consent", "thanks")
@@ -49,7 +49,9 @@ def fill_plan_texts(plan: StudyPlan) -> StudyPlan:
     >>> fill_plan_texts(StudyPlan()).texts.thanks.strip()
     'Thank you. Your answers are saved.'
     """
-    question_text = plan.question.text or words(plan.texts.language)[f"question_{plan.question.mode}"]
+    question_key = f"question_{plan.question.mode}" + ("_noun" if plan.question.noun else "")
+    default_question = words(plan.texts.language)[question_key].replace("{noun}", plan.question.noun)
+    question_text = plan.question.text or default_question
     question = msgspec.structs.replace(
         plan.question, text=question_text, noun=plan.question.noun or noun_of(question_text)
     )
@@ -75,11 +77,31 @@ def fill_plan_texts(plan: StudyPlan) -> StudyPlan:
     return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **filled_text_of_key))
 
 
+def label_of_two_points(question: Question) -> dict[int, str]:
+    """Return the labels of a rating scale with two points, such as 0: fail and 1: pass. The result is empty for other
+    scales and for scales without labels."""
+    is_labelled = question.mode == "rate" and len(question.labels) == 2 == question.scale[1] - question.scale[0] + 1
+    return dict(zip(question.scale, question.labels, strict=True)) if is_labelled else {}
+
+
+def scale_bounds(question: Question) -> tuple[str, str]:
+    """Return the lowest and the highest rating, with their labels if the scale has two points and labels.
+
+    >>> scale_bounds(Question(mode="rate", scale=(0, 1), labels=("fail", "pass")))
+    ('0 (fail)', '1 (pass)')
+    """
+    label_of_point = label_of_two_points(question)
+    lowest_text, highest_text = (
+        f"{point} ({label_of_point[point]})" if label_of_point else str(point) for point in question.scale
+    )
+    return lowest_text, highest_text
+
+
 def placeholders(plan: StudyPlan) -> dict[str, str]:
     """Return the values of the placeholders in texts, such as `{question}` and `{batch}`.
 
-    >>> sorted(placeholders(StudyPlan()))
-    ['batch', 'batches', 'checks', 'contact', 'identity', 'least', 'most', 'name', 'noun', 'pay', 'question', 'title']
+    >>> placeholders(StudyPlan())["scale"]
+    'Use the whole scale, from 1 (worst) to 5 (best).'
     """
     annotator_plan, money, phrase_of_key = plan.annotators, plan.money, words(plan.texts.language)
     check_sentences = [
@@ -90,6 +112,8 @@ def placeholders(plan: StudyPlan) -> dict[str, str]:
         f"{price:.2f} {money.currency}" for price in (money.price, money.price * annotator_plan.batch)
     )
     noun = plan.question.noun or phrase_of_key["noun"]
+    lowest_text, highest_text = scale_bounds(plan.question)
+    scale_key = "scale_of_labels" if label_of_two_points(plan.question) else "scale"
     return {
         "question": plan.question.text,
         "noun": noun,
@@ -97,8 +121,9 @@ def placeholders(plan: StudyPlan) -> dict[str, str]:
         "title": plan.texts.title or plan.name,
         "batch": str(annotator_plan.batch),
         "batches": str(annotator_plan.batches),
-        "least": str(plan.question.scale[0]),
-        "most": str(plan.question.scale[1]),
+        "least": lowest_text,
+        "most": highest_text,
+        "scale": phrase_of_key[scale_key].format(least=lowest_text, most=highest_text),
         "contact": plan.texts.contact or phrase_of_key["no_contact"],
         "checks": " ".join(check_sentences),
         "identity": phrase_of_key[

@@ -18,6 +18,7 @@ ENGLISH = {
     "given": "Context",
     "response": "Response {number}",
     "the_response": "Response",
+    "no_text": "(empty)",
     "image_of": "Image of {what}",
     "first_better": "1 is better",
     "second_better": "2 is better",
@@ -136,6 +137,10 @@ ENGLISH = {
     # Default texts of the plan, sentences in place of placeholders, and attention checks.
     "question_compare": "Which response is better?",
     "question_rate": "How good is this response?",
+    "question_compare_noun": "Which {noun} is better?",
+    "question_rate_noun": "How good is this {noun}?",
+    "scale": "Use the whole scale, from {least} (worst) to {most} (best).",
+    "scale_of_labels": "Choose one of the two answers: {least} or {most}.",
     "noun": "response",
     "identity_worker_id": "We identify you by your worker id. We never learn your name.",
     "identity_links": "We identify you by your personal link.",
@@ -147,12 +152,11 @@ ENGLISH = {
     "read the texts. If you answer too many control questions incorrectly, your participation ends.",
     "qualification": "The first {number} questions have known answers. You can continue if you answer at least "
     "{passed} of them correctly.",
-    "check_other": "This text is not a response. It checks whether participants read both texts. Please answer that "
-    "the other text is better.",
-    "check_equal": "This text is not a response. It checks whether participants read both texts. Please answer that "
-    "both texts are equal.",
-    "check_rating": "This text is not a response. It checks whether participants read the texts. Please give the "
-    "rating {least}.",
+    "check_other": "This text only checks whether participants read both texts. Please answer that the other text is "
+    "better.",
+    "check_equal": "This text only checks whether participants read both texts. Please answer that both texts are "
+    "equal.",
+    "check_rating": "This text only checks whether participants read the texts. Please give the rating {least}.",
 }
 
 GERMAN = {
@@ -168,6 +172,7 @@ GERMAN = {
     "given": "Kontext",
     "response": "Antwort {number}",
     "the_response": "Antwort",
+    "no_text": "(leer)",
     "image_of": "Bild zu {what}",
     "first_better": "1 ist besser",
     "second_better": "2 ist besser",
@@ -292,6 +297,10 @@ GERMAN = {
     # Default texts of the plan, sentences in place of placeholders, and attention checks.
     "question_compare": "Welche Antwort ist besser?",
     "question_rate": "Wie gut ist diese Antwort?",
+    "question_compare_noun": "Welcher dieser Texte ({noun}) ist besser?",
+    "question_rate_noun": "Wie gut ist dieser Text ({noun})?",
+    "scale": "Nutzen Sie die ganze Skala von {least} (am schlechtesten) bis {most} (am besten).",
+    "scale_of_labels": "Wählen Sie eine der beiden Antworten: {least} oder {most}.",
     "noun": "Antwort",
     "identity_worker_id": "Wir erkennen Sie an Ihrer Worker-ID. Ihren Namen erfahren wir nie.",
     "identity_links": "Wir erkennen Sie an Ihrem persönlichen Link.",
@@ -303,12 +312,12 @@ GERMAN = {
     "Teilnehmenden die Texte lesen. Wenn Sie zu viele Kontrollfragen falsch beantworten, endet Ihre Teilnahme.",
     "qualification": "Bei den ersten {number} Fragen ist die Antwort bekannt. Sie können weitermachen, wenn Sie "
     "mindestens {passed} davon richtig beantworten.",
-    "check_other": "Dieser Text ist keine Antwort. Er prüft, ob die Teilnehmenden beide Texte lesen. Bitte antworten "
-    "Sie, dass der andere Text besser ist.",
-    "check_equal": "Dieser Text ist keine Antwort. Er prüft, ob die Teilnehmenden beide Texte lesen. Bitte antworten "
-    "Sie, dass beide Texte gleich sind.",
-    "check_rating": "Dieser Text ist keine Antwort. Er prüft, ob die Teilnehmenden die Texte lesen. Bitte geben Sie "
-    "die Bewertung {least}.",
+    "check_other": "Dieser Text prüft nur, ob die Teilnehmenden beide Texte lesen. Bitte antworten Sie, dass der "
+    "andere Text besser ist.",
+    "check_equal": "Dieser Text prüft nur, ob die Teilnehmenden beide Texte lesen. Bitte antworten Sie, dass beide "
+    "Texte gleich sind.",
+    "check_rating": "Dieser Text prüft nur, ob die Teilnehmenden die Texte lesen. Bitte geben Sie die Bewertung "
+    "{least}.",
 }
 
 LANGUAGES = {"en": ENGLISH, "de": GERMAN}

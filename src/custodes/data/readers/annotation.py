@@ -7,6 +7,7 @@ be read from a table that was exported from a study.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,12 +19,14 @@ import polars as pl
 from custodes.data.interim_analyses import SCHEMA as LOOKS
 from custodes.data.interim_analyses import sort_pair_labels as turned_looks
 from custodes.data.items import Items
+from custodes.data.labels import POLARITY, LabelScale, is_binary, label_words
 from custodes.data.loading.live_study import is_study, read_one_state
 from custodes.data.notes import Note, build_notes
 from custodes.data.outputs import SCHEMA as TEXTS
 from custodes.data.outputs import Outputs
 from custodes.data.preferences import INVALID, Preferences
 from custodes.data.raters import Raters
+from custodes.data.ratings import Ratings
 from custodes.data.readers.ratings import read_ratings
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.study import Study
@@ -70,6 +73,12 @@ SELECT json_extract(json, '$.money.price') * (1 + json_extract(json, '$.money.fe
 FROM plan ORDER BY version DESC LIMIT 1
 """
 """Cost of an answer, and its currency."""
+SCALE_QUERY = """
+SELECT json_extract(json, '$.question.mode'), json_extract(json, '$.question.scale[0]'),
+    json_extract(json, '$.question.scale[1]'), json_extract(json, '$.question.labels')
+FROM plan ORDER BY version DESC LIMIT 1
+"""
+"""Mode, smallest and largest rating, and labels of the question."""
 PEEK_QUERY = "SELECT count(*) FROM event WHERE kind = 'peeked'"
 """Number of times that the owner viewed estimates of incomplete interim analyses."""
 MARK_QUERY = "SELECT count(DISTINCT assignment) FROM event WHERE kind = 'marked'"
@@ -134,6 +143,7 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     )
     empty_study = Study(raters=Raters.infer({}))
     score_study = read_ratings(rating_rows, where=where, invalid="error") if rating_rows.height else empty_study
+    score_study = _with_labels(score_study, connection)
     answering_rater_rows = pl.concat([battle_rows.select("rater"), rating_rows.select("rater")])
     annotator_rows = frame_of_view["raters"].join(answering_rater_rows, on="rater", how="semi", maintain_order="left")
     raters = Raters.infer(
@@ -170,8 +180,8 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         (
             "second-opinions",
             n_second_ratings,
-            f"{where}: {n_second_ratings} second ratings by the same annotator serve only to measure the consistency "
-            "of annotators and are not used to compare systems",
+            f"{where}: {n_second_ratings} second opinions (answers to a question that another annotator answered "
+            "first) only measure the agreement of annotators and are not used to compare systems",
         ),
         (
             "peeked",
@@ -192,6 +202,7 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         preferences=preferences,
         second=second_preferences,
         second_ratings=score_study.second_ratings,
+        labels=score_study.labels,
         looks=turned_looks(frame_of_view["looks"]),
         raters=raters,
         items=items,
@@ -199,6 +210,36 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         notes=(*verdict_notes, *score_study.notes, *notes),
         name=where,
         digest=digest_of(*(frame.write_ndjson() for frame in frame_of_view.values())),
+    )
+
+
+def _with_labels(score_study: Study, connection: sqlite3.Connection) -> Study:
+    """The study with labels instead of ratings, if the plan has a rating scale with two points and labels.
+
+    Known pairs of words determine the positive label (`data.labels`); otherwise it is the label of the higher rating.
+    """
+    mode, low, high, labels_json = connection.execute(SCALE_QUERY).fetchone() or ("", 0, 0, "[]")
+    words = label_words(pl.Series(json.loads(labels_json or "[]"), dtype=pl.String)).to_list()
+    if mode != "rate" or high - low != 1 or len(set(filter(None, words))) != 2:
+        return score_study
+    if is_binary(words) and len({POLARITY[word] for word in words}) == 2:
+        scores_and_codes = [(low + index, POLARITY[word]) for index, word in enumerate(words)]
+        words = sorted(words, key=POLARITY.__getitem__)
+    elif is_binary(words):
+        return score_study
+    else:
+        scores_and_codes = [(low, 0), (high, 1)]
+    code_of_score = {float(score): float(code) for score, code in scores_and_codes}
+    scale = LabelScale(words=tuple(words))
+    frames = [
+        ratings.frame.with_columns(pl.col("score").replace_strict(code_of_score, return_dtype=pl.Float64))
+        for ratings in (score_study.ratings, score_study.second_ratings)
+    ]
+    return replace(
+        score_study,
+        ratings=Ratings(frame=frames[0]),
+        second_ratings=Ratings(frame=frames[1]),
+        labels=dict.fromkeys(pl.concat(frames)["aspect"].unique(maintain_order=True), scale),
     )
 
 

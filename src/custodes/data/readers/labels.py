@@ -14,11 +14,12 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.raters import Raters
 from custodes.data.ratings import SCHEMA, Ratings
 from custodes.data.study import OUTPUT_ASPECT, Study
-from custodes.data.table import check_unique, format_counts, label_column
+from custodes.data.table import check_unique, format_counts, label_column, second_rows
 from custodes.errors import InputError, join_labels
 
 Labels = tuple[pl.DataFrame, list[Note]]
-"""A table with a row per label (item, system, repeat, rater, aspect, kind and word), and notes."""
+"""A table with a row per label (item, system, repeat, rater, aspect, kind and word), and notes. A table with
+second opinions also has the column `is_second`."""
 
 LAYOUT = "label-columns"
 """The note on which columns were read as labels."""
@@ -45,7 +46,10 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     key_table = _read_keys(frame, layout, where=where)
     label_table, notes = (_read_long if layout.label else _read_wide)(frame, key_table, layout, where=where)
     study = _build_study(label_table, notes, where=where)
-    unused_column_names = [name for name in frame.columns if name not in {*layout.assigned_columns, "item", "system"}]
+    role_columns = ("role",) if layout.label and second_rows(frame, where=where) is not None else ()
+    unused_column_names = [
+        name for name in frame.columns if name not in {*layout.assigned_columns, *role_columns, "item", "system"}
+    ]
     slice_column_names = [name for name in unused_column_names if not frame[name].dtype.is_nested()]
     other_column_names = [name for name in slice_column_names if len(layout.systems) != 1 or name not in layout.systems]
     attribute_table = pl.concat(
@@ -156,7 +160,9 @@ def _read_reviews(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLay
 
 
 def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
-    """The labels of a table with one row per label. A rater of two kinds raises `InputError`."""
+    """The labels of a table with one row per label. Rows with `role` `second` are second opinions. A rater of two kinds
+    raises `InputError`."""
+    is_second_opinion = second_rows(frame, where=where)
     kinds = label_column(frame, layout.kind, where=where)
     raters = label_column(frame, layout.rater, where=where, empty=True) if layout.rater else kinds
     label_table = key_table.with_columns(
@@ -165,6 +171,8 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
         kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
         word=label_words(frame[layout.label]),
     )
+    if is_second_opinion is not None:
+        label_table = label_table.with_columns(is_second=is_second_opinion)
     rater_kind_rows = label_table.select("rater", "kind").unique(maintain_order=True)
     raters_of_two_kinds = rater_kind_rows.filter(pl.col("rater").is_duplicated())["rater"].unique()
     if raters_of_two_kinds.len():
@@ -183,7 +191,8 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
 
 
 def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
-    """The study of a table with a row per label: item, system, repeat, rater, aspect, kind and word."""
+    """The study of a table with a row per label: item, system, repeat, rater, aspect, kind and word. The column
+    `is_second` is optional."""
     score_tables, scale_of_aspect = [], dict[str, LabelScale]()
     for (aspect,), aspect_rows in label_table.group_by("aspect", maintain_order=True):
         rows_by_rater = {
@@ -201,7 +210,7 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
                 f"as not labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})"
             )
             notes += build_notes(("unknown-label", unknown_words.len(), message))
-            score_tables.append(rater_rows.with_columns(score=label_codes).select(list(SCHEMA)).drop_nulls("score"))
+            score_tables.append(rater_rows.with_columns(score=label_codes).drop_nulls("score"))
     rating_rows, output_key = pl.concat(score_tables), list(OUTPUT_ASPECT)
     if rating_rows.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
@@ -215,8 +224,14 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
             f"{where}: raters without a label: {join_labels(raters_without_labels)}",
         )
     )
+    is_second = pl.col("is_second") if "is_second" in rating_rows.columns else pl.lit(False)
+    first_ratings, second_ratings = (
+        Ratings(frame=rows.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items()))
+        for rows in (rating_rows.filter(~is_second), rating_rows.filter(is_second))
+    )
     return Study(
-        ratings=Ratings(frame=rating_rows.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items())),
+        ratings=first_ratings,
+        second_ratings=second_ratings,
         raters=Raters.infer({name: kind for name, kind in kind_of_rater.items() if name not in raters_without_labels}),
         labels=scale_of_aspect,
         unlabelled=label_table.select(output_key)

@@ -191,8 +191,7 @@ class Leaderboard(Result):
         ),
     )
     interim: pl.DataFrame = table(
-        "Last completed interim analysis of each pair, if the study was annotated with interim analyses; as in"
-        " `annotate status`.",
+        "Last completed interim analysis of each pair, if the study was annotated with interim analyses.",
         *PAIR,
         count("looks", "number of completed interim analyses", "Analyses"),
         count("n", "answers in the last interim analysis, including answers of annotators who were excluded later"),

@@ -1,0 +1,148 @@
+"""Problems of the texts of a study: outputs that reveal their author, and systems that differ in form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from custodes.annotate.study_material import Pair, StudyMaterial
+from custodes.evaluate.check.rules import Problem
+from custodes.stats import ABSENT
+
+MODELS = r"chat ?gpt|gpt-?\d[\w.]*|claude|gemini|llama|mistral|deepseek|qwen|grok|copilot|bard"
+MAKERS = r"openai|anthropic|google|meta ai|microsoft|alibaba|mistral ai|xai|deepseek"
+ITSELF = re.compile(
+    rf"\bas an? (?:large |artificial intelligence )?(?:ai|language)(?: language)? (?:model|assistant)\b"
+    rf"|\bas an (?:ai|artificial intelligence)\b|\bi(?:'m| am|’m) an? (?:large )?(?:ai|language model)\b"
+    rf"|\b(?:i(?:'m| am|’m)|my name is|this is) (?:{MODELS})\b|\b(?:made|trained|developed|created) by (?:{MAKERS})\b"
+    rf"|\bchatgpt\b|\bgpt-\d",
+    re.IGNORECASE,
+)
+"""Phrases in which a model reveals that it is a model, or which model it is."""
+FORMAT = re.compile(r"^(?:#{1,6} |\s*[-*+] |\s*\d{1,3}[.)] |```|\|.*\|\s*$)|\*\*\S", re.MULTILINE)
+"""Markdown syntax: headings, lists, code, tables, bold words."""
+CUT = re.compile(r"[^\W_][*_]*$|[,(\[{&/–—-]$")
+"""Ends of truncated texts: a word, or punctuation after which a text goes on (no final mark, quote or emoji)."""
+APART = re.compile(r"\s*(?:#{1,6} |[-*+] |\d{1,3}[.)] |\||```|~~~| {4}|\t)|\w+$|.*https?://\S+$")
+"""Last lines that need no final punctuation: headings, list items, table rows, code, a single word, an address."""
+LEAST = 0.25
+"""Minimum difference between two proportions that is reported."""
+LEVEL = 0.05
+SHORTEST = 3
+"""Minimum number of letters of a label that is searched for in texts."""
+
+
+def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Problem]:
+    """Problems of the texts."""
+    yield from self_naming_problems(material)
+    yield from system_naming_problems(material)
+    system_pairs = [(first, second) for first, second in pairs if first is not None and second is not None]
+    yield from _imbalance_problems(
+        material,
+        system_pairs,
+        "unlike-format",
+        lambda text: bool(FORMAT.search(text)),
+        "contain Markdown syntax",
+        "annotators may judge the format; convert all outputs to one format, or state in the "
+        "instructions that format does not count",
+    )
+    yield from _imbalance_problems(
+        material,
+        system_pairs,
+        "unlike-ending",
+        _is_cut,
+        "end in mid-sentence",
+        "if outputs were truncated, generate these outputs again with a higher limit",
+    )
+
+
+def _is_cut(text: str) -> bool:
+    """Whether a text ends in mid-sentence."""
+    last_line = text.rstrip().rpartition("\n")[2]
+    return bool(CUT.search(last_line)) and not APART.match(last_line)
+
+
+def self_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
+    """Problem if outputs reveal that a model wrote them, or which model it was."""
+    key_matches = [(key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))]
+    if key_matches:
+        systems = sorted({system for (_, system), _ in key_matches})
+        matched_phrases = sorted({match[0].lower() for _, match in key_matches})
+        yield Problem(
+            "warning",
+            "names-itself",
+            f"{len(key_matches)} outputs of {len(systems)} systems reveal their author "
+            f"({', '.join(matched_phrases[:3])}), which may bias annotators; exclude these items, or remove the "
+            "words from the outputs of all systems",
+            [item for (item, _), _ in key_matches[:5]],
+        )
+
+
+def system_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
+    """Problems if outputs contain the label of a system, and the displayed context does not contain this label."""
+    context_of_item = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
+    lower_text_of_key = {key: output.text.lower() for key, output in material.outputs.items()}
+    for system in material.systems:
+        if len(system) < SHORTEST:
+            continue
+        lower_name = system.lower()
+        name_pattern = re.compile(rf"(?<!\w){re.escape(lower_name)}(?!\w)")
+        affected_items = [
+            item
+            for (item, _), lower_text in lower_text_of_key.items()
+            if lower_name in lower_text and name_pattern.search(lower_text) and lower_name not in context_of_item[item]
+        ]
+        if affected_items:
+            yield Problem(
+                "warning",
+                "names-system",
+                f"{len(affected_items)} outputs contain the name of the system {system!r}, which may bias "
+                "annotators; exclude these items, or remove the name",
+                affected_items[:5],
+            )
+
+
+def _imbalance_problems(
+    material: StudyMaterial,
+    pairs: Sequence[tuple[str, str]],
+    rule_name: str,
+    has_property: Callable[[str], bool],
+    predicate_text: str,
+    advice_text: str,
+) -> Iterator[Problem]:
+    """Problem if one system of a pair has a property significantly more often (exact sign test over common items).
+
+    All pairs and both rules share the level, so equal systems lead to a problem in at most one of twenty studies.
+    """
+    from scipy.stats import binomtest
+
+    row_of_system = {system: row for row, system in enumerate(material.systems)}
+    column_of_item = {item.label: column for column, item in enumerate(material.items)}
+    property_codes = np.full((len(row_of_system), len(column_of_item)), ABSENT, dtype=np.int8)
+    for (item, system), output in material.outputs.items():
+        if output.text.strip():
+            property_codes[row_of_system[system], column_of_item[item]] = has_property(output.text)
+    rate_differences = list[tuple[float, str, str, float, float]]()
+    for first, second in pairs:
+        codes = property_codes[[row_of_system[first], row_of_system[second]]]
+        codes = codes[:, (codes != ABSENT).all(axis=0)]
+        n_common_items = codes.shape[1]
+        n_only_first, n_only_second = int((codes[0] > codes[1]).sum()), int((codes[0] < codes[1]).sum())
+        if not n_common_items or abs(n_only_first - n_only_second) < LEAST * n_common_items:
+            continue
+        if binomtest(n_only_first, n_only_first + n_only_second).pvalue <= LEVEL / (2 * len(pairs)):
+            rates_and_systems = zip(codes.mean(axis=1).tolist(), (first, second), strict=True)
+            (low_rate, low_system), (high_rate, high_system) = sorted(rates_and_systems)
+            rate_differences.append((high_rate - low_rate, high_system, low_system, high_rate, low_rate))
+    if rate_differences:
+        _, high_system, low_system, high_rate, low_rate = max(rate_differences)
+        affected_text = f"; this affects {len(rate_differences)} of {len(pairs)} pairs" * (len(rate_differences) > 1)
+        yield Problem(
+            "warning",
+            rule_name,
+            f"{high_rate:.0%} of outputs of {high_system} {predicate_text}, but {low_rate:.0%} of outputs of "
+            f"{low_system}{affected_text}: {advice_text}",
+            list(dict.fromkeys(system for _, system, *_ in sorted(rate_differences, reverse=True)))[:5],
+        )
