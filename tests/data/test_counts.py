@@ -234,7 +234,7 @@ def test_what_needs_items_says_so_of_counts(tmp_path: Path, capsys: pytest.Captu
         ("b.parquet --column item=id", "--column item=id: no such column; columns:"),
         ("q.parquet", "count: the table has no column item (for scores: also system, rater and score); name the col"),
         ("q.parquet", "as in --column item=question_id. Columns: question_id"),
-        ("r.parquet", "count: no rater is known to be human; name the annotators, as in --human 'expert'"),
+        ("r.parquet", "count: no rater is known to be human; name the annotators, as in --human 'ann'"),
     ],
 )
 def test_mistakes_on_the_command_line_are_named(
@@ -251,7 +251,7 @@ def test_mistakes_on_the_command_line_are_named(
     scores.write_parquet("s.parquet")
     BATTLES.write_parquet("b.parquet")
     BATTLES.rename({"item": "question_id"}).write_parquet("q.parquet")
-    BATTLES.drop("rater", "kind", strict=False).with_columns(judge=pl.lit("expert")).write_parquet("r.parquet")
+    BATTLES.drop("rater", "kind", strict=False).with_columns(judge=pl.lit("bob")).write_parquet("r.parquet")
     Path("broken.parquet").write_bytes(Path("b.parquet").read_bytes()[:-200] + b"PAR1")
     assert cli.run(["count", *words.split(), *([] if " -o " in words else ["-o", "a.counts.json"])]) == 2
     assert message in capsys.readouterr().err.replace("\n", " ")

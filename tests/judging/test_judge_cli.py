@@ -141,7 +141,10 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
         (("--sampling", "temperature"), "custodes: --sampling 'temperature' is not allowed; give KEY=VALUE"),
         (("--max-cost", "1"), "the price of 'm' is unknown"),
         (("--price", "1"), "give two numbers"),
-        (("--examples", "texts.jsonl:2"), "custodes: examples: no rater is known to be human; name the annotators"),
+        (
+            ("--examples", "texts.jsonl:2"),
+            "custodes: examples: there are no scores, verdicts or answers of annotators yet",
+        ),
         (("--dry-run", "--replies", "texts.jsonl"), "give one of these options"),
         (("--cache", "texts.jsonl"), "it is the input"),
         (("--orders", "abba"), "random"),

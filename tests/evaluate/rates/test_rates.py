@@ -514,3 +514,14 @@ def test_equivalence_is_two_one_sided_tests_at_level_alpha(sd: float, *, is_equi
         for tpr in (0.02 + np.append(0.0, sd * quantiles), none)
     )
     assert has_equivalent_rates([first, second], alpha=0.05) is is_equivalent  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("n", [9, 10])
+def test_error_rates_of_systems_are_tested_with_ten_labels_of_a_kind(n: int) -> None:
+    rows = [
+        (i, system, "pass" if (i + (system == "a")) % 2 else "fail", "pass" if i < n else None)
+        for system in "ab"
+        for i in range(40)
+    ]
+    row = cu.rates(pl.DataFrame(rows, schema=["item", "model", "judge", "expert"], orient="row")).differences
+    assert (row["p_tpr"].is_null().all(), row["p_tnr"].is_null().all()) == (n < 10, True)

@@ -21,6 +21,8 @@ from custodes.stats.sign_test import adjust
 
 EQUIVALENCE_MARGIN = 0.05
 """Largest difference of TPR, and of TNR, with which systems may share error rates."""
+FEWEST_OF_LABEL = 10
+"""Minimum number of human labels with a label, in each of two groups of outputs, for a test of TPR or TNR."""
 
 
 def estimate_with_bounds(column_name: str, estimate: Interval) -> dict[str, float]:
@@ -154,8 +156,7 @@ def difference_rows(
             "p_value": _p_value(corrected_differences),
             **estimate_with_bounds("tpr_difference", estimate_interval(tpr_differences, confidence)),
             **estimate_with_bounds("tnr_difference", estimate_interval(tnr_differences, confidence)),
-            "p_tpr": _p_value(tpr_differences),
-            "p_tnr": _p_value(tnr_differences),
+            **_error_rate_tests(rates_a, rates_b, tpr_differences, tnr_differences),
         }
 
 
@@ -177,6 +178,20 @@ def _tail_interval(estimate_and_draws: Floats, confidence: float) -> Interval:
 
 def _p_value(estimate_and_draws: Floats) -> float:
     return float(two_sided_p(estimate_and_draws[1:])) if np.isfinite(estimate_and_draws).all() else np.nan
+
+
+def _error_rate_tests(
+    first_rates: JudgeRates, second_rates: JudgeRates, tpr_differences: Floats, tnr_differences: Floats
+) -> dict[str, float]:
+    """Return the p-values of equal TPR and of equal TNR; NaN with fewer than `FEWEST_OF_LABEL` human labels."""
+    p_values = {}
+    for name, label_code, differences in (("p_tpr", 1, tpr_differences), ("p_tnr", 0, tnr_differences)):
+        n_labels = min(
+            float(rates.pairs.counts.labelled[:, label_code].sum()) if rates.pairs is not None else 0.0
+            for rates in (first_rates, second_rates)
+        )
+        p_values[name] = _p_value(differences) if n_labels > FEWEST_OF_LABEL - 0.5 else np.nan
+    return p_values
 
 
 def add_decisions(rows: list[dict[str, Any]], *, alpha: float) -> Iterator[dict[str, Any]]:
@@ -242,8 +257,7 @@ def slice_row(
         **estimate_with_bounds("tpr", estimate_interval(slice_rates.error_rates[0], confidence)),
         **estimate_with_bounds("tnr", estimate_interval(slice_rates.error_rates[1], confidence)),
         "p_rate": _p_value(rate_differences),
-        "p_tpr": _p_value(tpr_differences),
-        "p_tnr": _p_value(tnr_differences),
+        **_error_rate_tests(slice_rates, other_rates, tpr_differences, tnr_differences),
         "signs": {"p_rate": rate_differences[0], "p_tpr": tpr_differences[0], "p_tnr": tnr_differences[0]},
     }
 

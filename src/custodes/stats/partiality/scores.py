@@ -218,7 +218,7 @@ def annotator_levels(annotator_ratings: Floats) -> AnnotatorLevels:
     Levels are the annotator effects in the least-squares fit of output + annotator. Annotators who are connected by
     outputs that both rated are comparable; their levels sum to 0.
 
-    >>> annotator_levels(np.array([[[1.0, 2.0, np.nan]], [[3.0, np.nan, 5.0]]])).values.tolist()
+    >>> annotator_levels(np.array([[[1.0, 2.0, np.nan]], [[3.0, np.nan, 5.0]]])).values.round(6).tolist()
     [-1.0, 1.0]
     """
     ratings_by_output = annotator_ratings.reshape(len(annotator_ratings), -1).T
