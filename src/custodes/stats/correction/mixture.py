@@ -252,9 +252,8 @@ class _Sums:
         weights = np.exp(log_weights - largest_log_weights[:, np.newaxis])
         margin = p[0] - p[2]
         is_better, weight_squares = margin > 0, weights**2
-        margin *= margin  # in place; the values are now squared margins
-        p_terms = (weights * p_outcome for p_outcome in p)
-        terms = (weights, weight_squares, weights * is_better, weight_squares * is_better, *p_terms, weights * margin)
+        mean_terms = (weights * values for values in (*p, margin**2))
+        terms = (weights, weight_squares, weights * is_better, weight_squares * is_better, *mean_terms)
         return cls(largest_log_weights, np.stack([term.sum(axis=1, dtype=np.float64) for term in terms]))
 
     def add(self, rows: Ints, other_sums: _Sums) -> None:
