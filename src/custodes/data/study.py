@@ -54,9 +54,8 @@ class Study:
     `consistency` uses. `looks` are interim analyses, if answers determined the number of annotations (see
     `data.interim_analyses`). `labels` has, by aspect, the words for the codes of labels. `attributes` has item, system
     and further columns of outputs, for slices. `unlabelled` has item, system and aspect of the outputs in a table of
-    labels that have no label for this aspect. `unnamed_system` is true if the input names no system, so that the only
-    system is named after the file. `cache` has the results that several questions share, if the study was made by
-    `with_cache`. A study that is derived from this study has an empty cache.
+    labels that may have no label. `unnamed_system` is true if the input names no system, so that the only system is
+    named after the file. `cache` has the results that several questions share, if the study was made by `with_cache`.
     """
 
     ratings: Ratings = field(default_factory=Ratings.empty)
@@ -291,7 +290,10 @@ class Study:
             probes=self.probes.filter(is_selected_rating, pl.col("against").is_in([*chosen_system_names, ""])),
             looks=interim_analyses,
             raters=selected_raters,
-            unlabelled=self.unlabelled.filter(is_in_groups, pl.col("system").is_in(chosen_system_names)),
+            # An output that only raters who are not selected have labelled still belongs to the population.
+            unlabelled=pl.concat([self.unlabelled, self.ratings.frame.select(*OUTPUT_ASPECT)])
+            .filter(is_in_groups, pl.col("system").is_in(chosen_system_names), pl.col("aspect").is_in([*self.labels]))
+            .unique(maintain_order=True),
             items=replace(self.items, frame=merge_clusters(self.items.frame, item_groups))
             if item_groups
             else self.items,

@@ -371,7 +371,16 @@ def _answer(
             "decision": format_decisions(decisions),
             "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
             "effective_draws": stack_field("effective_draws"),
-            "equivalent": None if equivalence is None else (margin_low > -equivalence) & (margin_high < equivalence),
+            "equivalent": None
+            if equivalence is None
+            else [
+                None if is_null else bool(is_within)
+                for is_null, is_within in zip(
+                    is_withheld.ravel(),
+                    np.ravel((margin_low > -equivalence) & (margin_high < equivalence)),
+                    strict=True,
+                )
+            ],
             "note": notes_of_estimates,
         },
         edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edge_rows, strict=True), strict=False)),

@@ -152,9 +152,14 @@ class HumanMeans(NamedTuple):
             (
                 UNCERTAIN_RULE,
                 self.standard_error > 0 and self.standard_error > MOST_UNCERTAIN * float(np.nanstd(self.values)),
-                f"annotators rated few common outputs{suffix}, so their severity is uncertain: the largest standard "
-                f"error is over {MOST_UNCERTAIN:.0%} of the standard deviation of human scores, and intervals of "
-                "statistics of scores are too narrow; let annotators rate more common outputs",
+                f"annotators rated few common outputs{suffix}, so their severity is uncertain"
+                + (
+                    f": the largest standard error is over {MOST_UNCERTAIN:.0%} of the standard deviation of human "
+                    "scores, and intervals of statistics of scores are too narrow"
+                    if np.isfinite(self.standard_error)
+                    else " and mean human scores are not adjusted for it"
+                )
+                + "; let annotators rate more common outputs",
             ),
             (
                 UNLINKED_RULE,
@@ -179,10 +184,13 @@ def human_means(persons: Floats) -> HumanMeans:
     If annotators rated different outputs, the mean level of the annotators of an output (see `annotator_levels`) is
     subtracted from its mean. Ties that only the errors of levels would break are kept. Annotators are comparable if a
     chain of outputs with several ratings connects them. On an item, only outputs with comparable annotators have a
-    mean: those of the set of annotators that rated most outputs of the item.
+    mean: those of the set of annotators that rated most outputs of the item (then of the set with more ratings, then
+    with higher ratings, so that the order of annotators does not matter). If the error of levels cannot be estimated,
+    means are not adjusted.
 
-    >>> human_means(np.array([[[1.0, 2.0, np.nan]], [[3.0, np.nan, 5.0]]])).values.tolist()
-    [[2.0, 3.0, 4.0]]
+    >>> harsh, lenient = np.array([[1.0, 2.0, 1.0, 2.0, 3.0, 4.0, np.nan], [3.0, 4.0, 3.0, 4.0, 5.0, 6.0, 5.0]])
+    >>> human_means(np.array([[harsh], [lenient]])).values.tolist()
+    [[2.0, 3.0, 2.0, 3.0, 4.0, 5.0, 4.0]]
     """
     means, has_rating = mean_of_defined(persons, axis=0), np.isfinite(persons)
     is_rated_output = has_rating.any(axis=0)
@@ -200,30 +208,37 @@ def human_means(persons: Floats) -> HumanMeans:
     block_of_output = np.where(has_rating, block_of_annotator[:, None, None], -1).max(axis=0, initial=-1)
     block_of_item = np.full((len(means), 1), -1)
     most_outputs = np.zeros((len(means), 1), dtype=np.int64)
-    blocks, n_outputs_of_block = np.unique(block_of_output[is_rated_output], return_counts=True)
-    for block in blocks[np.argsort(-n_outputs_of_block, kind="stable")]:
+    blocks = np.unique(block_of_output[is_rated_output])
+    size_of_block = {
+        block: (is_of_block.sum(), n_ratings[is_of_block].sum(), np.sort(means[is_of_block]).sum())
+        for block in blocks.tolist()
+        for is_of_block in [block_of_output == block]
+    }
+    for block in sorted(size_of_block, key=lambda block: size_of_block[block], reverse=True):
         n_outputs = (block_of_output == block).sum(axis=1, keepdims=True)
         block_of_item = np.where(n_outputs > most_outputs, block, block_of_item)
         most_outputs = np.maximum(n_outputs, most_outputs)
     is_comparable_output = is_rated_output & (block_of_output == block_of_item)
+    n_excluded, n_sets = (
+        int((is_rated_output & ~is_comparable_output).sum()),
+        len(np.unique(block_of_output[is_comparable_output])),
+    )
+    largest_error = float(standard_errors[is_comparable_output].max())
+    if not np.isfinite(largest_error):
+        return HumanMeans(np.where(is_comparable_output, means, np.nan), 0.0, largest_error, n_excluded, n_sets)
     adjusted_means = np.where(is_comparable_output, means - adjustments, np.nan)
     values = _snap_to_steps(adjusted_means, n_ratings, _rating_step(persons), tolerances=_SNAPPED * standard_errors)
     adjustment_range = float(np.ptp((values - means)[is_comparable_output]))
     if adjustment_range <= TIE * np.ptp(means[is_comparable_output]):  # annotators do not differ significantly
         values, adjustment_range = np.where(is_comparable_output, means, np.nan), 0.0
-    return HumanMeans(
-        values,
-        adjustment_range,
-        float(standard_errors[is_comparable_output].max()),
-        int((is_rated_output & ~is_comparable_output).sum()),
-        len(np.unique(block_of_output[is_comparable_output])),
-    )
+    return HumanMeans(values, adjustment_range, largest_error, n_excluded, n_sets)
 
 
 def _rating_step(persons: Floats) -> float:
     """Return the smallest difference between two different scores of the same annotator; 0 if all are constant."""
-    gaps = [np.diff(np.unique(annotator_scores[np.isfinite(annotator_scores)])) for annotator_scores in persons]
-    return float(min((gap.min() for gap in gaps if gap.size), default=0.0))
+    distinct_scores = [np.unique(annotator_scores[np.isfinite(annotator_scores)]) for annotator_scores in persons]
+    gaps = [gap for scores in distinct_scores if scores.size for gap in np.diff(scores) if gap > TIE * np.ptp(scores)]
+    return float(min(gaps, default=0.0))
 
 
 def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: Floats) -> Floats:

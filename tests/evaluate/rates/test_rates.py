@@ -525,3 +525,11 @@ def test_error_rates_of_systems_are_tested_with_ten_labels_of_a_kind(n: int) -> 
     ]
     row = cu.rates(pl.DataFrame(rows, schema=["item", "model", "judge", "expert"], orient="row")).differences
     assert (row["p_tpr"].is_null().all(), row["p_tnr"].is_null().all()) == (n < 10, True)
+
+
+def test_outputs_that_only_another_judge_labelled_belong_to_the_population() -> None:
+    data = table().with_columns(other=pl.col("expert").fill_null("pass")).rename({"other": "judge_b"})
+    data = data.with_columns(judge=pl.when(pl.int_range(pl.len()) % 4 > 0).then("judge"))
+    both, alone = cu.rates(data).rates.filter(metric="judge"), cu.rates(data, metrics="judge").rates
+    assert alone.select("n", "n_labelled").equals(both.select("n", "n_labelled"))
+    assert alone["n"].item() == 600

@@ -205,8 +205,15 @@ def level(annotator_ratings: Floats) -> Floats:
     return annotator_ratings - annotator_levels(annotator_ratings).values[:, None, None]
 
 
+FEWEST_RESIDUALS = 5
+"""Minimum number of degrees of freedom of residuals for a variance of annotators' levels."""
+
+
 class AnnotatorLevels(NamedTuple):
-    """Level of each annotator (annotators,), high for a lenient annotator, and the variance of its error."""
+    """Level of each annotator (annotators,), high for a lenient annotator, and the variance of its error.
+
+    The variance is infinite if the residuals have fewer than `FEWEST_RESIDUALS` degrees of freedom.
+    """
 
     values: Floats
     variances: Floats
@@ -229,7 +236,10 @@ def annotator_levels(annotator_ratings: Floats) -> AnnotatorLevels:
         _laplacian_inverse(is_repeated),
     )
     n_parameters = int(is_repeated.any(axis=1).sum()) + np.linalg.matrix_rank(laplacian_inverse, hermitian=True)
-    error_variance = float((fit.residuals**2).sum()) / max(int(is_repeated.sum()) - int(n_parameters), 1)
+    degrees_of_freedom = int(is_repeated.sum()) - int(n_parameters)
+    if degrees_of_freedom < FEWEST_RESIDUALS:
+        return AnnotatorLevels(fit.effects, np.full(len(annotator_ratings), np.inf))
+    error_variance = float((fit.residuals**2).sum()) / degrees_of_freedom
     return AnnotatorLevels(fit.effects, error_variance * laplacian_inverse.diagonal())
 
 
