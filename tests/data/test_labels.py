@@ -113,6 +113,16 @@ def test_files_of_human_labels_belong_to_the_only_file_of_a_judge(tmp_path: Path
     assert cu.read(first, second, human.with_columns(version=pl.lit("r2"))).systems == ("r1", "r2")
 
 
+@pytest.mark.parametrize(("column", "is_label"), [("reviewer", False), ("annotator", False), ("expert", True)])
+def test_two_unknown_words_are_labels_of_an_expert_and_names_of_reviewers(column: str, is_label: bool) -> None:
+    table = pl.DataFrame({"id": range(N), column: ["ann", "bob"] * (N // 2), "label": words(JUDGE, "fail", "pass")})
+    assert (cu.read(table).humans, cu.read(table).metrics) == ((), ("label",))
+    assert cu.read(table.rename({"label": "judge"})).humans == ((column,) if is_label else ())
+    levels = {column: ["good", "fair", "poor"] * (N // 3), "judge": ["high", "medium", "low"] * (N // 3)}
+    with pytest.raises(InputError, match="judge and the annotators have no label in common"):
+        cu.rates(pl.DataFrame({"id": range(N), **levels}))
+
+
 def reviews(n_reviewers: int) -> pl.DataFrame:
     """A table with one row per review; the last half of the outputs has no review."""
     outputs = pl.DataFrame(
