@@ -153,6 +153,14 @@ def test_reviews_are_labels_of_several_annotators_of_one_output(mapping: dict[st
     assert two_files.ratings.frame.sort(pl.all()).equals(ratings.sort(pl.all()))
 
 
+def test_columns_with_names_of_models_name_no_reviewers() -> None:
+    table = reviews(2).drop_nulls()
+    models = pl.col("reviewer").replace_strict({"anna": "gpt-4", "bob": "claude-3"})
+    for data, column in ((table, "created_by"), (table.with_columns(models), "labelled_by")):
+        assert cu.read(data.rename({"reviewer": column})).humans == ("human_verdict",)
+    assert set(cu.read(table.rename({"reviewer": "labelled_by"})).humans) == {"anna", "bob"}
+
+
 def test_a_judge_has_one_label_per_reviewed_output() -> None:
     table = reviews(2).with_columns(judge=pl.Series(["yes", "no"] * (3 * N // 4)))
     with pytest.raises(InputError, match=r"different labels in 'judge' for one output, in rows 1, 2 \(item '0'"):
