@@ -161,6 +161,17 @@ def test_columns_with_names_of_models_name_no_reviewers() -> None:
     assert set(cu.read(table.rename({"reviewer": "labelled_by"})).humans) == {"anna", "bob"}
 
 
+@pytest.mark.parametrize("rows_of_labels", [False, True])
+def test_a_reviewer_with_the_name_of_the_judge_is_refused(rows_of_labels: bool) -> None:
+    table = reviews(2).drop_nulls().with_columns(pl.col("reviewer").replace("bob", "judge"))
+    if rows_of_labels:
+        human = table.select("ticket_id", rater="reviewer", kind=pl.lit("human"), label="human_verdict")
+        judge = table.select("ticket_id", rater=pl.lit("judge"), kind=pl.lit("metric"), label="judge")
+        table = pl.concat([human, judge.unique(maintain_order=True)])
+    with pytest.raises(InputError, match="rater 'judge' has labels of kind human and of kind metric"):
+        cu.read(table, columns={"rater": "rater"} if rows_of_labels else {})
+
+
 def test_a_judge_has_one_label_per_reviewed_output() -> None:
     table = reviews(2).with_columns(judge=pl.Series(["yes", "no"] * (3 * N // 4)))
     with pytest.raises(InputError, match=r"different labels in 'judge' for one output, in rows 1, 2 \(item '0'"):
