@@ -113,6 +113,16 @@ def test_files_of_human_labels_belong_to_the_only_file_of_a_judge(tmp_path: Path
     assert cu.read(first, second, human.with_columns(version=pl.lit("r2"))).systems == ("r1", "r2")
 
 
+@pytest.mark.parametrize(("column", "is_label"), [("reviewer", False), ("annotator", False), ("expert", True)])
+def test_two_unknown_words_are_labels_of_an_expert_and_names_of_reviewers(column: str, is_label: bool) -> None:
+    table = pl.DataFrame({"id": range(N), column: ["ann", "bob"] * (N // 2), "label": words(JUDGE, "fail", "pass")})
+    assert (cu.read(table).humans, cu.read(table).metrics) == ((), ("label",))
+    assert cu.read(table.rename({"label": "judge"})).humans == ((column,) if is_label else ())
+    levels = {column: ["good", "fair", "poor"] * (N // 3), "judge": ["high", "medium", "low"] * (N // 3)}
+    with pytest.raises(InputError, match="judge and the annotators have no label in common"):
+        cu.rates(pl.DataFrame({"id": range(N), **levels}))
+
+
 def reviews(n_reviewers: int) -> pl.DataFrame:
     """A table with one row per review; the last half of the outputs has no review."""
     outputs = pl.DataFrame(
@@ -141,6 +151,25 @@ def test_reviews_are_labels_of_several_annotators_of_one_output(mapping: dict[st
     # a file of reviews joins the file of the judge
     two_files = cu.read(table.select("ticket_id", "version", "judge").unique(), table.drop("judge").drop_nulls())
     assert two_files.ratings.frame.sort(pl.all()).equals(ratings.sort(pl.all()))
+
+
+def test_columns_with_names_of_models_name_no_reviewers() -> None:
+    table = reviews(2).drop_nulls()
+    models = pl.col("reviewer").replace_strict({"anna": "gpt-4", "bob": "claude-3"})
+    for data, column in ((table, "created_by"), (table.with_columns(models), "labelled_by")):
+        assert cu.read(data.rename({"reviewer": column})).humans == ("human_verdict",)
+    assert set(cu.read(table.rename({"reviewer": "labelled_by"})).humans) == {"anna", "bob"}
+
+
+@pytest.mark.parametrize("rows_of_labels", [False, True])
+def test_a_reviewer_with_the_name_of_the_judge_is_refused(rows_of_labels: bool) -> None:
+    table = reviews(2).drop_nulls().with_columns(pl.col("reviewer").replace("bob", "judge"))
+    if rows_of_labels:
+        human = table.select("ticket_id", rater="reviewer", kind=pl.lit("human"), label="human_verdict")
+        judge = table.select("ticket_id", rater=pl.lit("judge"), kind=pl.lit("metric"), label="judge")
+        table = pl.concat([human, judge.unique(maintain_order=True)])
+    with pytest.raises(InputError, match="rater 'judge' has labels of kind human and of kind metric"):
+        cu.read(table, columns={"rater": "rater"} if rows_of_labels else {})
 
 
 def test_a_judge_has_one_label_per_reviewed_output() -> None:

@@ -316,10 +316,7 @@ def missing_output_notes(material: StudyMaterial) -> list[Note]:
     systems_text = join_labels(
         (system for system in material.systems if items_of_system[system] < len(material.items)), limit=3
     )
-    message = (
-        f"{n_missing} of {n_outputs} outputs are missing ({systems_text}), so no question shows them; an empty cell of "
-        "a .csv file is a missing output"
-    )
+    message = f"{n_missing} of {n_outputs} outputs are missing ({systems_text}), so no question shows them"
     return build_notes(("outputs-missing", n_missing, message))
 
 

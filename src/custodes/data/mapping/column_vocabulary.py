@@ -200,7 +200,8 @@ PEOPLE_ROLES = (
     | HUMAN_WORDS
 )
 """Words in the name of a column of raters which show that the raters are human."""
-PERSONS = (PEOPLE_ROLES - {"user"}) | frozenset(word_list("rater auditor by"))
+LABELLED_BY = word_list("labelled_by labeled_by annotated_by rated_by reviewed_by judged_by checked_by")
+PERSONS = (PEOPLE_ROLES - {"user"}) | {"rater", "auditor", *LABELLED_BY}
 """Last words in the names of columns that hold the label or the name of a person: `reviewer`, `labelled_by`."""
 CONFIDENCES = frozenset(word_list("confidence certainty"))
 """Words in the names of columns that hold the confidence of a judge in its label."""
@@ -300,11 +301,11 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
 def looks_like_person(name: str) -> bool:
     """Whether the name of a column is that of a person, so that it holds either the person's labels or names.
 
-    >>> looks_like_person("reviewer_id"), looks_like_person("labelled_by"), looks_like_person("reviewer_label")
+    >>> looks_like_person("reviewer_id"), looks_like_person("labelled_by"), looks_like_person("created_by")
     (True, True, False)
     """
     words = [stem(word) for word in split_name(name) if stem(word) not in ("", "id", "name", "email")]
-    return bool(words) and words[-1] in PERSONS and MACHINE.isdisjoint(words)
+    return not PERSONS.isdisjoint([*words[-1:], "_".join(words[-2:])]) and MACHINE.isdisjoint(words)
 
 
 def looks_like_machine(label: str) -> bool:

@@ -9,7 +9,13 @@ from itertools import chain, product
 import polars as pl
 
 from custodes.data.mapping.cell_types import MOST_SYSTEMS
-from custodes.data.mapping.column_vocabulary import find_columns, looks_like_person, normalise_name, split_name
+from custodes.data.mapping.column_vocabulary import (
+    find_columns,
+    is_model_name,
+    looks_like_person,
+    normalise_name,
+    split_name,
+)
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.guess import format_options
 from custodes.data.mapping.pattern import escape_braces
@@ -153,7 +159,7 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
     )
     likely_items = [item_column] if item_column else [*find_columns("item", other_columns), *id_columns]
     reviewer_columns = (
-        [name for name in other_columns if looks_like_person(name)]
+        [name for name in other_columns if looks_like_person(name) and not _has_model_name(frame[name])]
         if not layout.label and not layout.rater and layout.has_one_column_per_criterion
         else []
     )
@@ -198,6 +204,10 @@ def _may_be_key(column: pl.Series) -> bool:
     """Whether cells may be item labels: integers, or short texts."""
     is_short_text = column.dtype == pl.String and (column.str.len_chars() <= LONGEST_KEY).all()
     return column.dtype.is_integer() or bool(is_short_text)
+
+
+def _has_model_name(column: pl.Series) -> bool:
+    return any(map(is_model_name, column.drop_nulls().unique().cast(pl.String)))
 
 
 def _is_unique_key(frame: pl.DataFrame, key_columns: Sequence[str]) -> bool:

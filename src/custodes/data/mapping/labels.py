@@ -14,6 +14,7 @@ from custodes.data.mapping.annotator_columns import parse_numbers
 from custodes.data.mapping.cell_types import is_number, is_prose, looks_like_score
 from custodes.data.mapping.column_vocabulary import (
     CONFIDENCES,
+    HUMAN_WORDS,
     JUDGE_WORDS,
     KINDS,
     NAMES,
@@ -24,6 +25,7 @@ from custodes.data.mapping.column_vocabulary import (
     lookup_names,
     normalise_name,
     split_name,
+    stem,
     word_list,
 )
 from custodes.data.mapping.columns import Columns
@@ -53,6 +55,11 @@ NOT_LABELS = frozenset(
     )
 )
 """Words in names of columns that describe a judgement but are not labels."""
+
+LABEL_PERSONS = HUMAN_WORDS - {*word_list("prufer gutachter bewerter annotateur anotador annotatore")} | frozenset(
+    ["expert"]
+)
+"""Last words in names of columns that hold labels of a person more often than names: `expert`, not `reviewer`."""
 
 LABEL_WORDS = frozenset(word_list("label verdict result passed pass score rating annotation value"))
 """Words in column names that name no rater and no criterion."""
@@ -231,7 +238,8 @@ def _columns_without_names(
     """The columns of human labels without columns such as `reviewer` that hold names of people.
 
     The cells of such a column are names if they are not labels of the other columns or, without other columns, if no
-    cell is a known label.
+    cell is a known label. The only column of human labels may have other labels than the judges: known words, or two
+    words in a column such as `expert`.
     """
     words_of_column = {name: set(words[name].drop_nulls()) for name in (*human_columns, *judge_columns)}
     person_columns = [name for name in human_columns if looks_like_person(name)]
@@ -239,8 +247,13 @@ def _columns_without_names(
 
     def holds_names(name: str) -> bool:
         column_words, is_number_column = words_of_column[name], is_number(words[name])
-        if not column_words or is_binary(column_words) or (len(column_words) == 2 and len(human_columns) == 1):
+        if not column_words or is_binary(column_words):
             return False
+        if len(human_columns) == 1 and label_columns and not is_number_column:
+            last_word = [stem(word) for word in split_name(name) if stem(word)][-1]
+            has_known_words = any(len(word) > 1 for word in column_words & POLARITY.keys())  # `t` may be initials
+            if has_known_words or (len(column_words) == 2 and last_word in LABEL_PERSONS):
+                return False
         other_columns = label_columns or [other for other in person_columns if other != name]
         if is_number_column and (not other_columns or any(is_number(words[other]) for other in other_columns)):
             return False

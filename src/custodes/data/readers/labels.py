@@ -160,8 +160,7 @@ def _read_reviews(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLay
 
 
 def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
-    """The labels of a table with one row per label. Rows with `role` `second` are second opinions. A rater of two kinds
-    raises `InputError`."""
+    """The labels of a table with one row per label. Rows with `role` `second` are second opinions."""
     is_second_opinion = second_rows(frame, where=where)
     kinds = label_column(frame, layout.kind, where=where)
     raters = label_column(frame, layout.rater, where=where, empty=True) if layout.rater else kinds
@@ -173,15 +172,9 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
     )
     if is_second_opinion is not None:
         label_table = label_table.with_columns(is_second=is_second_opinion)
-    rater_kind_rows = label_table.select("rater", "kind").unique(maintain_order=True)
-    raters_of_two_kinds = rater_kind_rows.filter(pl.col("rater").is_duplicated())["rater"].unique()
-    if raters_of_two_kinds.len():
-        raise InputError(
-            f"{where}: rater {raters_of_two_kinds[0]!r} has labels of kind human and of kind metric; give each rater "
-            "one kind"
-        )
     hint = "number the runs in a column, and name this column with repeat=NAME"
-    check_unique(label_table, ["item", "system", "rater", "aspect", "repeat"], where=where, what="label", hint=hint)
+    key_column_names = ["item", "system", "rater", "kind", "aspect", "repeat"]
+    check_unique(label_table, key_column_names, where=where, what="label", hint=hint)
     invalid_reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
     note_text = (
         f"{where}: {invalid_reasons.len()} labels are invalid and count as not labelled "
@@ -192,7 +185,14 @@ def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
 
 def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
     """The study of a table with a row per label: item, system, repeat, rater, aspect, kind and word. The column
-    `is_second` is optional."""
+    `is_second` is optional. A rater of two kinds raises `InputError`."""
+    rater_kind_rows = label_table.select("rater", "kind").unique(maintain_order=True)
+    raters_of_two_kinds = rater_kind_rows.filter(pl.col("rater").is_duplicated())["rater"]
+    if raters_of_two_kinds.len():
+        raise InputError(
+            f"{where}: rater {raters_of_two_kinds[0]!r} has labels of kind human and of kind metric; give each rater "
+            "one kind"
+        )
     score_tables, scale_of_aspect = [], dict[str, LabelScale]()
     for (aspect,), aspect_rows in label_table.group_by("aspect", maintain_order=True):
         rows_by_rater = {
@@ -214,7 +214,7 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
     rating_rows, output_key = pl.concat(score_tables), list(OUTPUT_ASPECT)
     if rating_rows.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
-    kind_of_rater = dict(label_table.select("rater", "kind").unique(maintain_order=True).iter_rows())
+    kind_of_rater = dict(rater_kind_rows.iter_rows())
     kind_of_rater = {name: kind or ("human" if looks_human(name) else "metric") for name, kind in kind_of_rater.items()}
     raters_without_labels = [name for name in kind_of_rater if not rating_rows.filter(pl.col("rater") == name).height]
     notes += build_notes(
