@@ -12,6 +12,7 @@ from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
+from custodes.evaluate.gate.rules import requirement
 from tests.evaluate.gate.junit_schema import check_junit
 
 
@@ -167,11 +168,32 @@ def test_rates_of_two_versions_are_compared() -> None:
         case[1]
         for case in check_junit(cu.gate(versions, metric="judge_new", require="corrected_rate>=v1-0.3").to_junit())
     ] == ["corrected_rate>=v1-0.3 for v0", "corrected_rate>=v1-0.3 for v2"]
-    with pytest.raises(OptionError, match="'v9' is no system; systems: v0, v1, v2"):
+    with pytest.raises(OptionError, match="write .*>=SYSTEM-0.02; systems: v0, v1, v2"):
         cu.gate(versions, metric="judge_new", require="corrected_rate>=v9")
+    with pytest.raises(OptionError, match="'v2' has no selected outputs; systems: v0, v1"):
+        cu.gate(versions, metric="judge_new", systems=["v0", "v1"], require="corrected_rate>=v2")
     with pytest.raises(OptionError, match="is a system, not a metric; .* give require='corrected_rate>=v1-0.02'"):
         cu.gate(versions, metric="judge_new", not_worse_than="v1")
     assert "status" not in str(result.provenance)
+
+
+def test_a_name_of_a_system_may_end_like_a_margin() -> None:
+    systems = ["gpt-4", "llama-3.1", "2024-06-01", "v", "v-0.5", "0.7"]
+    for text, expected in {
+        "gpt-4": ("gpt-4", 0.0),
+        "llama-3.1 - .02": ("llama-3.1", -0.02),
+        "2024-06-01+0.1": ("2024-06-01", 0.1),
+        "v-0.5": ("v-0.5", 0.0),
+        "v-0.4": ("v", -0.4),
+        "0.7-0": ("0.7", 0.0),
+        "+0.7": (None, 0.7),
+    }.items():
+        rule = requirement(f"corrected_rate>={text}", systems)
+        assert (rule.reference, rule.threshold) == expected
+    with pytest.raises(OptionError, match="is a number and the name of a system"):
+        requirement("corrected_rate>=0.7", systems)
+    with pytest.raises(OptionError, match=">=SYSTEM-0.02; systems: v1"):
+        requirement("corrected_rate>=v-0.5", ["v1"])
 
 
 @pytest.mark.parametrize(

@@ -256,8 +256,8 @@ def gate(
             raise OptionError(
                 "statistic='corrected_rate' describes systems, not metrics; name a measure of agreement, such as kappa"
             )
-    rules = [requirement(requirement_text) for requirement_text in value_list("require", require or ())]
     study = study.with_cache()
+    rules = [requirement(rule_text, study.systems) for rule_text in value_list("require", require or ())]
     rule_kind = kind_of_rules(study, rules, statistic, not_worse_than)
     if ledger is None:
         refuse_ignored_argument(gate, "it applies only with a ledger", ledger_digest=ledger_digest, status=status)

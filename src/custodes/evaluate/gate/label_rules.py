@@ -374,7 +374,11 @@ def _rate_tests(
         if reference_rates is None or not rates_of_system:
             raise OptionError(
                 f"require={rule.text!r}: "
-                + (f"{rule.reference!r} is no system" if reference_rates is None else "there is no other system")
+                + (
+                    f"{rule.reference!r} has no selected outputs"
+                    if reference_rates is None
+                    else "there is no other system"
+                )
                 + f"; systems: {join_labels(outputs.systems)}"
             )
     tests = []
