@@ -177,6 +177,33 @@ def test_rates_of_two_versions_are_compared() -> None:
     assert "status" not in str(result.provenance)
 
 
+@pytest.mark.parametrize("sampling", ["random", "by-judge", "by-label"])
+def test_outputs_without_a_label_of_the_judge_may_prevent_a_decision(sampling: str, tmp_path: Path) -> None:
+    data = labels(1000, n_labelled=300).select("id", "judge_new", "expert")
+    outcomes = {}
+    for n_missing, threshold in ((20, 0.5), (300, 0.6), (300, 0.5)):
+        is_missing = pl.col("id") >= 1000 - n_missing
+        left_out = data.with_columns(judge_new=pl.when(~is_missing).then("judge_new"))
+        (row,) = rows(left_out, require=f"corrected_rate>={threshold}", sampling=sampling)
+        outcomes[n_missing, threshold] = row["outcome"]
+    assert outcomes == {(20, 0.5): "holds", (300, 0.6): "inconclusive", (300, 0.5): "inconclusive"}
+    assert "300 outputs of table" in row["reason"]
+    assert row["reason"].endswith("exclude the outputs from the file if they do not belong to the population")
+    kept = left_out.drop_nulls("judge_new")
+    for k, (table, outcome) in enumerate(((kept, "open"), (left_out, "closed"))):
+        ledger = tmp_path / f"{k}.jsonl"
+        assert cu.gate(table, require="corrected_rate>=0.5", sampling=sampling, ledger=ledger).outcome == outcome
+
+
+def test_outputs_left_out_of_one_version_may_prevent_a_decision_on_a_difference() -> None:
+    versions = [labels(1000, n_labelled=300, seed=k).with_columns(prompt_version=pl.lit(f"v{k}")) for k in range(2)]
+    versions[1] = versions[1].with_columns(judge_new=pl.when(pl.col("id") < 750).then("judge_new"))
+    data = pl.concat(versions).drop("judge_old")
+    for margin, outcome in ((0.15, "inconclusive"), (0.4, "holds")):
+        (row,) = rows(data, metric="judge_new", require=f"corrected_rate>=v0-{margin}")
+        assert row["outcome"] == outcome
+
+
 def test_a_name_of_a_system_may_end_like_a_margin() -> None:
     systems = ["gpt-4", "llama-3.1", "2024-06-01", "v", "v-0.5", "0.7"]
     for text, expected in {
