@@ -12,6 +12,7 @@ from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
+from custodes.evaluate.gate.rules import requirement
 from tests.evaluate.gate.junit_schema import check_junit
 
 
@@ -167,11 +168,59 @@ def test_rates_of_two_versions_are_compared() -> None:
         case[1]
         for case in check_junit(cu.gate(versions, metric="judge_new", require="corrected_rate>=v1-0.3").to_junit())
     ] == ["corrected_rate>=v1-0.3 for v0", "corrected_rate>=v1-0.3 for v2"]
-    with pytest.raises(OptionError, match="'v9' is no system; systems: v0, v1, v2"):
+    with pytest.raises(OptionError, match="write .*>=SYSTEM-0.02; systems: v0, v1, v2"):
         cu.gate(versions, metric="judge_new", require="corrected_rate>=v9")
+    with pytest.raises(OptionError, match="'v2' has no selected outputs; systems: v0, v1"):
+        cu.gate(versions, metric="judge_new", systems=["v0", "v1"], require="corrected_rate>=v2")
     with pytest.raises(OptionError, match="is a system, not a metric; .* give require='corrected_rate>=v1-0.02'"):
         cu.gate(versions, metric="judge_new", not_worse_than="v1")
     assert "status" not in str(result.provenance)
+
+
+@pytest.mark.parametrize("sampling", ["random", "by-judge", "by-label"])
+def test_outputs_without_a_label_of_the_judge_may_prevent_a_decision(sampling: str, tmp_path: Path) -> None:
+    data = labels(1000, n_labelled=300).select("id", "judge_new", "expert")
+    outcomes = {}
+    for n_missing, threshold in ((20, 0.5), (300, 0.6), (300, 0.5)):
+        is_missing = pl.col("id") >= 1000 - n_missing
+        left_out = data.with_columns(judge_new=pl.when(~is_missing).then("judge_new"))
+        (row,) = rows(left_out, require=f"corrected_rate>={threshold}", sampling=sampling)
+        outcomes[n_missing, threshold] = row["outcome"]
+    assert outcomes == {(20, 0.5): "holds", (300, 0.6): "inconclusive", (300, 0.5): "inconclusive"}
+    assert "300 outputs of table" in row["reason"]
+    assert row["reason"].endswith("exclude the outputs from the file if they do not belong to the population")
+    kept = left_out.drop_nulls("judge_new")
+    for k, (table, outcome) in enumerate(((kept, "open"), (left_out, "closed"))):
+        ledger = tmp_path / f"{k}.jsonl"
+        assert cu.gate(table, require="corrected_rate>=0.5", sampling=sampling, ledger=ledger).outcome == outcome
+
+
+def test_outputs_left_out_of_one_version_may_prevent_a_decision_on_a_difference() -> None:
+    versions = [labels(1000, n_labelled=300, seed=k).with_columns(prompt_version=pl.lit(f"v{k}")) for k in range(2)]
+    versions[1] = versions[1].with_columns(judge_new=pl.when(pl.col("id") < 750).then("judge_new"))
+    data = pl.concat(versions).drop("judge_old")
+    for margin, outcome in ((0.15, "inconclusive"), (0.4, "holds")):
+        (row,) = rows(data, metric="judge_new", require=f"corrected_rate>=v0-{margin}")
+        assert row["outcome"] == outcome
+
+
+def test_a_name_of_a_system_may_end_like_a_margin() -> None:
+    systems = ["gpt-4", "llama-3.1", "2024-06-01", "v", "v-0.5", "0.7"]
+    for text, expected in {
+        "gpt-4": ("gpt-4", 0.0),
+        "llama-3.1 - .02": ("llama-3.1", -0.02),
+        "2024-06-01+0.1": ("2024-06-01", 0.1),
+        "v-0.5": ("v-0.5", 0.0),
+        "v-0.4": ("v", -0.4),
+        "0.7-0": ("0.7", 0.0),
+        "+0.7": (None, 0.7),
+    }.items():
+        rule = requirement(f"corrected_rate>={text}", systems)
+        assert (rule.reference, rule.threshold) == expected
+    with pytest.raises(OptionError, match="is a number and the name of a system"):
+        requirement("corrected_rate>=0.7", systems)
+    with pytest.raises(OptionError, match=">=SYSTEM-0.02; systems: v1"):
+        requirement("corrected_rate>=v-0.5", ["v1"])
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from scipy.special import ndtri
 import custodes as cu
 from custodes import cli
 from custodes.errors import InputError, OptionError
+from custodes.evaluate.gate.ledger import LabelEntry, Ledger
 from custodes.stats.stopping.reused_labels import spending_share
 
 RULE = "accuracy>=0.8"
@@ -249,6 +250,15 @@ def test_one_of_several_systems_has_no_new_labels(ledger: Path, tmp_path: Path) 
     for part in ({"study": both, "systems": "v0"}, {"study": tmp_path / "only.csv"}):
         with pytest.raises(InputError, match="200 human labels of earlier runs are missing"):
             cu.gate(**part, require=RULE, ledger=ledger)
+
+
+def test_two_systems_do_not_share_an_earlier_name() -> None:
+    items = [f"{item:016}" for item in range(10)]
+    earlier = Ledger().append_entry(
+        generation="g", labels=LabelEntry(starts=True, level=0.05, labels={item + "v1": "pass" for item in items})
+    )
+    labels = {item + system: "pass" for system in ("v3", "v2") for item in items}
+    assert earlier.with_earlier_names(labels).keys() == {item + name for name in ("v1", "v3") for item in items}
 
 
 def test_labels_of_another_version_are_new(ledger: Path) -> None:

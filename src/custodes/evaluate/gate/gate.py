@@ -256,8 +256,8 @@ def gate(
             raise OptionError(
                 "statistic='corrected_rate' describes systems, not metrics; name a measure of agreement, such as kappa"
             )
-    rules = [requirement(requirement_text) for requirement_text in value_list("require", require or ())]
     study = study.with_cache()
+    rules = [requirement(rule_text, study.systems) for rule_text in value_list("require", require or ())]
     rule_kind = kind_of_rules(study, rules, statistic, not_worse_than)
     if ledger is None:
         refuse_ignored_argument(gate, "it applies only with a ledger", ledger_digest=ledger_digest, status=status)
@@ -390,6 +390,7 @@ def _label_gate(study: Study, tests_of_aspects: Sequence[LabelTests], metric: st
     def row(test: LabelTest) -> dict[str, Any]:
         value, low, high = test.interval(adjusted_confidence)
         p_value = min(1.0, n_tests * test.p_value) if test.has_interval else np.nan
+        objection = test.objection_at(adjusted_confidence)
         # The interval of a corrected rate also depends on the number of outputs with a label of the judge.
         unit_name = "outputs and human labels" if test.statistic == CORRECTED_RATE else "human labels"
         advice = test.advice or more_data(value, low, high, test.rule.threshold, unit_name)
@@ -400,8 +401,8 @@ def _label_gate(study: Study, tests_of_aspects: Sequence[LabelTests], metric: st
             (value, low, high, p_value),
             system=test.system,
             label=test.label,
-            outcome=INCONCLUSIVE if test.objection else "",
-            reason=test.reason or test.objection or CONTAINED + advice,
+            outcome=INCONCLUSIVE if objection else "",
+            reason=test.reason or objection or CONTAINED + advice,
         )
 
     return Gate.from_parts(

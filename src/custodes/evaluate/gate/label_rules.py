@@ -13,7 +13,8 @@ import polars as pl
 from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.errors import OptionError, join_labels
-from custodes.evaluate.gate.rules import CORRECTED_RATE, OF_LABELS, GateRule, unknown_positive_text
+from custodes.evaluate.gate.left_out import left_out_text, rate_bounds
+from custodes.evaluate.gate.rules import CORRECTED_RATE, INCONCLUSIVE, OF_LABELS, GateRule, unknown_positive_text
 from custodes.evaluate.rates.comparisons import rate_difference
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
@@ -68,8 +69,10 @@ class LabelTest:
     output on the estimate, and `unit` (n,) is the cluster of each output. `counts` are the effective successes and
     trials if the statistic is a proportion of outputs that were selected at random. `objection` says why the interval
     must not decide the rule; it is empty if the interval may decide. `advice` says which data would make the interval
-    shorter if more data of the same kind would not; otherwise it is empty. `label` is the positive label if the
-    statistic depends on it.
+    shorter if more data of the same kind would not; otherwise it is empty. If outputs were left out of a corrected
+    rate, `extremes` has the smallest and the largest values that labels of these outputs permit, and `left_out` says
+    why they may prevent a decision; `influence` is then that on the smallest value. `label` is the positive label if
+    the statistic depends on it.
     """
 
     rule: GateRule
@@ -86,6 +89,16 @@ class LabelTest:
     influence: Floats = field(default_factory=lambda: np.zeros(0))
     unit: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     counts: tuple[float, float] | None = None
+    extremes: tuple[Floats, ...] = ()
+    left_out: str = ""
+
+    def objection_at(self, confidence: float) -> str:
+        """Return why the interval at the level `confidence` must not decide the rule; empty if it may."""
+        if self.objection or not self.extremes or not self.has_interval:
+            return self.objection
+        outcome = self.rule.outcome(*self.interval(confidence)[1:])
+        extreme_outcomes = {self.rule.outcome(*estimate_interval(v, confidence)[1:]) for v in self.extremes}
+        return "" if outcome == INCONCLUSIVE or extreme_outcomes == {outcome} else self.left_out
 
     @property
     def has_interval(self) -> bool:
@@ -123,11 +136,12 @@ class LabelTest:
 
     @property
     def score(self) -> float:
-        """Normal score of the one-sided test of the hypothesis that the value is at most the threshold."""
+        """Normal score of the one-sided test of the hypothesis that the (smallest) value is at most the threshold."""
         if self.counts is not None:
             return float(proportion_z(*self.counts, self.rule.threshold))
         if len(self.values) > 1:
-            return posterior_z(self.values[1:], self.rule.threshold, self.bounds)
+            tested_values = self.extremes[0] if self.extremes else self.values
+            return posterior_z(tested_values[1:], self.rule.threshold, self.bounds)
         return t_z(
             (float(self.values[0]) - self.rule.threshold) / self.error, degrees_of_freedom=max(self.clusters - 1, 1)
         )
@@ -367,6 +381,11 @@ def _rate_tests(
         name: judge.rates(outputs, outputs.system == system_code, **settings)
         for system_code, name in enumerate(outputs.systems)
     }
+    bounds_of_system = {
+        name: rate_bounds(rates_of_system[name], outputs, outputs.system == system_code, judge, settings)
+        for system_code, name in enumerate(outputs.systems)
+    }
+    n_left_out = {name: system_rates.n_left_out for name, system_rates in rates_of_system.items()}
     objection = _objection(outputs, [judge], settings, by_system=True)
     reference_rates = None
     if rule.reference is not None:
@@ -374,22 +393,36 @@ def _rate_tests(
         if reference_rates is None or not rates_of_system:
             raise OptionError(
                 f"require={rule.text!r}: "
-                + (f"{rule.reference!r} is no system" if reference_rates is None else "there is no other system")
+                + (
+                    f"{rule.reference!r} has no selected outputs"
+                    if reference_rates is None
+                    else "there is no other system"
+                )
                 + f"; systems: {join_labels(outputs.systems)}"
             )
     tests = []
     for name, system_rates in rates_of_system.items():
         values = np.append(system_rates.corrected.value, system_rates.rate_draws)
+        bounds = bounds_of_system[name]
         influence, n_labelled, advice = (
-            system_rates.influence,
+            bounds.lowest.influence,
             system_rates.n_labelled,
             _advice(system_rates, judge.name),
         )
-        if reference_rates is not None:
+        extremes = [np.append(rates.corrected.value, rates.rate_draws) for rates in (bounds.lowest, bounds.highest)]
+        if rule.reference is not None and reference_rates is not None:
             values = rate_difference(system_rates, reference_rates, outputs, settings["rng"])
-            influence = influence - reference_rates.influence
+            reference_bounds = bounds_of_system[rule.reference]
+            influence = influence - reference_bounds.highest.influence
             n_labelled += reference_rates.n_labelled
             advice = advice or _advice(reference_rates, judge.name)
+        compared_names = [name] if rule.reference is None else [name, rule.reference]
+        left_out = left_out_text({key: n_left_out[key] for key in compared_names}, judge.name, settings)
+        if left_out and rule.reference is not None:
+            extremes = [
+                rate_difference(*pair, outputs, settings["rng"])
+                for pair in ((bounds.lowest, reference_bounds.highest), (bounds.highest, reference_bounds.lowest))
+            ]
         if two_labels_text or not np.isfinite(values[0]):
             values = np.full(1, np.nan)
         tests.append(
@@ -402,6 +435,8 @@ def _rate_tests(
                 advice=advice,
                 influence=influence,
                 unit=outputs.unit,
+                extremes=tuple(extremes) if left_out else (),
+                left_out=left_out,
             )
         )
     return tests

@@ -148,13 +148,14 @@ class Ledger:
 
         A system that is not in the ledger has only another name if its labels of all shared items equal the labels of
         an earlier system that is not in `labels`. Without this rule, the same labels would start a new generation.
+        Each earlier name belongs to at most one system, because otherwise labels of one system would be lost.
         """
         earlier_labels, current_labels = _by_system(self.labels), _by_system(labels)
         earlier_name_of_system = dict[str, str]()
-        for system in current_labels.keys() - earlier_labels.keys():
+        for system in sorted(current_labels.keys() - earlier_labels.keys()):
             shared_items_of_name = {
                 name: current_labels[system].keys() & earlier_labels[name].keys()
-                for name in sorted(earlier_labels.keys() - current_labels.keys())
+                for name in sorted(earlier_labels.keys() - current_labels.keys() - set(earlier_name_of_system.values()))
             }
             equal_names = [
                 name

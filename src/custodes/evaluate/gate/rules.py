@@ -62,7 +62,7 @@ FAMILIES: Mapping[str, Collection[str]] = {
 """Statistics by kind of rule. All rules of a gate must be of one kind."""
 
 WRITTEN = re.compile(r"\s*(?P<statistic>\w+)\s*(?P<relation>[<>]=?|==?|≥|≤)\s*(?P<threshold>\S.*?)\s*")
-OF_SYSTEM = re.compile(r"(?P<system>\S.*?)(?:\s*(?P<margin>[+-]\s*\d*\.?\d+))?")
+OF_SYSTEM = re.compile(r"(?P<system>\S.*?)\s*(?P<margin>[+-]\s*\d*\.?\d+)")
 """Threshold that is the corrected rate of a system, minus or plus a margin."""
 
 RELATIONS = {">=": ">=", ">": ">=", "≥": ">=", "<=": "<=", "<": "<=", "≤": "<="}
@@ -138,12 +138,14 @@ class RuleEstimate:
     reason: str = ""
 
 
-def requirement(text: str) -> GateRule:
+def requirement(text: str, systems: Collection[str] = ()) -> GateRule:
     """Return the rule that a text such as STATISTIC>=NUMBER or corrected_rate>=SYSTEM-NUMBER describes.
+
+    `systems` are the names that SYSTEM may have.
 
     >>> requirement("kendall_item >= 0.3").threshold
     0.3
-    >>> rule = requirement("corrected_rate >= v1 - 0.02")
+    >>> rule = requirement("corrected_rate >= v1 - 0.02", ["v1", "v2"])
     >>> rule.reference, rule.threshold
     ('v1', -0.02)
     """
@@ -163,24 +165,16 @@ def requirement(text: str) -> GateRule:
         rule_text = f"{statistic_name}{allowed_relations[0]}{threshold_text.lstrip('<>=≥≤ ')}"
         better_text = "higher" if allowed_relations == HIGH else "lower"
         raise OptionError(f"require={text!r}: for {statistic_name}, {better_text} is better; write {rule_text}")
-    reference = None
-    system_match = OF_SYSTEM.fullmatch(threshold_text) if statistic_name == CORRECTED_RATE else None
-    try:
-        threshold = float(threshold_text)
-    except ValueError:
-        if system_match is None:
-            raise OptionError(
-                f"require={text!r}: {threshold_text!r} is not a number; write for example {statistic_name}>=0.3"
-            ) from None
-        reference, threshold = system_match["system"], float((system_match["margin"] or "0").replace(" ", ""))
+    reference, threshold = _reference_and_threshold(text, statistic_name, threshold_text, systems)
     smallest_possible_value, largest_possible_value = (
         ALLOWED[statistic_name].bounds if statistic_name in ALLOWED else OF_LABELS.get(statistic_name, (0.0, 1.0))
     )
     if reference is not None:
         smallest_possible_value = -1.0
     if not smallest_possible_value < threshold < largest_possible_value:
+        value_text = statistic_name if reference is None else f"a difference from the corrected rate of {reference}"
         raise OptionError(
-            f"require={text!r}: {statistic_name} lies between {smallest_possible_value:g} and "
+            f"require={text!r}: {value_text} lies between {smallest_possible_value:g} and "
             f"{largest_possible_value:g}; give a threshold strictly between these bounds"
         )
     return GateRule(
@@ -190,6 +184,34 @@ def requirement(text: str) -> GateRule:
         reference=reference,
         relation=RELATIONS[relation_text],
     )
+
+
+def _reference_and_threshold(
+    text: str, statistic: str, threshold_text: str, systems: Collection[str]
+) -> tuple[str | None, float]:
+    """Return the system and the number in the threshold of a rule; the system is None for a threshold NUMBER."""
+    try:
+        number = float(threshold_text)
+    except ValueError:
+        number = np.nan
+    if statistic == CORRECTED_RATE and threshold_text in systems:
+        if 0 < number < 1:
+            raise OptionError(
+                f"require={text!r}: {threshold_text!r} is a number and the name of a system; write "
+                f"{statistic}>=+{threshold_text} for the number, or {statistic}>={threshold_text}-0 for the system"
+            )
+        return threshold_text, 0.0
+    if not np.isnan(number):
+        return None, number
+    if statistic != CORRECTED_RATE:
+        raise OptionError(f"require={text!r}: {threshold_text!r} is not a number; write for example {statistic}>=0.3")
+    system_match = OF_SYSTEM.fullmatch(threshold_text)
+    if system_match is None or system_match["system"] not in systems:
+        raise OptionError(
+            f"require={text!r}: {threshold_text!r} is neither a number nor a system with a margin; write "
+            f"{statistic}>=0.85 or {statistic}>=SYSTEM-0.02; systems: {join_labels(systems)}"
+        )
+    return system_match["system"], float(system_match["margin"].replace(" ", ""))
 
 
 def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None, not_worse_than: object) -> str:

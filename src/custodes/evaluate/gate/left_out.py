@@ -1,0 +1,77 @@
+"""Bounds of corrected rates when outputs without a label of the judge are left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from custodes.evaluate.rates.estimates import EstimateSettings, Interval, JudgeRates
+from custodes.evaluate.rates.judge_labels import JudgeLabels
+from custodes.evaluate.rates.outputs import LabelledOutputs
+from custodes.stats.arrays import Bools
+from custodes.stats.clusters import influence_design_effect
+from custodes.stats.rates.posterior import PRIOR
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateBounds:
+    """Corrected rates with all outputs that were left out counted as negative (`lowest`) or as positive (`highest`)."""
+
+    lowest: JudgeRates
+    highest: JudgeRates
+
+
+def rate_bounds(
+    judge_rates: JudgeRates,
+    outputs: LabelledOutputs,
+    is_selected_output: Bools,
+    judge: JudgeLabels,
+    settings: EstimateSettings,
+) -> RateBounds:
+    """Return the bounds of the corrected rate of the selected outputs; both equal the rate if none was left out.
+
+    The proportion of outputs that were left out has a beta posterior, with counts divided by the design effect.
+    """
+    # With 'by-label', outputs with a human label do not count in the rate.
+    is_counted = is_selected_output & (~outputs.has_human_label if settings["sampling"] == "by-label" else True)
+    is_left_out = (is_counted & np.isnan(judge.labels)).astype(np.float64)
+    n_left_out, n_outputs = ((mask * outputs.number).sum() for mask in (is_left_out, is_counted))
+    if not (judge_rates.n_left_out and n_left_out and np.isfinite(judge_rates.corrected.value)):
+        return RateBounds(lowest=judge_rates, highest=judge_rates)
+    share = float(n_left_out / n_outputs)
+    share_influence = np.where(is_counted, is_left_out - share, 0.0) / n_outputs
+    divisor = 1.0
+    if outputs.has_clusters:
+        design_effect = influence_design_effect(share_influence, outputs.unit, number=outputs.number)
+        divisor = float(np.nan_to_num(design_effect.divisor(settings["confidence"]), nan=n_outputs, posinf=n_outputs))
+    share_draws = settings["rng"].beta(
+        n_left_out / divisor + PRIOR, (n_outputs - n_left_out) / divisor + PRIOR, size=len(judge_rates.rate_draws)
+    )
+
+    def rates_with(left_out_rate: float) -> JudgeRates:
+        rate = judge_rates.corrected.value
+        return replace(
+            judge_rates,
+            corrected=Interval((1 - share) * rate + share * left_out_rate, np.nan, np.nan),
+            rate_draws=(1 - share_draws) * judge_rates.rate_draws + share_draws * left_out_rate,
+            influence=(1 - share) * judge_rates.influence + (left_out_rate - rate) * share_influence,
+        )
+
+    return RateBounds(lowest=rates_with(0.0), highest=rates_with(1.0))
+
+
+def left_out_text(n_of_system: dict[str, int], metric: str, settings: EstimateSettings) -> str:
+    """Return why outputs that were left out prevent a decision; empty if no output was left out."""
+    counts_text = " and ".join(f"{n} outputs of {system}" for system, n in n_of_system.items() if n)
+    if not counts_text:
+        return ""
+    if settings["sampling"] == "by-label":
+        fact_text, advice_text = f"{counts_text} have no label of {metric}", "add these labels"
+    else:
+        fact_text = f"annotators labelled none of the {counts_text} without a label of {metric}"
+        advice_text = "let annotators label some of these outputs"
+    return (
+        f"{fact_text}, and these outputs could change the outcome; {advice_text}, or exclude the outputs from the file "
+        "if they do not belong to the population"
+    )
