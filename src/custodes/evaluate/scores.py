@@ -189,7 +189,7 @@ def human_means(persons: Floats) -> HumanMeans:
     means are not adjusted.
 
     >>> harsh, lenient = np.array([[1.0, 2.0, 1.0, 2.0, 3.0, 4.0, np.nan], [3.0, 4.0, 3.0, 4.0, 5.0, 6.0, 5.0]])
-    >>> human_means(np.array([[harsh], [lenient]])).values.tolist()
+    >>> human_means(np.array([[harsh], [lenient]])).values.round(2).tolist()
     [[2.0, 3.0, 2.0, 3.0, 4.0, 5.0, 4.0]]
     """
     means, has_rating = mean_of_defined(persons, axis=0), np.isfinite(persons)

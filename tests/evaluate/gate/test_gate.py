@@ -261,7 +261,7 @@ def test_verdicts_are_judged_by_sample_accuracy() -> None:
         ({"require": "kendal_item>=0.3"}, ["'kendal_item'", "did you mean 'kendall_item'?", "spa"]),
         ({"require": "kendall_item"}, ["STATISTIC>=NUMBER"]),
         ({"require": "kendall_item>=high"}, ["'high' is not a number; write for example kendall_item>=0.3"]),
-        ({"require": "kendall_item>=nan"}, ["between -1 and 1"]),
+        ({"require": "kendall_item>=nan"}, ["'nan' is not a number"]),
         ({"require": "sample_accuracy>=70"}, ["sample_accuracy lies between 0 and 1"]),
         ({"require": "kendall_item<=0.3"}, ["higher is better", "kendall_item>=0.3"]),
         ({"not_worse_than": "m1"}, ["is the tested metric"]),
