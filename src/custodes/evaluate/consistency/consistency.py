@@ -463,7 +463,7 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
             "nothing-examined",
             is_all_empty,
             "there is nothing to examine: scores were given once, there are no texts, and there are no two judges to "
-            "compare with annotators. Give verdicts with their orders, repeats, texts of outputs, or human ratings",
+            "compare with annotators. Add one of these: orders of verdicts, repeats, texts of outputs, human ratings",
         ),
         (
             "one-order",

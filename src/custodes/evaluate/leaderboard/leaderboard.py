@@ -61,7 +61,7 @@ def best_corrected(board: Leaderboard) -> pl.DataFrame:
 def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of the annotators: uncorrected, and with the correction that saves most.
 
-    With few raters, or without annotators, return all rows.
+    Return all rows if there are few raters, or no annotators.
     """
     rater_series = board.systems["rater"]
     if rater_series.n_unique() <= FEW_RATERS or HUMAN not in rater_series:

@@ -164,9 +164,7 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
             else ""
         )
         decided = [view.aspect for view in views if len(view.leaders) == 1]
-        lead_text = f"significant on {_aspects_text(decided, views)} only" if decided else "not significant"
-        if len(decided) == len(views):
-            lead_text = "significant"
+        lead_text = f"significant on {_aspects_text(decided, views)}" if decided else "significant on no aspect"
         yield (
             f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}; its lead "
             f"over all other metrics is {lead_text}{scores_text}."
@@ -186,10 +184,10 @@ def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
             for name in ("inversion", "omission", "insertion")
         )
         yield (
-            f"{metric} decides these proportions of the pairs of systems as the annotators do (in parentheses: if "
-            f"every pair is called undecided): {names(aspect_texts)}. Depending on the aspect, it "
-            f"reverses {reversed_text} of the pairs, misses a difference in {missed_text} and finds a difference that "
-            f"the annotators do not confirm in {additional_text}."
+            f"{metric} reaches the same decision as the annotators (better, worse or undecided) on these proportions "
+            f"of the pairs of systems (in parentheses: if it left every pair undecided): {names(aspect_texts)}. "
+            f"Depending on the aspect, it reverses {reversed_text} of the pairs, misses a difference in {missed_text} "
+            f"and finds a difference that the annotators do not confirm in {additional_text}."
         )
 
 
@@ -250,7 +248,7 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
         texts = [text for *_, text in sorted(forecasts)[:MOST_NAMED]]
         yield (
             "Further human comparisons that have an even chance of showing which system of a pair is better: "
-            f"{names(texts)}. They decide only {'this pair' if len(texts) == 1 else 'these pairs'}."
+            f"{names(texts)}. They say nothing about other pairs."
         )
     hopeless = [aspect for aspect, pairs in pairs_of_aspect.items() if pairs.hopeless]
     if hopeless:

@@ -73,11 +73,10 @@ def decisions(view: AspectResults) -> Iterator[str]:
         for name in ("correct", "inversion", "omission", "insertion")
     )
     yield (
-        f"{_TESTS[view.correction]}, {metric} decides {correct} of {plural(metric_decisions.pairs, 'system pair')} as "
-        f"the annotators do (a metric that decides no pair: {percent(metric_decisions.undecided)}), reverses "
-        f"{reversed_}, misses a difference in {missed} and finds a difference that the annotators do not confirm in "
-        f"{additional}."
-        f"{other_pairs_text}"
+        f"{_TESTS[view.correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) "
+        f"on {correct} of {plural(metric_decisions.pairs, 'system pair')} (if it left every pair undecided: "
+        f"{percent(metric_decisions.undecided)}), reverses {reversed_}, misses a difference in {missed} and finds a "
+        f"difference that the annotators do not confirm in {additional}.{other_pairs_text}"
     )
     if is_no_better_than_none(metric_decisions):
         yield (
