@@ -17,7 +17,7 @@ from custodes.data.preferences import EMPTY, UNREADABLE
 from custodes.data.raters import RANGE_MARGIN, MissingCode
 from custodes.data.study import NO_METRIC, UNKNOWN_KIND_RULE, Study
 from custodes.errors import join_labels
-from custodes.evaluate.annotators.annotator_answers import annotator_answers, persons
+from custodes.evaluate.annotators.annotator_answers import annotator_answers
 from custodes.evaluate.annotators.annotator_statistics import REVERSED_LEVEL, reversed_raters
 from custodes.evaluate.check.aspect import ROUNDING
 from custodes.evaluate.check.outputs import constant_outputs, copied_systems, text_problems, texts_alone
@@ -88,11 +88,8 @@ def _reversed_annotators(study: Study) -> Iterator[Problem]:
     """Yield annotators whose answers agree with those of others significantly less than by chance."""
     if len(study.humans) < FEWEST_FOR_DIRECTION:
         return
-    single_persons, _ = persons(study, study.humans, "auto")
     reversed_names = [
-        f"{rater}{label_of(aspect)}"
-        for rater, aspect in reversed_raters(annotator_answers(study, study.humans)[0])
-        if rater in single_persons
+        f"{rater}{label_of(aspect)}" for rater, aspect in reversed_raters(annotator_answers(study, study.humans)[0])
     ]
     yield from problems_of(
         "reversed-annotator", reversed_names, raters=join_labels(reversed_names, limit=3), alpha=REVERSED_LEVEL
