@@ -33,7 +33,7 @@ def is_agreement_by_chance(view: AspectResults) -> bool:
 def is_agreement_unclear(view: AspectResults) -> bool:
     """Return whether alpha is not significantly above 0 for some type of answer, and may be below `TENTATIVE`."""
     return any(
-        low is not None and low <= 0 < high < TENTATIVE
+        None not in (low, high) and low <= 0 < high < TENTATIVE
         for row, scale in _estimated_rows(view)
         for low, high in [(row[f"alpha_{scale}_low"], row[f"alpha_{scale}_high"])]
     )
