@@ -72,6 +72,16 @@ def test_taste_is_a_ratio_of_mean_products_of_answers(seed: int) -> None:
     assert taste(np.zeros(len(value), dtype=int), item, worker, value + 7).icc == pytest.approx(above / spread)
 
 
+def test_the_error_of_taste_is_a_jackknife_over_annotators() -> None:
+    rng = np.random.default_rng(3)
+    group, item, worker = np.zeros(40, dtype=int), np.arange(40), np.repeat(np.arange(8), 5)
+    value = rng.normal(size=8)[worker] + rng.normal(size=40)
+    left_out = [
+        taste(group[kept], item[kept], worker[kept], value[kept]).icc for kept in (worker != k for k in range(8))
+    ]
+    assert taste(group, item, worker, value).error == pytest.approx(np.std(left_out) * np.sqrt(7))
+
+
 def test_the_interval_of_taste_holds_it() -> None:
     rng, p_values = np.random.default_rng(2), []
     for _ in range(50):

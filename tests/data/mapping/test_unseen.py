@@ -216,6 +216,10 @@ def test_a_pattern_of_verdicts_says_who_gave_them() -> None:
     assert columns["winner"] == "{rater}_choice"
     study = cu.read(frame, columns=columns)
     assert study.humans == ("human",)
+    topics = frame.with_columns(topic_choice=pl.lit("news"))
+    assert cu.read(topics, columns={**columns, "group": "topic_choice"}).raters.frame["rater"].to_list() == (
+        study.raters.frame["rater"].to_list()
+    )
     ours = study.preferences.frame.filter(rater="gpt4")
     alone = cu.read(frame.drop("human_choice"), columns={"winner": "gpt4_choice"}).preferences.frame
     assert ours["preference"].to_list() == alone["preference"].to_list()

@@ -328,6 +328,8 @@ def test_a_label_of_the_judge_without_human_labels_is_named() -> None:
     assert "labels-of-a-judge-unchecked" in {note.rule for note in result.notes}
     reason = "for some labels (or score bins) of the metric, no output has a human label"
     assert row(result.rates)["reason"] == reason
+    messages = {note.rule: note.message for note in result.notes}
+    assert "a label of this judge" in messages["labels-of-a-judge-unchecked"]
 
 
 @pytest.mark.parametrize("gap", [None, "unsure"])
@@ -482,6 +484,10 @@ def test_replacement_needs_three_annotators_and_is_told_in_the_verdict() -> None
     assert cu.rates(data.drop("expert_1", "expert_2")).replacement.is_empty()
     stricter = row(cu.rates(data, epsilon=0.0).replacement, metric="judge_good")
     assert stricter["winning_rate"] <= 1
+    truth = pl.Series(np.where(good, "pass", "fail"))
+    half_random = data.select("id", "expert_0", "expert_1", expert_2=truth, expert_3=truth, judge=truth)
+    equal = row(cu.rates(half_random, epsilon=0.0).replacement)
+    assert (equal["winning_rate"], equal["may_replace"]) == (0.5, True)
     with pytest.raises(OptionError, match=r"epsilon=2: must be at least 0 and below 1"):
         cu.rates(data, epsilon=2)
 

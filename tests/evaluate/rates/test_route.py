@@ -148,6 +148,17 @@ def confidences(**columns: Any) -> pl.DataFrame:
     return pl.DataFrame({"id": rows.astype(str), "judge": judge, **columns, "human": judge})
 
 
+def test_classes_of_confidence_end_at_its_quantiles() -> None:
+    """Labels are allocated to the lowest 10 %, the next 15 %, the next 25 % and the upper half of the confidence."""
+    n = np.arange(400)
+    judge = np.where(n % 2, "fail", "pass")
+    human = pl.Series(np.where((n % 5 == 0) & (n < 200), "fail", judge)).set(pl.Series(n % 3 > 0), None)
+    data = pl.DataFrame({"id": n.astype(str), "judge": judge, "judge_confidence": np.linspace(0.5, 0.99, 400)})
+    outputs = cu.route(data.with_columns(human=human), add=60).outputs
+    classes = outputs.group_by("label", "probability").len().sort("len")
+    assert classes["len"].to_list() == [20, 20, 30, 30, 50, 50, 100, 100]
+
+
 def certainty(data: pl.DataFrame, **options: Any) -> tuple[str, list[float]]:
     result = cu.route(data, metric="judge", **options)
     return only(result.threshold)["signal"], result.outputs["certainty"].to_list()[:4]
