@@ -35,6 +35,7 @@ from custodes.data.mapping.pattern import UnfitError
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.notes import Note, build_notes
+from custodes.data.patterns import notes_on_blanks
 from custodes.data.probes import read_probes
 from custodes.data.raters import INCOMPLETE_RULE
 from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
@@ -167,7 +168,8 @@ def read(
             study = replace(study, notes=(*study.notes, *table.notes))
             describe_arguments: dict[str, Any] = {table_kind: table.frame, f"{table_kind}_name": table.name}
             study = study.describe(**describe_arguments)
-    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions()))
+    blank_notes = notes_on_blanks({"systems": study.systems, "raters": study.raters.kind})
+    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions(), *blank_notes))
 
 
 def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:

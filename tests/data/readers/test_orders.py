@@ -11,8 +11,9 @@ import pytest
 
 import custodes as cu
 from custodes.data.reading import read
-from custodes.errors import InputError
+from custodes.errors import InputError, OptionError
 from tests.data.input_errors import reading_error
+from tests.data.mapping.tables import proposed
 
 N_ITEMS = 60
 SYSTEMS = ("Aster", "Birch", "Cedar")
@@ -243,3 +244,26 @@ def test_a_column_that_may_tell_doubled_rows_apart_is_named(role: str) -> None:
     with pytest.raises(InputError, match=f"; try --column {role}={alternative}; if pairs were rated"):
         read(frame)
     assert read(frame, columns={role: alternative}).preferences.frame.height == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "of", "phrase"),
+    [(("verdict_AB", "verdict_BA"), "places", True), (("original_winner", "swapped_winner"), "columns", False)],
+)
+def test_a_column_of_verdicts_for_each_order_is_proposed_and_read(
+    names: tuple[str, str], of: str, phrase: bool
+) -> None:
+    columns = ["item", "model_a", "model_b"]
+    one, two = (pl.DataFrame(verdict_rows(("A", "B", "tie"), of=of))[start::2] for start in (0, 1))
+    table = one.rename({"winner": names[0]}).join(two.rename({"winner": names[1]}), on=columns)
+    mapping = proposed(table.with_columns(judge=pl.lit("judge")))
+    assert mapping["winner"] in ("verdict_{order}", "{order}_winner")
+    assert ("phrase" in mapping) == phrase
+    read_table = table.with_columns(judge=pl.lit("judge"))
+    assert verdicts(read(read_table, columns=mapping)).equals(verdicts(study_of(PLAIN)))
+    for columns, message in (
+        ({"winner": mapping["winner"], "order": "item"}, "the presentation orders are named twice"),
+        ({"score": "metric:{order}"}, "{order} is only allowed in a pattern for winner"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            read(read_table, columns=columns)

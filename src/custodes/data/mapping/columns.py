@@ -104,10 +104,10 @@ class Columns:
             if isinstance(winner_name_or_pattern, str) and "{" in winner_name_or_pattern
             else ("rater",)
         )
-        if "rater" not in winner_placeholders or "system" in winner_placeholders:
+        if {"rater", "order"}.isdisjoint(winner_placeholders) or "system" in winner_placeholders:
             raise OptionError(
-                f"columns: winner={winner_name_or_pattern!r}: a pattern of verdicts needs {{rater}} and must not have "
-                f"{{system}}"
+                f"columns: winner={winner_name_or_pattern!r}: a pattern of verdicts needs {{rater}} or {{order}} and "
+                f"must not have {{system}}"
             )
         score_name_or_pattern = column_of_role.get("score")
         is_score_pattern = isinstance(score_name_or_pattern, str) and (
@@ -127,7 +127,8 @@ class Columns:
             if not isinstance(name_or_pattern, str) or not name_or_pattern.strip():
                 raise OptionError(f"columns: {role}={name_or_pattern!r}; the name of a column must be text")
         for pattern in patterns:
-            ColumnPattern.readings(pattern)
+            if any("order" in reading.fields for reading in ColumnPattern.readings(pattern)):
+                raise OptionError(f"columns: pattern {pattern!r}: {{order}} is only allowed in a pattern for winner")
         column_mapping = cls(roles=column_of_role, patterns=patterns)
         if column_mapping.text_pattern and set(column_mapping.text_pattern.fields) != {"system"}:
             raise OptionError(
@@ -146,7 +147,7 @@ class Columns:
         """The labels in the name of each column that the pattern `winner` matches; empty if `winner` is not a
         pattern."""
         pattern_text = self.roles.get("winner", "")
-        if "{rater" not in pattern_text:
+        if "{" not in pattern_text:
             return {}
         free_column_names = [
             name for name in column_names if name not in self.roles.values() and name not in TABLE_ROLES
@@ -158,25 +159,24 @@ class Columns:
         label_by_role_of_column = self.verdict_columns(frame.columns)
         if not label_by_role_of_column:
             return frame
-        if "rater" in (*self.roles, *frame.columns):
-            raise OptionError(
-                f"{where}: the raters are named twice, by the pattern for `winner` and by the column for `rater`; "
-                f"remove one of them"
+        tables = []
+        for name, label_by_role in label_by_role_of_column.items():
+            for role, noun in (("rater", "raters"), ("order", "presentation orders")):
+                if role in label_by_role and role in (*self.roles, *frame.columns):
+                    raise OptionError(
+                        f"{where}: the {noun} are named twice, by the pattern for `winner` and by the column for "
+                        f"`{role}`; remove one of them"
+                    )
+            if "rater" in label_by_role:
+                kind = label_by_role.get("kind") or kind_of_label(label_by_role["rater"]) or "metric"
+                label_by_role = {**label_by_role, "kind": kind}
+            tables.append(
+                frame.drop(label_by_role_of_column).with_columns(
+                    *(pl.lit(label).alias(role) for role, label in label_by_role.items()),
+                    winner=frame[name].cast(pl.String),
+                )
             )
-        label_by_role_with_kind_of_column = {
-            name: {
-                **label_by_role,
-                "kind": label_by_role.get("kind", kind_of_label(label_by_role["rater"]) or "metric"),
-            }
-            for name, label_by_role in label_by_role_of_column.items()
-        }
-        return pl.concat(
-            frame.drop(label_by_role_of_column).with_columns(
-                *(pl.lit(label).alias(role) for role, label in label_by_role.items()),
-                winner=frame[name].cast(pl.String),
-            )
-            for name, label_by_role in label_by_role_with_kind_of_column.items()
-        )
+        return pl.concat(tables)
 
     def __bool__(self) -> bool:
         return bool(self.roles or self.patterns)

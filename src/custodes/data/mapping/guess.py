@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, product
+from itertools import chain, combinations, product
 from os.path import commonprefix
 
 import polars as pl
@@ -64,7 +64,7 @@ from custodes.data.mapping.guess_texts import (
     text_guesses,
 )
 from custodes.data.mapping.pattern import escape_braces, match_columns
-from custodes.data.mapping.phrases import may_be_phrases, propose_phrases
+from custodes.data.mapping.phrases import LETTERS, may_be_phrases, propose_phrases
 from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.table import MISSING_TOKENS, count_filled_cells
 
@@ -80,6 +80,8 @@ ALMOST_NUMBER = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\
 MIN_PROSE_BLANKS = 4
 """Minimum number of blanks in a cell that is a text rather than a rating in words."""
 RATERS = ("rater", "aspect", "kind", "repeat")
+ORDER_LABELS = ({"ab", "ba"}, {"original", "swapped"})
+"""Parts of the names of two columns with verdicts in the two presentation orders."""
 ROLES_GUESSED = ("item", "system", "score", *RATERS, "winner", "order")
 
 Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
@@ -339,6 +341,7 @@ def _verdict_layouts(
         verdict_columns = [name for name in winner_columns if name not in (item_column, *base.values())]
         phrase_columns = [name for name in phrases if name not in (item_column, *base.values())]
         for verdict_roles, further_roles in (
+            *_order_layouts(frame, verdict_columns),
             *_name_layouts(frame, base, verdict_columns, free),
             *_word_layouts(frame, verdict_columns),
             *_phrase_layouts(phrase_columns, phrases, has_order=bool(candidates["order"])),
@@ -347,6 +350,22 @@ def _verdict_layouts(
             roles |= _assign_roles(roles, candidates, further_roles)
             text_roles = pair_text_roles(head, [name for role, name in roles.items() if role != "item"])
             yield from ((all_roles, ()) for all_roles in ([roles | text_roles, roles] if text_roles else [roles]))
+
+
+def _order_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdicts:
+    """Layouts with a column of verdicts for each presentation order. A and B mean columns or, with a phrase
+    `{position}`, displayed positions: first the meaning with fewer contradictions between the orders."""
+    for names in combinations(verdict_columns[:CHOICES], 2):
+        prefix, suffix = commonprefix(names), commonprefix([name[::-1] for name in names])[::-1]  # noqa: RUF071
+        if {name[len(prefix) : len(name) - len(suffix)].lower() for name in names} in ORDER_LABELS:
+            pattern = f"{escape_braces(prefix)}{{order}}{escape_braces(suffix)}"
+            first, second = (
+                frame[name].cast(pl.String).str.replace_all(r"[\W_]", "").str.to_lowercase() for name in names
+            )
+            is_letter = first.is_in(LETTERS) & second.is_in(LETTERS)
+            layouts = [{"winner": pattern}, {"winner": pattern, "phrase": "{position}"}]
+            names_positions = (is_letter & (first != second)).sum() > (is_letter & (first == second)).sum()
+            yield from ((layout, RATERS) for layout in (layouts[::-1] if names_positions else layouts))
 
 
 def _name_layouts(

@@ -23,8 +23,8 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.table import check_unique, count_filled_cells, label_column, number_column
 from custodes.errors import InputError, OptionError, join_labels, suggestion
 
-FIELDS = ("aspect", "rater", "kind", "repeat", "system")
-"""Placeholders for parts of a column's name."""
+FIELDS = ("aspect", "rater", "kind", "repeat", "system", "order")
+"""Placeholders for parts of a column's name; `order` only for columns of verdicts."""
 PATHS = {"human": ("aspect", "rater"), "metric": ("rater", "repeat")}
 """Meaning of the first and the second `*` of a path, by the kind of the scores."""
 POSITION = "[0-9]*"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from custodes.data.labels import LabelScale, check_common_labels, encode_labels, infer_scale, label_words
-from custodes.data.mapping.column_vocabulary import KINDS, looks_human
+from custodes.data.mapping.column_vocabulary import KINDS, is_model_name, looks_human
 from custodes.data.mapping.columns import item_facts
 from custodes.data.mapping.label_layout import LabelLayout
 from custodes.data.notes import Note, build_notes
@@ -116,9 +116,10 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
 
 
 def _read_reviews(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
-    """The labels of a table with one row per review. The reviewer is the rater of the human labels, and a judge has
-    one label per output."""
+    """The labels of a table with one row per review. The reviewer is the rater of the human labels; a
+    reviewer with the name of a model is a metric. A judge has one label per output."""
     reviewers, key_names = label_column(frame, layout.rater, where=where, empty=True), ["item", "system", "repeat"]
+    models = list(filter(is_model_name, reviewers.unique()))
     label_tables = []
     for kind, column_names in (("human", layout.human), ("metric", layout.metrics)):
         for name in column_names:
@@ -126,7 +127,7 @@ def _read_reviews(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLay
             label_rows = key_table.with_columns(
                 rater=reviewers.replace("", rater) if kind == "human" else pl.lit(rater),
                 aspect=pl.lit(aspect),
-                kind=pl.lit(kind),
+                kind=pl.when(reviewers.is_in(models)).then(pl.lit("metric")).otherwise(pl.lit(kind)),
                 word=label_words(frame[name]),
                 row=pl.int_range(1, pl.len() + 1),
             ).drop_nulls("word")
