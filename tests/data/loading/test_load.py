@@ -70,8 +70,7 @@ def test_numbers_in_json_are_labels_as_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "fits"),
-    [("abz", True), ("cd", True), ("ac", False), ("abx", False), ("cdx", False), ("", False)],
+    ("columns", "fits"), [("abz", True), ("cd", True), ("ac", False), ("abx", False), ("cdx", False), ("", False)]
 )
 def test_a_reader_fits_where_all_columns_of_an_alternative_are_and_none_that_rules_it_out(
     columns: str, fits: bool

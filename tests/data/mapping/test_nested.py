@@ -13,6 +13,7 @@ import custodes as cu
 from custodes.data.loading.records import find_tables
 from custodes.data.mapping.nested import MAX_COLUMNS, flatten_nested, iter_entry_tables, nested_columns
 from tests.data.mapping.tables import proposed, rows
+from tests.data.study_parts import outputs_of
 
 SYSTEMS = ("Aster", "Birch")
 
@@ -165,8 +166,7 @@ def test_a_list_of_outputs_with_their_ratings() -> None:
     ]
     study = cu.read(pl.DataFrame(table), columns=proposed(pl.DataFrame(table)))
     assert (study.systems, study.humans, study.aspects) == (SYSTEMS, ("0", "1"), ("natural", "useful"))
-    assert study.outputs is not None
-    assert study.outputs.texts.height == 12
+    assert outputs_of(study).texts.height == 12
 
 
 def test_an_object_of_scores_by_names_that_are_no_aspects_is_of_raters() -> None:
@@ -217,8 +217,7 @@ def test_texts_and_scores_by_system_are_proposed_together(tmp_path: Path) -> Non
     assert study.ratings.frame.height == 20 * 3 * 3
     row = study.ratings.frame.filter(item=segment(9)["doc_id"], system="GPT-4.1", rater="human2")
     assert row["score"].to_list() == [76.0]
-    assert study.outputs is not None
-    assert set(study.outputs.texts["system"]) == {"GPT-4.1", "NLLB", "B.X", "refA"}
+    assert set(outputs_of(study).texts["system"]) == {"GPT-4.1", "NLLB", "B.X", "refA"}
 
 
 def test_text_in_braces_is_no_object() -> None:

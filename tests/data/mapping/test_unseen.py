@@ -10,6 +10,7 @@ import pytest
 
 import custodes as cu
 from tests.data.mapping.tables import proposed, rows
+from tests.data.study_parts import outputs_of
 
 SYSTEMS = ("gpt-x", "claude-y", "llama-z")
 PAIRS = (("gpt-x", "claude-y"), ("claude-y", "llama-z"), ("llama-z", "gpt-x"))
@@ -53,9 +54,8 @@ TEXTS: dict[str, tuple[pl.DataFrame, tuple[str, ...]]] = {
 def test_texts(name: str) -> None:
     frame, systems = TEXTS[name]
     study = cu.read(frame)
-    assert study.outputs is not None
-    assert set(study.outputs.texts["system"]) == set(systems)
-    assert study.outputs.texts.height == ITEMS * len(systems)
+    assert set(outputs_of(study).texts["system"]) == set(systems)
+    assert outputs_of(study).texts.height == ITEMS * len(systems)
     assert not study.ratings.frame.height
 
 

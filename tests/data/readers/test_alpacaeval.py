@@ -10,6 +10,7 @@ import pytest
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
+from tests.data.study_parts import outputs_of
 
 
 def annotation(instruction: str, preference: object, **more: object) -> dict[str, object]:
@@ -65,9 +66,8 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
 
 def test_texts_and_data_sets_come_along(tmp_path: Path) -> None:
     study = read(write(tmp_path, [annotation("sing", 1), annotation("dance", 2, dataset="other")]))
-    assert study.outputs is not None
-    assert study.outputs.texts.filter(item="sing", system="model")["text"].to_list() == ["Text on sing."]
-    assert study.outputs.sources["source"].to_list() == ["sing", "dance"]
+    assert outputs_of(study).texts.filter(item="sing", system="model")["text"].to_list() == ["Text on sing."]
+    assert outputs_of(study).sources["source"].to_list() == ["sing", "dance"]
     assert study.items.frame.select("item", "group", "cluster").rows() == [
         ("sing", "own_set", ""),
         ("dance", "other", ""),
@@ -140,8 +140,7 @@ def test_a_folder_of_results_is_one_study(tmp_path: Path) -> None:
     assert study.metrics == () == study.humans
     assert set(study.raters.kind) == {"gpt4", "claude"}
     assert study.notes == ()
-    assert study.outputs is not None
-    assert study.outputs.texts.height == 4 + 4 + 3
+    assert outputs_of(study).texts.height == 4 + 4 + 3
     single_study = read(f"{folder}::claude")
     assert set(single_study.raters.kind) == {"claude"}
     assert single_study.fingerprint() != study.fingerprint()

@@ -11,6 +11,7 @@ import pytest
 
 import custodes as cu
 from tests.command_line import Run, custodes
+from tests.data.study_parts import outputs_of
 
 __all__ = ["custodes"]
 
@@ -57,11 +58,14 @@ def test_round_trip(tmp_path: Path, custodes: Run) -> None:
     assert study.ratings.frame.sort(columns).equals(before.ratings.frame.sort(columns))
     assert study.raters.kind == before.raters.kind
     assert study.raters.direction == before.raters.direction == {"ann": 1, "judge": 1, "ter": -1}
-    assert study.outputs is not None
-    assert before.outputs is not None
-    assert study.outputs.texts.sort("item", "system").equals(before.outputs.texts.sort("item", "system"))
+    assert outputs_of(study).texts.sort("item", "system").equals(outputs_of(before).texts.sort("item", "system"))
     facts = ("item", "source", "references")
-    assert study.outputs.sources.select(facts).sort("item").equals(before.outputs.sources.select(facts).sort("item"))
+    assert (
+        outputs_of(study)
+        .sources.select(facts)
+        .sort("item")
+        .equals(outputs_of(before).sources.select(facts).sort("item"))
+    )
 
 
 def test_files_of_the_schema(tmp_path: Path, custodes: Run) -> None:
@@ -113,8 +117,7 @@ def test_lines_alone_are_read(tmp_path: Path) -> None:
     assert study.systems == ("a", "b")
     assert study.metrics == ("qa",)
     assert study.ratings.frame["score"].to_list() == [0, 1, 2] * 2
-    assert study.outputs is not None
-    assert study.outputs.texts["text"].head(1).to_list() == ["Hello 0."]
+    assert outputs_of(study).texts["text"].head(1).to_list() == ["Hello 0."]
     path.write_text(json.dumps({**lines[0], "evaluation": {}}))
     with pytest.raises(
         cu.InputError, match=("samples.jsonl, line 1: this does not have the layout of an instance-level file")

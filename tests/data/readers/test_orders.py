@@ -140,18 +140,12 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (
-            rows_of(("A1", "B1", "A", "1")),
-            "table: the meaning of order 1 (rows 1) is unclear, as the allowed numbers are 0, 1 (swapped) or 1, 2 ",
-        ),
+        (rows_of(("A1", "B1", "A", "1")), "table: the meaning of order 1 (rows 1) is unclear, as the allowed"),
         (
             rows_of(("A1", "B1", "A", "0"), ("A1", "B1", "A", "2")),
             "table: the meaning of order 0, 2 (rows 1, 2) is unclear, as the allowed numbers are 0, 1 (swapped) or ",
         ),
-        (
-            rows_of(("A1", "B1", "A", "sideways")),
-            "table: order 'sideways' in row 1; allowed: ab, ba; original, swapped;",
-        ),
+        (rows_of(("A1", "B1", "A", "sideways")), "table: order 'sideways' in row 1; allowed: ab, ba; original,"),
         (
             rows_of(("A1", "B1", "left", "ab"), ("A1", "B1", "left", "")),
             "table: winner 'left' in row 2 names a position, but the presentation order of this row is unknown;",

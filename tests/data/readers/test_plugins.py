@@ -105,8 +105,7 @@ def test_two_packages_with_one_name(install: Install) -> None:
     install(MARKS, name="second")
     install(MARKS, name="first")
     with pytest.warns(
-        CustodesWarning,
-        match=r"\(second:READER\) of the package custodes-second 1.2.*already has the name 'marks'",
+        CustodesWarning, match=r"\(second:READER\) of the package custodes-second 1.2.*already has the name 'marks'"
     ):
         assert (*OURS, "marks") == readers.READERS
     assert "custodes-first" in read(TABLE).notes[0].message
@@ -123,10 +122,7 @@ def test_a_damaged_list_of_entry_points_hides_no_other_package(install: Install)
 
 @pytest.mark.parametrize(
     ("fault", "message"),
-    [
-        ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("return 3", "TypeError: it returned int, expected Study"),
-    ],
+    [("1 / 0", "ZeroDivisionError: division by zero"), ("return 3", "TypeError: it returned int, expected Study")],
 )
 def test_a_fault_while_reading_is_one_line_that_names_it(
     install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str, message: str

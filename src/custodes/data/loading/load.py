@@ -105,25 +105,36 @@ def load_table(source: str | Path) -> LoadedTable:
             matching_files, path.name, root=Path(os.path.commonpath([file.parent for file in matching_files]))
         )
     source_name = "standard input" if is_standard_input(path) else path.resolve().name if path.is_dir() else path.name
-    source_and_part_name = source_name if part is None else f"{source_name}::{shorten_part(part)}"
+    table_name = source_name if part is None else f"{source_name}::{shorten_part(part)}"
     if path.is_dir():
         if not holds_table(path):
             raise InputError(f"{source_name}: this is a folder, not a table file; give the path of a table file")
         member_files, features = folder_files(path, part)
         table = _load_files(member_files, source_name, root=path)
-        return replace(table, frame=with_class_names(table.frame, features), name=source_and_part_name, files=())
-    data = live_study.read_study_bytes(path) if live_study.is_study(path) else read_file_bytes(path)
+        return replace(table, frame=with_class_names(table.frame, features), name=table_name, files=())
+    data = (
+        live_study.read_one_state(path, lambda connection: connection.serialize())
+        if live_study.is_study(path)
+        else read_file_bytes(path)
+    )
     frame, notes = _parse_bytes(data, path, part, source_name)
     if path.suffix == ".csv":
         frame = _without_apostrophes(frame, path, data)
-    digest = hashlib.sha256(data).hexdigest()[:16]
-    files = () if is_stream(path) else (path,)
+    reject(
+        (
+            frame.width > MOST_COLUMNS,
+            f"{table_name}: the table has {frame.width} columns; at most {MOST_COLUMNS} can be read. Write one "
+            "row per rating: item, system, rater, score",
+        ),
+        (not frame.height, f"{table_name}: the table has a header and no rows; give at least one row"),
+        error=InputError,
+    )
     return LoadedTable(
-        frame=_validate_table(frame, source_and_part_name),
-        name=source_and_part_name,
-        digest=digest,
+        frame=bytes_as_text(frame),
+        name=table_name,
+        digest=hashlib.sha256(data).hexdigest()[:16],
         notes=tuple(notes),
-        files=files,
+        files=() if is_stream(path) else (path,),
         part=part,
     )
 
@@ -267,16 +278,3 @@ def _detect_format(data: bytes, name: str) -> _Format | None:
         (binary_format for binary_format in FORMATS if binary_format.magic and data.startswith(binary_format.magic)),
         None,
     )
-
-
-def _validate_table(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    reject(
-        (
-            frame.width > MOST_COLUMNS,
-            f"{name}: the table has {frame.width} columns; at most {MOST_COLUMNS} can be read. Write one row per "
-            "rating: item, system, rater, score",
-        ),
-        (not frame.height, f"{name}: the table has a header and no rows; give at least one row"),
-        error=InputError,
-    )
-    return bytes_as_text(frame)

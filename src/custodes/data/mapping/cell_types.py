@@ -66,9 +66,8 @@ def looks_like_score(name: str) -> bool:
 def may_be_scores(column: pl.Series) -> bool:
     """Whether a column may hold scores. Row numbers, and properties of a request or text such as the number of tokens,
     are not scores."""
-    if not is_number(column) or is_fact(column.name) or find_columns("item", [column.name]):
-        return False
-    return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(name_stems(column.name))
+    has_other_name = is_fact(column.name) or find_columns("item", [column.name]) or SIZES & name_stems(column.name)
+    return is_number(column) and not has_other_name and column.n_unique() > 1 and not is_index(column)
 
 
 def is_index(column: pl.Series) -> bool:
@@ -174,10 +173,8 @@ def is_informative(frame: pl.DataFrame, column_name: str, item_column_name: str)
 
 def varies_within_items(frame: pl.DataFrame, column_name: str, item_column_name: str) -> bool:
     """Whether a column has several values for an item; otherwise it describes the item."""
-    return (
-        bool((frame.group_by(item_column_name).agg(pl.col(column_name).n_unique())[column_name] > 1).any())
-        if column_name != item_column_name
-        else False
+    return column_name != item_column_name and bool(
+        (frame.group_by(item_column_name).agg(pl.col(column_name).n_unique())[column_name] > 1).any()
     )
 
 

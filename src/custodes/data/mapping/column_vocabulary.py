@@ -293,9 +293,8 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
     (True, True, False, True)
     """
     stems = [stem(word) for word in split_name(name)]
-    if not MACHINE.isdisjoint(stems):
-        return False
-    return not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
+    has_human_word = not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
+    return has_human_word and MACHINE.isdisjoint(stems)
 
 
 def looks_like_person(name: str) -> bool:

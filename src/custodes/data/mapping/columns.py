@@ -28,10 +28,12 @@ from custodes.data.mapping.phrases import compile_phrases, read_phrases
 from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, expand_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import count_filled_cells, label_column, typed_column
-from custodes.errors import OptionError, join_labels, short_repr, suggestion
+from custodes.errors import OptionError, join_labels, reject, short_repr, suggestion
 
 FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
 """Roles that describe items."""
+
+KIND_PREFIXES = tuple(f"{kind}:" for kind in KINDS)
 
 QUESTIONS = ("question_id", "uid", "id", "instruction")
 """Columns of published formats with the item, or with the question that has an item per turn."""
@@ -89,40 +91,41 @@ class Columns:
                 f"columns={short_repr(mapping)}: give a mapping of role to column, such as {{'item': 'doc_id', "
                 "'system': 'model'}"
             )
-        column_of_role, patterns = dict(mapping), tuple[str, ...]()
+        column_of_role = dict(mapping)
         path_patterns = [
             f"{kind}:{column_of_role.pop(kind)}" for kind in KINDS if isinstance(column_of_role.get(kind), str)
         ]
-        for role in column_of_role:
-            if role not in ROLES:
-                raise OptionError(
-                    f"columns: {role!r} is not a role{suggestion(str(role), ROLES)}; roles: {', '.join(ROLES)}"
-                )
+        unknown_roles = [role for role in column_of_role if role not in ROLES]
         winner_name_or_pattern = column_of_role.get("winner")
         winner_placeholders = (
             ColumnPattern.readings(winner_name_or_pattern)[0].fields
             if isinstance(winner_name_or_pattern, str) and "{" in winner_name_or_pattern
             else ("rater",)
         )
-        if {"rater", "order"}.isdisjoint(winner_placeholders) or "system" in winner_placeholders:
-            raise OptionError(
+        score_patterns = column_of_role.get("score")
+        if isinstance(score_patterns, str) and ("{" in score_patterns or score_patterns.startswith(KIND_PREFIXES)):
+            score_patterns = [score_patterns]
+        has_score_patterns = isinstance(score_patterns, Sequence) and not isinstance(score_patterns, str)
+        reject(
+            (
+                unknown_roles,
+                f"columns: {join_labels(map(repr, unknown_roles))} is not a role"
+                f"{suggestion(str(*unknown_roles[:1]), ROLES)}; roles: {', '.join(ROLES)}",
+            ),
+            (
+                {"rater", "order"}.isdisjoint(winner_placeholders) or "system" in winner_placeholders,
                 f"columns: winner={winner_name_or_pattern!r}: a pattern of verdicts needs {{rater}} or {{order}} and "
-                f"must not have {{system}}"
-            )
-        score_name_or_pattern = column_of_role.get("score")
-        is_score_pattern = isinstance(score_name_or_pattern, str) and (
-            "{" in score_name_or_pattern or score_name_or_pattern.startswith(("human:", "metric:"))
+                f"must not have {{system}}",
+            ),
+            (
+                has_score_patterns and not score_patterns,
+                "columns: score is empty; leave score out, or give at least one column or pattern",
+            ),
         )
-        if is_score_pattern or (
-            isinstance(score_name_or_pattern, Sequence) and not isinstance(score_name_or_pattern, str)
-        ):
-            patterns = (
-                (score_name_or_pattern,) if isinstance(score_name_or_pattern, str) else tuple(column_of_role["score"])
-            )
+        patterns = tuple(path_patterns)
+        if has_score_patterns:
             del column_of_role["score"]
-            if not patterns:
-                raise OptionError("columns: score is empty; leave score out, or give at least one column or pattern")
-        patterns = (*path_patterns, *patterns)
+            patterns += tuple(score_patterns)
         for role, name_or_pattern in (*column_of_role.items(), *(("score", pattern) for pattern in patterns)):
             if not isinstance(name_or_pattern, str) or not name_or_pattern.strip():
                 raise OptionError(f"columns: {role}={name_or_pattern!r}; the name of a column must be text")

@@ -101,13 +101,6 @@ class LabelLayout:
         ]
         return Columns(roles={role: name for role, name in column_of_role.items() if name}, patterns=tuple(patterns))
 
-    @property
-    def has_one_column_per_criterion(self) -> bool:
-        """Whether a wide table has one column of human labels for each criterion."""
-        return bool(self.human) and len({self.criteria.get(name, ("", ""))[1] for name in self.human}) == len(
-            self.human
-        )
-
     def _criterion_pattern(self, column_name: str) -> str:
         """The name of a column with its criterion as a placeholder."""
         aspects_text = ",".join(dict.fromkeys(aspect for _, aspect in self.criteria.values()))
@@ -161,11 +154,11 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
     likely_items = (
         [item_column] if item_column else list(dict.fromkeys([*find_columns("item", other_columns), *id_columns]))
     )
-    reviewer_columns = (
-        [name for name in other_columns if looks_like_person(name) and _has_person(frame[name])]
-        if not layout.label and not layout.rater and layout.has_one_column_per_criterion
-        else []
-    )
+    human_criteria = {layout.criteria.get(name, ("", ""))[1] for name in layout.human}
+    may_have_reviewers = layout.human and len(human_criteria) == len(layout.human) and not layout.rater
+    reviewer_columns = [
+        name for name in other_columns if may_have_reviewers and looks_like_person(name) and _has_person(frame[name])
+    ]
     fallback_item_columns = [] if item_column else [name for name in other_columns if _may_be_key(frame[name])]
 
     def identify_rows(*names: str) -> bool:

@@ -130,17 +130,17 @@ def _iter_leaves(value: Any, path: str, named_paths: Iterable[str], remaining_de
 def _is_expandable(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
     """Whether a list becomes columns. This holds for a list of numbers, a list of objects of numbers, a list of one
     object, and a list with a requested position."""
-    if any(
+    has_named_position = any(
         named_path.startswith(f"{path}.") and named_path[len(path) + 1 :].split(".")[0].isdigit()
         for named_path in named_paths
-    ):
+    )
+    if has_named_position or (len(value) == 1 and isinstance(value[0], dict) and parse_turns(value) is None):
         return True
-    if len(value) == 1 and isinstance(value[0], dict) and parse_turns(value) is None:
-        return True
-    # such as one object of ratings per annotator
-    if value and all(isinstance(entry, dict) and entry for entry in value):
-        return all(_is_number(leaf) or leaf is None for entry in value for leaf in entry.values())
-    return all(_is_number(entry) or entry is None for entry in value) and any(entry is not None for entry in value)
+    has_objects = bool(value) and all(isinstance(entry, dict) and entry for entry in value)
+    # objects such as the ratings of each annotator
+    leaves = [leaf for entry in value for leaf in entry.values()] if has_objects else value
+    filled_leaves = [leaf for leaf in leaves if leaf is not None]
+    return all(map(_is_number, filled_leaves)) and (has_objects or bool(filled_leaves))
 
 
 def _is_number(value: Any) -> bool:

@@ -23,7 +23,7 @@ from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.readers.verdict_words import without_empty
 from custodes.data.readers.verdicts import log_study
 from custodes.data.study import Study
-from custodes.data.table import fitting_columns, label_column
+from custodes.data.table import digest_of, fitting_columns, label_column
 from custodes.errors import InputError, join_labels, suggestion
 
 COLUMNS = (
@@ -120,6 +120,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
                 for row in zip(items, system, text, strict=True)
             ),
             ((label, text, []) for label, text in zip(items, instructions, strict=True)),
+            where=where,
         )[0],
         notes=[*notes, *_rounding_notes(graded_preferences, system_series[1], where=where)],
     )
@@ -211,7 +212,7 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         f"({join_labels(renamed_texts, limit=3)})"
     )
     study = replace(study, notes=(*study.notes, *build_notes(("folder-name", len(renamed_texts), message))))
-    return replace(study, digest=sha256("".join(table.digest for _, table in file_tables).encode()).hexdigest()[:16])
+    return replace(study, digest=digest_of(*(table.digest for _, table in file_tables)))
 
 
 def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:

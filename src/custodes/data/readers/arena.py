@@ -96,7 +96,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         unused_table=unused_table,
         items=item_table.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
         kind=kind_of_label,
-        outputs=build_outputs(text_rows, source_rows)[0],
+        outputs=build_outputs(text_rows, source_rows, where=where)[0],
         notes=[*notes, *order_notes],
     )
 

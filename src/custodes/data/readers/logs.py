@@ -188,7 +188,7 @@ class LogRecords:
             group_table = pl.DataFrame(
                 list(self.groups.items()), schema={"item": pl.String, "group": pl.String}, orient="row"
             )
-            outputs, n_different_texts = build_outputs(self.texts, self.sources)
+            outputs, text_notes = build_outputs(self.texts, self.sources, where=self.where)
         except UnicodeEncodeError:
             raise InputError(
                 f"{self.where}: holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid "
@@ -222,13 +222,8 @@ class LogRecords:
                         n_missing_scores,
                         f"{self.where}: {n_missing_scores} scores are missing and count as not rated",
                     ),
-                    (
-                        "spare-texts",
-                        n_different_texts,
-                        f"{self.where}: {n_different_texts} texts differ from an earlier text of the same output "
-                        "and are ignored",
-                    ),
                 ),
+                *text_notes,
             ),
             name=self.where,
             digest=self.digest.hexdigest()[:16],
