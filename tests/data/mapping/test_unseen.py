@@ -223,6 +223,12 @@ def test_a_pattern_of_verdicts_says_who_gave_them() -> None:
         cu.read(frame, columns={"winner": "{aspect}_choice"})
     with pytest.raises(cu.OptionError, match="the raters are named twice"):
         cu.read(frame.with_columns(rater=pl.lit("x")), columns=columns)
+    # raters and orders: model_a and model_b are no verdicts, and a pattern is part of a proposal
+    orders = frame.rename({"human_choice": "human_AB", "gpt4_choice": "gpt4_BA"})
+    columns = {"winner": "{rater}_{order}"}
+    assert cu.read(orders, columns=columns).preferences.frame["rater"].value_counts()["count"].to_list() == [24, 24]
+    mapping = proposed(orders.rename({"model_a": "first", "model_b": "second"}), columns=columns)
+    assert mapping == {"system_a": "first", "system_b": "second", **columns}
 
 
 def labelled(columns: str, human: str = "", words: tuple[str, str] = ("no", "yes")) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
@@ -84,8 +85,6 @@ class Columns:
         >>> Columns.make({"item": "doc", "score": ["human_{aspect}", "metric:{rater}"]}).patterns
         ('human_{aspect}', 'metric:{rater}')
         """
-        if isinstance(mapping, Columns):
-            return mapping
         if not isinstance(mapping, Mapping):
             raise OptionError(
                 f"columns={short_repr(mapping)}: give a mapping of role to column, such as {{'item': 'doc_id', "
@@ -102,7 +101,7 @@ class Columns:
             if isinstance(winner_name_or_pattern, str) and "{" in winner_name_or_pattern
             else ("rater",)
         )
-        score_patterns = column_of_role.get("score")
+        score_patterns: Any = column_of_role.get("score")
         if isinstance(score_patterns, str) and ("{" in score_patterns or score_patterns.startswith(KIND_PREFIXES)):
             score_patterns = [score_patterns]
         has_score_patterns = isinstance(score_patterns, Sequence) and not isinstance(score_patterns, str)
@@ -124,8 +123,8 @@ class Columns:
         )
         patterns = tuple(path_patterns)
         if has_score_patterns:
-            del column_of_role["score"]
             patterns += tuple(score_patterns)
+            del column_of_role["score"]
         for role, name_or_pattern in (*column_of_role.items(), *(("score", pattern) for pattern in patterns)):
             if not isinstance(name_or_pattern, str) or not name_or_pattern.strip():
                 raise OptionError(f"columns: {role}={name_or_pattern!r}; the name of a column must be text")
@@ -152,8 +151,9 @@ class Columns:
         pattern_text = self.roles.get("winner", "")
         if "{" not in pattern_text:
             return {}
+        named_like_roles = {*TABLE_ROLES, *chain(*ROLE_SYNONYMS.values())}
         free_column_names = [
-            name for name in column_names if name not in self.roles.values() and name not in TABLE_ROLES
+            name for name in column_names if name not in self.roles.values() and name not in named_like_roles
         ]
         return split_columns(ColumnPattern.readings(pattern_text)[0], free_column_names)
 

@@ -334,13 +334,15 @@ def _verdict_layouts(
     phrases = {name: phrase for name in phrase_columns if (phrase := propose_phrases(head[name]))}
     unique_columns = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
     id_columns = [name for name in unique_columns if not (name in items or name in phrases or is_prose(frame[name]))]
-    winner_columns = [name for name in candidates["winner"] if not is_prose(head[name])]
+    winner_columns = [name for name in candidates["winner"] if name in head.columns and not is_prose(head[name])]
+    is_winner_pattern = bool(candidates["winner"]) and candidates["winner"][0] not in head.columns
     output_roles = pair_text_roles(head, [])  # used if no columns name the systems
     bases = [{"system_a": a, "system_b": b} for a, b in column_pairs] or ([output_roles] if output_roles else [])
     for base, item_column in product(bases, [*items, *id_columns[:1]]):
         verdict_columns = [name for name in winner_columns if name not in (item_column, *base.values())]
         phrase_columns = [name for name in phrases if name not in (item_column, *base.values())]
         for verdict_roles, further_roles in (
+            *([({}, (*RATERS, "order"))] if is_winner_pattern else []),
             *_order_layouts(frame, verdict_columns),
             *_name_layouts(frame, base, verdict_columns, free),
             *_word_layouts(frame, verdict_columns),

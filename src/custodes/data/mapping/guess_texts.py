@@ -258,8 +258,9 @@ def _is_crossed(frame: pl.DataFrame, item_column: str, system_column: str | None
     system_expressions = [] if system_column is None else [pl.col(system_column).alias("system")]
     key_table = frame.select(pl.col(item_column).cast(pl.String).alias("item"), *system_expressions)
     has_one_system = system_column is None or frame[system_column].n_unique() < 2
-    crossed_share = (key_table.group_by("item").len()["len"] > 1).mean()
-    return not key_table.is_duplicated().any() and (has_one_system or crossed_share >= MIN_CROSSED_SHARE)  # type: ignore[operator]
+    is_crossed_item = key_table.group_by("item").len()["len"] > 1
+    are_keys_unique = not key_table.is_duplicated().any()
+    return are_keys_unique and (has_one_system or is_crossed_item.sum() >= MIN_CROSSED_SHARE * is_crossed_item.len())
 
 
 def _key_candidates(
