@@ -13,7 +13,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.annotators.annotator_answers import persons
 from custodes.evaluate.slices import values_of
 from tests.data.input_errors import reading_error
-from tests.data.study_parts import outputs_of
+from tests.data.study_parts import note_counts, outputs_of
 
 
 def talk(*texts: str) -> list[dict[str, str]]:
@@ -47,7 +47,7 @@ def test_arena_conversations(tmp_path: Path, suffix: str) -> None:
         ("cc3", "Aster", "Cedar", "arena_user", "", 0),
     ]
     assert study.raters.kind == {"arena_user": "human"}
-    notes = {note.rule: note.count for note in study.notes}
+    notes = note_counts(study)
     assert notes == {"users-together": 3, "both-bad": 1, "system-with-itself": 1}
     assert persons(study, ("arena_user",), "auto") == (frozenset(), [])
     assert study.items.frame["group"].to_list()[:3] == ["English", "English", "German"]

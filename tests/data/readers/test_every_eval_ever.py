@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 
 import custodes as cu
 from tests.command_line import Run, custodes
+from tests.data.input_errors import reading_error
 from tests.data.study_parts import outputs_of
 
 __all__ = ["custodes"]
@@ -92,7 +92,7 @@ def test_files_of_the_schema(tmp_path: Path, custodes: Run) -> None:
 
 
 def test_lines_alone_are_read(tmp_path: Path) -> None:
-    lines = [
+    lines: list[dict[str, Any]] = [
         {
             "evaluation_id": f"qa/{model}/1",
             "model_id": model,
@@ -101,11 +101,7 @@ def test_lines_alone_are_read(tmp_path: Path) -> None:
             "interaction_type": "multi_turn",
             "input": {"raw": "Hello?", "reference": []},
             "output": None,
-            "messages": [
-                {"turn_idx": 0, "role": "user", "content": "Hello?"},
-                {"turn_idx": 1, "role": "assistant", "content": f"Hello {number}."},
-            ],
-            "answer_attribution": [],
+            "messages": [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": f"Hello {number}."}],
             "evaluation": {"score": number, "is_correct": False},
         }
         for model in ("a", "b")
@@ -114,15 +110,12 @@ def test_lines_alone_are_read(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     study = cu.read(path)
-    assert study.systems == ("a", "b")
-    assert study.metrics == ("qa",)
+    assert (study.systems, study.metrics) == (("a", "b"), ("qa",))
     assert study.ratings.frame["score"].to_list() == [0, 1, 2] * 2
     assert outputs_of(study).texts["text"].head(1).to_list() == ["Hello 0."]
     path.write_text(json.dumps({**lines[0], "evaluation": {}}))
-    with pytest.raises(
-        cu.InputError, match=("samples.jsonl, line 1: this does not have the layout of an instance-level file")
-    ):
-        cu.read(path)
+    message = "samples.jsonl, line 1: this does not have the layout of an instance-level file"
+    assert message in reading_error(path)
 
 
 def test_convert_says_what_does_not_fit(tmp_path: Path, custodes: Run) -> None:

@@ -17,7 +17,7 @@ from custodes.errors import InputError, MissingExtraError
 from custodes.evaluate.rates.rates import rates
 from tests.data.input_errors import reading_error
 from tests.data.readers.logs import MODELS, inspect_log, inspect_sample, write_eval, write_json
-from tests.data.study_parts import outputs_of
+from tests.data.study_parts import note_counts, outputs_of
 
 SAMPLES = [
     inspect_sample(1, "C"),
@@ -76,12 +76,7 @@ def test_unscored_text_and_lists_are_no_scores(tmp_path: Path) -> None:
     )
     study = read(path, invalid="drop")
     assert study.ratings.frame.height == len(SCORES)
-    assert [(note.rule, note.count) for note in study.notes] == [
-        ("unfinished-log", 1),
-        ("unreadable-score", 1),
-        ("score-not-number", 2),
-        ("missing-score", 1),
-    ]
+    assert note_counts(study) == {"unfinished-log": 1, "unreadable-score": 1, "score-not-number": 2, "missing-score": 1}
 
 
 def test_content_in_parts_and_attachments(tmp_path: Path) -> None:

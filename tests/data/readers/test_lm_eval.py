@@ -10,7 +10,7 @@ import pytest
 from custodes.data.reading import read
 from tests.data.input_errors import reading_error
 from tests.data.readers.logs import MODELS, lm_eval_sample, write_lm_eval
-from tests.data.study_parts import outputs_of
+from tests.data.study_parts import note_counts, outputs_of
 
 LINES = [lm_eval_sample(place, exact_match=value, perplexity=2.5) for place, value in enumerate((1.0, 0, True))]
 
@@ -80,7 +80,7 @@ def test_of_several_runs_the_last_is_read(tmp_path: Path) -> None:
     write_lm_eval(tmp_path / "m", [lm_eval_sample(0, acc=1)], date="2025-02-01T00-00-00.1")
     study = read(tmp_path)
     assert study.ratings.frame["score"].to_list() == [1]
-    assert [(note.rule, note.count) for note in study.notes] == [("older-runs", 1)]
+    assert note_counts(study) == {"older-runs": 1}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
-from tests.data.study_parts import outputs_of
+from tests.data.study_parts import note_counts, outputs_of
 
 FILES = {
     "wmt/sources/en-de.txt": "one\ntwo\u2028still two\n",
@@ -71,7 +71,7 @@ def check(study: Study) -> None:
         ("2", "two\u2028still two", ["zwei", "2"]),
     ]
     assert ("2", "S2", "twee") in outputs_of(study).texts.rows()
-    assert [(note.rule, note.count) for note in study.notes] == [("missing-score", 1), ("unused-files", 1)]
+    assert note_counts(study) == {"missing-score": 1, "unused-files": 1}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from custodes.data.reading import read
 from custodes.errors import InputError, OptionError
 from tests.data.input_errors import reading_error
 from tests.data.mapping.tables import proposed
+from tests.data.study_parts import note_counts
 
 N_ITEMS = 60
 SYSTEMS = ("Aster", "Birch", "Cedar")
@@ -129,7 +130,7 @@ def test_notes_say_how_words_and_names_were_read() -> None:
     assert "if a position is meant, write left or right" in notes["place-or-column"].message
     for quiet in ("original, swapped", "left, right", "names, A"):
         assert "place-or-column" not in {note.rule for note in study_of(NOTATIONS[quiet]).notes}
-    assert {note.rule: note.count for note in study_of(BY_NAMES).notes}["order-by-names"] == 3 * N_ITEMS
+    assert note_counts(study_of(BY_NAMES))["order-by-names"] == 3 * N_ITEMS
 
 
 def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
@@ -237,7 +238,7 @@ def test_a_column_that_may_tell_doubled_rows_apart_is_named(role: str) -> None:
     frame = rows_of(("A1", "B1", "A", ""), ("A1", "B1", "B", "")).with_columns(pl.Series(alternative, ["x", "y"]))
     with pytest.raises(InputError, match=f"; try --column {role}={alternative}; if pairs were rated"):
         read(frame)
-    assert read(frame, columns={role: alternative}).preferences.frame.height == 2
+    assert read(frame, columns={role: alternative}).preferences.frame[role].to_list() == ["x", "y"]
 
 
 @pytest.mark.parametrize(

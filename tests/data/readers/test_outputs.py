@@ -13,7 +13,7 @@ from custodes.data.reading import read
 from custodes.data.writing import long_tables, write_table
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
-from tests.data.study_parts import outputs_of
+from tests.data.study_parts import note_counts, outputs_of
 
 
 def test_outputs(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_outputs(tmp_path: Path) -> None:
         ("1", "a", ["r", "s"]),
         ("2", "", ["r"]),
     ]
-    assert [(note.rule, note.count) for note in study.notes] == [("output-not-text", 1)]
+    assert note_counts(study) == {"output-not-text": 1}
 
 
 def test_what_is_known_of_items_in_both_shapes(tmp_path: Path) -> None:

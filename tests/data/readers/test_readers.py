@@ -12,6 +12,7 @@ from custodes.data.ratings import Ratings
 from custodes.data.reading import read
 from custodes.errors import OptionError
 from tests.data.input_errors import reading_error
+from tests.data.study_parts import note_counts
 
 SCORES = pl.DataFrame({"item": ["001"], "system": ["A"], "rater": ["ann"], "kind": ["human"], "score": ["4"]})
 
@@ -60,5 +61,5 @@ DOORS: dict[str, object] = {
 def test_every_dataframe_gives_the_same_ratings(door: str) -> None:
     study = read(DOORS[door])
     assert study.ratings.frame.equals(Ratings.make(pl.DataFrame(PLAIN))[0].frame)
-    assert [(note.rule, note.count) for note in study.notes] == [("missing-score", 1)]
+    assert note_counts(study) == {"missing-score": 1}
     assert study.fingerprint() == read(pl.DataFrame(PLAIN)).fingerprint()

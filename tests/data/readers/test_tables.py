@@ -10,6 +10,7 @@ import pytest
 import custodes as cu
 from custodes.data.reading import read
 from tests.data.input_errors import reading_error
+from tests.data.study_parts import note_counts
 
 LONG = {"item": [1, 1], "system": ["A", "B"], "rater": ["ann", "bleu"], "score": [4.0, 0.5]}
 WIDE = {"item": ["1"], "system": ["A"], "bleu": [0.5]}
@@ -37,7 +38,7 @@ def test_long_ratings_have_the_kinds_of_their_column_or_of_their_labels() -> Non
     study = read(pl.DataFrame(LONG | {"kind": ["human", "metric"], "score": [4.0, None]}))
     assert study.raters.kind == {"ann": "human", "bleu": "metric"}
     assert study.ratings.frame.height == 1
-    assert [(note.rule, note.count) for note in study.notes] == [("missing-score", 1)]
+    assert note_counts(study) == {"missing-score": 1}
 
 
 def test_columns_of_clusters_and_documents_are_clusters() -> None:
@@ -60,7 +61,7 @@ def test_a_wide_table_has_a_column_of_scores_for_each_rater() -> None:
         ("2", "A", "bleu", "x", "3", 2.0),
     ]
     assert study.raters.kind == {"H:ann": "", "bleu": ""}
-    assert [(note.rule, note.count) for note in study.notes] == [("missing-score", 1)]
+    assert note_counts(study) == {"missing-score": 1}
     twice = pl.DataFrame({name: values * 2 for name, values in WIDE.items()} | {"repeat": [0, 1]})
     assert read(twice).ratings.frame.height == 2
 
@@ -93,7 +94,7 @@ def test_llmbar_has_two_presentation_orders_and_a_gold_label() -> None:
     ]
     assert study.raters.kind == {"gold": "human", "gpt/CoT": "metric"}
     assert study.items.frame.select("item", "group").rows() == [("D/x/0", "D/x"), ("D/x/1", "D/x")]
-    assert [(note.rule, note.count) for note in study.notes] == [("missing-verdict", 1)]
+    assert note_counts(study) == {"missing-verdict": 1}
     study = read(pl.DataFrame(LLMBAR | {"winner_swapped_order": ["2", "tie"]}), invalid="force")
     assert study.notes[-1].message == "table: 1 verdicts could not be read and were dropped (gpt/CoT 1)"
 

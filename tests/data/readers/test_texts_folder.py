@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import custodes as cu
-from tests.data.study_parts import outputs_of
+from tests.data.study_parts import note_counts, outputs_of
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -27,7 +27,7 @@ def test_systems_are_folders_and_items_files(tmp_path: Path) -> None:
         ("i1", "p", ["r"]),
         ("i2", "", []),
     ]
-    assert {note.rule: note.count for note in study.notes} == {"texts-folder": 0, "missing-outputs": 1}
+    assert note_counts(study) == {"texts-folder": 0, "missing-outputs": 1}
 
 
 def test_the_digest_is_of_names_and_contents(tmp_path: Path) -> None:

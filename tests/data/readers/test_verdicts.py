@@ -71,10 +71,7 @@ def verdicts_by_rater(words_by_rater: dict[str, list[str]]) -> pl.DataFrame:
 
 
 def test_drop_takes_one_in_twenty_of_the_file_and_of_each_rater_or_a_single_one() -> None:
-    for words, n in (
-        ({"j": ["garbage", *["A"] * 19]}, 19),
-        ({"judge": ["A"] * 40, "ann": ["besser", "A"]}, 41),
-    ):
+    for words, n in (({"j": ["garbage", *["A"] * 19]}, 19), ({"judge": ["A"] * 40, "ann": ["besser", "A"]}, 41)):
         assert read(verdicts_by_rater(words), invalid="drop").preferences.frame.height == n
     frame = verdicts_by_rater({"j": ["garbage", "oh", *["A"] * 37]})
     assert reading_error(frame, invalid="drop").endswith(

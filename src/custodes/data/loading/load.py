@@ -42,7 +42,7 @@ class _Format:
     `read(data, part, name)` returns the table with notes. `parts` is true if a file may hold several tables.
     """
 
-    described: str
+    label: str
     suffixes: tuple[str, ...]
     magic: tuple[bytes, ...]
     read: Callable[[bytes, str | None, str], tuple[pl.DataFrame, list[Note]]]
@@ -50,26 +50,26 @@ class _Format:
 
 
 PARQUET = _Format(
-    described="a Parquet file",
+    label="a Parquet file",
     suffixes=(".parquet",),
     magic=(arrow.PARQUET, arrow.ENCRYPTED),
     read=lambda data, part, name: (arrow.from_parquet(data, name), []),
 )
 ARROW = _Format(
-    described="an Arrow file",
+    label="an Arrow file",
     suffixes=(".arrow", ".feather", ".ipc"),
     magic=(arrow.ARROW_FILE, arrow.ARROW_STREAM),
     read=lambda data, part, name: (arrow.from_arrow_file(data, name), []),
 )
 WORKBOOK = _Format(
-    described="a spreadsheet",
+    label="a spreadsheet",
     suffixes=(".xlsx", ".xlsm"),
     magic=(),
     read=spreadsheet.from_workbook,
     parts=True,
 )
 ZIP = _Format(
-    described="a zip archive",
+    label="a zip archive",
     suffixes=(".zip",),
     magic=(spreadsheet.ZIP,),
     read=lambda data, part, name: _from_zip(data, part, name),
@@ -77,8 +77,8 @@ ZIP = _Format(
 )
 FORMATS = (PARQUET, ARROW, WORKBOOK, ZIP)
 TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
-SUFFIXES = (*TEXTS, *(suffix for binary in FORMATS for suffix in binary.suffixes))
-COMPRESSED_SUFFIXES = tuple(packing.suffix for packing in compression.COMPRESSION_FORMATS)
+SUFFIXES = (*TEXTS, *(suffix for binary_format in FORMATS for suffix in binary_format.suffixes))
+COMPRESSED_SUFFIXES = tuple(compression_format.suffix for compression_format in compression.COMPRESSION_FORMATS)
 
 MOST_COLUMNS = 10_000
 """Maximum number of columns of a table. Every column may be a rater, and each rater takes time."""
@@ -213,7 +213,7 @@ def _parse_content(
     binary_format = declared_format or (None if suffix in TEXTS else detected_format)
     if detected_format not in (None, binary_format) and not (detected_format is ZIP and binary_format is WORKBOOK):
         raise InputError(
-            f"{name}: the content is {detected_format.described}, which does not match the suffix; rename "
+            f"{name}: the content is {detected_format.label}, which does not match the suffix; rename "
             f"the file to end in {detected_format.suffixes[0]}"
         )
     if part is not None and not (binary_format and binary_format.parts) and suffix != ".json":

@@ -200,8 +200,9 @@ PEOPLE_ROLES = (
     | HUMAN_WORDS
 )
 """Words in the name of a column of raters which show that the raters are human."""
-LABELLED_BY = word_list("labelled_by labeled_by annotated_by rated_by reviewed_by judged_by checked_by")
-PERSONS = (PEOPLE_ROLES - {"user"}) | {"rater", "auditor", *LABELLED_BY}
+PERSONS = (PEOPLE_ROLES - {"user"}).union(
+    word_list("rater auditor labelled_by labeled_by annotated_by rated_by reviewed_by judged_by checked_by")
+)
 """Last words in the names of columns that hold the label or the name of a person: `reviewer`, `labelled_by`."""
 CONFIDENCES = frozenset(word_list("confidence certainty"))
 """Words in the names of columns that hold the confidence of a judge in its label."""

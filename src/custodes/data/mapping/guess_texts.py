@@ -420,9 +420,9 @@ def _item_row_roles(
     )
     unique_columns = [name for name in item_columns if frame[name].n_unique() == frame.height]
     likely_columns = [
-        n
-        for n in unique_columns
-        if n == item_text_column_of_role.get("source") or find_columns("item", [n]) or is_index(frame[n])
+        name
+        for name in unique_columns
+        if name == item_text_column_of_role.get("source") or find_columns("item", [name]) or is_index(frame[name])
     ]
     if item_columns and not unique_columns:
         return None

@@ -99,15 +99,9 @@ def _cell_values(column: pl.Series) -> list[Any]:
 def _parse_cell(cell: str | None) -> Any:
     """The value of a JSON text, with numbers as written. Text that is not JSON is unchanged."""
     try:
-        return None if cell is None else json.loads(cell, parse_float=_Number, parse_int=_Number)
+        return None if cell is None else json.loads(cell, parse_float=str, parse_int=str)
     except (ValueError, RecursionError):
         return cell
-
-
-class _Number(str):
-    """A number that keeps the digits of the JSON text."""
-
-    __slots__ = ()
 
 
 def _iter_leaves(value: Any, path: str, named_paths: Iterable[str], remaining_depth: int) -> Iterator[tuple[str, Any]]:
@@ -158,4 +152,4 @@ def _cell_column(name: str, cells: list[Any]) -> pl.Series:
         json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, bool | dict | list) else cell
         for cell in cells
     ]
-    return series_of(name, [str(cell) if isinstance(cell, _Number) else cell for cell in json_cells])
+    return series_of(name, json_cells)

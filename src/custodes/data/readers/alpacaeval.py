@@ -31,7 +31,7 @@ COLUMNS = (
     ("instruction", "generator", "generator_2", "preference"),
     ("instruction", "output_1", "output_2", "preference"),
 )
-MORE = ("annotator", "annotator_index", "dataset", "input", "output_1", "output_2")
+OPTIONAL_COLUMNS = ("annotator", "annotator_index", "dataset", "input", "output_1", "output_2")
 """Optional columns."""
 
 ALLOWED = "a number from 1 (output_1 better) to 2 (output_2 better), or 0 (tie)"
@@ -201,7 +201,7 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     file_tables = [(file, load_table(file)) for file in selected_files]
     for file, table in file_tables:  # errors name the file and the row
         read_alpacaeval(table.frame, where=str(file.relative_to(path)), invalid=invalid)
-    column_names = {name for columns in COLUMNS for name in columns} | set(MORE)
+    column_names = {name for columns in COLUMNS for name in columns} | set(OPTIONAL_COLUMNS)
     frames = [
         table.frame.select(name for name in table.frame.columns if name in column_names) for _, table in file_tables
     ]

@@ -30,8 +30,7 @@ COLUMNS = (
     ("item", *SYSTEMS[1], "winner"),
     ("item", *SYSTEMS[0], "preference"),
 )
-ANSWER_COLUMNS = ("invalid", *CHANCES, SECONDS)
-OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", *ANSWER_COLUMNS)
+OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", "invalid", *CHANCES, SECONDS)
 OWN_COLUMNS = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
 """Columns whose presence shows that a table is in our own format. `verdict_words` reads it differently."""
 

@@ -23,9 +23,6 @@ second opinions also has the column `is_second`."""
 
 OUTPUT_KEY = ["item", "system", "repeat"]
 
-LAYOUT = "label-columns"
-"""The note on which columns were read as labels."""
-
 
 def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed: bool) -> Study:
     """A study of labels. The ratings are codes of labels, `Study.labels` has the words, and `Study.attributes` has the
@@ -74,7 +71,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     return replace(
         study,
         attributes=attribute_table,
-        notes=(*study.notes, *build_notes((LAYOUT, guessed, message))),
+        notes=(*study.notes, *build_notes(("label-columns", guessed, message))),
         unnamed_system=not layout.systems,
     )
 
