@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
+from custodes.data.mapping.annotator_columns import parse_numbers
 from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
     CLUSTERS,
     CORE,
     GENERIC,
+    IDS,
     NAMES,
+    PEOPLE_ROLES,
     SCORERS,
     TIME,
     TRUTH,
@@ -21,9 +26,10 @@ from custodes.data.mapping.column_vocabulary import (
     name_stems,
     normalise_name,
     split_name,
+    stem,
     word_list,
 )
-from custodes.data.table import count_filled_cells
+from custodes.data.table import MISSING_TOKENS, count_filled_cells
 
 BLANKS = 2
 """Minimum mean number of blanks per cell for a column of prose."""
@@ -50,6 +56,12 @@ SIZES = frozenset(
 )
 """Words in the names of numeric columns that describe a text, such as its length."""
 TRUTHS = len(TRUTH) + 1
+
+ALMOST_NUMBER = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
+"""Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
+
+MIN_PROSE_BLANKS = 4
+"""Minimum number of blanks in a cell that is a text rather than a rating in words."""
 
 
 def is_number(column: pl.Series) -> bool:
@@ -190,3 +202,28 @@ def cluster_role(frame: pl.DataFrame, item: str) -> dict[str, str]:
         and frame.select(item, name).n_unique() == n_items
     ]
     return {"cluster": names[0]} if names else {}
+
+
+def invalid_score_cell(frame: pl.DataFrame, column_names: Sequence[str]) -> str:
+    """Text such as `NAME 'cell' in row 1`, for the first column of scores with cells that are not numbers.
+
+    A column is a column of scores if most cells are numbers or similar to numbers, or if the column is named like a
+    rating.
+    """
+    for name in column_names:
+        n_cells, n_numbers = count_filled_cells(frame[name])
+        is_description_name = not (CATEGORIES | IDS).isdisjoint(split_name(name))
+        if is_description_name or n_numbers == n_cells or not is_text(frame[name]):
+            continue
+        cells = frame[name].str.strip_chars()
+        is_invalid_cell = (
+            cells.is_not_null() & ~cells.str.to_lowercase().is_in(MISSING_TOKENS) & parse_numbers(cells).is_null()
+        )
+        n_similar = int((is_invalid_cell & cells.fill_null("").str.contains(ALMOST_NUMBER)).sum())
+        is_rating = looks_human(name) or name_stems(name) & (ASPECTS | SCORERS)
+        has_prose = bool((cells.filter(is_invalid_cell).str.count_matches(r"\s") >= MIN_PROSE_BLANKS).any())
+        stems = {stem(word) for cell in cells.filter(is_invalid_cell).head(4) for word in split_name(cell)}
+        if 2 * (n_numbers + n_similar) >= n_cells or (is_rating and not has_prose and stems.isdisjoint(PEOPLE_ROLES)):
+            row_index = int(is_invalid_cell.arg_true()[0])
+            return f"{name} {cells[row_index]!r} in row {row_index + 1}"
+    return ""
