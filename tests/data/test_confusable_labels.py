@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
+import custodes as cu
 from custodes.data.patterns import confusable_groups, escape_confusable
 
 ALIKE = {
@@ -37,3 +39,12 @@ def test_labels_that_do_not() -> None:
         )
         == []
     )
+
+
+def test_names_that_differ_only_in_blanks_are_noted_in_every_answer() -> None:
+    table = pl.DataFrame(
+        {"item": [k // 3 for k in range(9)], "system": ["A 1", "A\u00a0 1", " B "] * 3, "human": range(9)}
+    )
+    messages = [note.message for note in cu.leaderboard(table, resamples=0).notes if note.rule == "look-alikes"]
+    assert [message.split(": ")[1] for message in messages] == ["'A 1' = 'A\\xa0 1'; use one spelling"]
+    assert cu.check(table).problems.filter(rule="look-alikes").height == 1

@@ -159,6 +159,18 @@ def test_columns_with_names_of_models_name_no_reviewers() -> None:
     for data, column in ((table, "created_by"), (table.with_columns(models), "labelled_by")):
         assert cu.read(data.rename({"reviewer": column})).humans == ("human_verdict",)
     assert set(cu.read(table.rename({"reviewer": "labelled_by"})).humans) == {"anna", "bob"}
+    mixed = cu.read(table.with_columns(pl.col("reviewer").replace("bob", "gpt-4")))
+    assert (mixed.humans, set(mixed.metrics)) == (("anna",), {"gpt-4", "judge"})
+
+
+@pytest.mark.parametrize("number", [[], [pl.int_range(N + 1).alias("review_id")]])
+def test_an_output_with_two_reviews_by_one_reviewer_is_refused(number: list[pl.Expr]) -> None:
+    table = reviews(2).drop_nulls()
+    doubled = pl.concat([table, table[:1]]).with_columns(number)
+    with pytest.raises(InputError, match=r"two reviews by 'anna' for one output, in rows 1, 121 \(item '0'"):
+        cu.read(doubled)
+    outputs = doubled.with_columns(judge=pl.Series(["yes", "no", "no"] * (N // 3) + ["no"]))  # rows are outputs
+    assert cu.read(outputs).ratings.frame["item"].n_unique() == N + 1
 
 
 @pytest.mark.parametrize("rows_of_labels", [False, True])

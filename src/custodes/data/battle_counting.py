@@ -307,7 +307,7 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) 
     except InputError as problem:
         raise InputError(f"{problem} (row numbers refer to the list of distinct verdicts, not to the table)") from None
     is_unreadable_word = (verdict_words != "") & (
-        verdict_meaning.preference.is_null() | verdict_meaning.place.is_not_null()
+        verdict_meaning["preference"].is_null() | verdict_meaning["place"].is_not_null()
     )
     if is_unreadable_word.any():
         unreadable_word_counts = (
@@ -319,7 +319,7 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) 
         examples_text = join_labels(
             (f"{verdict_word[:40]!r} {n:,} times" for verdict_word, n in unreadable_word_counts.iter_rows()), limit=3
         )
-        exception_text = ", except words for the position shown" if verdict_meaning.place.drop_nulls().len() else ""
+        exception_text = ", except words for the position shown" if verdict_meaning["place"].drop_nulls().len() else ""
         raise InputError(
             f"{WHERE}: {unreadable_word_counts['n'].sum():,} of {verdict_counts['n'].sum():,} verdicts cannot be read "
             f"({examples_text}); allowed: {ALLOWED}, or empty{exception_text}. Correct them, or remove them from "
@@ -335,10 +335,10 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) 
         )
     pair_orientations = np.where(verdict_counts["a"] < verdict_counts["b"], 1, -1)
     return verdict_counts.with_columns(
-        verdict_meaning.preference.alias("meaning").cast(pl.Int64),
+        verdict_meaning["preference"].alias("meaning").cast(pl.Int64),
         order_codes.alias("first").cast(pl.Int64),
-        (verdict_meaning.unsure & (order_codes < 0)).alias("turned"),
-        pl.Series("sign", verdict_meaning.preference * pair_orientations).cast(pl.Int64),
+        (verdict_meaning["unsure"] & (order_codes < 0)).alias("turned"),
+        pl.Series("sign", verdict_meaning["preference"] * pair_orientations).cast(pl.Int64),
         pl.Series("order", order_codes * pair_orientations).cast(pl.Int64),
         system_a=pl.min_horizontal("a", "b"),
         system_b=pl.max_horizontal("a", "b"),

@@ -35,16 +35,17 @@ from custodes.data.mapping.pattern import UnfitError
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
 from custodes.data.notes import Note, build_notes
+from custodes.data.patterns import notes_on_blanks
 from custodes.data.probes import read_probes
 from custodes.data.raters import INCOMPLETE_RULE
-from custodes.data.readers import OURS, PATH_READERS, TABLE_READERS
+from custodes.data.readers import BUILTIN_READERS, PATH_READERS, TABLE_READERS
 from custodes.data.readers.battles import number_rows
 from custodes.data.readers.labels import read_labels
 from custodes.data.readers.logs import holds_records, top_keys
 from custodes.data.readers.ratings import read_ratings
 from custodes.data.readers.reader import Invalid, PathReader, TableReader, plugin_readers
 from custodes.data.study import Study
-from custodes.data.table import LoadedTable, digest_of, to_polars
+from custodes.data.table import UNPAIRED_SURROGATE, LoadedTable, digest_of, to_polars
 from custodes.data.writing import RATING_TABLES
 from custodes.errors import CustodesError, InputError, OptionError, join_labels, reject, short_repr, suggestion
 
@@ -122,8 +123,8 @@ def read(
     )
     reader, raters, items = (schema_options.reading.get(name) for name in ("reader", "raters", "items"))
     invalid = schema_options.reading.get("invalid", "error")
-    if reader is not None and reader not in OURS and reader not in plugin_readers(OURS):
-        reader_names = (*OURS, *plugin_readers(OURS))
+    if reader is not None and reader not in BUILTIN_READERS and reader not in plugin_readers(BUILTIN_READERS):
+        reader_names = (*BUILTIN_READERS, *plugin_readers(BUILTIN_READERS))
         advice_text = f"{suggestion(reader, reader_names)}; readers: {', '.join(reader_names)}"
         raise OptionError(f"reader={short_repr(reader)} is unknown{advice_text}")
     item_roles_in_columns = set(FACTS) & set(schema_options.columns.roles)
@@ -167,7 +168,8 @@ def read(
             study = replace(study, notes=(*study.notes, *table.notes))
             describe_arguments: dict[str, Any] = {table_kind: table.frame, f"{table_kind}_name": table.name}
             study = study.describe(**describe_arguments)
-    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions()))
+    blank_notes = notes_on_blanks({"systems": study.systems, "raters": study.raters.kind})
+    return replace(study, notes=(*study.notes, *study.raters.undeclared_directions(), *blank_notes))
 
 
 def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study | LoadedTable:
@@ -367,10 +369,7 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
             raise UnfitError(str(error)) from None
         raise
     except UnicodeEncodeError:  # objects of a dataframe, which Polars converts to text only here
-        raise InputError(
-            f"{table.name}: a cell holds an unpaired surrogate (\\ud800 to \\udfff), which is not "
-            "valid text; correct the cell"
-        ) from None
+        raise InputError(f"{table.name}: a cell holds {UNPAIRED_SURROGATE}; correct the cell") from None
     note_text = (
         f"{table.name}: columns that look like the presentation order are not used: {join_labels(order_column_names)}; "
         "map one of them to the role order"
@@ -443,7 +442,7 @@ def _load_source(source: Any, name: str) -> LoadedTable:
 
 def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
     if reader_name is not None:
-        return TABLE_READERS.get(reader_name) or plugin_readers(OURS)[reader_name]
+        return TABLE_READERS.get(reader_name) or plugin_readers(BUILTIN_READERS)[reader_name]
     column_names = table.frame.columns
     fitting_reader = next((candidate for candidate in _table_readers() if candidate.fits(column_names)), None)
     if fitting_reader:
@@ -485,4 +484,4 @@ def _table_readers() -> Iterator[TableReader]:
     """The built-in readers, followed by the readers of other packages, which are loaded only if no built-in reader
     fits."""
     yield from TABLE_READERS.values()
-    yield from plugin_readers(OURS).values()
+    yield from plugin_readers(BUILTIN_READERS).values()

@@ -27,6 +27,8 @@ SLIP = 0.8
 NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 """Numbers such as `3,5`, `1.234,5` and `1 234`."""
 
+UNPAIRED_SURROGATE = "an unpaired surrogate (\\ud800 to \\udfff), which is not valid text"
+
 DUPLICATE_ADVICE = "a column name occurs twice; rename one, or remove it"
 
 PRIMARY, SECOND = ROLES = ("primary", "second")

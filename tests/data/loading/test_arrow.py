@@ -81,10 +81,7 @@ def test_a_small_parquet_of_a_large_table_is_refused(monkeypatch: pytest.MonkeyP
     large = pl.DataFrame({"a": [f"{number:0100}" for number in range(2000)]})
     stream = io.BytesIO()
     large.write_ipc_stream(stream, compression="zstd")
-    for read, data in (
-        (arrow.from_parquet, file_bytes(".parquet", large)),
-        (arrow.from_arrow_file, stream.getvalue()),
-    ):
+    for read, data in ((arrow.from_parquet, file_bytes(".parquet", large)), (arrow.from_arrow_file, stream.getvalue())):
         with pytest.raises(InputError, match=r"^s: unpacks to more than 0 MiB, over 2 times its size; write a file"):
             read(data, "s")
 

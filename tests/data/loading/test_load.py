@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from custodes.data.loading import load_table, parse_json
+from custodes.data.loading import parse_json
 from custodes.data.readers.reader import TableReader
 from custodes.data.reading import read
 from custodes.errors import InputError
@@ -52,9 +52,9 @@ def test_every_suffix_reads_the_same_ratings(tmp_path: Path, suffix: str) -> Non
         assert str(tmp_path) not in repr(study)
 
 
-def test_suffixes_in_capitals_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
+def test_suffixes_in_capitals_byte_order_mark_and_windows_and_blank_lines(tmp_path: Path) -> None:
     path = tmp_path / "SCORES.CSV"
-    text = pl.DataFrame(ROWS).write_csv().replace("\n", "\r\n") + "\r\n\r\n"
+    text = pl.DataFrame(ROWS).write_csv().replace("\n", "\r\n").replace("\r\n", f"\r\n{',' * 6}\r\n", 1) + "\r\n\r\n"
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
     assert read(str(path)).ratings.frame.rows() == EXPECTED
 
@@ -70,8 +70,7 @@ def test_numbers_in_json_are_labels_as_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "fits"),
-    [("abz", True), ("cd", True), ("ac", False), ("abx", False), ("cdx", False), ("", False)],
+    ("columns", "fits"), [("abz", True), ("cd", True), ("ac", False), ("abx", False), ("cdx", False), ("", False)]
 )
 def test_a_reader_fits_where_all_columns_of_an_alternative_are_and_none_that_rules_it_out(
     columns: str, fits: bool
@@ -86,8 +85,3 @@ def test_json_keeps_numbers_as_written() -> None:
     for text, fault in (("[1,", "column 4: Expecting value"), ("[1,\n2", "line 2, column 2: Expecting ',' delimiter")):
         with pytest.raises(InputError, match=f"^x: malformed JSON at {fault}$"):
             parse_json(text, where="x")
-
-
-def test_rows_that_are_blank_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "s.csv").write_text("a,b\n1,2\n,\n3,4\n")
-    assert load_table(tmp_path / "s.csv").frame.rows() == [("1", "2"), ("3", "4")]

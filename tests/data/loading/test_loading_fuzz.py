@@ -91,7 +91,11 @@ CUT = st.none() | st.none() | st.floats(0, 1)
 OTHER = st.sampled_from(["", "", "", "", ".csv", ".parquet", ".xlsx", ".zip", ".gz", ".arrow", ".dat"])
 
 
-def check(case: tuple[str, int], edits: list[tuple[float, bytes, int]], cut: float | None, other: str) -> None:
+Edit = tuple[float, bytes, int]
+"""Position as a proportion of the file, new bytes, and the number of bytes that they replace."""
+
+
+def check(case: tuple[str, int], edits: list[Edit], cut: float | None, other: str) -> None:
     suffix, number = case
     data = seeds()[suffix][number]
     for place, new, old in edits:
@@ -126,9 +130,7 @@ def test_the_files_are_good(tmp_path: Path) -> None:
 
 @given(case=CASES, edits=EDITS, cut=CUT, other=OTHER)
 @settings(max_examples=80)
-def test_damaged_files(
-    case: tuple[str, int], edits: list[tuple[float, bytes, int]], cut: float | None, other: str
-) -> None:
+def test_damaged_files(case: tuple[str, int], edits: list[Edit], cut: float | None, other: str) -> None:
     check(case, edits, cut, other)
 
 
@@ -138,7 +140,7 @@ def test_ten_thousand_damaged_files(capfd: pytest.CaptureFixture[str]) -> None:
     settings(max_examples=10_000)(given(case=CASES, edits=EDITS, cut=CUT, other=OTHER)(check))()
     whole = database_bytes("duckdb")
 
-    def try_one(edits: list[tuple[float, bytes, int]], cut: float | None) -> None:
+    def try_one(edits: list[Edit], cut: float | None) -> None:
         data = whole
         for place, new, _ in edits:
             at = int(place * len(data))

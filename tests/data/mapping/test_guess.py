@@ -14,6 +14,7 @@ import pytest
 import custodes as cu
 from custodes.data.mapping.annotator_columns import people_pattern, pooled_aspects
 from custodes.data.mapping.column_vocabulary import NAMES, find_columns, looks_human
+from tests.data.input_errors import reading_error
 from tests.data.mapping.tables import as_text, half, proposed, rows, wide
 
 
@@ -167,41 +168,62 @@ def test_a_refused_table_answers_with_a_mapping_that_reads_it(name: str, form: C
     assert list(filter(None, rated_aspects.unique(maintain_order=True))) == aspects
 
 
-def test_what_was_said_is_kept_in_the_suggestion() -> None:
-    frame = wide("alice", "bleu")
-    for columns, way in (
-        ({"item": "output"}, r"item=output --column system=model --columns '\{rater\}'"),
-        ({"score": "metric:bleu"}, "item=doc_id --column system=model --column text=output --columns metric:bleu "),
-    ):
-        with pytest.raises(cu.InputError, match=f"; try --column {way}"):
-            cu.read(frame, columns=columns)
-    with pytest.raises(cu.InputError, match=r"'item' is missing.*; try --column item=doc_id .* --column score=rating "):
-        cu.read(half("rating"), reader="ratings")
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pl.DataFrame({"a": [1.5, 2.5], "b": [1.5, 2.5]}),
-        pl.DataFrame({"what": ["x", "y"], "thing": ["u", "v"]}),
-        pl.DataFrame({"item": [1], "x": [[1]]}),
-    ],
-)
-def test_nothing_is_suggested_where_nothing_reads(frame: pl.DataFrame) -> None:
-    with pytest.raises(cu.InputError, match="match no reader; .* similar readers: .*--column item=NAME") as error:
-        cu.read(frame)
-    assert "try" not in str(error.value)
-
-
-def test_a_fault_of_a_cell_is_no_question_of_columns() -> None:
-    long = half("rating").rename({"doc_id": "item", "model": "system", "annotator": "rater", "rating": "score"})
-    broken = as_text(long).with_columns(score=pl.lit("good"))
-    with pytest.raises(cu.InputError, match="score 'good' in row 1") as error:
-        cu.read(broken)
-    assert "try" not in str(error.value)
-
-
 ONE_PERSON = {"system": ["A", "B"] * 2, "human_style_1": ["4", "3", "2", "5"]}
+LOSSES = pl.DataFrame({"model_a": "X", "model_b": ["Y", "Z"] * 3, "winner": [0, 1] * 3})
+UNIQUE = LOSSES.with_columns(prompt_id=pl.format("p{}", pl.int_range(6)))
+ODD_ORDERS = UNIQUE.with_columns(winner=pl.lit("left"), position=pl.Series(["odd", "even"] * 3))
+PAIRS = LOSSES.with_columns(prompt_id=pl.format("p{}", pl.int_range(6) // 2), winner=pl.lit("model_a"))
+QUESTIONS = [half("answer", item="item").with_columns(question=pl.lit(question)) for question in ("style", "depth")]
+LONG = half("rating").rename({"doc_id": "item", "model": "system", "annotator": "rater", "rating": "score"})
+PARTS = [f"{aspect}_{person}" for aspect in ("coherence", "fluency") for person in "xy"]
+FLAVOURS = pl.Series("flavour", [["vanilla", "lemon", "mint"][(row // 2 + row) % 3] for row in range(24)])
+REASONS = pl.DataFrame(rows("prompt=item, finish_reason=system, ann_1=mark, bleu=share", ["stop", "length"]))
+NO_ADVICE = "^(?!.*; try)(?!.*preference=).*match no reader; .* similar readers: .*NAME"
+ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
+    # what the user maps is kept
+    (
+        wide("alice", "bleu"),
+        {"columns": {"item": "output"}},
+        r"item=output --column system=model --columns '\{rater\}'",
+    ),
+    (wide("alice", "bleu"), {"columns": {"score": "metric:bleu"}}, "item=doc_id .* text=output --columns metric:bleu "),
+    (half("rating"), {"reader": "ratings"}, "'item' is missing.*; try --column item=doc_id .* --column score=rating "),
+    # nothing reads the table, or a cell is wrong
+    (pl.DataFrame({"a": [1.5, 2.5], "b": [1.5, 2.5]}), {}, NO_ADVICE),
+    (pl.DataFrame({"what": ["x", "y"], "thing": ["u", "v"]}), {}, NO_ADVICE),
+    (pl.DataFrame({"item": [1], "x": [[1]]}), {}, NO_ADVICE),
+    (as_text(LONG).with_columns(score=pl.lit("good")), {}, "^(?!.*; try).*score 'good' in row 1"),
+    # texts beside scores are no scores
+    (
+        pl.DataFrame({"item": list("1122"), **ONE_PERSON, "date": "2024-01-01", "remark": ["It is so.", "Oh."] * 2}),
+        *({}, r"; try --columns 'human_\{aspect\}_\{rater\}' "),
+    ),
+    # no pattern distinguishes the aspects; fractions are no human ratings
+    (wide("humanStyle1", "humanStyle2", "humanDepth1", "humanDepth2", "bleu"), {}, "is wide, which also needs 'item'"),
+    (wide(*PARTS).with_columns(pl.col(PARTS) / 7), {}, r"--column text=output --columns '\{rater\}'"),
+    # 0 may be a tie or a loss
+    (UNIQUE, {}, NO_ADVICE),
+    (UNIQUE.rename({"winner": "preferred"}), {}, NO_ADVICE),
+    (ODD_ORDERS, {}, NO_ADVICE),
+    # raters and orders
+    (PAIRS.with_columns(judge_name=pl.lit("gpt")), {}, "; try .*--column rater=judge_name "),
+    (PAIRS.with_columns(evaluator_model=pl.lit("gpt")), {}, "; try .*--column rater=evaluator_model "),
+    (PAIRS.with_columns(swap=pl.Series([0, 1] * 3)), {}, "; try .*--column order=swap "),
+    (PAIRS.with_columns(presentation=pl.Series(["AB", "BA"] * 3)), {}, "; try .*--column order=presentation "),
+    (PAIRS.with_columns(is_swapped=pl.Series(["true", "false"] * 3)), {}, "; try .*--column order=is_swapped "),
+    # a question is an aspect if an item has several
+    (pl.concat(QUESTIONS), {}, "--column score=answer --column aspect=question "),
+    (QUESTIONS[0], {}, r"--column score=answer \(in Python"),
+    # a property of a request is no system
+    (REASONS.with_columns(FLAVOURS), {}, "--column system=flavour"),
+]
+
+
+@pytest.mark.parametrize(("frame", "options", "advice"), ADVICE, ids=range(len(ADVICE)))
+def test_the_advice_for_a_table(frame: pl.DataFrame, options: dict[str, Any], advice: str) -> None:
+    assert re.search(advice, reading_error(frame, **options))
+
+
 BROKEN = ["1,5 0,2", "50% 20%", "0.5 #REF!", "1.234,5 0,2", "4/5 3/5", "agree neutral", "1,000 2,000"]
 
 
@@ -211,12 +233,6 @@ def test_no_mapping_leaves_out_a_column_because_of_its_cells(cells: str, item: s
     with pytest.raises(cu.InputError, match=f"{name} '.*' in row [12].* is not a number") as error:
         cu.read(pl.DataFrame({item: ["1", "1", "2", "2"], **ONE_PERSON, name: cells.split() * 2}))
     assert "; try" not in str(error.value)
-
-
-def test_texts_beside_scores_are_left_out() -> None:
-    frame = pl.DataFrame({"item": ["1", "1", "2", "2"], **ONE_PERSON, "date": "2024-01-01"})
-    with pytest.raises(cu.InputError, match=r"; try --columns 'human_\{aspect\}_\{rater\}' "):
-        cu.read(frame.with_columns(remark=pl.Series(["It is so.", "Oh."] * 2)))
 
 
 def test_rows_beyond_those_that_are_looked_at_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,49 +287,6 @@ def test_aspects_in_the_names_of_people(annotators: list[str], aspects: list[str
     assert pooled_aspects(annotators) == aspects
 
 
-def test_aspects_are_not_pooled_where_no_pattern_parts_them() -> None:
-    with pytest.raises(
-        cu.InputError, match="match no reader; the most similar reader is wide, which also needs 'item'"
-    ):
-        cu.read(wide("humanStyle1", "humanStyle2", "humanDepth1", "humanDepth2", "bleu"))
-
-
-def test_scores_that_are_not_whole_are_no_ratings_by_aspect() -> None:
-    names = ("coherence_x", "coherence_y", "fluency_x", "fluency_y")
-    frame = wide(*names).with_columns(pl.col(names) / 7)
-    with pytest.raises(cu.InputError, match=r"--column text=output --columns '\{rater\}'"):
-        cu.read(frame)
-
-
-LOSSES = {"model_a": "X", "model_b": ["Y", "Z"] * 3, "winner": [0, 1] * 3}
-
-
-def test_a_verdict_that_may_be_a_tie_or_a_loss_is_not_taken_for_a_tie() -> None:
-    frame = pl.DataFrame({"prompt_id": [f"p{k}" for k in range(6)], **LOSSES})
-    odd = frame.with_columns(winner=pl.lit("left"), position=pl.Series(["odd", "even"] * 3))  # unreadable orders
-    for table in (frame, frame.rename({"winner": "preferred"}), odd):
-        with pytest.raises(cu.InputError, match="match no reader; the most similar reader is battles") as error:
-            cu.read(table)
-        assert "preference=" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("columns", "way"),
-    [
-        ({"judge_name": "gpt"}, "--column rater=judge_name "),
-        ({"evaluator_model": "gpt"}, "--column rater=evaluator_model "),
-        ({"swap": [0, 1] * 3}, "--column order=swap "),
-        ({"presentation": ["AB", "BA"] * 3}, "--column order=presentation "),
-        ({"is_swapped": ["true", "false"] * 3}, "--column order=is_swapped "),
-    ],
-)
-def test_who_judged_and_in_which_order_is_part_of_the_mapping(columns: dict[str, object], way: str) -> None:
-    frame = pl.DataFrame({"prompt_id": [f"p{k // 2}" for k in range(6)], **LOSSES, **columns})
-    frame = frame.with_columns(winner=pl.lit("model_a"))
-    with pytest.raises(cu.InputError, match=f"; try .*{way}"):
-        cu.read(frame)
-
-
 def test_an_order_that_has_another_name_is_told_of() -> None:
     base = pl.DataFrame({"item": [1, 2], "model_a": "X", "model_b": "Y", "winner": "model_a", "swapped": [0, 1]})
     notes = {note.rule: note.message for note in cu.read(base).notes}
@@ -321,24 +294,6 @@ def test_an_order_that_has_another_name_is_told_of() -> None:
     assert "unused-order" not in {note.rule for note in cu.read(base, columns={"order": "swapped"}).notes}
     with pytest.raises(cu.InputError, match="the same verdict occurs twice.*; try .*--column order=swapped "):
         cu.read(base.with_columns(item=pl.lit(1)))
-
-
-def test_a_question_is_an_aspect_where_an_item_has_several() -> None:
-    long = pl.concat(
-        [half("answer", item="item").with_columns(question=pl.lit(question)) for question in ("style", "depth")]
-    )
-    with pytest.raises(cu.InputError, match=r"--column score=answer --column aspect=question "):
-        cu.read(long)
-    single_question = half("answer", item="item").with_columns(question=pl.lit("Which is it?"))
-    with pytest.raises(cu.InputError, match=r"--column score=answer \(in Python"):
-        cu.read(single_question)
-
-
-def test_a_fact_of_a_request_is_no_system() -> None:
-    frame = pl.DataFrame(rows("prompt=item, finish_reason=system, ann_1=mark, bleu=share", ["stop", "length"]))
-    flavours = [["vanilla", "lemon", "mint"][(row // 2 + row) % 3] for row in range(frame.height)]
-    with pytest.raises(cu.InputError, match="--column system=flavour"):
-        cu.read(frame.with_columns(flavour=pl.Series(flavours)))
 
 
 def test_the_readers_nearest_to_a_table_are_few_and_those_it_looks_like() -> None:

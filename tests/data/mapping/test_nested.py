@@ -12,7 +12,9 @@ import pytest
 import custodes as cu
 from custodes.data.loading.records import find_tables
 from custodes.data.mapping.nested import MAX_COLUMNS, flatten_nested, iter_entry_tables, nested_columns
+from tests.data.input_errors import reading_error
 from tests.data.mapping.tables import proposed, rows
+from tests.data.study_parts import outputs_of
 
 SYSTEMS = ("Aster", "Birch")
 
@@ -70,6 +72,11 @@ def test_texts_that_look_like_objects_are_not_opened() -> None:
     frame = pl.DataFrame({"text": ["{not JSON}", "[1, 2"], "empty": ["", None], "n": [1, 2]})
     assert nested_columns(frame) == []
     assert flatten_nested(frame).equals(frame)
+    braces = pl.DataFrame({"text": ['{"a": 1}', '{"a": 2}', "{braces}"]})
+    assert [nested_columns(rows) for rows in (braces, braces.head(2))] == [[], ["text"]]
+    assert "there is no column of scores, only item, system" in reading_error(
+        pl.DataFrame({"doc": ["d0"], "model": [{"name": None}]}), columns={"item": "doc", "system": "model"}
+    )
 
 
 def test_a_cell_of_too_many_values_stays() -> None:
@@ -142,6 +149,8 @@ def test_a_list_of_ratings_that_name_their_raters() -> None:
     marks = [{"annotator": who, "scores": {"fluency": 1 + k, "overall": k}} for k, who in enumerate("xy")]
     frame = pl.DataFrame([{**row, "marks": marks} for row in rows("doc=item, model=system", SYSTEMS, 6)])
     columns = proposed(frame)
+    names = pl.DataFrame(rows("doc=item, model=system, ratings.al=mark, ratings.bo=mark:2", SYSTEMS, 6))
+    assert proposed(names)["score"] == ["human:ratings.{rater}"]  # names that are no aspects are those of raters
     assert (columns["rater"], columns["score"]) == ("marks.*.annotator", ["human:marks.*.scores.{aspect}"])
     study = cu.read(frame, columns=columns)
     assert (study.humans, study.aspects, study.ratings.frame.height) == (("x", "y"), ("fluency", "overall"), 48)
@@ -165,19 +174,7 @@ def test_a_list_of_outputs_with_their_ratings() -> None:
     ]
     study = cu.read(pl.DataFrame(table), columns=proposed(pl.DataFrame(table)))
     assert (study.systems, study.humans, study.aspects) == (SYSTEMS, ("0", "1"), ("natural", "useful"))
-    assert study.outputs is not None
-    assert study.outputs.texts.height == 12
-
-
-def test_an_object_of_scores_by_names_that_are_no_aspects_is_of_raters() -> None:
-    frame = pl.DataFrame(rows("doc=item, model=system, ratings.al=mark, ratings.bo=mark:2", SYSTEMS, 6))
-    assert proposed(frame)["score"] == ["human:ratings.{rater}"]
-
-
-def test_a_mapped_column_that_is_an_object_is_refused_in_one_line() -> None:
-    frame = pl.DataFrame({"doc_id": ["d0"], "model": [{"name": None}]})
-    with pytest.raises(cu.InputError):
-        cu.read(frame, columns={"item": "doc_id", "system": "model"})
+    assert outputs_of(study).texts.height == 12
 
 
 def segment(k: int) -> dict[str, Any]:
@@ -217,11 +214,4 @@ def test_texts_and_scores_by_system_are_proposed_together(tmp_path: Path) -> Non
     assert study.ratings.frame.height == 20 * 3 * 3
     row = study.ratings.frame.filter(item=segment(9)["doc_id"], system="GPT-4.1", rater="human2")
     assert row["score"].to_list() == [76.0]
-    assert study.outputs is not None
-    assert set(study.outputs.texts["system"]) == {"GPT-4.1", "NLLB", "B.X", "refA"}
-
-
-def test_text_in_braces_is_no_object() -> None:
-    frame = pl.DataFrame({"id": [1, 2, 3], "text": ['{"a": 1}', '{"a": 2}', "{braces}"]})
-    assert nested_columns(frame) == []
-    assert nested_columns(frame.head(2)) == ["text"]
+    assert set(outputs_of(study).texts["system"]) == {"GPT-4.1", "NLLB", "B.X", "refA"}

@@ -8,6 +8,7 @@ import pytest
 import custodes as cu
 from custodes.data.mapping.phrases import compile_phrases, propose_phrases, read_phrases
 from tests.data.mapping.tables import proposed
+from tests.data.study_parts import note_counts
 
 PHRASES = [
     "Answer 1 wins, since it is short.",
@@ -86,7 +87,7 @@ def test_a_table_of_phrases_answers_with_a_mapping_that_reads_it() -> None:
     assert "--column order=swapped --column 'phrase={position}:*'" in str(error.value)
     study = cu.read(frame, columns=proposed(frame))
     assert study.preferences.frame["preference"].to_list() == [1] * 7  # the position displayed to the judge
-    assert {note.rule: note.count for note in study.notes}["unread-phrases"] == 1
+    assert note_counts(study)["unread-phrases"] == 1
     assert study.preferences.missing["why"].to_list() == ["unreadable"]
 
 

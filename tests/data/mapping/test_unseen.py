@@ -10,6 +10,7 @@ import pytest
 
 import custodes as cu
 from tests.data.mapping.tables import proposed, rows
+from tests.data.study_parts import outputs_of
 
 SYSTEMS = ("gpt-x", "claude-y", "llama-z")
 PAIRS = (("gpt-x", "claude-y"), ("claude-y", "llama-z"), ("llama-z", "gpt-x"))
@@ -53,54 +54,49 @@ TEXTS: dict[str, tuple[pl.DataFrame, tuple[str, ...]]] = {
 def test_texts(name: str) -> None:
     frame, systems = TEXTS[name]
     study = cu.read(frame)
-    assert study.outputs is not None
-    assert set(study.outputs.texts["system"]) == set(systems)
-    assert study.outputs.texts.height == ITEMS * len(systems)
+    assert set(outputs_of(study).texts["system"]) == set(systems)
+    assert outputs_of(study).texts.height == ITEMS * len(systems)
     assert not study.ratings.frame.height
 
 
-Expected = tuple[pl.DataFrame, tuple[str, ...], tuple[str, ...], tuple[str, ...], int]
-"""A table, its annotators, metrics and aspects, and the number of items."""
-
-
-PROPOSED: dict[str, Expected] = {
-    "times and costs beside aspects": (annotations("annotator"), ("ann", "ben"), (), ("fluency", "depth"), ITEMS),
+PROPOSED: dict[str, tuple[pl.DataFrame, str]] = {
+    "times and costs beside aspects": (annotations("annotator"), "ann, ben | | fluency, depth"),
     "a common path": (
         annotations("WorkerId").rename({"fluency": "Answer.fluency", "depth": "Answer.depth"}),
-        *(("ann", "ben"), (), ("fluency", "depth"), ITEMS),
+        "ann, ben | | fluency, depth",
     ),
     "annotators and a model": (
         annotations("Bewerter", ("Bert", "gpt-4o"))
         .drop("depth", "latency", "work_time_s")
         .rename({"fluency": "Punkte"}),
-        *(("Bert",), ("gpt-4o",), (), ITEMS),
+        "Bert | gpt-4o |",
     ),
     "kinds in words": (
         pl.concat(
             outputs(f"sample=item, model=system, score=mark, evaluator={who}, evaluator_type={kind}")
             for who, kind in (("anna", "Human"), ("judge-1", "LLM"))
         ),
-        *(("anna",), ("judge-1",), (), ITEMS),
+        "anna | judge-1 |",
     ),
     "an id for every row": (
         outputs("sample_nr=item, model=system, input=prompt, human_score=mark, judge_score=mark:2").with_columns(
             row_id=pl.format("{}-{}", "sample_nr", "model")
         ),
-        *(("human_score",), ("judge_score",), (), ITEMS),
+        "human_score | judge_score |",
     ),
     "aspects by people and by a model": (
         outputs(
             "sample=item, model=system, created_at=time, accuracy_human=mark, accuracy_llm=mark:2, "
             "toxicity_human=mark:3, toxicity_llm=mark:4"
         ),
-        *(("human",), ("llm",), ("accuracy", "toxicity"), ITEMS),
+        "human | llm | accuracy, toxicity",
     ),
     "objects by person": (
         outputs(
             "sample=item, model=system, ratings.al.fluency=mark, ratings.al.depth=mark:2, ratings.bo.fluency=mark, "
             "ratings.bo.depth=mark:2, metrics.bleu=share"
         ),
-        *(("al", "bo"), ("bleu",), ("fluency", "depth"), ITEMS),
+        "al, bo | bleu | fluency, depth",
     ),
     "objects by system": (
         pl.DataFrame(
@@ -112,7 +108,7 @@ PROPOSED: dict[str, Expected] = {
                 )
             )
         ).with_columns(question=pl.int_range(ITEMS).cast(pl.String) + " is to be discussed here."),
-        *(("human",), ("bleu",), (), ITEMS),
+        "human | bleu |",
     ),
     "metrics in a list": (
         pl.DataFrame(
@@ -127,19 +123,20 @@ PROPOSED: dict[str, Expected] = {
                 )
             ]
         ).with_columns(name=pl.format("test_{}", "name")),
-        *((), ("bias", "x"), (), ITEMS),
+        "| bias, x |",
     ),
 }
+"""A table, and its annotators, metrics and aspects."""
 
 
 @pytest.mark.parametrize("name", PROPOSED)
 def test_scores(name: str) -> None:
-    frame, humans, metrics, aspects, items = PROPOSED[name]
+    frame, expected = PROPOSED[name]
     study = cu.read(frame, columns=proposed(frame))
-    assert set(study.humans) == set(humans)
-    assert set(study.metrics) == set(metrics)
-    assert set(filter(None, study.ratings.frame["aspect"].unique())) == set(aspects)
-    assert study.ratings.frame["item"].n_unique() == items
+    humans, metrics, aspects = ({*filter(None, labels.strip().split(", "))} for labels in expected.split("|"))
+    assert (set(study.humans), set(study.metrics)) == (humans, metrics)
+    assert set(filter(None, study.ratings.frame["aspect"].unique())) == aspects
+    assert study.ratings.frame["item"].n_unique() == ITEMS
 
 
 def text(item: int, system: str) -> str:
@@ -227,6 +224,12 @@ def test_a_pattern_of_verdicts_says_who_gave_them() -> None:
         cu.read(frame, columns={"winner": "{aspect}_choice"})
     with pytest.raises(cu.OptionError, match="the raters are named twice"):
         cu.read(frame.with_columns(rater=pl.lit("x")), columns=columns)
+    # raters and orders: model_a and model_b are no verdicts, and a pattern is part of a proposal
+    orders = frame.rename({"human_choice": "human_AB", "gpt4_choice": "gpt4_BA"})
+    columns = {"winner": "{rater}_{order}"}
+    assert cu.read(orders, columns=columns).preferences.frame["rater"].value_counts()["count"].to_list() == [24, 24]
+    mapping = proposed(orders.rename({"model_a": "first", "model_b": "second"}), columns=columns)
+    assert mapping == {"system_a": "first", "system_b": "second", **columns}
 
 
 def labelled(columns: str, human: str = "", words: tuple[str, str] = ("no", "yes")) -> pl.DataFrame:

@@ -10,6 +10,7 @@ import pytest
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
+from tests.data.study_parts import note_counts, outputs_of
 
 
 def annotation(instruction: str, preference: object, **more: object) -> dict[str, object]:
@@ -45,12 +46,7 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     # model < reference, so generator_1 = reference is system_b
     assert study.preferences.frame["preference"].to_list() == [-1, 1, 0, -1, 1, 0, 0, -1]
     assert study.raters.kind == {"weighted_alpaca_eval_gpt4_turbo": ""}
-    assert {note.rule: note.count for note in study.notes} == {
-        "graded-preference": 3,
-        "old-draw": 2,
-        "judge-failed": 2,
-        "unreadable-verdict": 1,
-    }
+    assert note_counts(study) == {"graded-preference": 3, "old-draw": 2, "judge-failed": 2, "unreadable-verdict": 1}
     assert study.preferences.missing["why"].to_list() == ["unreadable"] * 3
     values = next(note.message for note in study.notes if note.rule == "graded-preference")
     assert (
@@ -65,9 +61,8 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
 
 def test_texts_and_data_sets_come_along(tmp_path: Path) -> None:
     study = read(write(tmp_path, [annotation("sing", 1), annotation("dance", 2, dataset="other")]))
-    assert study.outputs is not None
-    assert study.outputs.texts.filter(item="sing", system="model")["text"].to_list() == ["Text on sing."]
-    assert study.outputs.sources["source"].to_list() == ["sing", "dance"]
+    assert outputs_of(study).texts.filter(item="sing", system="model")["text"].to_list() == ["Text on sing."]
+    assert outputs_of(study).sources["source"].to_list() == ["sing", "dance"]
     assert study.items.frame.select("item", "group", "cluster").rows() == [
         ("sing", "own_set", ""),
         ("dance", "other", ""),
@@ -80,9 +75,9 @@ def test_people_number_themselves_and_have_no_generators(tmp_path: Path) -> None
             "instruction": "sing",
             "output_1": f"la {pair}",
             "output_2": f"do {pair}",
+            "dataset": "own_set",
             "preference": 1 + (k + pair) % 2,
             "annotator_index": k,
-            "dataset": "own_set",
             "datasplit": "eval",
         }
         for pair in range(2)
@@ -90,14 +85,13 @@ def test_people_number_themselves_and_have_no_generators(tmp_path: Path) -> None
     ]
     study = read(write(tmp_path, [*records, {**records[0], "instruction": "dance"}]))
     assert study.raters.kind == {f"human_{k}": "human" for k in range(4)}
-    assert study.systems == ("output_1", "output_2")
-    assert study.preferences.frame.height == 9
+    assert (study.systems, study.preferences.frame.height) == (("output_1", "output_2"), 9)
     marked, other, plain = study.items.frame["item"]
     assert marked.startswith("sing #")
     assert marked != other
     assert plain == "dance"
     assert study.items.frame["cluster"].to_list() == ["sing", "sing", ""]
-    assert "no-generators" in {note.rule for note in study.notes}
+    assert "no-generators" in note_counts(study)
     alone = read(write(tmp_path, records[4:6] + records[:1]))
     assert set(alone.preferences.frame["item"]) == {marked, other}  # whatever precedes them in the file
 
@@ -105,7 +99,7 @@ def test_people_number_themselves_and_have_no_generators(tmp_path: Path) -> None
 def test_the_reference_against_itself_is_left_out(tmp_path: Path) -> None:
     record = annotation("sing", 1.5, generator_2="reference")
     study = read(write(tmp_path, [annotation("sing", 1), record]))
-    assert {note.rule: note.count for note in study.notes} == {"system-with-itself": 1}
+    assert note_counts(study) == {"system-with-itself": 1}
     with pytest.raises(InputError, match="every verdict compares a system with itself"):
         read(write(tmp_path, [record]))
 
@@ -140,8 +134,7 @@ def test_a_folder_of_results_is_one_study(tmp_path: Path) -> None:
     assert study.metrics == () == study.humans
     assert set(study.raters.kind) == {"gpt4", "claude"}
     assert study.notes == ()
-    assert study.outputs is not None
-    assert study.outputs.texts.height == 4 + 4 + 3
+    assert outputs_of(study).texts.height == 4 + 4 + 3
     single_study = read(f"{folder}::claude")
     assert set(single_study.raters.kind) == {"claude"}
     assert single_study.fingerprint() != study.fingerprint()

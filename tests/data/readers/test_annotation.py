@@ -18,6 +18,7 @@ from custodes.data.loading import live_study, load_table
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.annotation_files import Said, connected, exclude, look, new_file, say
+from tests.data.study_parts import note_counts, outputs_of
 
 ITEMS = [f"d{n}" for n in range(6)]
 SYSTEMS = ["Birch", "Aster", "Cedar"]  # their order in the file
@@ -53,10 +54,7 @@ def test_what_people_said(path: Path) -> None:
     study = read(path)
     assert study.preferences.frame.select(
         "item", "system_a", "system_b", "rater", "order", "preference", "seconds"
-    ).rows() == [
-        ("d0", "Aster", "Birch", "w001", "ab", 1, 7.5),
-        ("d1", "Aster", "Cedar", "w002", "ab", 1, 10.0),
-    ]
+    ).rows() == [("d0", "Aster", "Birch", "w001", "ab", 1, 7.5), ("d1", "Aster", "Cedar", "w002", "ab", 1, 10.0)]
     assert study.preferences.missing.select("item", "rater", "why").rows() == [("d1", "w002", "language")]
     assert study.second.frame.select("item", "rater", "preference", "seconds").rows() == [("d0", "w002", 0, 60.0)]
     assert study.raters.frame.select("rater", "kind", "person", "date", "cost", "cost_unit").rows() == [
@@ -64,12 +62,14 @@ def test_what_people_said(path: Path) -> None:
         ("w002", "human", True, "2023-11-14", 0.25, "usd"),
     ]
     assert study.items.frame.select("item", "cluster", "group").row(1) == ("d1", "doc0", "news")
-    assert study.outputs is not None
-    assert study.outputs.texts.row(0) == ("d0", "Birch", "=text d0 of Birch")
-    assert study.outputs.sources["source"][0] == "source of d0"
+    assert outputs_of(study).texts.row(0) == ("d0", "Birch", "=text d0 of Birch")
+    assert outputs_of(study).sources["source"][0] == "source of d0"
     assert study.name == "study.db"
-    notes = {note.rule: note.count for note in study.notes}
-    assert notes == {"invalid-verdict": 1, "excluded-annotators": 1, "second-opinions": 1}
+    assert note_counts(study) == {"invalid-verdict": 1, "excluded-annotators": 1, "second-opinions": 1}
+    # the systems of interim analyses are sorted, as those of verdicts
+    counts = {"look": 1, "n": 10, "wins": 6, "ties": 1, "losses": 3, "decision": 1, "is_open": False}
+    margin = {"theta": 0.99, "margin": 0.3, "low": 0.1, "high": 0.6}
+    assert study.looks.rows(named=True) == [{"system_a": "Aster", "system_b": "Birch", **counts, **margin}]
 
 
 def test_a_second_opinion_in_two_aspects_is_one(path: Path) -> None:
@@ -81,13 +81,6 @@ def test_a_second_opinion_in_two_aspects_is_one(path: Path) -> None:
     study = read(path)
     assert study.second.frame.height == 2
     assert [note.count for note in study.notes if note.rule == "second-opinions"] == [1]
-
-
-def test_looks_are_turned_as_verdicts_are(path: Path) -> None:
-    (row,) = read(path).looks.rows(named=True)
-    counts = {"look": 1, "n": 10, "wins": 6, "ties": 1, "losses": 3, "decision": 1, "is_open": False}
-    margin = {"theta": 0.99, "margin": 0.3, "low": 0.1, "high": 0.6}
-    assert row == {"system_a": "Aster", "system_b": "Birch", **counts, **margin}
 
 
 def test_ratings(tmp_path: Path) -> None:
@@ -107,8 +100,7 @@ def test_ratings(tmp_path: Path) -> None:
 
 def test_a_study_without_answers_holds_its_texts(tmp_path: Path) -> None:
     study = read(new_file(tmp_path / "new.db", items=ITEMS, systems=SYSTEMS))
-    assert study.outputs is not None
-    assert study.outputs.texts.height == 18
+    assert outputs_of(study).texts.height == 18
     assert not study.humans
     with pytest.raises(cu.CustodesError):
         cu.leaderboard(study)

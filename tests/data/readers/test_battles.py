@@ -7,28 +7,10 @@ import pytest
 
 from custodes.data.reading import read
 from custodes.errors import InputError
+from tests.data.input_errors import reading_error
+from tests.data.study_parts import note_counts
 
 BATTLES = pl.DataFrame({"item": [1, 2, 3, 4], "model_a": "A", "model_b": "B", "rater": "judge", "kind": "metric"})
-
-
-def test_battles_by_preference_with_order_and_aspect() -> None:
-    frame = pl.DataFrame(
-        {
-            "item": 1,
-            "system_a": "B",
-            "system_b": "A",
-            "preference": ["1", "-1.0"],
-            "rater": "j",
-            "order": ["ab", "ba"],
-            "aspect": "x",
-        }
-    )
-    study = read(frame)
-    assert study.preferences.frame.drop("p_a", "p_tie", "p_b", "seconds").rows() == [
-        ("1", "A", "B", "j", "x", "0", "ba", -1),
-        ("1", "A", "B", "j", "x", "0", "ab", 1),
-    ]
-    assert study.raters.kind == {"j": ""}
 
 
 def test_battles_without_a_rater_are_one_persons() -> None:
@@ -51,31 +33,20 @@ def test_a_column_that_may_say_who_judged_is_not_made_one_person(column: str) ->
 
 
 def test_invalid_verdicts_keep_their_reason_and_verdicts_their_chances() -> None:
-    frame = pl.DataFrame(
-        {
-            "item": [1, 2, 3, 4],
-            "system_a": "B",
-            "system_b": "A",
-            "rater": "j",
-            "preference": ["1", "", "", "?"],
-            "invalid": ["", "refusal", "", "label"],
-            "p_a": ["0.8", "", "", ""],
-            "p_tie": ["0.1", "", "", ""],
-            "p_b": ["0.1", "", "", ""],
-        }
-    )
+    rows = [
+        ("1", "", "0.8", "0.1", "0.1"),
+        ("", "refusal", "", "", ""),
+        ("", "", "", "", ""),
+        ("?", "label", "", "", ""),
+    ]
+    frame = pl.DataFrame(rows, schema=["preference", "invalid", "p_a", "p_tie", "p_b"], orient="row")
+    frame = frame.with_columns(item=pl.int_range(4), system_a=pl.lit("B"), system_b=pl.lit("A"), rater=pl.lit("j"))
     study = read(frame, invalid="force")
     assert study.preferences.frame.select("preference", "p_a", "p_tie", "p_b").rows() == [(-1, 0.1, 0.1, 0.8)]
     assert study.preferences.missing["why"].to_list() == ["refusal", "empty", "label"]
-    assert [(note.rule, note.count) for note in study.notes] == [
-        ("missing-verdict", 1),
-        ("invalid-verdict", 2),
-        ("unreadable-verdict", 1),
-    ]
-    with pytest.raises(
-        InputError, match=r"row 1 has both a preference and a reason in 'invalid' \('x'\); remove the preference"
-    ):
-        read(frame.head(1).with_columns(invalid=pl.lit("x")))
+    assert note_counts(study) == {"missing-verdict": 1, "invalid-verdict": 2, "unreadable-verdict": 1}
+    message = "row 1 has both a preference and a reason in 'invalid' ('x'); remove the preference"
+    assert message in reading_error(frame.head(1).with_columns(invalid=pl.lit("x")))
 
 
 LABELLED = {"model_a": ["X"] * 3, "model_b": ["Y"] * 3, "winner": ["model_a", "model_b", "tie"]}

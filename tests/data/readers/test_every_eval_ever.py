@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 
 import custodes as cu
 from tests.command_line import Run, custodes
+from tests.data.input_errors import reading_error
+from tests.data.study_parts import outputs_of
 
 __all__ = ["custodes"]
 
@@ -57,11 +58,14 @@ def test_round_trip(tmp_path: Path, custodes: Run) -> None:
     assert study.ratings.frame.sort(columns).equals(before.ratings.frame.sort(columns))
     assert study.raters.kind == before.raters.kind
     assert study.raters.direction == before.raters.direction == {"ann": 1, "judge": 1, "ter": -1}
-    assert study.outputs is not None
-    assert before.outputs is not None
-    assert study.outputs.texts.sort("item", "system").equals(before.outputs.texts.sort("item", "system"))
+    assert outputs_of(study).texts.sort("item", "system").equals(outputs_of(before).texts.sort("item", "system"))
     facts = ("item", "source", "references")
-    assert study.outputs.sources.select(facts).sort("item").equals(before.outputs.sources.select(facts).sort("item"))
+    assert (
+        outputs_of(study)
+        .sources.select(facts)
+        .sort("item")
+        .equals(outputs_of(before).sources.select(facts).sort("item"))
+    )
 
 
 def test_files_of_the_schema(tmp_path: Path, custodes: Run) -> None:
@@ -88,7 +92,7 @@ def test_files_of_the_schema(tmp_path: Path, custodes: Run) -> None:
 
 
 def test_lines_alone_are_read(tmp_path: Path) -> None:
-    lines = [
+    lines: list[dict[str, Any]] = [
         {
             "evaluation_id": f"qa/{model}/1",
             "model_id": model,
@@ -97,11 +101,7 @@ def test_lines_alone_are_read(tmp_path: Path) -> None:
             "interaction_type": "multi_turn",
             "input": {"raw": "Hello?", "reference": []},
             "output": None,
-            "messages": [
-                {"turn_idx": 0, "role": "user", "content": "Hello?"},
-                {"turn_idx": 1, "role": "assistant", "content": f"Hello {number}."},
-            ],
-            "answer_attribution": [],
+            "messages": [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": f"Hello {number}."}],
             "evaluation": {"score": number, "is_correct": False},
         }
         for model in ("a", "b")
@@ -110,16 +110,12 @@ def test_lines_alone_are_read(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
     study = cu.read(path)
-    assert study.systems == ("a", "b")
-    assert study.metrics == ("qa",)
+    assert (study.systems, study.metrics) == (("a", "b"), ("qa",))
     assert study.ratings.frame["score"].to_list() == [0, 1, 2] * 2
-    assert study.outputs is not None
-    assert study.outputs.texts["text"].head(1).to_list() == ["Hello 0."]
+    assert outputs_of(study).texts["text"].head(1).to_list() == ["Hello 0."]
     path.write_text(json.dumps({**lines[0], "evaluation": {}}))
-    with pytest.raises(
-        cu.InputError, match=("samples.jsonl, line 1: this does not have the layout of an instance-level file")
-    ):
-        cu.read(path)
+    message = "samples.jsonl, line 1: this does not have the layout of an instance-level file"
+    assert message in reading_error(path)
 
 
 def test_convert_says_what_does_not_fit(tmp_path: Path, custodes: Run) -> None:

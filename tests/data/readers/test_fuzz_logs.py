@@ -131,7 +131,12 @@ def try_reading(path: Path, reader: str | None, invalid: str) -> None:
     assert {file: file.read_bytes() for file in files} == before
 
 
-def check_mutations(name: str, examples: int) -> None:
+EXAMPLES = pytest.mark.parametrize("examples", [20, pytest.param(10_000, marks=pytest.mark.slow)])
+
+
+@EXAMPLES
+@pytest.mark.parametrize("name", SEEDS)
+def test_mutated_logs(name: str, examples: int) -> None:
     seed, write = SEEDS[name]
     reader = {"rewardbench": "rewardbench2", "inspect_ai zip": "inspect_ai"}.get(name, name)
 
@@ -148,7 +153,9 @@ def check_mutations(name: str, examples: int) -> None:
     mutations()
 
 
-def check_damage(name: str, examples: int) -> None:
+@EXAMPLES
+@pytest.mark.parametrize("name", SEEDS)
+def test_damaged_logs(name: str, examples: int) -> None:
     seed, write = SEEDS[name]
     with TemporaryDirectory() as base_folder:
         whole = write(Path(base_folder), deepcopy(seed))
@@ -179,18 +186,3 @@ def check_damage(name: str, examples: int) -> None:
 def test_seeds_are_read(name: str, tmp_path: Path) -> None:
     seed, write = SEEDS[name]
     assert read(write(tmp_path, deepcopy(seed))).metrics or name == "rewardbench2_data"
-
-
-EXAMPLES = pytest.mark.parametrize("examples", [20, pytest.param(10_000, marks=pytest.mark.slow)])
-
-
-@EXAMPLES
-@pytest.mark.parametrize("name", SEEDS)
-def test_mutated_logs(name: str, examples: int) -> None:
-    check_mutations(name, examples)
-
-
-@EXAMPLES
-@pytest.mark.parametrize("name", SEEDS)
-def test_damaged_logs(name: str, examples: int) -> None:
-    check_damage(name, examples)

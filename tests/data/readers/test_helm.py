@@ -9,6 +9,7 @@ import pytest
 from custodes.data.reading import read
 from tests.data.input_errors import reading_error
 from tests.data.readers.logs import MODELS, helm_instance, helm_stat, write_helm, write_json
+from tests.data.study_parts import note_counts, outputs_of
 
 INSTANCES = [
     helm_instance(
@@ -31,14 +32,9 @@ def test_a_run(tmp_path: Path) -> None:
         ("mmlu:subject=law/id2", MODELS[0], "exact_match", "1", 1.0),
     ]
     assert set(study.items.frame["group"]) == {"mmlu:subject=law"}
-    assert study.outputs is not None
-    assert study.outputs.texts.row(0) == ("mmlu:subject=law/id1", MODELS[0], f"answer of {MODELS[0]}")
-    assert study.outputs.sources.row(0)[:3] == ("mmlu:subject=law/id1", "question id1", ["yes"])
-    assert [(note.rule, note.count) for note in study.notes] == [
-        ("other-splits", 1),
-        ("direction-unknown", 0),
-        ("missing-score", 1),
-    ]
+    assert outputs_of(study).texts.row(0) == ("mmlu:subject=law/id1", MODELS[0], f"answer of {MODELS[0]}")
+    assert outputs_of(study).sources.row(0)[:3] == ("mmlu:subject=law/id1", "question id1", ["yes"])
+    assert note_counts(study) == {"other-splits": 1, "direction-unknown": 0, "missing-score": 1}
     assert read(folder / "per_instance_stats.json").ratings.frame.equals(study.ratings.frame)
 
 

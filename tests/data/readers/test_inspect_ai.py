@@ -17,6 +17,7 @@ from custodes.errors import InputError, MissingExtraError
 from custodes.evaluate.rates.rates import rates
 from tests.data.input_errors import reading_error
 from tests.data.readers.logs import MODELS, inspect_log, inspect_sample, write_eval, write_json
+from tests.data.study_parts import note_counts, outputs_of
 
 SAMPLES = [
     inspect_sample(1, "C"),
@@ -41,9 +42,8 @@ def test_both_formats_hold_the_same(name: str, tmp_path: Path) -> None:
     assert study.ratings.frame.select("item", "system", "rater", "repeat", "score").rows() == SCORES
     assert study.raters.kind == {"match": "metric", "judge/style": "metric", "judge/facts": "metric"}
     assert study.items.frame.select("item", "group").rows() == [("qa/1", "qa"), ("qa/2", "qa"), ("qa/3", "qa")]
-    assert study.outputs is not None
-    assert study.outputs.texts.row(0) == ("qa/1", MODELS[0], "answer 1")
-    assert study.outputs.sources.row(0)[:3] == ("qa/1", "question 1", ["yes"])
+    assert outputs_of(study).texts.row(0) == ("qa/1", MODELS[0], "answer 1")
+    assert outputs_of(study).sources.row(0)[:3] == ("qa/1", "question 1", ["yes"])
     assert study.notes == ()
     assert len(study.digest) == 16
 
@@ -76,12 +76,7 @@ def test_unscored_text_and_lists_are_no_scores(tmp_path: Path) -> None:
     )
     study = read(path, invalid="drop")
     assert study.ratings.frame.height == len(SCORES)
-    assert [(note.rule, note.count) for note in study.notes] == [
-        ("unfinished-log", 1),
-        ("unreadable-score", 1),
-        ("score-not-number", 2),
-        ("missing-score", 1),
-    ]
+    assert note_counts(study) == {"unfinished-log": 1, "unreadable-score": 1, "score-not-number": 2, "missing-score": 1}
 
 
 def test_content_in_parts_and_attachments(tmp_path: Path) -> None:
@@ -95,9 +90,8 @@ def test_content_in_parts_and_attachments(tmp_path: Path) -> None:
     )
     sample["output"]["choices"][0]["message"]["content"] = parts
     study = read(write_json(tmp_path / "a.json", inspect_log([sample])))
-    assert study.outputs is not None
-    assert study.outputs.texts["text"].to_list() == ["a long text\nend"]
-    assert study.outputs.sources["source"].to_list() == ["a long text"]
+    assert outputs_of(study).texts["text"].to_list() == ["a long text\nend"]
+    assert outputs_of(study).sources["source"].to_list() == ["a long text"]
 
 
 def test_a_log_that_still_runs_has_its_samples_so_far(tmp_path: Path) -> None:
@@ -114,29 +108,14 @@ def test_a_log_that_still_runs_has_its_samples_so_far(tmp_path: Path) -> None:
     [
         (inspect_log(None), "a.json: the log holds no samples, only a header; run the evaluation again"),
         (inspect_log([]), "a.json: no sample has a score; give logs with scores"),
-        (
-            {"version": 2, "eval": {"model": "m"}},
-            (
-                "a.json: this does not have the layout of a log of inspect_ai: Object missing required field "
-                "`task` - at `$.eval`; it has the keys version, eval"
-            ),
-        ),
-        (
-            inspect_log([inspect_sample(1), inspect_sample(1)]),
-            "a.json: match scored item 'qa/1' of org/aster more than once (2 such scores); give one run of each system",
-        ),
-        (
-            inspect_log([inspect_sample(1, float("inf"))]),
-            "a.json: score is infinite in row 1; a score must be finite (empty where not rated)",
-        ),
-        (
-            inspect_log([inspect_sample(1)], model=" "),
-            "a.json: column 'system' is empty in row 1; fill in a label",
-        ),
+        ({"version": 2, "eval": {"model": "m"}}, "a.json: this does not have the layout of a log of inspect_ai:"),
+        (inspect_log([inspect_sample(1), inspect_sample(1)]), "a.json: match scored item 'qa/1' of org/aster"),
+        (inspect_log([inspect_sample(1, float("inf"))]), "a.json: score is infinite in row 1; a score must be"),
+        (inspect_log([inspect_sample(1)], model=" "), "a.json: column 'system' is empty in row 1; fill in a label"),
     ],
 )
 def test_other_layouts_and_bad_logs_are_one_line(log: dict[str, Any], expected: str, tmp_path: Path) -> None:
-    assert reading_error(write_json(tmp_path / "a.json", log)) == expected
+    assert reading_error(write_json(tmp_path / "a.json", log)).startswith(expected)
 
 
 def test_damaged_files_are_told_from_other_layouts(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import custodes as cu
 from custodes.data.reading import read
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
+from tests.data.study_parts import note_counts
 
 
 def jsonl(path: Path, records: list[dict[str, object]]) -> Path:
@@ -92,7 +93,7 @@ def test_mt_bench_single_scores(tmp_path: Path) -> None:
         ("81/turn 2", "Aster", "gpt-4", "0", 8),
         ("81/turn 1", "Aster", "gpt-4", "1", 8),
     ]
-    notes = {note.rule: note.count for note in study.notes}
+    notes = note_counts(study)
     assert notes == {"judge-failed": 1, "repeats": 1}
 
 
@@ -126,7 +127,7 @@ def test_arena_hard_2_names_its_baseline_and_category(tmp_path: Path) -> None:
     lines.append(line | {"uid": "u22", "games": [None, {"score": "[[B>>A]]"}]})
     path = jsonl(tmp_path / "Aster.jsonl", lines)
     study = read(path)
-    assert {note.rule: note.count for note in study.notes} == {"missing-verdict": 1, "judge-failed": 1}
+    assert note_counts(study) == {"missing-verdict": 1, "judge-failed": 1}
     assert study.systems == ("Aster", "o3-mini")
     assert set(study.items.frame["group"]) == {"hard_prompt"}
     assert study.preferences.frame.filter(item="u22")["preference"].to_list() == [-1]

@@ -11,8 +11,10 @@ import pytest
 
 import custodes as cu
 from custodes.data.reading import read
-from custodes.errors import InputError
+from custodes.errors import InputError, OptionError
 from tests.data.input_errors import reading_error
+from tests.data.mapping.tables import proposed
+from tests.data.study_parts import note_counts
 
 N_ITEMS = 60
 SYSTEMS = ("Aster", "Birch", "Cedar")
@@ -128,7 +130,7 @@ def test_notes_say_how_words_and_names_were_read() -> None:
     assert "if a position is meant, write left or right" in notes["place-or-column"].message
     for quiet in ("original, swapped", "left, right", "names, A"):
         assert "place-or-column" not in {note.rule for note in study_of(NOTATIONS[quiet]).notes}
-    assert {note.rule: note.count for note in study_of(BY_NAMES).notes}["order-by-names"] == 3 * N_ITEMS
+    assert note_counts(study_of(BY_NAMES))["order-by-names"] == 3 * N_ITEMS
 
 
 def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
@@ -139,18 +141,12 @@ def rows_of(*cells: tuple[str, str, str, str]) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (
-            rows_of(("A1", "B1", "A", "1")),
-            "table: the meaning of order 1 (rows 1) is unclear, as the allowed numbers are 0, 1 (swapped) or 1, 2 ",
-        ),
+        (rows_of(("A1", "B1", "A", "1")), "table: the meaning of order 1 (rows 1) is unclear, as the allowed"),
         (
             rows_of(("A1", "B1", "A", "0"), ("A1", "B1", "A", "2")),
             "table: the meaning of order 0, 2 (rows 1, 2) is unclear, as the allowed numbers are 0, 1 (swapped) or ",
         ),
-        (
-            rows_of(("A1", "B1", "A", "sideways")),
-            "table: order 'sideways' in row 1; allowed: ab, ba; original, swapped;",
-        ),
+        (rows_of(("A1", "B1", "A", "sideways")), "table: order 'sideways' in row 1; allowed: ab, ba; original,"),
         (
             rows_of(("A1", "B1", "left", "ab"), ("A1", "B1", "left", "")),
             "table: winner 'left' in row 2 names a position, but the presentation order of this row is unknown;",
@@ -242,4 +238,27 @@ def test_a_column_that_may_tell_doubled_rows_apart_is_named(role: str) -> None:
     frame = rows_of(("A1", "B1", "A", ""), ("A1", "B1", "B", "")).with_columns(pl.Series(alternative, ["x", "y"]))
     with pytest.raises(InputError, match=f"; try --column {role}={alternative}; if pairs were rated"):
         read(frame)
-    assert read(frame, columns={role: alternative}).preferences.frame.height == 2
+    assert read(frame, columns={role: alternative}).preferences.frame[role].to_list() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("names", "of", "phrase"),
+    [(("verdict_AB", "verdict_BA"), "places", True), (("original_winner", "swapped_winner"), "columns", False)],
+)
+def test_a_column_of_verdicts_for_each_order_is_proposed_and_read(
+    names: tuple[str, str], of: str, phrase: bool
+) -> None:
+    columns = ["item", "model_a", "model_b"]
+    one, two = (pl.DataFrame(verdict_rows(("A", "B", "tie"), of=of))[start::2] for start in (0, 1))
+    table = one.rename({"winner": names[0]}).join(two.rename({"winner": names[1]}), on=columns)
+    mapping = proposed(table.with_columns(judge=pl.lit("judge")))
+    assert mapping["winner"] in ("verdict_{order}", "{order}_winner")
+    assert ("phrase" in mapping) == phrase
+    read_table = table.with_columns(judge=pl.lit("judge"))
+    assert verdicts(read(read_table, columns=mapping)).equals(verdicts(study_of(PLAIN)))
+    for columns, message in (
+        ({"winner": mapping["winner"], "order": "item"}, "the presentation orders are named twice"),
+        ({"score": "metric:{order}"}, "{order} is only allowed in a pattern for winner"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            read(read_table, columns=columns)

@@ -13,6 +13,7 @@ from custodes.data.reading import read
 from custodes.data.writing import long_tables, write_table
 from custodes.errors import InputError
 from tests.data.input_errors import reading_error
+from tests.data.study_parts import note_counts, outputs_of
 
 
 def test_outputs(tmp_path: Path) -> None:
@@ -22,13 +23,12 @@ def test_outputs(tmp_path: Path) -> None:
         '{"item": 2, "references": "r", "outputs": {"A": true}}\n'
     )
     study = read(path)
-    assert study.outputs is not None
-    assert study.outputs.texts.rows() == [("1", "A", "x\ny"), ("2", "A", "true")]
-    assert study.outputs.sources.select("item", "source", "references").rows() == [
+    assert outputs_of(study).texts.rows() == [("1", "A", "x\ny"), ("2", "A", "true")]
+    assert outputs_of(study).sources.select("item", "source", "references").rows() == [
         ("1", "a", ["r", "s"]),
         ("2", "", ["r"]),
     ]
-    assert [(note.rule, note.count) for note in study.notes] == [("output-not-text", 1)]
+    assert note_counts(study) == {"output-not-text": 1}
 
 
 def test_what_is_known_of_items_in_both_shapes(tmp_path: Path) -> None:
@@ -49,8 +49,7 @@ def test_what_is_known_of_items_in_both_shapes(tmp_path: Path) -> None:
     ]
     for path, empty_outputs in ((wide, []), (long, [("empty-output", 1)])):
         study = read(path)
-        assert study.outputs is not None
-        assert study.outputs.sources.rows() == expected
+        assert outputs_of(study).sources.rows() == expected
         assert [(note.rule, note.count) for note in study.notes] == empty_outputs
 
 
@@ -64,8 +63,7 @@ def test_an_empty_output_is_the_same_in_every_format(tmp_path: Path, columns: di
     frame.write_ndjson(tmp_path / "lines.jsonl")
     for path in sorted(tmp_path.iterdir()):
         study = read(path, columns=columns)
-        assert study.outputs is not None
-        assert study.outputs.texts.sort("item", "system")["text"].to_list() == ["x", "", "", "y"]
+        assert outputs_of(study).texts.sort("item", "system")["text"].to_list() == ["x", "", "", "y"]
         (note,) = (note for note in study.notes if note.rule == "empty-output")
         assert note.message.startswith(f"{path.name}: the text of 2 of 4 outputs is empty (")
 
@@ -73,8 +71,7 @@ def test_an_empty_output_is_the_same_in_every_format(tmp_path: Path, columns: di
 def test_the_first_text_that_is_not_empty_is_used() -> None:
     empty, full = (pl.DataFrame({"item": ["1"], "system": ["A"], "text": [text]}) for text in ("", "x"))
     study = cu.read(empty, full)
-    assert study.outputs is not None
-    assert study.outputs.texts["text"].to_list() == ["x"]
+    assert outputs_of(study).texts["text"].to_list() == ["x"]
     assert not [note for note in study.notes if note.rule == "texts-differ"]
 
 
@@ -82,19 +79,16 @@ def test_dataframes_with_structs_and_lists_in_both_shapes() -> None:
     """A struct has the keys of all rows; a null value counts as absent."""
     facts = {"item": [1, 2], "images": [None, ["a", "b"]], "references": [["r"], None]}
     facts["meta"] = [{"year": 1990, "kind": None}, {"year": None, "kind": "k"}]
-    for outputs in (
+    for columns in (
         {"outputs": [{"A": "x", "B": None}, {"A": "y", "B": None}]},
         {"system": ["A", "A"], "text": ["x", "y"]},
     ):
-        texts = read(pl.DataFrame({**facts, **outputs})).outputs
-        assert texts is not None
-        assert texts.texts.rows() == [("1", "A", "x"), ("2", "A", "y")]
-        columns = texts.sources.select("references", "images", "meta")
-        assert columns.rows() == [(["r"], [], '{"year": 1990}'), ([], ["a", "b"], '{"kind": "k"}')]
+        outputs = outputs_of(read(pl.DataFrame({**facts, **columns})))
+        assert outputs.texts.rows() == [("1", "A", "x"), ("2", "A", "y")]
+        sources = outputs.sources.select("references", "images", "meta")
+        assert sources.rows() == [(["r"], [], '{"year": 1990}'), ([], ["a", "b"], '{"kind": "k"}')]
     late = pl.DataFrame({"item": range(300), "system": "A", "text": "x", "context": [None] * 299 + ["c"]})
-    texts = read(late).outputs
-    assert texts is not None
-    assert texts.sources["context"].to_list() == [""] * 299 + ["c"]
+    assert outputs_of(read(late)).sources["context"].to_list() == [""] * 299 + ["c"]
 
 
 @pytest.mark.parametrize(
@@ -136,39 +130,24 @@ def test_images_of_outputs_in_both_shapes_and_through_a_file(tmp_path: Path) -> 
     expected = [("1", "A", str(tmp_path / "a.png")), ("1", "B", "b.png"), ("1", "B", "c.png")]
     for path in (wide, long):
         study = read(path)
-        assert study.outputs is not None
-        assert study.outputs.images.rows() == expected
-        assert study.outputs.texts["system"].to_list() == ["A", "B", "C"]
-        again = long_tables(study)["outputs"]
-        write_table(again, tmp_path / "again.csv")
-        outputs = read(tmp_path / "again.csv").outputs
-        assert outputs is not None
-        assert outputs.images.rows() == expected
+        assert outputs_of(study).images.rows() == expected
+        assert outputs_of(study).texts["system"].to_list() == ["A", "B", "C"]
+        again = write_table(long_tables(study)["outputs"], tmp_path / "again.csv")
+        assert outputs_of(read(again)).images.rows() == expected
 
 
 def test_an_output_of_a_struct_says_only_what_it_knows() -> None:
     frame = pl.DataFrame({"item": [1, 2], "outputs": [{"A": {"text": "x", "image": "a"}}, {"A": None}]})
-    outputs = read(frame).outputs
-    assert outputs is not None
-    assert outputs.texts.rows() == [("1", "A", "x")]
-    with pytest.raises(InputError, match=r"row 1: outputs must be an object \{system: text\}, or"):
-        read(pl.DataFrame({"item": [1], "outputs": ['{"A": {"txt": "x"}}']}))
+    assert outputs_of(read(frame)).texts.rows() == [("1", "A", "x")]
+    message = reading_error(pl.DataFrame({"item": [1], "outputs": ['{"A": {"txt": "x"}}']}))
+    assert "row 1: outputs must be an object {system: text}, or" in message
 
 
-def test_a_dialogue_is_a_context(tmp_path: Path) -> None:
-    path = tmp_path / "texts.jsonl"
-    path.write_text(
-        '{"item": 1, "context": [{"speaker": "User", "content": "Hi"}], "outputs": {"A": "x"}}\n'
-        '{"item": 2, "context": "[1] a source", "outputs": {"A": "x"}}\n'
-        '{"item": 3, "context": [{"who": "User", "content": "Hi"}], "outputs": {"A": "x"}}\n'
-    )
-    study = read(path)
-    assert study.outputs is not None
-    contexts = study.outputs.sources["context"].to_list()
-    assert contexts[0] == '[{"role": "User", "text": "Hi"}]'
-    assert contexts[1] == "[1] a source"
+def test_a_dialogue_is_a_context() -> None:
+    lines = ['[{"speaker": "User", "content": "Hi"}]', "[1] a source", '[{"who": "User", "content": "Hi"}]']
+    frame = pl.DataFrame({"item": [1, 2, 3], "context": lines, "outputs": [{"A": "x"}] * 3})
+    contexts = outputs_of(read(frame)).sources["context"].to_list()
+    assert contexts[:2] == ['[{"role": "User", "text": "Hi"}]', "[1] a source"]
     assert parse_turns(contexts[2]) is None
     structs = pl.DataFrame({"item": [1], "context": [[{"role": "User", "text": "Hi"}]], "outputs": [{"A": "x"}]})
-    same = read(structs).outputs
-    assert same is not None
-    assert same.sources["context"].to_list() == contexts[:1]
+    assert outputs_of(read(structs)).sources["context"].to_list() == contexts[:1]

@@ -14,7 +14,7 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.data import readers
-from custodes.data.readers import OURS, plugin_readers
+from custodes.data.readers import BUILTIN_READERS, plugin_readers
 from custodes.data.reading import read
 from custodes.errors import CustodesWarning, InputError, OptionError
 from tests import packages
@@ -54,7 +54,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 def test_a_reader_of_another_package_reads_and_is_listed(install: Install) -> None:
     install(MARKS)
-    assert (*OURS, "marks") == readers.READERS
+    assert (*BUILTIN_READERS, "marks") == readers.READERS
     for study in (read(TABLE), read(TABLE, reader="marks")):
         assert study.ratings.frame["score"].to_list() == [4, 2, 5, 1]
         assert [note.message for note in study.notes] == [
@@ -95,7 +95,7 @@ def test_a_broken_one_is_left_out_with_one_line(install: Install, code: str, rea
     before = dict(readers.TABLE_READERS)
     line = rf"reader 'marks' \(marking:READER\) of the package custodes-marking 1\.2 is left out: {reason}; update or"
     with pytest.warns(CustodesWarning, match=f"^{line} uninstall the package$") as warnings:
-        assert readers.READERS == OURS
+        assert readers.READERS == BUILTIN_READERS
     assert len(warnings) == 1
     assert before == readers.TABLE_READERS
     assert read("demo").metrics
@@ -105,10 +105,9 @@ def test_two_packages_with_one_name(install: Install) -> None:
     install(MARKS, name="second")
     install(MARKS, name="first")
     with pytest.warns(
-        CustodesWarning,
-        match=r"\(second:READER\) of the package custodes-second 1.2.*already has the name 'marks'",
+        CustodesWarning, match=r"\(second:READER\) of the package custodes-second 1.2.*already has the name 'marks'"
     ):
-        assert (*OURS, "marks") == readers.READERS
+        assert (*BUILTIN_READERS, "marks") == readers.READERS
     assert "custodes-first" in read(TABLE).notes[0].message
 
 
@@ -118,15 +117,12 @@ def test_a_damaged_list_of_entry_points_hides_no_other_package(install: Install)
     with pytest.warns(
         CustodesWarning, match=r"^the list of entry points of the package custodes-damaged is left out: "
     ):
-        assert (*OURS, "marks") == readers.READERS
+        assert (*BUILTIN_READERS, "marks") == readers.READERS
 
 
 @pytest.mark.parametrize(
     ("fault", "message"),
-    [
-        ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("return 3", "TypeError: it returned int, expected Study"),
-    ],
+    [("1 / 0", "ZeroDivisionError: division by zero"), ("return 3", "TypeError: it returned int, expected Study")],
 )
 def test_a_fault_while_reading_is_one_line_that_names_it(
     install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str, message: str
@@ -145,5 +141,5 @@ def test_another_process_sees_it_too(install: Install, tmp_path: Path) -> None:
     install(MARKS)
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import custodes as cu; print(*cu.READERS)"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert process.stdout.split() == [*OURS, "marks"]
-    assert cu.READERS[: len(OURS)] == OURS
+    assert process.stdout.split() == [*BUILTIN_READERS, "marks"]
+    assert cu.READERS[: len(BUILTIN_READERS)] == BUILTIN_READERS

@@ -12,6 +12,7 @@ from custodes.data.ratings import Ratings
 from custodes.data.reading import read
 from custodes.errors import OptionError
 from tests.data.input_errors import reading_error
+from tests.data.study_parts import note_counts
 
 SCORES = pl.DataFrame({"item": ["001"], "system": ["A"], "rater": ["ann"], "kind": ["human"], "score": ["4"]})
 
@@ -25,10 +26,7 @@ def test_a_forced_reader_says_what_it_needs() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"reader": "rating"},
-            "reader='rating' is unknown (did you mean 'ratings'?); readers: ratings, battles, outputs,",
-        ),
+        ({"reader": "rating"}, "reader='rating' is unknown (did you mean 'ratings'?); readers: ratings, battles,"),
         ({"invalid": "skip"}, "invalid='skip'; allowed: error, drop, force"),
         ({"reader": "mtme"}, "reader='mtme' needs the path of a file or folder, not a dataframe"),
     ],
@@ -40,42 +38,28 @@ def test_bad_options_raise(options: dict[str, str], message: str) -> None:
 
 
 PLAIN = {"item": [1, 2, 3], "system": ["A", "A", "B"], "rater": ["ann", "ann", "bob"], "score": [4.0, None, 2.5]}
-VERDICTS = {"item": [1, 2], "system_a": ["B", "A"], "system_b": ["A", "B"], "rater": ["j", "j"], "preference": [1, -1]}
 
 
-def doors(columns: dict[str, list[object]]) -> dict[str, object]:
-    """Return the same table as every type of dataframe."""
-    frame, pandas = pl.DataFrame(columns), pd.DataFrame(columns)
-    arrow = pa.table(columns)
-    strings = [name for name, values in columns.items() if isinstance(values[0], str)]
-    return {
-        "polars": frame,
-        "polars lazy": frame.lazy(),
-        "polars categories": frame.with_columns(pl.col(strings).cast(pl.Categorical)),
-        "pandas": pandas,
-        "pandas objects": pandas.astype(object),
-        "pandas categories": pandas.astype(dict.fromkeys(strings, "category")),
-        "pandas nullable": pandas.convert_dtypes(),
-        "pandas arrow": pandas.convert_dtypes(dtype_backend="pyarrow"),
-        "pandas text": pandas.astype(object).where(pandas.notna(), "").astype(str),
-        "pandas with an index": pandas.set_index(pd.Index(range(10, 10 + len(pandas)))),
-        "pyarrow": arrow,
-        "duckdb": duckdb.from_arrow(arrow),
-    }
+FRAME, PANDAS, ARROW, STRINGS = pl.DataFrame(PLAIN), pd.DataFrame(PLAIN), pa.table(PLAIN), ["system", "rater"]
+DOORS: dict[str, object] = {
+    "polars": FRAME,
+    "polars lazy": FRAME.lazy(),
+    "polars categories": FRAME.with_columns(pl.col(STRINGS).cast(pl.Categorical)),
+    "pandas": PANDAS,
+    "pandas objects": PANDAS.astype(object),
+    "pandas categories": PANDAS.astype(dict.fromkeys(STRINGS, "category")),
+    "pandas nullable": PANDAS.convert_dtypes(),
+    "pandas arrow": PANDAS.convert_dtypes(dtype_backend="pyarrow"),
+    "pandas text": PANDAS.astype(object).where(PANDAS.notna(), "").astype(str),
+    "pandas with an index": PANDAS.set_index(pd.Index(range(10, 10 + len(PANDAS)))),
+    "pyarrow": ARROW,
+    "duckdb": duckdb.from_arrow(ARROW),
+}
 
 
-@pytest.mark.parametrize("door", list(doors(PLAIN)))
+@pytest.mark.parametrize("door", DOORS)
 def test_every_dataframe_gives_the_same_ratings(door: str) -> None:
-    study = read(doors(PLAIN)[door])
+    study = read(DOORS[door])
     assert study.ratings.frame.equals(Ratings.make(pl.DataFrame(PLAIN))[0].frame)
-    assert [(note.rule, note.count) for note in study.notes] == [("missing-score", 1)]
+    assert note_counts(study) == {"missing-score": 1}
     assert study.fingerprint() == read(pl.DataFrame(PLAIN)).fingerprint()
-
-
-@pytest.mark.parametrize("door", list(doors(VERDICTS)))
-def test_every_dataframe_gives_the_same_preferences(door: str) -> None:
-    study = read(doors(VERDICTS)[door])
-    assert study.preferences.frame.select("item", "system_a", "system_b", "preference").rows() == [
-        ("1", "A", "B", -1),
-        ("2", "A", "B", -1),
-    ]

@@ -10,13 +10,15 @@ import pytest
 
 import custodes as cu
 from custodes.data.reading import read
-from custodes.errors import InputError
 from tests.data.input_errors import reading_error
 from tests.data.readers.logs import rewardbench, rewardbench2, write_json
+from tests.data.study_parts import outputs_of
 
 
 def test_the_person_prefers_what_is_right_to_what_is_wrong(tmp_path: Path) -> None:
     study = read(write_json(tmp_path / "reward.json", rewardbench2()))
+    row = cu.agreement(study, resamples=0).metrics.row(0, named=True)
+    assert (row["n"], row["sample_accuracy"]) == (8, 7 / 8)  # 3 + 3 + 2 pairs, of which one of Math is wrong
     assert study.sides
     assert study.raters.kind == {"ref": "human", "org/reward": "metric"}
     verdicts = study.preferences.frame.select("item", "system_a", "system_b", "preference").rows()
@@ -33,15 +35,7 @@ def test_the_person_prefers_what_is_right_to_what_is_wrong(tmp_path: Path) -> No
         ("rejected", 0.5),
     ]
     assert study.items.frame.select("item", "group").rows()[1] == ("Math/2", "Math")
-    assert study.outputs is not None
-    assert study.outputs.texts.row(1) == ("Factuality/1", "rejected_1", "b")
-
-
-def test_accuracy_counts_right_before_wrong(tmp_path: Path) -> None:
-    study = read(write_json(tmp_path / "reward.json", rewardbench2()))
-    row = cu.agreement(study, resamples=0).metrics.row(0, named=True)
-    assert row["n"] == 8  # 3 + 3 + 2 pairs, of which one of Math is wrong
-    assert row["sample_accuracy"] == 7 / 8
+    assert outputs_of(study).texts.row(1) == ("Factuality/1", "rejected_1", "b")
 
 
 def test_the_first_version_has_two_sides(tmp_path: Path) -> None:
@@ -53,18 +47,8 @@ def test_the_first_version_has_two_sides(tmp_path: Path) -> None:
         ("alpacaeval-easy/31", "rejected", 0.75),
     ]
     assert study.preferences.frame.height == 2
-    assert study.outputs is not None
-    assert study.outputs.texts["text"].to_list() == ["a", "b", "c", "d"]
+    assert outputs_of(study).texts["text"].to_list() == ["a", "b", "c", "d"]
     assert read(write_json(tmp_path / "bare.json", rewardbench(text_chosen=None, text_rejected=None))).outputs is None
-
-
-def test_an_empty_list_of_the_first_version_is_not_whole(tmp_path: Path) -> None:
-    for name in ("scores_chosen", "text_rejected"):
-        expected = (
-            "reward.json: the lists have different lengths (0, 2), but each needs one entry per prompt; the file may "
-            "be truncated"
-        )
-        assert reading_error(write_json(tmp_path / "reward.json", rewardbench(**{name: []}))) == expected
 
 
 def test_several_models_in_a_folder_or_in_a_row(tmp_path: Path) -> None:
@@ -99,9 +83,8 @@ def test_the_data_are_joined_to_scores_of_ones_own(tmp_path: Path) -> None:
         study = read(data, pl.DataFrame(own_scores))
         assert study.preferences.frame.height == 5
         assert study.sides
-        assert study.outputs is not None
-        assert study.outputs.texts.rows()[2] == ("Math/1", "rejected_2", "c")
-        assert study.outputs.sources.row(1)[:3] == ("Ties/7", "r", [])
+        assert outputs_of(study).texts.rows()[2] == ("Math/1", "rejected_2", "c")
+        assert outputs_of(study).sources.row(1)[:3] == ("Ties/7", "r", [])
         assert cu.agreement(study, resamples=0).metrics["sample_accuracy"].to_list() == [0]
 
 
@@ -111,43 +94,30 @@ def test_the_data_of_the_first_version_hold_texts(tmp_path: Path) -> None:
     assert study.preferences.frame.select("item", "system_a", "system_b", "preference").rows() == [
         ("math-prm/3", "chosen", "rejected", 1)
     ]
-    assert study.outputs is not None
-    assert study.outputs.texts["text"].to_list() == ["[a] b", "c"]
-
-
-def test_data_that_are_no_texts_are_one_line(tmp_path: Path) -> None:
-    row = {"id": ["1"], "subset": ["Math"], "prompt": ["q"], "chosen": [[[1]]], "rejected": [["b"]]}
-    with pytest.raises(
-        InputError,
-        match=("^table, row 1: this does not have the layout of the data of RewardBench: Expected `str`, got `array` "),
-    ):
-        read(pl.DataFrame(row))
+    assert outputs_of(study).texts["text"].to_list() == ["[a] b", "c"]
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        (
-            {"scores": [[1, 2]]},
-            "the lists have different lengths (1, 3), but each needs one entry per prompt; the file",
-        ),
+        ({"scores_chosen": []}, "the lists have different lengths (0, 2), but each needs one entry per prompt; the"),
+        ({"text_rejected": []}, "the lists have different lengths (0, 2), but each needs one entry per prompt; the"),
+        ({"scores": [[1, 2]]}, "the lists have different lengths (1, 3), but each needs one entry per prompt;"),
         ({"num_correct": [5, 1, 2]}, "entry 1 has 4 scores, 4 texts and num_correct 5"),
         ({"scores": [["x", 1, 2, 3], [0] * 4, [0] * 3]}, "entry 1: score 'x' is not a number"),
-        (
-            {"num_correct": None},
-            "required lists are missing: RewardBench 2 has scores and num_correct, RewardBench has",
-        ),
+        ({"num_correct": None}, "required lists are missing: RewardBench 2 has scores and num_correct,"),
         ({"id": ["1", "1", "1"], "subset": ["a"] * 3}, "prompt 'a/1' occurs twice (again in entry 2); remove one"),
-        (
-            {"num_correct": [4, 4, 3]},
-            "no prompt has both a correct and an incorrect completion, so nothing can be compared",
-        ),
+        ({"num_correct": [4, 4, 3]}, "no prompt has both a correct and an incorrect completion, so nothing can"),
         ({"model": "ref"}, "the model is named 'ref', the name of the human rater; rename the model"),
-        (
-            {"subset": 3},
-            ("reward.json: this does not have the layout of scores of RewardBench: Expected `array`, got `int` "),
-        ),
+        ({"subset": 3}, "reward.json: this does not have the layout of scores of RewardBench: Expected `array`,"),
     ],
 )
 def test_bad_scores_are_one_line(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:
-    assert expected in reading_error(write_json(tmp_path / "reward.json", rewardbench2(**changes)))
+    scores = (rewardbench if changes.keys() & {"scores_chosen", "text_rejected"} else rewardbench2)(**changes)
+    assert expected in reading_error(write_json(tmp_path / "reward.json", scores))
+
+
+def test_data_that_are_no_texts_are_one_line() -> None:
+    row = {"id": ["1"], "subset": ["Math"], "prompt": ["q"], "chosen": [[[1]]], "rejected": [["b"]]}
+    expected = "table, row 1: this does not have the layout of the data of RewardBench: Expected `str`, got `array` "
+    assert reading_error(pl.DataFrame(row)).startswith(expected)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import custodes as cu
+from tests.data.study_parts import note_counts, outputs_of
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -21,10 +22,12 @@ FILES = {"Aster/i1.txt": "x\n", "Aster/i2.txt": "y", "Birch/i1.md": "z\n\n", "Bi
 
 def test_systems_are_folders_and_items_files(tmp_path: Path) -> None:
     study = cu.read(write(tmp_path / "texts", {**FILES, "prompts/i1.txt": "p", "references/i1.txt": "r\n"}))
-    assert study.outputs is not None
-    assert study.outputs.texts.rows() == [("i1", "Aster", "x"), ("i2", "Aster", "y"), ("i1", "Birch", "z")]
-    assert study.outputs.sources.select("item", "source", "references").rows() == [("i1", "p", ["r"]), ("i2", "", [])]
-    assert {note.rule: note.count for note in study.notes} == {"texts-folder": 0, "missing-outputs": 1}
+    assert outputs_of(study).texts.rows() == [("i1", "Aster", "x"), ("i2", "Aster", "y"), ("i1", "Birch", "z")]
+    assert outputs_of(study).sources.select("item", "source", "references").rows() == [
+        ("i1", "p", ["r"]),
+        ("i2", "", []),
+    ]
+    assert note_counts(study) == {"texts-folder": 0, "missing-outputs": 1}
 
 
 def test_the_digest_is_of_names_and_contents(tmp_path: Path) -> None:

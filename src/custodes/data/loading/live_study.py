@@ -98,11 +98,6 @@ def failure_reason(error: Exception) -> str:
     return str(error) if isinstance(error, sqlite3.Error | OSError) else "inconsistent rows"
 
 
-def read_study_bytes(path: Path) -> bytes:
-    """The bytes of one file that holds a consistent state, including the changes in the log."""
-    return read_one_state(path, lambda connection: connection.serialize())
-
-
 @contextmanager
 def _open_study(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
     """A read-only connection, and whether the connection sees a consistent state while other programs write.

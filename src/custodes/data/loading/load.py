@@ -42,7 +42,7 @@ class _Format:
     `read(data, part, name)` returns the table with notes. `parts` is true if a file may hold several tables.
     """
 
-    described: str
+    label: str
     suffixes: tuple[str, ...]
     magic: tuple[bytes, ...]
     read: Callable[[bytes, str | None, str], tuple[pl.DataFrame, list[Note]]]
@@ -50,26 +50,26 @@ class _Format:
 
 
 PARQUET = _Format(
-    described="a Parquet file",
+    label="a Parquet file",
     suffixes=(".parquet",),
     magic=(arrow.PARQUET, arrow.ENCRYPTED),
     read=lambda data, part, name: (arrow.from_parquet(data, name), []),
 )
 ARROW = _Format(
-    described="an Arrow file",
+    label="an Arrow file",
     suffixes=(".arrow", ".feather", ".ipc"),
     magic=(arrow.ARROW_FILE, arrow.ARROW_STREAM),
     read=lambda data, part, name: (arrow.from_arrow_file(data, name), []),
 )
 WORKBOOK = _Format(
-    described="a spreadsheet",
+    label="a spreadsheet",
     suffixes=(".xlsx", ".xlsm"),
     magic=(),
     read=spreadsheet.from_workbook,
     parts=True,
 )
 ZIP = _Format(
-    described="a zip archive",
+    label="a zip archive",
     suffixes=(".zip",),
     magic=(spreadsheet.ZIP,),
     read=lambda data, part, name: _from_zip(data, part, name),
@@ -77,8 +77,8 @@ ZIP = _Format(
 )
 FORMATS = (PARQUET, ARROW, WORKBOOK, ZIP)
 TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
-SUFFIXES = (*TEXTS, *(suffix for binary in FORMATS for suffix in binary.suffixes))
-COMPRESSED_SUFFIXES = tuple(packing.suffix for packing in compression.COMPRESSION_FORMATS)
+SUFFIXES = (*TEXTS, *(suffix for binary_format in FORMATS for suffix in binary_format.suffixes))
+COMPRESSED_SUFFIXES = tuple(compression_format.suffix for compression_format in compression.COMPRESSION_FORMATS)
 
 MOST_COLUMNS = 10_000
 """Maximum number of columns of a table. Every column may be a rater, and each rater takes time."""
@@ -105,25 +105,36 @@ def load_table(source: str | Path) -> LoadedTable:
             matching_files, path.name, root=Path(os.path.commonpath([file.parent for file in matching_files]))
         )
     source_name = "standard input" if is_standard_input(path) else path.resolve().name if path.is_dir() else path.name
-    source_and_part_name = source_name if part is None else f"{source_name}::{shorten_part(part)}"
+    table_name = source_name if part is None else f"{source_name}::{shorten_part(part)}"
     if path.is_dir():
         if not holds_table(path):
             raise InputError(f"{source_name}: this is a folder, not a table file; give the path of a table file")
         member_files, features = folder_files(path, part)
         table = _load_files(member_files, source_name, root=path)
-        return replace(table, frame=with_class_names(table.frame, features), name=source_and_part_name, files=())
-    data = live_study.read_study_bytes(path) if live_study.is_study(path) else read_file_bytes(path)
+        return replace(table, frame=with_class_names(table.frame, features), name=table_name, files=())
+    data = (
+        live_study.read_one_state(path, lambda connection: connection.serialize())
+        if live_study.is_study(path)
+        else read_file_bytes(path)
+    )
     frame, notes = _parse_bytes(data, path, part, source_name)
     if path.suffix == ".csv":
         frame = _without_apostrophes(frame, path, data)
-    digest = hashlib.sha256(data).hexdigest()[:16]
-    files = () if is_stream(path) else (path,)
+    reject(
+        (
+            frame.width > MOST_COLUMNS,
+            f"{table_name}: the table has {frame.width} columns; at most {MOST_COLUMNS} can be read. Write one "
+            "row per rating: item, system, rater, score",
+        ),
+        (not frame.height, f"{table_name}: the table has a header and no rows; give at least one row"),
+        error=InputError,
+    )
     return LoadedTable(
-        frame=_validate_table(frame, source_and_part_name),
-        name=source_and_part_name,
-        digest=digest,
+        frame=bytes_as_text(frame),
+        name=table_name,
+        digest=hashlib.sha256(data).hexdigest()[:16],
         notes=tuple(notes),
-        files=files,
+        files=() if is_stream(path) else (path,),
         part=part,
     )
 
@@ -202,7 +213,7 @@ def _parse_content(
     binary_format = declared_format or (None if suffix in TEXTS else detected_format)
     if detected_format not in (None, binary_format) and not (detected_format is ZIP and binary_format is WORKBOOK):
         raise InputError(
-            f"{name}: the content is {detected_format.described}, which does not match the suffix; rename "
+            f"{name}: the content is {detected_format.label}, which does not match the suffix; rename "
             f"the file to end in {detected_format.suffixes[0]}"
         )
     if part is not None and not (binary_format and binary_format.parts) and suffix != ".json":
@@ -267,16 +278,3 @@ def _detect_format(data: bytes, name: str) -> _Format | None:
         (binary_format for binary_format in FORMATS if binary_format.magic and data.startswith(binary_format.magic)),
         None,
     )
-
-
-def _validate_table(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    reject(
-        (
-            frame.width > MOST_COLUMNS,
-            f"{name}: the table has {frame.width} columns; at most {MOST_COLUMNS} can be read. Write one row per "
-            "rating: item, system, rater, score",
-        ),
-        (not frame.height, f"{name}: the table has a header and no rows; give at least one row"),
-        error=InputError,
-    )
-    return bytes_as_text(frame)

@@ -12,7 +12,7 @@ import polars as pl
 
 from custodes.data.loading import compression
 from custodes.data.notes import Note, build_notes
-from custodes.data.table import select_part, shorten_part, with_column_names
+from custodes.data.table import UNPAIRED_SURROGATE, select_part, shorten_part, with_column_names
 from custodes.errors import InputError, join_labels
 from custodes.strict_json import reject_duplicate_keys
 
@@ -139,29 +139,16 @@ def _text_frame(records: Sequence[dict[str, Any]], name: str) -> pl.DataFrame:
     column_names = dict.fromkeys(
         column_name for record_keys in dict.fromkeys(map(tuple, records)) for column_name in record_keys
     )
-    try:
-        table_columns = {
-            column_name: _text_series(column_name, [record.get(column_name) for record in records])
-            for column_name in column_names
-        }
-        return with_column_names(
-            pl.DataFrame(table_columns) if table_columns else pl.DataFrame(height=len(records)), where=name
-        )
-    except UnicodeEncodeError:
-        raise InputError(
-            f"{name}: a cell holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid "
-            "text; correct the cell"
-        ) from None
-
-
-def _text_series(column_name: str, json_values: Sequence[Any]) -> pl.Series:
-    try:
-        return pl.Series(column_name, json_values, dtype=pl.String, strict=True)
-    except TypeError:  # not all cells are text
-        texts = [
-            json_value
-            if json_value is None or isinstance(json_value, str)
-            else json.dumps(json_value, ensure_ascii=False)
-            for json_value in json_values
+    text_columns = {
+        column_name: [
+            value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for value in (record.get(column_name) for record in records)
         ]
-        return pl.Series(column_name, texts, dtype=pl.String)
+        for column_name in column_names
+    }
+    if not text_columns:
+        return pl.DataFrame(height=len(records))
+    try:
+        return with_column_names(pl.DataFrame(text_columns, dict.fromkeys(column_names, pl.String)), where=name)
+    except UnicodeEncodeError:
+        raise InputError(f"{name}: a cell holds {UNPAIRED_SURROGATE}; correct the cell") from None

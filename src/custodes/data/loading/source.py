@@ -166,9 +166,12 @@ def utf8_text(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         byte_index = error.start
     where = f"{name}: not UTF-8 at byte {byte_index} (line {data.count(10, 0, byte_index) + 1})"
-    packing = detect_compression(data)
-    if packing:
-        raise InputError(f"{where}: the file is compressed with {packing.name}; rename it to end in {packing.suffix}")
+    compression_format = detect_compression(data)
+    if compression_format:
+        raise InputError(
+            f"{where}: the file is compressed with {compression_format.name}; rename it to end in "
+            f"{compression_format.suffix}"
+        )
     encoding = "UTF-16" if data.startswith(UTF16) else "ENCODING"
     raise InputError(f"{where}; save the file as UTF-8, for example with: iconv -f {encoding} -t UTF-8")
 
@@ -249,7 +252,12 @@ def _sidecar_names(file_name: str, sidecar_mark: str) -> list[str]:
     """The possible file names of a table that belongs to a file: the name of the file without its suffix,
     `sidecar_mark`, and the suffix of a table."""
     compression_suffix = next(
-        (packing.suffix for packing in COMPRESSION_FORMATS if file_name.lower().endswith(packing.suffix)), ""
+        (
+            compression_format.suffix
+            for compression_format in COMPRESSION_FORMATS
+            if file_name.lower().endswith(compression_format.suffix)
+        ),
+        "",
     )
     stem = Path(file_name[: len(file_name) - len(compression_suffix)]).stem
     return [stem + sidecar_mark + table_suffix for table_suffix in FORMS] if stem else []

@@ -17,7 +17,6 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 WORKBOOK_MEMBER = "xl/workbook.xml"
 """The file that identifies a zip archive as a workbook."""
 
-RANGE_ADVICE = "delete cells far from the table, or save only the table as CSV"
 DIGITS = 9
 """Maximum number of digits of a row number and maximum number of letters of a column; no sheet has more."""
 
@@ -87,7 +86,7 @@ def _check_reach(data: bytes, name: str) -> None:
         if n_rows * n_columns * CELL > LARGEST:
             raise InputError(
                 f"{name}: {member_name} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; "
-                f"{RANGE_ADVICE}"
+                "delete cells far from the table, or save only the table as CSV"
             )
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
+from custodes.data.mapping.annotator_columns import parse_numbers
 from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
     CLUSTERS,
     CORE,
     GENERIC,
+    IDS,
     NAMES,
+    PEOPLE_ROLES,
     SCORERS,
     TIME,
     TRUTH,
@@ -21,9 +26,10 @@ from custodes.data.mapping.column_vocabulary import (
     name_stems,
     normalise_name,
     split_name,
+    stem,
     word_list,
 )
-from custodes.data.table import count_filled_cells
+from custodes.data.table import MISSING_TOKENS, count_filled_cells
 
 BLANKS = 2
 """Minimum mean number of blanks per cell for a column of prose."""
@@ -51,6 +57,12 @@ SIZES = frozenset(
 """Words in the names of numeric columns that describe a text, such as its length."""
 TRUTHS = len(TRUTH) + 1
 
+ALMOST_NUMBER = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
+"""Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
+
+MIN_PROSE_BLANKS = 4
+"""Minimum number of blanks in a cell that is a text rather than a rating in words."""
+
 
 def is_number(column: pl.Series) -> bool:
     """Whether all cells are numbers or empty, and at least one is a number."""
@@ -66,9 +78,8 @@ def looks_like_score(name: str) -> bool:
 def may_be_scores(column: pl.Series) -> bool:
     """Whether a column may hold scores. Row numbers, and properties of a request or text such as the number of tokens,
     are not scores."""
-    if not is_number(column) or is_fact(column.name) or find_columns("item", [column.name]):
-        return False
-    return column.n_unique() > 1 and not is_index(column) and SIZES.isdisjoint(name_stems(column.name))
+    has_other_name = is_fact(column.name) or find_columns("item", [column.name]) or SIZES & name_stems(column.name)
+    return is_number(column) and not has_other_name and column.n_unique() > 1 and not is_index(column)
 
 
 def is_index(column: pl.Series) -> bool:
@@ -174,10 +185,8 @@ def is_informative(frame: pl.DataFrame, column_name: str, item_column_name: str)
 
 def varies_within_items(frame: pl.DataFrame, column_name: str, item_column_name: str) -> bool:
     """Whether a column has several values for an item; otherwise it describes the item."""
-    return (
-        bool((frame.group_by(item_column_name).agg(pl.col(column_name).n_unique())[column_name] > 1).any())
-        if column_name != item_column_name
-        else False
+    return column_name != item_column_name and bool(
+        (frame.group_by(item_column_name).agg(pl.col(column_name).n_unique())[column_name] > 1).any()
     )
 
 
@@ -193,3 +202,28 @@ def cluster_role(frame: pl.DataFrame, item: str) -> dict[str, str]:
         and frame.select(item, name).n_unique() == n_items
     ]
     return {"cluster": names[0]} if names else {}
+
+
+def invalid_score_cell(frame: pl.DataFrame, column_names: Sequence[str]) -> str:
+    """Text such as `NAME 'cell' in row 1`, for the first column of scores with cells that are not numbers.
+
+    A column is a column of scores if most cells are numbers or similar to numbers, or if the column is named like a
+    rating.
+    """
+    for name in column_names:
+        n_cells, n_numbers = count_filled_cells(frame[name])
+        is_description_name = not (CATEGORIES | IDS).isdisjoint(split_name(name))
+        if is_description_name or n_numbers == n_cells or not is_text(frame[name]):
+            continue
+        cells = frame[name].str.strip_chars()
+        is_invalid_cell = (
+            cells.is_not_null() & ~cells.str.to_lowercase().is_in(MISSING_TOKENS) & parse_numbers(cells).is_null()
+        )
+        n_similar = int((is_invalid_cell & cells.fill_null("").str.contains(ALMOST_NUMBER)).sum())
+        is_rating = looks_human(name) or name_stems(name) & (ASPECTS | SCORERS)
+        has_prose = bool((cells.filter(is_invalid_cell).str.count_matches(r"\s") >= MIN_PROSE_BLANKS).any())
+        stems = {stem(word) for cell in cells.filter(is_invalid_cell).head(4) for word in split_name(cell)}
+        if 2 * (n_numbers + n_similar) >= n_cells or (is_rating and not has_prose and stems.isdisjoint(PEOPLE_ROLES)):
+            row_index = int(is_invalid_cell.arg_true()[0])
+            return f"{name} {cells[row_index]!r} in row {row_index + 1}"
+    return ""

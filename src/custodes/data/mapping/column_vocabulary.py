@@ -200,8 +200,9 @@ PEOPLE_ROLES = (
     | HUMAN_WORDS
 )
 """Words in the name of a column of raters which show that the raters are human."""
-LABELLED_BY = word_list("labelled_by labeled_by annotated_by rated_by reviewed_by judged_by checked_by")
-PERSONS = (PEOPLE_ROLES - {"user"}) | {"rater", "auditor", *LABELLED_BY}
+PERSONS = (PEOPLE_ROLES - {"user"}).union(
+    word_list("rater auditor labelled_by labeled_by annotated_by rated_by reviewed_by judged_by checked_by")
+)
 """Last words in the names of columns that hold the label or the name of a person: `reviewer`, `labelled_by`."""
 CONFIDENCES = frozenset(word_list("confidence certainty"))
 """Words in the names of columns that hold the confidence of a judge in its label."""
@@ -293,9 +294,8 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
     (True, True, False, True)
     """
     stems = [stem(word) for word in split_name(name)]
-    if not MACHINE.isdisjoint(stems):
-        return False
-    return not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
+    has_human_word = not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
+    return has_human_word and MACHINE.isdisjoint(stems)
 
 
 def looks_like_person(name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
@@ -28,10 +29,12 @@ from custodes.data.mapping.phrases import compile_phrases, read_phrases
 from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, expand_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import count_filled_cells, label_column, typed_column
-from custodes.errors import OptionError, join_labels, short_repr, suggestion
+from custodes.errors import OptionError, join_labels, reject, short_repr, suggestion
 
 FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
 """Roles that describe items."""
+
+KIND_PREFIXES = tuple(f"{kind}:" for kind in KINDS)
 
 QUESTIONS = ("question_id", "uid", "id", "instruction")
 """Columns of published formats with the item, or with the question that has an item per turn."""
@@ -82,52 +85,52 @@ class Columns:
         >>> Columns.make({"item": "doc", "score": ["human_{aspect}", "metric:{rater}"]}).patterns
         ('human_{aspect}', 'metric:{rater}')
         """
-        if isinstance(mapping, Columns):
-            return mapping
         if not isinstance(mapping, Mapping):
             raise OptionError(
                 f"columns={short_repr(mapping)}: give a mapping of role to column, such as {{'item': 'doc_id', "
                 "'system': 'model'}"
             )
-        column_of_role, patterns = dict(mapping), tuple[str, ...]()
+        column_of_role = dict(mapping)
         path_patterns = [
             f"{kind}:{column_of_role.pop(kind)}" for kind in KINDS if isinstance(column_of_role.get(kind), str)
         ]
-        for role in column_of_role:
-            if role not in ROLES:
-                raise OptionError(
-                    f"columns: {role!r} is not a role{suggestion(str(role), ROLES)}; roles: {', '.join(ROLES)}"
-                )
+        unknown_roles = [role for role in column_of_role if role not in ROLES]
         winner_name_or_pattern = column_of_role.get("winner")
         winner_placeholders = (
             ColumnPattern.readings(winner_name_or_pattern)[0].fields
             if isinstance(winner_name_or_pattern, str) and "{" in winner_name_or_pattern
             else ("rater",)
         )
-        if "rater" not in winner_placeholders or "system" in winner_placeholders:
-            raise OptionError(
-                f"columns: winner={winner_name_or_pattern!r}: a pattern of verdicts needs {{rater}} and must not have "
-                f"{{system}}"
-            )
-        score_name_or_pattern = column_of_role.get("score")
-        is_score_pattern = isinstance(score_name_or_pattern, str) and (
-            "{" in score_name_or_pattern or score_name_or_pattern.startswith(("human:", "metric:"))
+        score_patterns: Any = column_of_role.get("score")
+        if isinstance(score_patterns, str) and ("{" in score_patterns or score_patterns.startswith(KIND_PREFIXES)):
+            score_patterns = [score_patterns]
+        has_score_patterns = isinstance(score_patterns, Sequence) and not isinstance(score_patterns, str)
+        reject(
+            (
+                unknown_roles,
+                f"columns: {join_labels(map(repr, unknown_roles))} is not a role"
+                f"{suggestion(str(*unknown_roles[:1]), ROLES)}; roles: {', '.join(ROLES)}",
+            ),
+            (
+                {"rater", "order"}.isdisjoint(winner_placeholders) or "system" in winner_placeholders,
+                f"columns: winner={winner_name_or_pattern!r}: a pattern of verdicts needs {{rater}} or {{order}} and "
+                f"must not have {{system}}",
+            ),
+            (
+                has_score_patterns and not score_patterns,
+                "columns: score is empty; leave score out, or give at least one column or pattern",
+            ),
         )
-        if is_score_pattern or (
-            isinstance(score_name_or_pattern, Sequence) and not isinstance(score_name_or_pattern, str)
-        ):
-            patterns = (
-                (score_name_or_pattern,) if isinstance(score_name_or_pattern, str) else tuple(column_of_role["score"])
-            )
+        patterns = tuple(path_patterns)
+        if has_score_patterns:
+            patterns += tuple(score_patterns)
             del column_of_role["score"]
-            if not patterns:
-                raise OptionError("columns: score is empty; leave score out, or give at least one column or pattern")
-        patterns = (*path_patterns, *patterns)
         for role, name_or_pattern in (*column_of_role.items(), *(("score", pattern) for pattern in patterns)):
             if not isinstance(name_or_pattern, str) or not name_or_pattern.strip():
                 raise OptionError(f"columns: {role}={name_or_pattern!r}; the name of a column must be text")
         for pattern in patterns:
-            ColumnPattern.readings(pattern)
+            if any("order" in reading.fields for reading in ColumnPattern.readings(pattern)):
+                raise OptionError(f"columns: pattern {pattern!r}: {{order}} is only allowed in a pattern for winner")
         column_mapping = cls(roles=column_of_role, patterns=patterns)
         if column_mapping.text_pattern and set(column_mapping.text_pattern.fields) != {"system"}:
             raise OptionError(
@@ -146,10 +149,11 @@ class Columns:
         """The labels in the name of each column that the pattern `winner` matches; empty if `winner` is not a
         pattern."""
         pattern_text = self.roles.get("winner", "")
-        if "{rater" not in pattern_text:
+        if "{" not in pattern_text:
             return {}
+        named_like_roles = {*TABLE_ROLES, *chain(*ROLE_SYNONYMS.values())}
         free_column_names = [
-            name for name in column_names if name not in self.roles.values() and name not in TABLE_ROLES
+            name for name in column_names if name not in self.roles.values() and name not in named_like_roles
         ]
         return split_columns(ColumnPattern.readings(pattern_text)[0], free_column_names)
 
@@ -158,25 +162,24 @@ class Columns:
         label_by_role_of_column = self.verdict_columns(frame.columns)
         if not label_by_role_of_column:
             return frame
-        if "rater" in (*self.roles, *frame.columns):
-            raise OptionError(
-                f"{where}: the raters are named twice, by the pattern for `winner` and by the column for `rater`; "
-                f"remove one of them"
+        tables = []
+        for name, label_by_role in label_by_role_of_column.items():
+            for role, noun in (("rater", "raters"), ("order", "presentation orders")):
+                if role in label_by_role and role in (*self.roles, *frame.columns):
+                    raise OptionError(
+                        f"{where}: the {noun} are named twice, by the pattern for `winner` and by the column for "
+                        f"`{role}`; remove one of them"
+                    )
+            if "rater" in label_by_role:
+                kind = label_by_role.get("kind") or kind_of_label(label_by_role["rater"]) or "metric"
+                label_by_role = {**label_by_role, "kind": kind}
+            tables.append(
+                frame.drop(label_by_role_of_column).with_columns(
+                    *(pl.lit(label).alias(role) for role, label in label_by_role.items()),
+                    winner=frame[name].cast(pl.String),
+                )
             )
-        label_by_role_with_kind_of_column = {
-            name: {
-                **label_by_role,
-                "kind": label_by_role.get("kind", kind_of_label(label_by_role["rater"]) or "metric"),
-            }
-            for name, label_by_role in label_by_role_of_column.items()
-        }
-        return pl.concat(
-            frame.drop(label_by_role_of_column).with_columns(
-                *(pl.lit(label).alias(role) for role, label in label_by_role.items()),
-                winner=frame[name].cast(pl.String),
-            )
-            for name, label_by_role in label_by_role_with_kind_of_column.items()
-        )
+        return pl.concat(tables)
 
     def __bool__(self) -> bool:
         return bool(self.roles or self.patterns)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, product
+from itertools import chain, combinations, product
 from os.path import commonprefix
 
 import polars as pl
@@ -18,10 +18,10 @@ from custodes.data.mapping.annotator_columns import (
     people_patterns,
 )
 from custodes.data.mapping.cell_types import (
-    CATEGORIES,
     cluster_role,
     has_another_role,
     holds_judgements,
+    invalid_score_cell,
     is_index,
     is_informative,
     is_number,
@@ -41,7 +41,6 @@ from custodes.data.mapping.column_vocabulary import (
     IDS,
     NAMES,
     PEOPLE_ROLES,
-    SCORERS,
     WINNER_WORDS,
     find_averages,
     find_columns,
@@ -53,7 +52,6 @@ from custodes.data.mapping.column_vocabulary import (
     name_stems,
     normalise_name,
     split_name,
-    stem,
 )
 from custodes.data.mapping.columns import TABLE_ROLES, Columns
 from custodes.data.mapping.guess_texts import (
@@ -64,9 +62,8 @@ from custodes.data.mapping.guess_texts import (
     text_guesses,
 )
 from custodes.data.mapping.pattern import escape_braces, match_columns
-from custodes.data.mapping.phrases import may_be_phrases, propose_phrases
+from custodes.data.mapping.phrases import LETTERS, may_be_phrases, propose_phrases
 from custodes.data.mapping.text_columns import TEXTS
-from custodes.data.table import MISSING_TOKENS, count_filled_cells
 
 GUESS_ROWS = 5000
 """Number of rows from which guesses are derived."""
@@ -74,12 +71,9 @@ GUESS_ROWS = 5000
 SAMPLE_ROWS = 1000
 """Number of rows used to distinguish phrases and texts from labels."""
 
-ALMOST_NUMBER = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
-"""Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
-
-MIN_PROSE_BLANKS = 4
-"""Minimum number of blanks in a cell that is a text rather than a rating in words."""
 RATERS = ("rater", "aspect", "kind", "repeat")
+ORDER_LABELS = ({"ab", "ba"}, {"original", "swapped"})
+"""Parts of the names of two columns with verdicts in the two presentation orders."""
 ROLES_GUESSED = ("item", "system", "score", *RATERS, "winner", "order")
 
 Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
@@ -128,7 +122,10 @@ def suggest_mapping(
             and reads(head, mapping, n_systems)
             and (frame.height <= GUESS_ROWS or reads(frame, mapping, n_systems))
         ):
-            cell_text = _invalid_score_cell(frame, mapping)
+            free_columns = [
+                name for name in frame.columns if name not in mapping.roles.values() and name not in TABLE_ROLES
+            ]
+            cell_text = invalid_score_cell(frame, free_columns) if mapping.match_patterns(frame.columns) else ""
             if cell_text:
                 return (
                     ""
@@ -147,35 +144,6 @@ def _has_one_system(frame: pl.DataFrame, guess: Columns) -> bool:
         return False
     system_column = guess.roles.get("system", "system")
     return system_column not in frame.columns or frame[system_column].n_unique() < 2
-
-
-def _invalid_score_cell(frame: pl.DataFrame, guess: Columns) -> str:
-    """Text such as `NAME 'cell' in row 1`, for the first column of scores that the guess drops because some cells are
-    not numbers.
-
-    A column is a column of scores if most cells are numbers or similar to numbers, or if the column is named like a
-    rating.
-    """
-    if not guess.match_patterns(frame.columns):
-        return ""
-    for name in frame.columns:
-        n_cells, n_numbers = count_filled_cells(frame[name])
-        is_mapped_column = name in guess.roles.values() or name in TABLE_ROLES
-        is_description_name = not (CATEGORIES | IDS).isdisjoint(split_name(name))
-        if is_mapped_column or is_description_name or n_numbers == n_cells or not is_text(frame[name]):
-            continue
-        cells = frame[name].str.strip_chars()
-        is_invalid_cell = (
-            cells.is_not_null() & ~cells.str.to_lowercase().is_in(MISSING_TOKENS) & parse_numbers(cells).is_null()
-        )
-        n_similar = int((is_invalid_cell & cells.fill_null("").str.contains(ALMOST_NUMBER)).sum())
-        is_rating = looks_human(name) or name_stems(name) & (ASPECTS | SCORERS)
-        has_prose = bool((cells.filter(is_invalid_cell).str.count_matches(r"\s") >= MIN_PROSE_BLANKS).any())
-        stems = {stem(word) for cell in cells.filter(is_invalid_cell).head(CHOICES) for word in split_name(cell)}
-        if 2 * (n_numbers + n_similar) >= n_cells or (is_rating and not has_prose and stems.isdisjoint(PEOPLE_ROLES)):
-            row_index = int(is_invalid_cell.arg_true()[0])
-            return f"{name} {cells[row_index]!r} in row {row_index + 1}"
-    return ""
 
 
 def format_options(columns: Columns) -> str:
@@ -332,13 +300,16 @@ def _verdict_layouts(
     phrases = {name: phrase for name in phrase_columns if (phrase := propose_phrases(head[name]))}
     unique_columns = [name for name in free if frame[name].n_unique() == frame.height and not is_time(frame[name])]
     id_columns = [name for name in unique_columns if not (name in items or name in phrases or is_prose(frame[name]))]
-    winner_columns = [name for name in candidates["winner"] if not is_prose(head[name])]
+    winner_columns = [name for name in candidates["winner"] if name in head.columns and not is_prose(head[name])]
+    is_winner_pattern = bool(candidates["winner"]) and candidates["winner"][0] not in head.columns
     output_roles = pair_text_roles(head, [])  # used if no columns name the systems
     bases = [{"system_a": a, "system_b": b} for a, b in column_pairs] or ([output_roles] if output_roles else [])
     for base, item_column in product(bases, [*items, *id_columns[:1]]):
         verdict_columns = [name for name in winner_columns if name not in (item_column, *base.values())]
         phrase_columns = [name for name in phrases if name not in (item_column, *base.values())]
         for verdict_roles, further_roles in (
+            *([({}, (*RATERS, "order"))] if is_winner_pattern else []),
+            *_order_layouts(frame, verdict_columns),
             *_name_layouts(frame, base, verdict_columns, free),
             *_word_layouts(frame, verdict_columns),
             *_phrase_layouts(phrase_columns, phrases, has_order=bool(candidates["order"])),
@@ -347,6 +318,22 @@ def _verdict_layouts(
             roles |= _assign_roles(roles, candidates, further_roles)
             text_roles = pair_text_roles(head, [name for role, name in roles.items() if role != "item"])
             yield from ((all_roles, ()) for all_roles in ([roles | text_roles, roles] if text_roles else [roles]))
+
+
+def _order_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdicts:
+    """Layouts with a column of verdicts for each presentation order. A and B mean columns or, with a phrase
+    `{position}`, displayed positions: first the meaning with fewer contradictions between the orders."""
+    for names in combinations(verdict_columns[:CHOICES], 2):
+        prefix, suffix = commonprefix(names), commonprefix([name[::-1] for name in names])[::-1]  # noqa: RUF071
+        if {name[len(prefix) : len(name) - len(suffix)].lower() for name in names} in ORDER_LABELS:
+            pattern = f"{escape_braces(prefix)}{{order}}{escape_braces(suffix)}"
+            first, second = (
+                frame[name].cast(pl.String).str.replace_all(r"[\W_]", "").str.to_lowercase() for name in names
+            )
+            is_letter = first.is_in(LETTERS) & second.is_in(LETTERS)
+            layouts = [{"winner": pattern}, {"winner": pattern, "phrase": "{position}"}]
+            names_positions = (is_letter & (first != second)).sum() > (is_letter & (first == second)).sum()
+            yield from ((layout, RATERS) for layout in (layouts[::-1] if names_positions else layouts))
 
 
 def _name_layouts(

@@ -257,11 +257,10 @@ def _is_crossed(frame: pl.DataFrame, item_column: str, system_column: str | None
     systems."""
     system_expressions = [] if system_column is None else [pl.col(system_column).alias("system")]
     key_table = frame.select(pl.col(item_column).cast(pl.String).alias("item"), *system_expressions)
-    if key_table.is_duplicated().any():
-        return False
-    if system_column is None or frame[system_column].n_unique() < 2:
-        return True
-    return bool((key_table.group_by("item").len()["len"] > 1).mean() >= MIN_CROSSED_SHARE)  # type: ignore[operator]
+    has_one_system = system_column is None or frame[system_column].n_unique() < 2
+    is_crossed_item = key_table.group_by("item").len()["len"] > 1
+    are_keys_unique = not key_table.is_duplicated().any()
+    return are_keys_unique and (has_one_system or is_crossed_item.sum() >= MIN_CROSSED_SHARE * is_crossed_item.len())
 
 
 def _key_candidates(
@@ -421,9 +420,9 @@ def _item_row_roles(
     )
     unique_columns = [name for name in item_columns if frame[name].n_unique() == frame.height]
     likely_columns = [
-        n
-        for n in unique_columns
-        if n == item_text_column_of_role.get("source") or find_columns("item", [n]) or is_index(frame[n])
+        name
+        for name in unique_columns
+        if name == item_text_column_of_role.get("source") or find_columns("item", [name]) or is_index(frame[name])
     ]
     if item_columns and not unique_columns:
         return None

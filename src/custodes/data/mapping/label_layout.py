@@ -101,13 +101,6 @@ class LabelLayout:
         ]
         return Columns(roles={role: name for role, name in column_of_role.items() if name}, patterns=tuple(patterns))
 
-    @property
-    def has_one_column_per_criterion(self) -> bool:
-        """Whether a wide table has one column of human labels for each criterion."""
-        return bool(self.human) and len({self.criteria.get(name, ("", ""))[1] for name in self.human}) == len(
-            self.human
-        )
-
     def _criterion_pattern(self, column_name: str) -> str:
         """The name of a column with its criterion as a placeholder."""
         aspects_text = ",".join(dict.fromkeys(aspect for _, aspect in self.criteria.values()))
@@ -134,7 +127,8 @@ OWN_LAYOUT = LabelLayout(
 def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
     """The layout, completed by the columns of items, systems, clusters, reviewers and inclusion probabilities.
 
-    If no column identifies the rows, but an item and a reviewer do, each row of a wide table is a review.
+    If no column identifies the rows, but an item and a reviewer do, each row of a wide table is a review. If rows look
+    like reviews, but a reviewer reviewed an output twice, the layout has the reviewer, too, and reading it is an error.
     """
     column_of_role, assigned_columns = declared.roles, layout.assigned_columns
     free_columns = [
@@ -157,26 +151,32 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         for name in other_columns
         if split_name(name)[-1] == "id" and not set(split_name(name)) & {*CLUSTERS, *REVIEWS}
     )
-    likely_items = [item_column] if item_column else [*find_columns("item", other_columns), *id_columns]
-    reviewer_columns = (
-        [name for name in other_columns if looks_like_person(name) and not _has_model_name(frame[name])]
-        if not layout.label and not layout.rater and layout.has_one_column_per_criterion
-        else []
+    likely_items = (
+        [item_column] if item_column else list(dict.fromkeys([*find_columns("item", other_columns), *id_columns]))
     )
-    fallback_item_columns = [] if item_column else [name for name in other_columns if _may_be_key(frame[name])]
-    candidate_keys = [
-        *product([""], repeat_columns, dict.fromkeys(likely_items)),
-        *product(reviewer_columns, repeat_columns, dict.fromkeys(likely_items)),
-        *product([""], [""], fallback_item_columns),
+    human_criteria = {layout.criteria.get(name, ("", ""))[1] for name in layout.human}
+    may_have_reviewers = layout.human and len(human_criteria) == len(layout.human) and not layout.rater
+    reviewer_columns = [
+        name for name in other_columns if may_have_reviewers and looks_like_person(name) and _has_person(frame[name])
     ]
-    reviewer_column, repeat_column, item_column = next(
+    fallback_item_columns = [] if item_column else [name for name in other_columns if _may_be_key(frame[name])]
+
+    def identify_rows(*names: str) -> bool:
+        key_rows = frame.select(name for name in {*names, *fixed_key_columns} if name)
+        return key_rows[names[-1]].null_count() == 0 and not bool(key_rows.is_duplicated().any())
+
+    output_columns = [*layout.metrics, *find_columns("text", other_columns)]
+    candidate_keys = chain(
+        (key for key in product(["", *reviewer_columns], repeat_columns, likely_items) if identify_rows(*key)),
         (
-            (reviewer, repeat, item)
-            for reviewer, repeat, item in candidate_keys
-            if _is_unique_key(frame, list(filter(None, [item, repeat, *fixed_key_columns, reviewer])))
+            (reviewer, "", item)
+            for reviewer, item in product(reviewer_columns, likely_items)
+            if _are_reviews(frame, reviewer, [item, *fixed_key_columns], output_columns)
         ),
-        ("", "", item_column),
+        (("", "", name) for name in fallback_item_columns if identify_rows(name)),
+        [("", "", item_column)],
     )
+    reviewer_column, repeat_column, item_column = next(candidate_keys)
     cluster_column = column_of_role.get("cluster") or next(
         (
             name
@@ -206,13 +206,23 @@ def _may_be_key(column: pl.Series) -> bool:
     return column.dtype.is_integer() or bool(is_short_text)
 
 
-def _has_model_name(column: pl.Series) -> bool:
-    return any(map(is_model_name, column.drop_nulls().unique().cast(pl.String)))
+def _has_person(column: pl.Series) -> bool:
+    return not all(map(is_model_name, column.drop_nulls().unique().cast(pl.String)))
 
 
-def _is_unique_key(frame: pl.DataFrame, key_columns: Sequence[str]) -> bool:
-    key_rows = frame.select(key_columns)
-    return key_rows.null_count().row(0)[0] == 0 and not bool(key_rows.is_duplicated().any())
+def _are_reviews(
+    frame: pl.DataFrame, reviewer_column: str, output_key: Sequence[str], output_columns: Sequence[str]
+) -> bool:
+    """Whether rows are reviews: an output has several reviewers, and all rows of an output have the same text and the
+    same labels of judges."""
+    value_columns = [name for name in output_columns if name not in output_key]
+    n_values = (
+        frame.drop_nulls([reviewer_column])
+        .group_by(output_key)
+        .agg(pl.col(reviewer_column, *value_columns).n_unique() > 1)
+    )
+    has_several_reviewers, *varying_columns = n_values.select(reviewer_column, *value_columns).max().row(0)
+    return bool(has_several_reviewers) and not any(varying_columns) and frame[output_key[0]].null_count() == 0
 
 
 def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[str, ...]:

@@ -99,15 +99,9 @@ def _cell_values(column: pl.Series) -> list[Any]:
 def _parse_cell(cell: str | None) -> Any:
     """The value of a JSON text, with numbers as written. Text that is not JSON is unchanged."""
     try:
-        return None if cell is None else json.loads(cell, parse_float=_Number, parse_int=_Number)
+        return None if cell is None else json.loads(cell, parse_float=str, parse_int=str)
     except (ValueError, RecursionError):
         return cell
-
-
-class _Number(str):
-    """A number that keeps the digits of the JSON text."""
-
-    __slots__ = ()
 
 
 def _iter_leaves(value: Any, path: str, named_paths: Iterable[str], remaining_depth: int) -> Iterator[tuple[str, Any]]:
@@ -130,17 +124,17 @@ def _iter_leaves(value: Any, path: str, named_paths: Iterable[str], remaining_de
 def _is_expandable(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
     """Whether a list becomes columns. This holds for a list of numbers, a list of objects of numbers, a list of one
     object, and a list with a requested position."""
-    if any(
+    has_named_position = any(
         named_path.startswith(f"{path}.") and named_path[len(path) + 1 :].split(".")[0].isdigit()
         for named_path in named_paths
-    ):
+    )
+    if has_named_position or (len(value) == 1 and isinstance(value[0], dict) and parse_turns(value) is None):
         return True
-    if len(value) == 1 and isinstance(value[0], dict) and parse_turns(value) is None:
-        return True
-    # such as one object of ratings per annotator
-    if value and all(isinstance(entry, dict) and entry for entry in value):
-        return all(_is_number(leaf) or leaf is None for entry in value for leaf in entry.values())
-    return all(_is_number(entry) or entry is None for entry in value) and any(entry is not None for entry in value)
+    has_objects = bool(value) and all(isinstance(entry, dict) and entry for entry in value)
+    # objects such as the ratings of each annotator
+    leaves = [leaf for entry in value for leaf in entry.values()] if has_objects else value
+    filled_leaves = [leaf for leaf in leaves if leaf is not None]
+    return all(map(_is_number, filled_leaves)) and (has_objects or bool(filled_leaves))
 
 
 def _is_number(value: Any) -> bool:
@@ -158,4 +152,4 @@ def _cell_column(name: str, cells: list[Any]) -> pl.Series:
         json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, bool | dict | list) else cell
         for cell in cells
     ]
-    return series_of(name, [str(cell) if isinstance(cell, _Number) else cell for cell in json_cells])
+    return series_of(name, json_cells)

@@ -21,10 +21,10 @@ from custodes.data.mapping.column_vocabulary import (
 )
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import check_unique, count_filled_cells, label_column, number_column
-from custodes.errors import InputError, OptionError, join_labels, suggestion
+from custodes.errors import InputError, OptionError, join_labels, reject, suggestion
 
-FIELDS = ("aspect", "rater", "kind", "repeat", "system")
-"""Placeholders for parts of a column's name."""
+FIELDS = ("aspect", "rater", "kind", "repeat", "system", "order")
+"""Placeholders for parts of a column's name; `order` only for columns of verdicts."""
 PATHS = {"human": ("aspect", "rater"), "metric": ("rater", "repeat")}
 """Meaning of the first and the second `*` of a path, by the kind of the scores."""
 POSITION = "[0-9]*"
@@ -125,18 +125,23 @@ class ColumnPattern:
             globs.append(tuple(glob.strip() for glob in (globs_text or "").split(",") if glob.strip()))
             fixed_texts.append("")
         duplicate_placeholder = next((name for name in fields if fields.count(name) > 1), None)
-        if duplicate_placeholder:
-            raise OptionError(
-                f"columns: pattern {pattern_text!r} holds {{{duplicate_placeholder}}} twice; give each placeholder once"
-            )
-        if any(not separator_text for separator_text in fixed_texts[1:-1]):
-            raise OptionError(
+        reject(
+            (
+                duplicate_placeholder,
+                f"columns: pattern {pattern_text!r} holds {{{duplicate_placeholder}}} twice; give each placeholder "
+                "once",
+            ),
+            (
+                not all(fixed_texts[1:-1]),
                 f"columns: pattern {pattern_text!r} has no text between two placeholders; write the text that "
-                "separates them"
-            )
+                "separates them",
+            ),
+            (
+                kind and "kind" in fields,
+                f"columns: pattern {pattern_text!r} gives the kind twice; remove {kind}: or {{kind}}",
+            ),
+        )
         kind_words = [word for word in re.split(r"[^a-z]+", " ".join(fixed_texts).lower()) if word in KINDS]
-        if kind and "kind" in fields:
-            raise OptionError(f"columns: pattern {pattern_text!r} gives the kind twice; remove {kind}: or {{kind}}")
         pattern_kind = kind or (kind_words[0] if len(set(kind_words)) == 1 and "kind" not in fields else "")
         return cls(
             written=pattern_text, kind=pattern_kind, texts=tuple(fixed_texts), fields=tuple(fields), globs=tuple(globs)
@@ -145,17 +150,13 @@ class ColumnPattern:
     def splits(self, column_name: str) -> list[dict[str, str]]:
         """All ways to match a name. Each way maps placeholders to labels. The list is empty if there are too many
         ways."""
-        if (
-            len(self.fields) > 2
-            and sum(column_name.count(remaining_text) for remaining_text in set(self.texts[1:-1])) > MOST_GAPS
-        ):
-            return []
         if not self.fields:
             return [{}] if column_name == self.texts[0] else []
         prefix, *inner_texts, suffix = self.texts
-        partial_matches: list[tuple[tuple[str, ...], str]] = (
-            [((), column_name[len(prefix) :])] if column_name.startswith(prefix) else []
-        )
+        has_many_gaps = len(self.fields) > 2 and sum(map(column_name.count, set(inner_texts))) > MOST_GAPS
+        if has_many_gaps or not column_name.startswith(prefix):
+            return []
+        partial_matches: list[tuple[tuple[str, ...], str]] = [((), column_name[len(prefix) :])]
         for index, fixed_text in enumerate(inner_texts):
             partial_matches = [
                 ((*labels, remaining_text[: match.start()]), remaining_text[match.start() + len(fixed_text) :])

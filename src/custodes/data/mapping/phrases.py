@@ -11,11 +11,10 @@ import polars as pl
 
 from custodes.data.mapping.column_vocabulary import word_list
 from custodes.data.notes import Note, build_notes
+from custodes.data.preferences import UNREADABLE
 from custodes.data.table import format_counts
 from custodes.errors import OptionError
 
-UNREADABLE = "unreadable"
-"""The reason for a missing verdict if the cell matches no pattern."""
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(winner|position|tie:[^{}]+)\}")
 """A placeholder, or a double brace, which is a literal brace."""
 WORD = r"""[\[(#"'*]*(\w(?:[\w.\-]*\w)?)[\])"'*]*"""

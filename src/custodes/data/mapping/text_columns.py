@@ -80,7 +80,7 @@ class TextColumns:
         for role, system_role in zip(PAIR, ("system_a", "system_b"), strict=True):
             if role in column_of_role:
                 system_column_name = column_of_role.get(system_role) or next(
-                    (n for n in (system_role, system_role.replace("system", "model")) if n in frame), None
+                    (name for name in (system_role, system_role.replace("system", "model")) if name in frame), None
                 )
                 system = (
                     system_role[-1]

@@ -37,7 +37,7 @@ which would read texts as scores."""
 PATH_READERS = {reader.name: reader for reader in members(globals(), PathReader)}
 """Built-in readers of folders, archives and logs by name; tried before those of tables."""
 
-OURS = (*TABLE_READERS, *PATH_READERS)
+BUILTIN_READERS = (*TABLE_READERS, *PATH_READERS)
 
 READERS: tuple[str, ...]
 """Names allowed in `reader=`: built-in readers, and those of other packages, which are looked up on first use."""
@@ -45,5 +45,5 @@ READERS: tuple[str, ...]
 
 def __getattr__(name: str) -> Any:
     if name == "READERS":
-        return (*OURS, *plugin_readers(OURS))
+        return (*BUILTIN_READERS, *plugin_readers(BUILTIN_READERS))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,7 +23,7 @@ from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.readers.verdict_words import without_empty
 from custodes.data.readers.verdicts import log_study
 from custodes.data.study import Study
-from custodes.data.table import fitting_columns, label_column
+from custodes.data.table import digest_of, fitting_columns, label_column
 from custodes.errors import InputError, join_labels, suggestion
 
 COLUMNS = (
@@ -31,7 +31,7 @@ COLUMNS = (
     ("instruction", "generator", "generator_2", "preference"),
     ("instruction", "output_1", "output_2", "preference"),
 )
-MORE = ("annotator", "annotator_index", "dataset", "input", "output_1", "output_2")
+OPTIONAL_COLUMNS = ("annotator", "annotator_index", "dataset", "input", "output_1", "output_2")
 """Optional columns."""
 
 ALLOWED = "a number from 1 (output_1 better) to 2 (output_2 better), or 0 (tie)"
@@ -120,6 +120,7 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
                 for row in zip(items, system, text, strict=True)
             ),
             ((label, text, []) for label, text in zip(items, instructions, strict=True)),
+            where=where,
         )[0],
         notes=[*notes, *_rounding_notes(graded_preferences, system_series[1], where=where)],
     )
@@ -200,7 +201,7 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     file_tables = [(file, load_table(file)) for file in selected_files]
     for file, table in file_tables:  # errors name the file and the row
         read_alpacaeval(table.frame, where=str(file.relative_to(path)), invalid=invalid)
-    column_names = {name for columns in COLUMNS for name in columns} | set(MORE)
+    column_names = {name for columns in COLUMNS for name in columns} | set(OPTIONAL_COLUMNS)
     frames = [
         table.frame.select(name for name in table.frame.columns if name in column_names) for _, table in file_tables
     ]
@@ -211,7 +212,7 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         f"({join_labels(renamed_texts, limit=3)})"
     )
     study = replace(study, notes=(*study.notes, *build_notes(("folder-name", len(renamed_texts), message))))
-    return replace(study, digest=sha256("".join(table.digest for _, table in file_tables).encode()).hexdigest()[:16])
+    return replace(study, digest=digest_of(*(table.digest for _, table in file_tables)))
 
 
 def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:

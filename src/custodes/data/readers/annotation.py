@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from custodes.data.interim_analyses import SCHEMA as LOOKS
-from custodes.data.interim_analyses import sort_pair_labels as turned_looks
+from custodes.data.interim_analyses import sort_pair_labels
 from custodes.data.items import Items
 from custodes.data.labels import POLARITY, LabelScale, is_binary, label_words
 from custodes.data.loading.live_study import is_study, read_one_state
@@ -83,8 +83,6 @@ PEEK_QUERY = "SELECT count(*) FROM event WHERE kind = 'peeked'"
 """Number of times that the owner viewed estimates of incomplete interim analyses."""
 MARK_QUERY = "SELECT count(DISTINCT assignment) FROM event WHERE kind = 'marked'"
 """Number of comparisons for which an annotator displayed the differing words."""
-INCOMPLETE_LOOKS = "incomplete-looks"
-"""The note on answers that do not count yet."""
 WAITING_QUERY = """
 WITH last AS MATERIALIZED (
     SELECT pair, is_open, (SELECT max(value) FROM json_each(used)) AS place FROM look
@@ -107,7 +105,6 @@ JOIN system a ON a.system = p.first JOIN system b ON b.system = p.second ORDER B
 """
 """Verdicts of the study's metric on the primary aspect."""
 PAIR_KEY = ("item", "system_a", "system_b")
-METRIC_COLUMNS = (*PAIR_KEY, "rater", "kind", "aspect", "preference", "role")
 
 
 def read_annotation(path: Path, *, part: str | None, invalid: Invalid) -> Study:
@@ -172,7 +169,7 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
             f"{n_excluded_people}); interim analyses are not recomputed",
         ),
         (
-            INCOMPLETE_LOOKS,
+            "incomplete-looks",
             n_waiting_answers,
             f"{where}: {n_waiting_answers} answers of incomplete interim analyses are left out; they count when the "
             "analysis is complete or the study is stopped",
@@ -203,7 +200,7 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         second=second_preferences,
         second_ratings=score_study.second_ratings,
         labels=score_study.labels,
-        looks=turned_looks(frame_of_view["looks"]),
+        looks=sort_pair_labels(frame_of_view["looks"]),
         raters=raters,
         items=items,
         outputs=outputs,
@@ -260,7 +257,10 @@ def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.Dat
         for view, schema in VIEWS.items()
     }
     query_of_view["waiting"] = (WAITING_QUERY, dict.fromkeys(PAIR_KEY, pl.String))
-    query_of_view["metric"] = (METRIC, {name: VIEWS["battles"][name] for name in METRIC_COLUMNS})
+    metric_schema = {
+        name: VIEWS["battles"][name] for name in (*PAIR_KEY, "rater", "kind", "aspect", "preference", "role")
+    }
+    query_of_view["metric"] = (METRIC, metric_schema)
     frame_of_view = {
         name: pl.DataFrame(connection.execute(query).fetchall(), schema=schema, orient="row", strict=False)
         for name, (query, schema) in query_of_view.items()
@@ -323,7 +323,7 @@ def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) 
         interim_analyses.select(pl.sum_horizontal("wins", "ties", "losses") != pl.col("n")).to_series(),
         lambda rows, _: f"{where}: n differs from wins + ties + losses in row {rows}; export the study again",
     )
-    return Study(raters=Raters.infer({}), looks=turned_looks(interim_analyses), notes=tuple(notes), name=where)
+    return Study(raters=Raters.infer({}), looks=sort_pair_labels(interim_analyses), notes=tuple(notes), name=where)
 
 
 READER = PathReader(name="annotation", fits=is_study, make=read_annotation, whole=True)

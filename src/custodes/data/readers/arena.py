@@ -36,7 +36,7 @@ MARKS = (
 )
 """Columns that identify files of Arena and MT-bench."""
 
-OTHERS = ("item", "prompt_id", "rater", "kind", "aspect", "repeat")
+FOREIGN_COLUMNS = ("item", "prompt_id", "rater", "kind", "aspect", "repeat")
 """Columns of other tables of battles, which files of Arena and MT-bench do not have."""
 
 USED_COLUMNS = (*PAIR, *ONE_HOT, "winner", "judge", "order", "prompt")
@@ -96,7 +96,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         unused_table=unused_table,
         items=item_table.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
         kind=kind_of_label,
-        outputs=build_outputs(text_rows, source_rows)[0],
+        outputs=build_outputs(text_rows, source_rows, where=where)[0],
         notes=[*notes, *order_notes],
     )
 
@@ -158,4 +158,4 @@ def _texts(
     return text_rows, source_rows
 
 
-READER = TableReader(name="arena", columns=COLUMNS, make=read_arena, absent=OTHERS, marks=MARKS)
+READER = TableReader(name="arena", columns=COLUMNS, make=read_arena, absent=FOREIGN_COLUMNS, marks=MARKS)

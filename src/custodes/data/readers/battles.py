@@ -30,8 +30,7 @@ COLUMNS = (
     ("item", *SYSTEMS[1], "winner"),
     ("item", *SYSTEMS[0], "preference"),
 )
-ANSWER_COLUMNS = ("invalid", *CHANCES, SECONDS)
-OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", *ANSWER_COLUMNS)
+OPTIONAL = ("rater", "kind", "aspect", "order", "repeat", "invalid", *CHANCES, SECONDS)
 OWN_COLUMNS = {*COLUMNS[1], "rater", "kind", "aspect", "order", "repeat"}
 """Columns whose presence shows that a table is in our own format. `verdict_words` reads it differently."""
 
@@ -122,11 +121,11 @@ def interpret_verdicts(
     and `order`."""
     verdict_cells = verdict_table["verdict"].alias(verdict_column_name)
     is_own_format = set(frame.columns) >= OWN_COLUMNS
-    verdict_meaning = interpret_cells(
+    meaning_of_cells = interpret_cells(
         verdict_cells, verdict_table["system_a"], verdict_table["system_b"], where=where, is_own_format=is_own_format
     )
     order_signs, notes = read_orders(verdict_table, frame, where=where, is_own_format=is_own_format)
-    is_position_cell = verdict_meaning.place.is_not_null()
+    is_position_cell = meaning_of_cells["place"].is_not_null()
     if "order" in frame.columns and (order_signs != 0).any():
         refuse(
             is_position_cell & (order_signs == 0),
@@ -137,16 +136,20 @@ def interpret_verdicts(
         )
     # If cells name positions and there is no column of orders, the columns of systems are in displayed order.
     order_signs = order_signs.set(is_position_cell & (order_signs == 0), 1.0)
-    preference_signs = verdict_meaning.preference.set(is_position_cell & (order_signs < 0), None).fill_null(
-        -verdict_meaning.place
+    preference_signs = (
+        meaning_of_cells["preference"]
+        .set(is_position_cell & (order_signs < 0), None)
+        .fill_null(-meaning_of_cells["place"])
     )
     verdicts = verdict_table.with_columns(
         preference=preference_signs, order=order_signs.replace_strict(ORDERS, return_dtype=pl.String)
     )
-    n_both_bad = int(verdict_meaning.both_bad.sum())
+    n_both_bad = int(meaning_of_cells["both_bad"].sum())
     return verdicts, [
         *notes,
-        *_ambiguous_place_notes(verdicts, verdict_meaning.unsure, where=where, verdict_column_name=verdict_column_name),
+        *_ambiguous_place_notes(
+            verdicts, meaning_of_cells["unsure"], where=where, verdict_column_name=verdict_column_name
+        ),
         *build_notes(("both-bad", n_both_bad, f'{where}: {n_both_bad} verdicts "both bad" count as ties')),
     ]
 

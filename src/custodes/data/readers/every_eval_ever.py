@@ -31,7 +31,7 @@ from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.files import make_folder, write_atomically
 
-WHAT = "an instance-level file of Every Eval Ever"
+FORMAT_NAME = "an instance-level file of Every Eval Ever"
 VERSION = "0.3.0"
 """Version of the schema."""
 UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
@@ -77,7 +77,7 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
     records = LogRecords(where=where)
     result_of_key = _results({file.parent for file in files})
     dataset_names = {result.source_data.dataset_name for result in result_of_key.values()}
-    for sample in (sample for file in files for _, sample in records.lines(file, file.name, SAMPLE, what=WHAT)):
+    for sample in (sample for file in files for _, sample in records.lines(file, file.name, SAMPLE, what=FORMAT_NAME)):
         result_names = (sample.evaluation_result_id, sample.evaluation_name)
         result = next(
             (result_of_key[key] for name in result_names if (key := (sample.evaluation_id, name)) in result_of_key),
@@ -241,7 +241,7 @@ def _format_aggregate(study: Study, rating_rows: pl.DataFrame, evaluation_id: st
 
 READER = log_reader(
     "every_eval_ever",
-    what=WHAT,
+    what=FORMAT_NAME,
     patterns=["*.jsonl"],
     depth=4,
     contents="no .jsonl file with evaluation_id, model_id and sample_id",

@@ -18,7 +18,7 @@ from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
 from custodes.errors import InputError, join_labels
 
-WHAT = "a run of HELM"
+FORMAT_NAME = "a run of HELM"
 SPEC, STATS, STATE = "run_spec.json", "per_instance_stats.json", "scenario_state.json"
 TEXT = {"text": (str, "")}
 LAYOUTS = {
@@ -70,11 +70,12 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
         missing_files = {SPEC, STATS}.difference(file_names)
         if missing_files:
             raise InputError(
-                f"{where}: {folder.name} lacks {join_labels(sorted(missing_files))}; {WHAT} needs {SPEC} and {STATS}"
+                f"{where}: {folder.name} lacks {join_labels(sorted(missing_files))}; {FORMAT_NAME} needs {SPEC} and "
+                f"{STATS}"
             )
         content_of_file = {name: records.load(folder / name, f"{folder.name}/{name}") for name in file_names}
         parsed_content_of_file = {
-            name: parse_log(content_of_file[name], LAYOUTS[name], where=f"{folder.name}/{name}", what=WHAT)
+            name: parse_log(content_of_file[name], LAYOUTS[name], where=f"{folder.name}/{name}", what=FORMAT_NAME)
             for name in file_names
         }
         model, task = parsed_content_of_file[SPEC].adapter_spec.model, _without_model(parsed_content_of_file[SPEC].name)
@@ -129,7 +130,7 @@ def _without_model(name: str) -> str:
 
 READER = log_reader(
     "helm",
-    what=WHAT,
+    what=FORMAT_NAME,
     patterns=[STATS],
     depth=4,
     contents=f"no folder that holds {STATS}",

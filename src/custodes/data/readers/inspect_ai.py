@@ -30,7 +30,7 @@ from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
 from custodes.errors import InputError, join_labels
 
-WHAT = "a log of inspect_ai"
+FORMAT_NAME = "a log of inspect_ai"
 SUFFIX = ".eval"
 HEADERS = ("header.json", "_journal/start.json")
 """Files with the task and the model, in a finished log and in an unfinished log."""
@@ -136,7 +136,7 @@ def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
     if not zipfile.is_zipfile(io.BytesIO(data)):
         if file.suffix.lower() == SUFFIX:
             raise InputError(f"{file.name}: not a zip file, or a damaged one; copy the log again")
-        log = parse_log(data, LOG, where=file.name, what=WHAT)
+        log = parse_log(data, LOG, where=file.name, what=FORMAT_NAME)
         if log.samples is None:
             raise InputError(f"{file.name}: the log holds no samples, only a header; run the evaluation again")
         return log, log.samples
@@ -144,11 +144,11 @@ def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
     member_names = archive.namelist()
     header_name = next((name for name in HEADERS if name in member_names), None)
     if header_name is None:
-        raise InputError(f"{file.name}: contains neither {HEADERS[0]} nor {HEADERS[1]}, so it is not {WHAT}")
+        raise InputError(f"{file.name}: contains neither {HEADERS[0]} nor {HEADERS[1]}, so it is not {FORMAT_NAME}")
 
     def read_member(name: str, layout: Any) -> Any:
         where = f"{file.name}, {name}"
-        return parse_log(zip_member(archive, name, where), layout, where=where, what=WHAT)
+        return parse_log(zip_member(archive, name, where), layout, where=where, what=FORMAT_NAME)
 
     sample_names = (name for name in member_names if name.startswith("samples/") and name.endswith(".json"))
     return read_member(header_name, LOG), (read_member(name, SAMPLE) for name in sample_names)
@@ -167,7 +167,7 @@ def _plain(content: Any, text_of_attachment: dict[str, str]) -> str:
 
 READER = log_reader(
     "inspect_ai",
-    what=WHAT,
+    what=FORMAT_NAME,
     patterns=[f"*{SUFFIX}", "*.json"],
     depth=1,
     contents="neither a .eval file nor an Inspect log as .json",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from custodes.data.labels import LabelScale, check_common_labels, encode_labels, infer_scale, label_words
-from custodes.data.mapping.column_vocabulary import KINDS, looks_human
+from custodes.data.mapping.column_vocabulary import KINDS, is_model_name, looks_human
 from custodes.data.mapping.columns import item_facts
 from custodes.data.mapping.label_layout import LabelLayout
 from custodes.data.notes import Note, build_notes
@@ -21,8 +21,7 @@ Labels = tuple[pl.DataFrame, list[Note]]
 """A table with a row per label (item, system, repeat, rater, aspect, kind and word), and notes. A table with
 second opinions also has the column `is_second`."""
 
-LAYOUT = "label-columns"
-"""The note on which columns were read as labels."""
+OUTPUT_KEY = ["item", "system", "repeat"]
 
 
 def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed: bool) -> Study:
@@ -72,7 +71,7 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     return replace(
         study,
         attributes=attribute_table,
-        notes=(*study.notes, *build_notes((LAYOUT, guessed, message))),
+        notes=(*study.notes, *build_notes(("label-columns", guessed, message))),
         unnamed_system=not layout.systems,
     )
 
@@ -91,72 +90,65 @@ def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.Da
 
 
 def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
-    """The labels of a table with a column for each rater, or with one row per review and a column of reviewers."""
+    """The labels of a table with a column for each rater, or with one row per review and a column of reviewers.
+
+    The reviewer is the rater of the human labels. A reviewer with the name of a model is a metric.
+    """
+    reviewers = pl.repeat("", frame.height, dtype=pl.String, eager=True)
     if layout.rater:
-        return _read_reviews(frame, key_table, layout, where=where)
-    hint = (
-        "one row per output; name another column with item=NAME, number the runs in a column with repeat=NAME, or "
-        "name the reviewers of rows with rater=NAME"
-    )
-    check_unique(key_table, ["item", "system", "repeat"], where=where, what="output", hint=hint)
+        reviewers = label_column(frame, layout.rater, where=where, empty=True)
+    else:
+        hint = (
+            "one row per output; name another column with item=NAME, number the runs in a column with repeat=NAME, or "
+            "name the reviewers of rows with rater=NAME"
+        )
+        check_unique(key_table, OUTPUT_KEY, where=where, what="output", hint=hint)
+    is_model = reviewers.is_in(list(filter(is_model_name, reviewers.unique())))
     label_tables = []
-    for kind, column_names in (("human", layout.human), ("metric", layout.metrics)):
-        for name in column_names:
-            rater, aspect = layout.criteria.get(name, (name, ""))
-            expression_of_column = {"rater": pl.lit(rater), "aspect": pl.lit(aspect), "kind": pl.lit(kind)}
-            label_table = key_table.with_columns(word=label_words(frame[name]), **expression_of_column)
-            if kind == "human":  # a human label repeated for every run of a judge was given once
-                distinct_label_rows = label_table.drop_nulls("word").unique(
-                    ["item", "system", "word"], keep="first", maintain_order=True
-                )
-                has_repeats = distinct_label_rows.select("item", "system").is_duplicated().any()
-                label_table = distinct_label_rows if distinct_label_rows.height and not has_repeats else label_table
-            label_tables.append(label_table)
-    return pl.concat(label_tables), []
-
-
-def _read_reviews(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
-    """The labels of a table with one row per review. The reviewer is the rater of the human labels, and a judge has
-    one label per output."""
-    reviewers, key_names = label_column(frame, layout.rater, where=where, empty=True), ["item", "system", "repeat"]
-    label_tables = []
-    for kind, column_names in (("human", layout.human), ("metric", layout.metrics)):
-        for name in column_names:
-            rater, aspect = layout.criteria.get(name, (name, ""))
-            label_rows = key_table.with_columns(
-                rater=reviewers.replace("", rater) if kind == "human" else pl.lit(rater),
-                aspect=pl.lit(aspect),
-                kind=pl.lit(kind),
-                word=label_words(frame[name]),
-                row=pl.int_range(1, pl.len() + 1),
-            ).drop_nulls("word")
-            is_refused = (
-                pl.struct(*key_names, "rater").is_duplicated()
-                if kind == "human"
-                else pl.col("word").n_unique().over(key_names) > 1
+    for kind, name in [*(("human", name) for name in layout.human), *(("metric", name) for name in layout.metrics)]:
+        rater, aspect = layout.criteria.get(name, (name, ""))
+        label_rows = key_table.with_columns(
+            rater=reviewers.replace("", rater) if kind == "human" else pl.lit(rater),
+            aspect=pl.lit(aspect),
+            kind=pl.when(is_model).then(pl.lit("metric")).otherwise(pl.lit(kind)),
+            word=label_words(frame[name]),
+        )
+        if layout.rater:
+            label_rows = label_rows.with_row_index("row", offset=1).drop_nulls("word")
+            _check_reviews(label_rows, name if kind == "metric" else "", layout.rater, where=where)
+            label_rows = label_rows.unique([*OUTPUT_KEY, "rater"], keep="first", maintain_order=True).drop("row")
+        elif kind == "human":  # a human label repeated for every run of a judge was given once
+            distinct_label_rows = label_rows.drop_nulls("word").unique(
+                ["item", "system", "word"], keep="first", maintain_order=True
             )
-            refused_rows = label_rows.filter(is_refused).sort(key_names, maintain_order=True)
-            if refused_rows.height:
-                item, system, rater = refused_rows.select("item", "system", "rater").row(0)
-                same_rows = refused_rows.filter(item=item, system=system, rater=rater)["row"]
-                problem_text, advice_text = (
-                    (f"two reviews by {rater!r}", "keep one of them, or number the runs in a column with repeat=NAME")
-                    if kind == "human"
-                    else (
-                        f"different labels in {name!r}",
-                        f"in a table with one row per review (reviewer: {layout.rater!r}), repeat the label of the "
-                        "judge in all rows of an output; if the rows are different outputs, name another column with "
-                        "item=NAME",
-                    )
-                )
-                raise InputError(
-                    f"{where}: {problem_text} for one output, in rows {join_labels(same_rows, limit=5)} (item "
-                    f"{item!r}, system {system!r}); {advice_text}"
-                )
-            if kind == "metric":
-                label_rows = label_rows.unique(key_names, keep="first", maintain_order=True)
-            label_tables.append(label_rows.drop("row"))
+            has_repeats = distinct_label_rows.select("item", "system").is_duplicated().any()
+            label_rows = distinct_label_rows if distinct_label_rows.height and not has_repeats else label_rows
+        label_tables.append(label_rows)
     return pl.concat(label_tables), []
+
+
+def _check_reviews(label_rows: pl.DataFrame, judge: str, reviewer_column: str, *, where: str) -> None:
+    """Raise `InputError` for two reviews of an output by one reviewer, or for different labels of a judge."""
+    is_refused = (
+        pl.col("word").n_unique().over(OUTPUT_KEY) > 1 if judge else pl.struct(*OUTPUT_KEY, "rater").is_duplicated()
+    )
+    refused_rows = label_rows.filter(is_refused).sort(OUTPUT_KEY, maintain_order=True)
+    if refused_rows.height:
+        item, system, rater = refused_rows.select("item", "system", "rater").row(0)
+        same_rows = refused_rows.filter(item=item, system=system, rater=rater)["row"]
+        problem_text, advice_text = (
+            (
+                f"different labels in {judge!r}",
+                f"in a table with one row per review (reviewer: {reviewer_column!r}), repeat the label of the judge in "
+                "all rows of an output; if the rows are different outputs, name another column with item=NAME",
+            )
+            if judge
+            else (f"two reviews by {rater!r}", "keep one of them, or number the runs in a column with repeat=NAME")
+        )
+        raise InputError(
+            f"{where}: {problem_text} for one output, in rows {join_labels(same_rows, limit=5)} (item {item!r}, "
+            f"system {system!r}); {advice_text}"
+        )
 
 
 def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:

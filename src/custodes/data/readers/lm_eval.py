@@ -28,9 +28,9 @@ from custodes.data.readers.reader import Invalid
 from custodes.data.study import Study
 from custodes.errors import InputError, join_labels
 
-WHAT = "samples of lm-evaluation-harness"
+FORMAT_NAME = "samples of lm-evaluation-harness"
 NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl")
-KNOWN = {
+NON_METRIC_KEYS = {
     *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
     *("doc_hash", "prompt_hash", "target_hash", "input"),
 }
@@ -117,14 +117,14 @@ def _add_samples(
 ) -> dict[str, str]:
     """Add the lines of one file to the records. Return, for each rater, the name of its metric in the file."""
     metric_of_rater: dict[str, str] = {}
-    for record, sample in records.lines(file, f"{model}/{file.name}", SAMPLE, what=WHAT):
+    for record, sample in records.lines(file, f"{model}/{file.name}", SAMPLE, what=FORMAT_NAME):
         item = f"{task}/{format_label(sample.doc_id)}"
         records.groups.setdefault(item, task)
         records.texts.append((item, model, _text(sample.resps)))
         references = [sample.target] if isinstance(sample.target, str) and sample.target else []
         records.sources.append((item, _prompt(sample.arguments), references))
         filter_suffix = "" if sample.filter in ("", "none") else f"/{sample.filter}"
-        for metric in sample.metrics or [name for name in record if name not in KNOWN]:
+        for metric in sample.metrics or [name for name in record if name not in NON_METRIC_KEYS]:
             number = parse_number(record.get(metric))
             if number is None and record.get(metric) is not None:
                 non_number_count_of_metric[metric] += 1
@@ -133,7 +133,8 @@ def _add_samples(
                 metric_of_rater[metric + filter_suffix] = metric
     if not metric_of_rater and not non_number_count_of_metric:
         raise InputError(
-            f"{file.name}: no line has a metric; a metric is any key other than {join_labels(sorted(KNOWN), limit=3)}"
+            f"{file.name}: no line has a metric; a metric is any key other than "
+            f"{join_labels(sorted(NON_METRIC_KEYS), limit=3)}"
         )
     return metric_of_rater
 
@@ -169,7 +170,7 @@ def _results(file: Path) -> Any:
 
 READER = log_reader(
     "lm_eval",
-    what=WHAT,
+    what=FORMAT_NAME,
     patterns=["samples_*.jsonl"],
     depth=2,
     contents="no file samples_TASK_DATE.jsonl",

@@ -28,6 +28,7 @@ from custodes.data.ratings import KEY, Ratings
 from custodes.data.readers.outputs import build_outputs
 from custodes.data.readers.reader import Invalid, PathReader
 from custodes.data.study import Study
+from custodes.data.table import UNPAIRED_SURROGATE
 from custodes.errors import InputError, join_labels
 from custodes.strict_json import prepare_decoder
 
@@ -74,9 +75,7 @@ def parse_log(data: bytes, layout: Any, *, where: str, what: str) -> Any:
     text = utf8_text(data, where)
     decoded_value = parse_json(text, where=where, as_text=False)
     if "\\ud" in text.lower() and LONE_SURROGATE.search(json.dumps(decoded_value, ensure_ascii=False)):
-        raise InputError(
-            f"{where}: holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid text; correct the text"
-        )
+        raise InputError(f"{where}: holds {UNPAIRED_SURROGATE}; correct the text")
     return convert_to_layout(decoded_value, layout, where=where, what=what)
 
 
@@ -188,12 +187,9 @@ class LogRecords:
             group_table = pl.DataFrame(
                 list(self.groups.items()), schema={"item": pl.String, "group": pl.String}, orient="row"
             )
-            outputs, n_different_texts = build_outputs(self.texts, self.sources)
+            outputs, text_notes = build_outputs(self.texts, self.sources, where=self.where)
         except UnicodeEncodeError:
-            raise InputError(
-                f"{self.where}: holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid "
-                "text; correct the text"
-            ) from None
+            raise InputError(f"{self.where}: holds {UNPAIRED_SURROGATE}; correct the text") from None
         n_missing_scores = score_table["score"].null_count()
         if n_missing_scores == score_table.height and not (preferences and preferences.frame.height):
             raise InputError(f"{self.where}: no sample has a score; give logs with scores")
@@ -222,13 +218,8 @@ class LogRecords:
                         n_missing_scores,
                         f"{self.where}: {n_missing_scores} scores are missing and count as not rated",
                     ),
-                    (
-                        "spare-texts",
-                        n_different_texts,
-                        f"{self.where}: {n_different_texts} texts differ from an earlier text of the same output "
-                        "and are ignored",
-                    ),
                 ),
+                *text_notes,
             ),
             name=self.where,
             digest=self.digest.hexdigest()[:16],

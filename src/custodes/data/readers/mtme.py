@@ -26,8 +26,6 @@ from custodes.data.study import Study
 from custodes.data.table import digest_of, format_counts, number_column, refuse
 from custodes.errors import InputError, join_labels, suggestion
 
-TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
-
 PARTS = ("sources", "references", "system-outputs", "documents", "human-scores", "metric-scores")
 SOURCE = re.compile(r"(?:\./)?(?:(.*[^/])/)?sources/([^/]+)\.txt")
 UNUSED_SUFFIXES = (".domain.score", ".seg.rating")
@@ -276,7 +274,7 @@ def _check_length(n_lines: int, n_expected: int, *, where: str) -> None:
 
 def fits(path: Path) -> bool:
     """Whether a path may have this format: a tar, or any folder that is not a table."""
-    return not holds_table(path) if path.is_dir() else path.name.lower().endswith(TAR_SUFFIXES)
+    return not holds_table(path) if path.is_dir() else path.name.lower().endswith((".tar", ".tar.gz", ".tgz"))
 
 
 READER = PathReader(name="mtme", fits=fits, make=read_mtme)

@@ -22,7 +22,7 @@ from custodes.data.loading import holds_table, parse_json, read_file_bytes, utf8
 from custodes.data.mapping.column_vocabulary import is_fact, normalise_name
 from custodes.data.mapping.pattern import UnfitError
 from custodes.data.notes import Note, build_notes
-from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, format_dialogue, parse_turns
+from custodes.data.outputs import IMAGES, SCHEMA, SOURCES, Outputs, format_dialogue, parse_turns, select_first_values
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid, PathReader, TableReader
 from custodes.data.study import Study
@@ -226,33 +226,23 @@ def _decode_cell(value: Any, where: str) -> Any:
 
 
 def build_outputs(
-    texts: Iterable[tuple[str, str, str | None]], sources: Iterable[tuple[str, str | None, list[str]]]
-) -> tuple[Outputs | None, int]:
-    """Outputs from tuples (item, system, text) and (item, source, references). The first tuple of each key is used.
-
-    Returns
-    -------
-    outputs : Outputs or None
-        The outputs; None if there is no text.
-    count : int
-        Number of further texts that differ from the first text with the same key.
-    """
+    texts: Iterable[tuple[str, str, str | None]],
+    sources: Iterable[tuple[str, str | None, list[str]]],
+    *,
+    where: str,
+) -> tuple[Outputs | None, list[Note]]:
+    """Outputs from tuples (item, system, text) and (item, source, references), None if there is no text, and a note on
+    outputs with several texts. The first non-empty text of an output and the first source of an item are used."""
     text_rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
-    key_column_names = ["item", "system"]
-    text_rows = text_rows.with_columns(pl.col(key_column_names).str.strip_chars())
-    first_texts = text_rows.unique(key_column_names, keep="first", maintain_order=True)
-    if text_rows.is_empty():
-        return None, 0
     source_schema = {name: SOURCES[name] for name in ("item", "source", "references")}
-    source_table = pl.DataFrame(list(sources), source_schema, orient="row").with_columns(
-        pl.col("item").str.strip_chars()
+    source_rows = pl.DataFrame(list(sources), source_schema, orient="row")
+    text_rows, source_rows = (
+        rows.with_columns(pl.col("^(item|system)$").str.strip_chars()) for rows in (text_rows, source_rows)
     )
-    n_different_texts = (
-        text_rows.join(first_texts, on=key_column_names).filter(pl.col("text") != pl.col("text_right")).height
+    first_texts, source_rows, notes = select_first_values(
+        text_rows, source_rows.unique("item", keep="first", maintain_order=True), where=where
     )
-    return Outputs.from_sources(
-        first_texts, source_table.unique("item", keep="first", maintain_order=True)
-    ), n_different_texts
+    return (Outputs.from_sources(first_texts, source_rows) if text_rows.height else None), notes
 
 
 def parse_messages(cell: Any, *, where: str) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from custodes.data.ratings import KEY, OPTIONAL, Ratings
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
 from custodes.data.table import check_columns, number_column, second_rows
-from custodes.errors import InputError
+from custodes.errors import InputError, reject
 
 
 def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str = "rows") -> Study:
@@ -52,14 +52,17 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     unknown, because the name of a column need not be the label of a rater."""
     rater_names = [name for name in frame.columns if name not in WIDE_KEY]
     check_columns(frame, where=where, required=("item", "system"), optional=(*WIDE_KEY, *rater_names))
-    if not rater_names:
-        raise InputError(
-            f"{where}: there is no column of scores, only {', '.join(frame.columns)}; give one column per rater"
-        )
-    if "" in rater_names:
-        raise InputError(
-            f"{where}: a column has no name (perhaps a saved index); name it after its rater, or remove it"
-        )
+    reject(
+        (
+            not rater_names,
+            f"{where}: there is no column of scores, only {', '.join(frame.columns)}; give one column per rater",
+        ),
+        (
+            "" in rater_names,
+            f"{where}: a column has no name (perhaps a saved index); name it after its rater, or remove it",
+        ),
+        error=InputError,
+    )
     long_table = melt_scores(
         frame, {name: {"rater": name} for name in rater_names}, key_column_names=WIDE_KEY, where=where
     )

@@ -39,10 +39,9 @@ from custodes.data.study import Study
 from custodes.data.table import check_columns, label_column, number_column, refuse
 from custodes.errors import InputError, join_labels
 
-WHAT = "scores of RewardBench"
-DATA_WHAT = "the data of RewardBench"
+FORMAT_NAME = "scores of RewardBench"
 COLUMNS = ("id", "subset", "prompt", "chosen", "rejected")
-PERSON = "ref"
+HUMAN_RATER = "ref"
 TEXTS = msgspec.json.Decoder(list[str])
 LIST_NAMES = ("scores_chosen", "scores_rejected", "text_chosen", "text_rejected")
 """Columns of RewardBench, with one right and one wrong text per entry."""
@@ -73,10 +72,12 @@ def read_rewardbench2(files: Sequence[Path], *, where: str, invalid: Invalid) ->
 
 
 def _read_scores(path: Path) -> Study:
-    records = LogRecords(where=path.name, kinds={PERSON: "human"})
-    score_lists = parse_log(records.load(path, path.name), SCORES, where=path.name, what=WHAT)
-    if score_lists.model == PERSON:
-        raise InputError(f"{path.name}: the model is named {PERSON!r}, the name of the human rater; rename the model")
+    records = LogRecords(where=path.name, kinds={HUMAN_RATER: "human"})
+    score_lists = parse_log(records.load(path, path.name), SCORES, where=path.name, what=FORMAT_NAME)
+    if score_lists.model == HUMAN_RATER:
+        raise InputError(
+            f"{path.name}: the model is named {HUMAN_RATER!r}, the name of the human rater; rename the model"
+        )
     prompts: Prompts = []
     for entry_number, (prompt_id, subset, scores, n_correct, texts) in enumerate(
         _iter_entries(score_lists, path.name), start=1
@@ -115,7 +116,7 @@ def _iter_entries(score_lists: Any, where: str) -> Iterator[tuple[Label, str, li
         ]
     else:
         raise InputError(
-            f"{where}: this is not a file of {WHAT}, as required lists are missing: RewardBench 2 "
+            f"{where}: this is not a file of {FORMAT_NAME}, as required lists are missing: RewardBench 2 "
             "has scores and num_correct, RewardBench has scores_chosen and scores_rejected"
         )
     column_lists = [score_lists.id, score_lists.subset, *column_lists]
@@ -134,7 +135,7 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
     """A study of preferences and texts, to be joined to scores. The labels are the same as in `read_rewardbench2`."""
     check_columns(frame, where=where, required=COLUMNS, optional=frame.columns)
     prompt_ids, subsets = (label_column(frame, name, where=where) for name in ("id", "subset"))
-    records = LogRecords(where=where, kinds={PERSON: "human"})
+    records = LogRecords(where=where, kinds={HUMAN_RATER: "human"})
     prompts: Prompts = []
     for row_number, (row, prompt_id, subset) in enumerate(
         zip(frame.iter_rows(named=True), prompt_ids, subsets, strict=True), 1
@@ -155,7 +156,7 @@ def _texts(cell: Any, location: str) -> list[str]:
         except msgspec.MsgspecError:
             texts = [cell]
         return texts
-    return list(convert_to_layout(cell or [], list[str], where=location, what=DATA_WHAT))
+    return list(convert_to_layout(cell or [], list[str], where=location, what="the data of RewardBench"))
 
 
 def _study(records: LogRecords, prompts: Prompts) -> Study:
@@ -180,7 +181,7 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
             f"{records.where}: no prompt has both a correct and an incorrect completion, so nothing can be compared"
         )
     pair_table = pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row")
-    verdicts = pair_table.with_columns(rater=pl.lit(PERSON), preference=1)
+    verdicts = pair_table.with_columns(rater=pl.lit(HUMAN_RATER), preference=1)
     return records.study(preferences=Preferences.make(verdicts, where=records.where)[0], sides=True)
 
 
@@ -206,7 +207,7 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
         )
     ref_numbers, subset_labels = number_column(frame, "ref", where=where), label_column(frame, "subset", where=where)
     _check_pairs(ref_numbers, subset_labels, where=where)
-    records = LogRecords(where=where, kinds={PERSON: "human", **dict.fromkeys(metric_column_names, "metric")})
+    records = LogRecords(where=where, kinds={HUMAN_RATER: "human", **dict.fromkeys(metric_column_names, "metric")})
     pairs = enumerate(subset_labels.gather_every(2), start=1)
     study = _study(records, [(str(number), group, [None], [None]) for number, group in pairs])
     system_names = ["chosen" if is_chosen else "rejected" for is_chosen in ref_numbers]
@@ -244,7 +245,7 @@ def _check_pairs(ref_numbers: pl.Series, subset_labels: pl.Series, *, where: str
 
 SCORES_BY_MODEL = log_reader(
     "rewardbench2",
-    what=WHAT,
+    what=FORMAT_NAME,
     patterns=["*.json"],
     depth=1,
     contents="no .json with id, subset, model and scores",

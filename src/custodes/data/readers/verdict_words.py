@@ -7,7 +7,6 @@ follows from the words in a column of orders, or from the order of the names of 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -91,21 +90,6 @@ ALLOWED_ORDERS = (
 COMPARISON = ("item", "low", "high", "rater", "aspect", "repeat")
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerdictMeaning:
-    """The meaning of the cell in each row.
-
-    `preference` is 1 for the first column, 0 for a tie, -1 for the second column, and null if the cell is unreadable or
-    empty. `place` is 1 or -1 for cells that prefer the output shown first or second, else null. `unsure` marks cells
-    that are read as a column but may name a position. `both_bad` marks cells that mean that both outputs are bad.
-    """
-
-    preference: pl.Series
-    place: pl.Series
-    unsure: pl.Series
-    both_bad: pl.Series
-
-
 def normalise_words(words: pl.Series) -> pl.Series:
     """Words in lower case without marks and blanks.
 
@@ -127,8 +111,12 @@ def without_empty(verdict_cells: pl.Series) -> pl.Series:
 
 def interpret_cells(
     verdict_cells: pl.Series, first_systems: pl.Series, second_systems: pl.Series, *, where: str, is_own_format: bool
-) -> VerdictMeaning:
-    """The meaning of each cell. `first_systems` and `second_systems` are the systems of each row, in column order.
+) -> pl.DataFrame:
+    """A table with the meaning of each cell. `first_systems` and `second_systems` are the systems of the columns.
+
+    `preference` is 1 for the first column, 0 for a tie, -1 for the second column, and null if the cell is unreadable or
+    empty. `place` is 1 or -1 for cells that prefer the output shown first or second, else null. `unsure` marks cells
+    that are read as a column but may name a position. `both_bad` marks cells that mean that both outputs are bad.
 
     With `is_own_format`, the columns are in the format of custodes, so 0 is always a tie, and no cell is the name of
     a system if all cells are in `SIGNS`. Raises `InputError` if a number, or a name that is also a word, has two
@@ -153,11 +141,13 @@ def interpret_cells(
     is_ambiguous_cell = (
         normalised_words.is_in(list(UNSURE)) | (has_slot_numbers & number_signs.is_not_null())
     ) & name_signs.is_null()
-    return VerdictMeaning(
-        preference=pl.select(pl.coalesce(code_signs, name_signs)).to_series(),
-        place=position_signs.set(name_signs.is_not_null(), None),
-        unsure=is_ambiguous_cell & (code_signs != 0).fill_null(False),
-        both_bad=normalised_words.is_in(BOTH_BAD),
+    return pl.DataFrame(
+        {
+            "preference": pl.select(pl.coalesce(code_signs, name_signs)).to_series(),
+            "place": position_signs.set(name_signs.is_not_null(), None),
+            "unsure": is_ambiguous_cell & (code_signs != 0).fill_null(False),
+            "both_bad": normalised_words.is_in(BOTH_BAD),
+        }
     )
 
 

@@ -66,7 +66,7 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
     yield from _reversed_annotators(selected_study)
     yield from _metadata_problems(selected_study, note_rules)
     for note in notes:
-        if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics"):  # these notes have separate rules
+        if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics", "look-alikes"):  # these notes have separate rules
             yield Problem("warning" if note.rule in WARNED else "info", note.rule, note.message)
 
 
