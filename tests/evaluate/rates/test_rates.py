@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import chi2_contingency, norm
+from scipy.stats import binom, fisher_exact, norm
 from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.rates.comparisons import has_equivalent_rates
-from custodes.evaluate.rates.estimates import sampling_p_value
+from custodes.evaluate.rates.comparisons import CONTINUITY, ErrorDifference, has_equivalent_rates
+from custodes.evaluate.rates.judge_labels import fisher_p_value, sampling_p_value
 from custodes.evaluate.rates.outputs import labelled_outputs
 
 
@@ -487,21 +487,46 @@ def test_replacement_needs_three_annotators_and_is_told_in_the_verdict() -> None
 
 
 def test_the_test_of_random_sampling_counts_equal_outputs() -> None:
-    """13 passes of 30 labelled outputs and 30 of 100 others: chi-squared without correction, one degree of freedom."""
     judge = ["pass"] * 13 + ["fail"] * 17 + ["pass"] * 30 + ["fail"] * 70
-    human = [*judge[:30], *[None] * 100]
-    table = pl.DataFrame({"id": range(130), "judge": judge, "human": human})
+    table = pl.DataFrame({"id": range(130), "judge": judge, "human": [*judge[:30], *[None] * 100]})
     counts = table.group_by("judge", "human", maintain_order=True).agg(pl.col("id").first(), number=pl.len())
     counts = pl.concat(
         [table.head(30).with_columns(number=1), counts.filter(pl.col("human").is_null())], how="diagonal_relaxed"
     )
-    p_values = []
     for study in (cu.read(table), cu.read(counts, columns={"n_outputs": "number"})):
         (outputs,) = labelled_outputs(study.select(one_side=True), consensus="vote")
-        p_values.append(sampling_p_value(outputs, outputs.judged[0]))
-    expected = chi2_contingency([[13, 17], [30, 70]], correction=False).pvalue
-    assert p_values == pytest.approx([expected, expected], rel=0.15)
-    assert p_values[0] == pytest.approx(p_values[1])
+        expected = fisher_exact([[13, 17], [30, 70]]).pvalue
+        assert sampling_p_value(outputs, outputs.judged[0]) == pytest.approx(expected)
+
+
+def test_the_test_of_random_sampling_is_exact_for_rare_labels_and_looks_within_versions() -> None:
+    for table in np.random.default_rng(0).integers(0, 12, (50, 2, 2)):
+        assert fisher_p_value(table) == pytest.approx(fisher_exact(table).pvalue)
+    # 2 of 4 rare labels are among 100 of 1,000 outputs: p = .05, but .006 by a z-test.
+    judge = np.where(np.isin(np.arange(1000), [0, 1, 998, 999]), "fail", "pass")
+    human = pl.Series(judge).set(pl.Series(np.arange(1000) >= 100), None)
+    rare = pl.DataFrame({"id": range(1000), "judge": judge, "human": human})
+    assert "labelled-part-not-random" not in {note.rule for note in cu.rates(rare).notes}
+    # Each version has a random sample, but the versions differ in the rate of the judge and in the number of labels.
+    other = table_of_versions(n_labelled=(300, 60))
+    assert "labelled-part-not-random" not in {note.rule for note in cu.rates(other).notes}
+    selected = other.with_columns(
+        expert=pl.when(~((pl.col("model") == "b") & (pl.col("judge") == "pass"))).then("expert")
+    )
+    (message,) = [note.message for note in cu.rates(selected).notes if note.rule == "labelled-part-not-random"]
+    assert message.startswith("the outputs of b with a human label are not a random sample")
+
+
+def table_of_versions(*, n_labelled: tuple[int, ...]) -> pl.DataFrame:
+    """Return versions with different rates, of which annotators labelled the first outputs."""
+    return pl.concat(
+        [
+            table(600, rate=0.9 - 0.5 * k, labelled=1, seed=k).with_columns(
+                expert=pl.when(pl.col("id") < n).then("expert"), model=pl.lit("ab"[k])
+            )
+            for k, n in enumerate(n_labelled)
+        ]
+    )
 
 
 @pytest.mark.parametrize(("sd", "is_equivalent"), [(0.0175, True), (0.0195, False)])
@@ -510,7 +535,7 @@ def test_equivalence_is_two_one_sided_tests_at_level_alpha(sd: float, *, is_equi
     quantiles = norm.ppf((np.arange(2000) + 0.5) / 2000)
     none = np.zeros(2001)
     first, second = (
-        SimpleNamespace(n_both_labels=50, error_rates=(tpr, none))
+        SimpleNamespace(n_both_labels=50, error_rates={"tpr": tpr, "tnr": none}, pairs=None)
         for tpr in (0.02 + np.append(0.0, sd * quantiles), none)
     )
     assert has_equivalent_rates([first, second], alpha=0.05) is is_equivalent  # type: ignore[list-item]
@@ -533,3 +558,28 @@ def test_outputs_that_only_another_judge_labelled_belong_to_the_population() -> 
     both, alone = cu.rates(data).rates.filter(metric="judge"), cu.rates(data, metrics="judge").rates
     assert alone.select("n", "n_labelled").equals(both.select("n", "n_labelled"))
     assert alone["n"].item() == 600
+
+
+def test_ten_labels_of_a_kind_give_few_false_findings() -> None:
+    """Without the correction for continuity, the probability of a false finding is .087."""
+    draws = np.random.default_rng(0).beta(np.arange(11)[:, None] + 0.5, 10.5 - np.arange(11)[:, None], (11, 4000))
+    p_values = np.array(
+        [[ErrorDifference(a - b, 2 * CONTINUITY / 10, is_tested=True).p_value for a in draws] for b in draws[:, ::-1]]
+    )
+    for rate in (0.1, 0.22, 0.35, 0.5):
+        probabilities = binom.pmf(np.arange(11), 10, rate)
+        assert probabilities @ (p_values <= 0.05) @ probabilities < 0.06
+
+
+def test_intervals_of_error_rates_are_simultaneous_as_the_tests_are() -> None:
+    tnr = (0.9, 0.75, 0.6, 0.5)
+    parts = [table(300, rate=0.5, tnr=value, labelled=0.5, seed=k) for k, value in enumerate(tnr)]
+    data = pl.concat([part.with_columns(model=pl.lit(f"v{k}")) for k, part in enumerate(parts)])
+    differences = cu.rates(data).differences
+    for name in ("tpr", "tnr"):
+        low, high = (differences[f"{name}_difference_{end}"] for end in ("low", "high"))
+        assert ((low > 0) | (high < 0)).to_list() == (differences[f"p_{name}"] <= 0.05).to_list()
+    assert set(differences["p_tnr"] <= 0.05) == {True, False}
+    pair = cu.rates(data, systems=["v0", "v1"]).differences.row(0, named=True)  # 2 tests instead of 12
+    assert pair["p_tnr"] == pytest.approx(differences["p_tnr"][0] / 6, rel=0.5)
+    assert pair["tnr_difference_low"] > differences["tnr_difference_low"][0] + 0.02

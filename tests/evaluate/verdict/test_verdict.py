@@ -818,3 +818,28 @@ def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results:
     text = text_of(make_verdict(results, favoritism=replace(favoritism, partiality=changed)), "", "weaknesses")
     assert "Whether judge is partial is inconclusive for Elm on coherence and Elm on fluency." in text
     assert text.endswith("Whether judge prefers longer outputs is not tested: the test needs texts of the outputs.")
+
+
+def test_a_metric_below_chance_on_an_aspect_is_not_said_to_be_only_unclear(results: dict[str, Any]) -> None:
+    values: dict[str, Ends] = {"judge": (0.5, 0.4, 0.6), "noise": (0.0, -0.1, 0.1), "overlap": (-0.4, -0.5, -0.3)}
+    result = make_verdict(results, agreement=standing(results["agreement"], values))
+    assert result.verdict.filter(aspect="", kind="chance")["text"].to_list() == [
+        "noise is not significantly better than chance on any aspect.",
+        "overlap is significantly better than chance on no aspect, and agrees with the annotators significantly less "
+        "than by chance on coherence and fluency.",
+    ]
+
+
+def test_undecided_pairs_are_those_that_do_not_differ(results: dict[str, Any]) -> None:
+    values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate(("judge", "learned", "overlap"))}
+    agreement = standing(results["agreement"], values)
+    # overlap does not differ from judge, but is worse than learned
+    is_beaten = pl.col("metric") == "overlap"
+    groups = pl.col("metric").replace_strict({"judge": "ab", "learned": "a", "overlap": "b"})
+    rows = agreement.standing.with_columns(group=groups, may_be_best=~is_beaten)
+    result = make_verdict(results, agreement=replace(agreement, standing=rows))
+    assert "does not differ significantly from learned" in text_of(result, "fluency", "trust")
+    assert text_of(result, "fluency", "uncertain").endswith(
+        "Not significantly worse than any metric: judge and learned. overlap does not differ significantly from judge "
+        "either, but is significantly worse than some other metric."
+    )

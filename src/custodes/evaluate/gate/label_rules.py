@@ -22,11 +22,9 @@ from custodes.evaluate.rates.estimates import (
     JudgeRates,
     estimate_interval,
     measure_functions,
-    sampling_p_value,
 )
-from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of
+from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, JudgeLabels, judges_of, sampling_test
 from custodes.evaluate.rates.judges import (
-    SAMPLING_ALPHA,
     judge_notes,
     label_notes,
     positive_label_notes,
@@ -260,23 +258,11 @@ def _objection(
     """Return why the human labels must not decide a rule; empty if they may.
 
     The outputs with a human label were said to be a random sample, but they differ from the other outputs in the labels
-    of a judge. `by_system` tests the outputs of each system (with Bonferroni's correction), because systems may have
-    different proportions of labelled outputs.
+    of a judge. See `sampling_test`.
     """
     if settings["sampling"] != "random" or (outputs.weight != outputs.weight[0]).any():
         return ""
-    groups = (
-        [(f" of {system}", outputs.system == system_code) for system_code, system in enumerate(outputs.systems)]
-        if by_system and len(outputs.systems) > 1
-        else [("", np.ones(len(outputs.system), dtype=bool))]
-    )
-    p_of_sample = {
-        (group_text, judge.name): len(groups)
-        * sampling_p_value(outputs.only(is_output_of_group), judge.labels[is_output_of_group])
-        for group_text, is_output_of_group in groups
-        for judge in judges
-    }
-    (group_text, metric), p_value = min(p_of_sample.items(), key=lambda sample: float(np.nan_to_num(sample[1], nan=1)))
+    p_value, metric, group_text = sampling_test(outputs, judges, by_system=by_system)
     if not p_value < SAMPLING_ALPHA:
         return ""
     one_judge_text = "give sampling='by-judge' if they are a random sample within each label of the judge; otherwise "

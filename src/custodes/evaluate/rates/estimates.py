@@ -223,9 +223,9 @@ class JudgeRates:
         return self.pairs.values(statistic) if self.pairs is not None and self.n_both_labels else np.full(2, np.nan)
 
     @cached_property
-    def error_rates(self) -> tuple[Floats, Floats]:
-        """Estimate and draws of TPR, and of TNR, (1 + draws,) each."""
-        return self.values(sensitivity), self.values(specificity)
+    def error_rates(self) -> dict[str, Floats]:
+        """Estimate and draws, (1 + draws,) each, of TPR and of TNR."""
+        return {"tpr": self.values(sensitivity), "tnr": self.values(specificity)}
 
     def measures(self, *, confidence: float, ordered: bool) -> dict[str, Interval]:
         """Return the measures of agreement; measures for two labels are undefined if there are more labels."""
@@ -445,43 +445,3 @@ def _wilson(rate: float, effective_n: float, confidence: float) -> Interval:
 
     low, high = wilson_interval(rate, effective_n, quantile=float(ndtri((1 + confidence) / 2)))
     return Interval(float(rate), float(low), float(high))
-
-
-def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
-    """Return the p-value of the test that each label of the judge is equally frequent with and without human labels.
-
-    If annotators labelled outputs without a label of the judge, these outputs count as outputs with one more label. The
-    test is a z-test with the variance by clusters. The smallest p-value over labels is adjusted by Bonferroni's
-    method. NaN if all outputs, or no outputs, have human labels.
-    """
-    from scipy.special import ndtr
-
-    labels = labels if has_only_judged(outputs, labels, "random") else np.nan_to_num(labels, nan=-1.0)
-    is_judged_output = ~np.isnan(labels)
-    has_human_label, cluster_codes, n_equal_outputs = (
-        outputs.has_human_label[is_judged_output],
-        outputs.unit[is_judged_output],
-        outputs.number[is_judged_output],
-    )
-    if has_human_label.all() or not has_human_label.any():
-        return np.nan
-    n_without_human_label = n_equal_outputs[~has_human_label].sum()
-    judge_labels = labels[is_judged_output]
-    distinct_labels = np.unique(judge_labels)
-    p_values = []
-    for label in distinct_labels[1:] if len(distinct_labels) == 2 else distinct_labels:
-        has_this_label = (judge_labels == label).astype(np.float64)
-        label_share = (has_this_label * n_equal_outputs).sum() / n_equal_outputs.sum()
-        influence = (has_this_label - label_share) * np.where(
-            has_human_label, 1 / has_human_label.sum(), -1 / n_without_human_label
-        )
-        design_effect = (
-            float(influence_design_effect(influence, cluster_codes, number=n_equal_outputs).effect)
-            if outputs.has_clusters
-            else 1.0
-        )
-        standard_error = np.sqrt((influence**2 * n_equal_outputs).sum() * design_effect)
-        p_values.append(
-            2 * float(ndtr(-abs((influence * n_equal_outputs).sum()) / standard_error)) if standard_error > 0 else 1.0
-        )
-    return float(min(1.0, min(p_values) * len(p_values)))

@@ -180,10 +180,18 @@ def uncertain(view: AspectResults) -> Iterator[str]:
     """Yield sentences on comparisons of metrics that are undecided, for example because the study is too small."""
     if view.standing and not view.bounded:
         yield "There are no intervals, so no difference between metrics can be compared with chance."
-    elif view.leaders[1:]:
+        return
+    if view.leaders[1:]:
         yield (
             "Which metric agrees best with the annotators is undecided. Not significantly worse than any metric: "
             f"{names(view.leaders)}."
+        )
+    best, *others = view.standing if view.leaders else [{}]
+    beaten = [row["metric"] for row in others if share_a_letter(best, row) and row["metric"] not in view.leaders]
+    if beaten:
+        yield (
+            f"{subject_with_verb(beaten, 'does', 'do')} not differ significantly from {best['metric']} either, but "
+            f"{'is' if len(beaten) == 1 else 'are'} significantly worse than some other metric."
         )
 
 

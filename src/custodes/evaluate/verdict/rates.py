@@ -120,13 +120,17 @@ def _differences(rows: pl.DataFrame) -> Iterator[str]:
         )
     undecided = rows.filter(decision="=").to_dicts()
     pairs_text = ", all pairs tested together" if rows.height > 1 else ""
-    for row in undecided[: 1 if significant.height else MOST_NAMED]:
+    n_named = 1 if significant.height else MOST_NAMED
+    for row in undecided[:n_named]:
         yield (
             f"{row['system_a']} and {row['system_b']} do not differ significantly in the rate of {row['label']} "
             f"(difference {_points(row, 'corrected_difference')}, {p_value_phrase(row['p_adjusted'])}{pairs_text})."
         )
-    if significant.height > MOST_NAMED:
-        yield f"In all, {plural(significant.height, 'pair')} of systems differ significantly."
+    if len(undecided) > n_named or significant.height > MOST_NAMED:
+        yield (
+            f"In all, {plural(significant.height, 'pair')} of systems differ significantly, and {len(undecided)} do "
+            "not."
+        )
 
 
 def _saved_labels(rows: Sequence[Row]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from custodes.answers.wording import (
     sentence,
 )
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row, share_a_letter
+from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
 from custodes.stats.information_gain import MOST
 from custodes.stats.strength.more_battles import MOST_PAIRS
 
@@ -124,7 +124,7 @@ def _next_to_reference(view: AspectResults) -> Iterator[str]:
     if first_row["system"] not in view.reference_systems or len(other_rows) < 2:
         return
     next_row = other_rows[0]
-    equals = [row["system"] for row in other_rows[1:] if share_a_letter(next_row, row)]
+    equals = [row["system"] for row in other_rows[1:] if view.is_undecided(next_row, row)]
     equals_text = (
         f"It does not differ significantly from {names(equals, limit=MOST_LISTED)}"
         if equals
@@ -183,7 +183,7 @@ def _top_group_text(view: AspectResults) -> str:
     )
     rest_text = "The other system is" if n_behind == 1 else f"The other {n_behind} systems are"
     rows_behind = [row for row in view.board if not row["may_be_first"]]
-    better_text = "some other system" if any(share_a_letter(first_row, row) for row in rows_behind) else leader
+    better_text = "some other system" if any(view.is_undecided(first_row, row) for row in rows_behind) else leader
     return (
         f"{candidates_text} is best; which one is undecided. {leader} ranks first: it {rate_text}. {rest_text} "
         f"significantly worse than {better_text}."
@@ -214,11 +214,7 @@ def undecided(view: AspectResults) -> Undecided:
     strength has an unknown bound.
     """
     pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]
-    undecided_pairs = [
-        (a, b)
-        for a, b in pairs
-        if share_a_letter(a, b) and frozenset((a["system"], b["system"])) not in view.decided_directly
-    ]
+    undecided_pairs = [pair for pair in pairs if view.is_undecided(*pair)]
     pairs_with_leader = [pair for pair in undecided_pairs if any(row["rank"] == 1 for row in pair)]
     pairs_in_top_group = [
         pair for pair in undecided_pairs if pair not in pairs_with_leader and all(row["may_be_first"] for row in pair)
@@ -255,7 +251,7 @@ def labels(view: AspectResults) -> Iterator[str]:
         f"of them {'concern' if pairs.n_top > 1 else 'concerns'} which system is best"
         f"{'' if pairs.n_top or has_reference else ', so more comparisons are not needed to name the best system'}."
     )
-    if has_reference and not pairs.n_top and len(view.board) > 2 and share_a_letter(*view.board[1:3]):
+    if has_reference and not pairs.n_top and len(view.board) > 2 and view.is_undecided(*view.board[1:3]):
         reference = view.board[0]["system"]
         yield (
             f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference}') to see "
