@@ -18,7 +18,6 @@ from custodes.evaluate.gate.rules import CORRECTED_RATE, INCONCLUSIVE, OF_LABELS
 from custodes.evaluate.rates.comparisons import rate_difference
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
-    Interval,
     JudgeRates,
     estimate_interval,
     measure_functions,
@@ -35,6 +34,7 @@ from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive,
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.rates.posterior import Sampling, two_sided_p
+from custodes.stats.rates.scores import Interval
 from custodes.stats.stopping.reused_labels import Precision, posterior_z, proportion_z, t_z
 
 OF_POSITIVE_LABEL = ("tpr", "tnr", "ppv", "npv", "f1", CORRECTED_RATE)
@@ -95,7 +95,7 @@ class LabelTest:
         if self.objection or not self.extremes or not self.has_interval:
             return self.objection
         outcome = self.rule.outcome(*self.interval(confidence)[1:])
-        extreme_outcomes = {self.rule.outcome(*estimate_interval(v, confidence)[1:]) for v in self.extremes}
+        extreme_outcomes = {self.rule.outcome(*estimate_interval(values, confidence)[1:]) for values in self.extremes}
         return "" if outcome == INCONCLUSIVE or extreme_outcomes == {outcome} else self.left_out
 
     @property
@@ -138,8 +138,7 @@ class LabelTest:
         if self.counts is not None:
             return float(proportion_z(*self.counts, self.rule.threshold))
         if len(self.values) > 1:
-            tested_values = self.extremes[0] if self.extremes else self.values
-            return posterior_z(tested_values[1:], self.rule.threshold, self.bounds)
+            return posterior_z((*self.extremes, self.values)[0][1:], self.rule.threshold, self.bounds)
         return t_z(
             (float(self.values[0]) - self.rule.threshold) / self.error, degrees_of_freedom=max(self.clusters - 1, 1)
         )
@@ -208,11 +207,7 @@ def label_tests(
             for rule in rules
             for test in _tests(rule, metric, binarised_outputs, positive, judge_of_name, settings)
         ]
-        first_item_table = (
-            pl.DataFrame({"item": outputs.table["item"], "unit": outputs.unit})
-            .group_by("unit")
-            .agg(pl.col("item").min())
-        )
+        first_items = outputs.table.group_by(pl.Series("unit", outputs.unit)).agg(pl.col("item").min()).sort("unit")
         annotated_outputs = outputs.only(outputs.has_human_label)
         system_names = (
             [""] * annotated_outputs.table.height if study.unnamed_system else annotated_outputs.table["system"]
@@ -231,7 +226,7 @@ def label_tests(
             outputs.aspect,
             tests,
             label_of_output,
-            first_item_table.sort("unit")["item"].to_list(),
+            first_items["item"].to_list(),
             [note for note in notes if note.rule not in unused_notes],
         )
 

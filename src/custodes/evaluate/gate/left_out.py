@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from custodes.evaluate.rates.estimates import EstimateSettings, Interval, JudgeRates
+from custodes.evaluate.rates.estimates import EstimateSettings, JudgeRates
 from custodes.evaluate.rates.judge_labels import JudgeLabels
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.stats.arrays import Bools
 from custodes.stats.clusters import influence_design_effect
 from custodes.stats.rates.posterior import PRIOR
+from custodes.stats.rates.scores import Interval
 
 
 @dataclass(frozen=True, kw_only=True)

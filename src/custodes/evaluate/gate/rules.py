@@ -309,8 +309,8 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
 def _standing_statistic(sample: Sample) -> str:
     """Return the name of the statistic by which `agreement` ranks metrics."""
     point_sample = replace(sample, times=sample.times[:1])
-    draws_of_statistic = {name: STATISTICS[name].compute(point_sample) for name in (ORDERING, CHOOSING)}
-    return ranking_statistic(draws_of_statistic, len(sample.comparison.systems))
+    estimates = {name: STATISTICS[name].compute(point_sample) for name in (ORDERING, CHOOSING)}
+    return ranking_statistic(estimates, len(sample.comparison.systems))
 
 
 def _count_clusters(sample: Sample, is_used_item: Bools) -> int:
@@ -419,17 +419,19 @@ def _rows(
         metric_rows = result_table.filter(pl.col("metric" if "metric" in result_table.columns else "rater") == metric)
         if result_column.table == "missing":
             metric_rows = metric_rows.filter(pl.col("factor") == ALL)
-        if result_column.table == "rates" and metric_rows["label"].n_unique() > 1:
-            raise InputError(
-                f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(metric_rows['label'].unique().sort())} "
-                "with positive=LABEL"
-            )
-        if result_column.table == "rates" and any(
-            note.rule == "positive-by-order" for note in result_of_verb[JUDGE_RATE].notes
-        ):
-            raise InputError(
-                f"gate: {JUDGE_RATE} needs a positive label, but it is unknown which label is positive; give "
-                f"positive={metric_rows['label'][0]!r} or name the other label"
+        if is_rate := statistic_name == JUDGE_RATE:
+            labels = metric_rows["label"].unique().sort().to_list()
+            reject(
+                (
+                    len(labels) > 1,
+                    f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(labels)} with positive=LABEL",
+                ),
+                (
+                    any(note.rule == "positive-by-order" for note in result_of_verb[JUDGE_RATE].notes),
+                    f"gate: {JUDGE_RATE} needs a positive label, but it is unknown which label is positive; give "
+                    f"positive={labels[0]!r} or name the other label",
+                ),
+                error=InputError,
             )
         missing_text = f"this judge has no {result_column.needs}"
         for row in metric_rows.to_dicts():
@@ -441,8 +443,8 @@ def _rows(
                 statistic_name,
                 int(row[result_column.n] or 0),
                 estimate_bounds_and_p,
-                system=row.get("system") or "" if result_column.table == "rates" else "",
-                label=row.get("label") or "" if result_column.table == "rates" else "",
+                system=row["system"] if is_rate else "",
+                label=row["label"] if is_rate else "",
                 reason=missing_text if estimate_and_bounds[0] is None else reason,
             )
             rows_of_aspect.setdefault(row["aspect"], []).append(rule_row)

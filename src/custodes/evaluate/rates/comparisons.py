@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from custodes.data.study import Study
-from custodes.evaluate.rates.estimates import UNDEFINED, EstimateSettings, Interval, JudgeRates, estimate_interval
+from custodes.evaluate.rates.estimates import UNDEFINED, EstimateSettings, JudgeRates, estimate_interval
 from custodes.evaluate.rates.judge_labels import JudgeLabels
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.evaluate.slices import slices_of
@@ -18,6 +18,7 @@ from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import number_by_unit
 from custodes.stats.rates.posterior import PRIOR, correlate_draws, two_sided_p
+from custodes.stats.rates.scores import Interval
 from custodes.stats.sign_test import adjust
 
 EQUIVALENCE_MARGIN = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from custodes.stats.rates.measures import BINARY, GENERAL, Weighting, kappa, kri
 from custodes.stats.rates.posterior import (
     NEUTRAL_PRIOR,
     PRIOR,
-    JointPosterior,
     LabelCounts,
     Sampling,
     joint_estimate,
@@ -25,19 +24,12 @@ from custodes.stats.rates.posterior import (
     output_influence,
     rate_variance,
 )
+from custodes.stats.rates.scores import Interval
 from custodes.stats.rates.selective import designed_strata
 from custodes.stats.ratios import ratio
 
 FEWEST_DESIGNED = 10
 """Minimum number of human labels in each part of a stratum that is divided by inclusion probability."""
-
-
-class Interval(NamedTuple):
-    """Estimate with a lower and an upper bound."""
-
-    value: float
-    low: float
-    high: float
 
 
 UNSEEN = 0.01
@@ -130,19 +122,19 @@ class StratifiedLabels:
         effective_labels = self.counts.labelled * np.nan_to_num(ratio(weight_sums, squared_weight_sums)) / design_effect
         return LabelCounts(effective_labels, self.counts.total / design_effect)
 
-    def posterior(self, counts: LabelCounts, *, prior: float = PRIOR) -> JointPosterior:
-        """Return the joint posterior of effective counts."""
+    def posterior(self, counts: LabelCounts, *, prior: float = PRIOR) -> Floats:
+        """Return the estimate and the posterior draws, (1 + draws, strata, labels), from effective counts."""
         return joint_posterior(counts, sampling=self.sampling, rng=self.rng, prior=prior)
 
     @cached_property
-    def _independent(self) -> JointPosterior:
+    def _independent(self) -> Floats:
         return self.posterior(self.effective(np.zeros(len(self.stratum))))
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
         """Return the estimate of a statistic of joint proportions, followed by draws of the statistic, (1 + draws,)."""
         if not self.outputs.has_clusters:
-            return statistic(self._independent.values)
-        return statistic(self.posterior(self.effective(self.influence(statistic))).values)
+            return statistic(self._independent)
+        return statistic(self.posterior(self.effective(self.influence(statistic))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +195,7 @@ class JudgeRates:
         judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
         effective_labels = pooled.effective(pooled.influence(positive_rate)).labelled
         counts = LabelCounts(effective_labels, judge_counts)
-        rate_of_judged = positive_rate(joint_posterior(counts, sampling="by-label", rng=pooled.rng).values)
+        rate_of_judged = positive_rate(joint_posterior(counts, sampling="by-label", rng=pooled.rng))
         estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * rate_of_judged + self.unjudged[:, 1]
         return replace(
             self,
@@ -345,7 +337,7 @@ def judge_rates(
         is_divided = strata_of_rate.n_strata > fewest_strata + (not is_judged_output.all())
         prior = NEUTRAL_PRIOR if (is_divided or sampling == "by-judge") and strata is None else PRIOR
         effective_counts = strata_of_rate.effective(influence)
-        joint_values = strata_of_rate.posterior(effective_counts, prior=prior).values
+        joint_values = strata_of_rate.posterior(effective_counts, prior=prior)
         has_variance = sampling != "by-label" and len(outputs.words) == 2
         variance = rate_variance(effective_counts, prior=prior) if has_variance else np.nan
         estimate_and_draws = positive_rate(joint_values)

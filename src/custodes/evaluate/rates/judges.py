@@ -18,7 +18,6 @@ from custodes.errors import join_labels
 from custodes.evaluate.rates.comparisons import EQUIVALENCE_MARGIN, estimate_with_bounds
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
-    Interval,
     JudgeRates,
     has_only_judged,
 )
@@ -146,9 +145,7 @@ def judge_row(
     """Return a row of the table `judges`."""
     estimate_of_measure = judge_rates.measures(confidence=confidence, ordered=outputs.ordered)
     scores, is_positive_label, cluster_codes = _labelled_scores(outputs, judge)
-    estimate_of_measure["auc"] = Interval(
-        *area_under_roc(scores, is_positive_label, units=cluster_codes, confidence=confidence)
-    )
+    estimate_of_measure["auc"] = area_under_roc(scores, is_positive_label, units=cluster_codes, confidence=confidence)
     return {
         "metric": judge.name,
         "label": outputs.words[1] if len(outputs.words) == 2 else "",

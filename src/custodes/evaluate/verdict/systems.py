@@ -89,18 +89,13 @@ def interim(view: AspectResults) -> Iterator[str]:
     """Yield a sentence on decisions of interim analyses, which may differ from the joint test of all pairs."""
     if not view.interim:
         return
-    columns_of_decision = {"+": ("system_a", "system_b"), "-": ("system_b", "system_a")}
-    decided_pairs = [
-        [row[side] for side in columns_of_decision[row["decision"]]]
-        for row in view.interim
-        if row["decision"] in columns_of_decision
+    text_of_decision = {"+": "{system_a} better than {system_b}", "-": "{system_b} better than {system_a}"}
+    decisions = [
+        text_of_decision[row["decision"]].format_map(row) for row in view.interim if row["decision"] in text_of_decision
     ]
-    decisions_text = names([f"{first} better than {second}" for first, second in decided_pairs], limit=MOST_LISTED)
-    n_undecided = len(view.interim) - len(decided_pairs)
-    decision_text = f"found {decisions_text}" if decided_pairs else "decided no pair"
-    undecided_text = (
-        f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decided_pairs and n_undecided else ""
-    )
+    n_undecided = len(view.interim) - len(decisions)
+    decision_text = f"found {names(decisions, limit=MOST_LISTED)}" if decisions else "decided no pair"
+    undecided_text = f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decisions and n_undecided else ""
     yield (
         f"The interim analyses {decision_text}{undecided_text}. They test each pair separately, and their decisions "
         "hold only for these annotators."
@@ -110,9 +105,8 @@ def interim(view: AspectResults) -> Iterator[str]:
 def _cycle(row: Row) -> str:
     """Return sentences on the systems of a cycle, in which each system wins against the next system."""
     first, *others = row["cycle"].split(" > ")
-    beaten_text = ", which beats ".join(others)
     return (
-        f"No ranking describes these systems: {first} beats {beaten_text}. Each system wins at least "
+        f"No ranking describes these systems: {first} beats {', which beats '.join(others)}. Each system wins at least "
         f"{percent(row['win_rate'])} of the points against the next system ({p_value_phrase(row['p_direct'])}, all "
         "pairs tested together). Choose between two systems by their direct comparisons."
     )
@@ -158,8 +152,8 @@ def _top_group_text(view: AspectResults) -> str:
         odds_text = interval(*odds_and_bounds, digits=1, write=_odds)
         rate_text = f"wins {odds_text} times as often as it loses against an average system"
     if first_row["rank_low"] is None:
-        reason = view.no_test or "without intervals, this rank cannot be compared with chance"
-        return f"{leader} ranks first by human ratings: it {rate_text}. {sentence(reason)}"
+        no_test_text = sentence(view.no_test or "without intervals, this rank cannot be compared with chance")
+        return f"{leader} ranks first by human ratings: it {rate_text}. {no_test_text}"
     if len(top_systems) == len(other_systems) == 1:
         return f"{leader} is better than {other_systems[0]}: it {rate_text}."
     if len(top_systems) == 1:
@@ -235,8 +229,13 @@ def undecided(view: AspectResults) -> Undecided:
             and None not in (a["strength_low"], a["strength_high"], b["strength_low"], b["strength_high"])
         ]
     has_forecasts = view.judge == HUMAN and len(pairs) <= MOST_PAIRS
-    n_top = len(pairs_with_leader) + len(pairs_in_top_group)
-    return Undecided(len(pairs), len(undecided_pairs), n_top, forecasts, hopeless if has_forecasts else [])
+    return Undecided(
+        len(pairs),
+        len(undecided_pairs),
+        len(pairs_with_leader + pairs_in_top_group),
+        forecasts,
+        hopeless if has_forecasts else [],
+    )
 
 
 def labels(view: AspectResults) -> Iterator[str]:
