@@ -237,10 +237,7 @@ def _notes(
     """Return the notes of `rates` on the human labels and on the tested judges."""
     notes = [*outputs.notes, *positive_label_notes(outputs, positive), *label_notes(outputs)]
     for judge in judges if len(outputs.words) == 2 else ():
-        rates_of_system = {
-            system: judge.rates(outputs, outputs.system == system_code, **settings)
-            for system_code, system in enumerate(outputs.systems)
-        }
+        rates_of_system = judge.rates_by_system(outputs, **settings)
         overall_rates = judge.threshold_judge.rates(outputs, **settings)
         notes += [*rate_notes(outputs, judge, rates_of_system), *unjudged_notes(outputs, judge, settings["sampling"])]
         notes += judge_notes(outputs, judge, overall_rates, settings["sampling"], "", "within")
@@ -358,65 +355,46 @@ def _rate_tests(
     two_labels_text: str,
 ) -> list[LabelTest]:
     """Return the tests of the corrected rate of each system, or of its difference from the rate of `rule.reference`."""
-    rates_of_system = {
-        name: judge.rates(outputs, outputs.system == system_code, **settings)
-        for system_code, name in enumerate(outputs.systems)
-    }
+    rates_of_system = judge.rates_by_system(outputs, **settings)
     bounds_of_system = {
         name: rate_bounds(rates_of_system[name], outputs, outputs.system == system_code, judge, settings)
         for system_code, name in enumerate(outputs.systems)
     }
-    n_left_out = {name: system_rates.n_left_out for name, system_rates in rates_of_system.items()}
     objection = _objection(outputs, [judge], settings, by_system=True)
-    reference_rates = None
+    reference_rates = reference_lowest = reference_highest = None
     if rule.reference is not None:
         reference_rates = rates_of_system.pop(rule.reference, None)
         if reference_rates is None or not rates_of_system:
-            raise OptionError(
-                f"require={rule.text!r}: "
-                + (
-                    f"{rule.reference!r} has no selected outputs"
-                    if reference_rates is None
-                    else "there is no other system"
-                )
-                + f"; systems: {join_labels(outputs.systems)}"
-            )
+            problem = "there is no other system" if reference_rates else f"{rule.reference!r} has no selected outputs"
+            raise OptionError(f"require={rule.text!r}: {problem}; systems: {join_labels(outputs.systems)}")
+        reference_lowest, reference_highest = bounds_of_system[rule.reference]
+
+    def values_of(rates: JudgeRates, reference: JudgeRates | None) -> Floats:
+        return rates.rate_values if reference is None else rate_difference(rates, reference, outputs, settings["rng"])
+
     tests = []
     for name, system_rates in rates_of_system.items():
-        values = np.append(system_rates.corrected.value, system_rates.rate_draws)
-        bounds = bounds_of_system[name]
-        influence, n_labelled, advice = (
-            bounds.lowest.influence,
-            system_rates.n_labelled,
-            _advice(system_rates, judge.name),
-        )
-        extremes = [np.append(rates.corrected.value, rates.rate_draws) for rates in (bounds.lowest, bounds.highest)]
+        compared_rates = {name: system_rates}
         if rule.reference is not None and reference_rates is not None:
-            values = rate_difference(system_rates, reference_rates, outputs, settings["rng"])
-            reference_bounds = bounds_of_system[rule.reference]
-            influence = influence - reference_bounds.highest.influence
-            n_labelled += reference_rates.n_labelled
-            advice = advice or _advice(reference_rates, judge.name)
-        compared_names = [name] if rule.reference is None else [name, rule.reference]
-        left_out = left_out_text({key: n_left_out[key] for key in compared_names}, judge.name, settings)
-        if left_out and rule.reference is not None:
-            extremes = [
-                rate_difference(*pair, outputs, settings["rng"])
-                for pair in ((bounds.lowest, reference_bounds.highest), (bounds.highest, reference_bounds.lowest))
-            ]
-        if two_labels_text or not np.isfinite(values[0]):
-            values = np.full(1, np.nan)
+            compared_rates[rule.reference] = reference_rates
+        lowest, highest = bounds_of_system[name]
+        values = values_of(system_rates, reference_rates)
+        reason = two_labels_text or ("" if np.isfinite(values[0]) else "the corrected rate is undefined")
+        n_left_out = {compared_name: rates.n_left_out for compared_name, rates in compared_rates.items()}
+        left_out = left_out_text(n_left_out, judge.name, settings)
         tests.append(
             make_test(
-                values=values,
-                n=n_labelled,
+                values=np.full(1, np.nan) if reason else values,
+                n=sum(rates.n_labelled for rates in compared_rates.values()),
                 system=name,
-                reason=two_labels_text or ("" if np.isfinite(values[0]) else "the corrected rate is undefined"),
+                reason=reason,
                 objection=objection,
-                advice=advice,
-                influence=influence,
+                advice=next(filter(None, (_advice(rates, judge.name) for rates in compared_rates.values())), ""),
+                influence=lowest.influence - (0.0 if reference_highest is None else reference_highest.influence),
                 unit=outputs.unit,
-                extremes=tuple(extremes) if left_out else (),
+                extremes=(values_of(lowest, reference_highest), values_of(highest, reference_lowest))
+                if left_out
+                else (),
                 left_out=left_out,
             )
         )

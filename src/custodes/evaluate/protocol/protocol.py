@@ -330,7 +330,7 @@ def _row(
         "kld_mode": outcome.kld[-1, 1],
         "null_error": false_decisions,
     }
-    columns_with_sd = {}
+    columns_with_sd: dict[str, Any] = {}
     for name, values in values_of_column.items():
         columns_with_sd |= with_sd(name, values)
     mean_annotations_of_look = outcome.annotations.mean(axis=1)

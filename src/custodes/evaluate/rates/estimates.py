@@ -114,7 +114,9 @@ class StratifiedLabels:
 
     def effective(self, influence: Floats) -> LabelCounts:
         """Return the counts divided by the design effect of shared clusters and of unequal weights (Kish 1965)."""
-        design_effect = _divisor(self.outputs, influence, self.confidence, is_labelled=self.outputs.has_human_label)
+        design_effect = cluster_divisor(
+            self.outputs, influence, self.confidence, is_labelled=self.outputs.has_human_label
+        )
         weight_sums, squared_weight_sums = (
             np.bincount(self.stratum, weights=self.weights**exponent, minlength=self.n_strata)[:, np.newaxis]
             for exponent in (1, 2)
@@ -203,6 +205,11 @@ class JudgeRates:
             rate_variance=float(estimate_and_draws[1:].var()),
             corrected=estimate_interval(estimate_and_draws, confidence),
         )
+
+    @property
+    def rate_values(self) -> Floats:
+        """Estimate and draws of the corrected rate, (1 + draws,)."""
+        return np.append(self.corrected.value, self.rate_draws)
 
     @property
     def human_variance(self) -> float:
@@ -353,7 +360,7 @@ def judge_rates(
             used_outputs.number[is_counted],
         )
         positive_share = float((is_positive_label * n_equal_outputs).sum() / n_judged)
-        effective_n_judged = n_judged / _divisor(
+        effective_n_judged = n_judged / cluster_divisor(
             used_outputs.only(is_counted), is_positive_label - positive_share, confidence
         )
         judge_rate = _wilson(positive_share, effective_n_judged, confidence)
@@ -421,7 +428,7 @@ def _label_strata(outputs: LabelledOutputs, label_codes: Ints, settings: Estimat
     return label_strata
 
 
-def _divisor(
+def cluster_divisor(
     outputs: LabelledOutputs, influence: Floats, confidence: float, *, is_labelled: Bools | None = None
 ) -> float:
     """Return the divisor of counts for outputs that share clusters; 1 without shared clusters."""

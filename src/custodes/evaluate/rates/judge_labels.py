@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -53,6 +53,13 @@ class JudgeLabels:
             return replace(judge_rates_of_outputs, pairs=None, judge=UNDEFINED, unlabelled=0.0)
         has_no_threshold = self.scores is not None and not np.isfinite(self.threshold)
         return replace(judge_rates_of_outputs, judge=UNDEFINED) if has_no_threshold else judge_rates_of_outputs
+
+    def rates_by_system(self, outputs: LabelledOutputs, **settings: Unpack[EstimateSettings]) -> dict[str, JudgeRates]:
+        """Return the rates of the outputs of each system, with influences of all outputs (0 for other systems)."""
+        return {
+            system: self.rates(outputs, outputs.system == system_code, **settings)
+            for system_code, system in enumerate(outputs.systems)
+        }
 
     @property
     def threshold_judge(self) -> JudgeLabels:
@@ -116,31 +123,24 @@ def parsed_threshold(threshold_text: str) -> float | ThresholdTarget:
     return number if np.isfinite(number) else ThresholdTarget.parse(threshold_text)
 
 
-class SamplingTest(NamedTuple):
-    """Smallest p-value of `sampling_p_value` over judges and groups of outputs, with the judge and the group.
-
-    The p-value is adjusted for the number of groups (Bonferroni). `group_text` is ` of SYSTEM`, or empty.
-    """
-
-    p_value: float
-    judge: str
-    group_text: str
-
-
-def sampling_test(outputs: LabelledOutputs, judges: Sequence[JudgeLabels], *, by_system: bool) -> SamplingTest:
+def sampling_test(
+    outputs: LabelledOutputs, judges: Sequence[JudgeLabels], *, by_system: bool
+) -> tuple[float, str, str]:
     """Test whether the outputs with a human label are a random sample of all outputs, or (`by_system`) of the outputs
-    of each system, because systems may have different proportions of labelled outputs."""
+    of each system, because systems may have different proportions of labelled outputs.
+
+    Returns the smallest p-value of `sampling_p_value`, adjusted for the number of systems (Bonferroni), the name of its
+    judge, and ` of SYSTEM` (or an empty text).
+    """
     groups = [("", np.ones(len(outputs.system), dtype=bool))]
     if by_system and len(outputs.systems) > 1:
         groups = [(f" of {system}", outputs.system == code) for code, system in enumerate(outputs.systems)]
     tests = [
-        SamplingTest(
-            len(groups) * sampling_p_value(outputs.only(is_of_group), judge.labels[is_of_group]), judge.name, group_text
-        )
+        (len(groups) * sampling_p_value(outputs.only(is_of_group), judge.labels[is_of_group]), judge.name, group_text)
         for group_text, is_of_group in groups
         for judge in judges
     ]
-    return min(tests, key=lambda test: float(np.nan_to_num(test.p_value, nan=1)))
+    return min(tests, key=lambda test: float(np.nan_to_num(test[0], nan=1)))
 
 
 def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:

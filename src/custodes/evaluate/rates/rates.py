@@ -441,11 +441,7 @@ def _system_estimates(
     outputs: LabelledOutputs, judge: JudgeLabels, settings: EstimateSettings, calibration: Calibration, *, alpha: float
 ) -> tuple[dict[str, JudgeRates], str]:
     """Return the estimates for each system, and the method; systems share error rates if the rates are equivalent."""
-    # All rows are kept, so that the influences of outputs of two systems can be matched by cluster.
-    rates_of_system = {
-        system: judge.rates(outputs, outputs.system == system_code, **settings)
-        for system_code, system in enumerate(outputs.systems)
-    }
+    rates_of_system = judge.rates_by_system(outputs, **settings)
     if judge.name == HUMAN:
         return rates_of_system, "human labels"
     method = "rogan-gladen" if settings["sampling"] == "by-label" else "post-stratified"
