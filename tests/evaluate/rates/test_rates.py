@@ -289,12 +289,50 @@ def test_versions_and_slices_are_compared_by_human_labels_alone() -> None:
     assert cu.rates(study, by="system").slices["finding"].to_list() == ["higher rate", "lower rate"]
 
 
-def test_a_label_of_the_judge_without_human_labels_is_named() -> None:
-    data = table(400, labelled=0.5).with_columns(expert=pl.when(pl.col("judge") == "pass").then(pl.col("expert")))
-    result = cu.rates(data, sampling="by-judge")
-    assert "labels-of-a-judge-unchecked" in {note.rule for note in result.notes}
-    reason = "for some labels (or score bins) of the metric, no output has a human label"
-    assert row(result.rates)["reason"] == reason
+HALF = table(400, labelled=0.5)
+IS_PASS = pl.col("judge") == "pass"
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "rule", "text"),
+    [
+        (
+            HALF.with_columns(expert=pl.when(IS_PASS).then("expert")),
+            {"sampling": "by-judge"},
+            "labels-of-a-judge-unchecked",
+            "have a label of this judge that no human-labelled output of the same system has",
+        ),
+        (
+            HALF.with_columns(judge=pl.coalesce("expert", "judge")),
+            {},
+            "judge-equals-human",
+            "check that judge is not a copy of the human labels",
+        ),
+        (
+            HALF.with_columns(expert=pl.when(pl.col("expert") == "pass").then("expert")),
+            {},
+            "few-of-a-label",
+            "only 0 human labels are 'fail'",
+        ),
+        (
+            HALF.with_columns(pl.col("judge", "expert").replace(["pass", "fail"], ["blue", "red"])),
+            {},
+            "positive-by-order",
+            "'red', the last in order, counts as positive",
+        ),
+    ],
+)
+def test_notes_name_labels_that_mislead(data: pl.DataFrame, options: dict[str, Any], rule: str, text: str) -> None:
+    result = cu.rates(data, **options)
+    (message,) = [note.message for note in result.notes if note.rule == rule]
+    assert text in message
+    if rule == "few-of-a-label":
+        assert row(result.judges)["tnr"] is None
+        assert rule in cu.check(data).problems["rule"].to_list()
+    if rule == "labels-of-a-judge-unchecked":
+        assert row(result.rates)["reason"].startswith("for some labels (or score bins) of the metric, no output")
+    if rule == "positive-by-order":
+        assert text in "\n".join(cu.verdict(data).lines())
 
 
 @pytest.mark.parametrize("gap", [None, "unsure"])
@@ -336,18 +374,6 @@ def test_outputs_that_neither_judge_nor_annotators_labelled_are_left_out_with_a_
     assert "outputs-left-out" in {note.rule for note in notes}
 
 
-def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
-    data = table(400, labelled=0.5)
-    copy = data.with_columns(judge=pl.coalesce("expert", "judge"))
-    rules = {note.rule for note in cu.rates(copy).notes}
-    assert "judge-equals-human" in rules
-    passing = data.with_columns(expert=pl.when(pl.col("expert") == "pass").then(pl.lit("pass")))
-    result = cu.rates(passing)
-    assert {"few-of-a-label", "labelled-part-not-random"} & {note.rule for note in result.notes}
-    assert row(result.judges)["tnr"] is None
-    assert "few-of-a-label" in cu.check(passing).problems["rule"].to_list()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -374,12 +400,6 @@ def test_two_vocabularies_are_paired_by_their_positive_labels(words: tuple[str, 
         for question in (cu.rates, cu.verdict, cu.agreement):
             with pytest.raises(InputError, match="judge and the annotators have no label in common"):
                 question(renamed)
-
-
-def test_a_guessed_positive_label_is_a_warning() -> None:
-    data = table().with_columns(pl.col("judge", "expert").replace(["pass", "fail"], ["blue", "red"]))
-    assert "'red', the last in order, counts as positive" in "\n".join(cu.verdict(data).lines())
-    assert "positive-by-order" in {note.rule for note in cu.rates(data).notes}
 
 
 def test_a_confidence_is_no_judge_and_a_threshold_outside_the_scores_is_noted() -> None:
