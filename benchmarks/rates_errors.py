@@ -240,12 +240,12 @@ def versions(
             outputs = labelled(gold, judge, chosen, system=system, unit=unit)
             parts = {
                 name: judge_rates(
-                    outputs, np.where(system == k, judge, np.nan), sampling=sampling, confidence=0.95, rng=rng
+                    outputs, judge.astype(float), system == k, sampling=sampling, confidence=0.95, rng=rng
                 )
                 for k, name in enumerate("ab")
             }
             rows = list(difference_rows(outputs, "judge", "pass", parts, confidence=0.95, rng=rng))
-            (row,) = add_decisions(rows, alpha=0.05)
+            (row,) = add_decisions(rows, alpha=0.05, confidence=0.95)
             difference = rate_a - rate_b
             seen.append(
                 (
@@ -286,7 +286,7 @@ def slices(studies: int, rng: np.random.Generator) -> dict[tuple[float, float], 
             rows = []
             for k in range(10):
                 inside, outside = (
-                    judge_rates(outputs, np.where(chosen, judge, np.nan), sampling="random", confidence=0.95, rng=rng)
+                    judge_rates(outputs, judge.astype(float), chosen, sampling="random", confidence=0.95, rng=rng)
                     for chosen in (part == k, part != k)
                 )
                 rows.append(slice_row(outputs, "judge", str(k), inside, outside, confidence=0.95, rng=rng))

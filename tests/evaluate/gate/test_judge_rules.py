@@ -70,14 +70,8 @@ def test_outcomes_follow_the_relation_and_widen_with_the_number_of_rules() -> No
 def test_a_rule_on_what_the_judge_lacks_is_inconclusive() -> None:
     once = verdicts().filter(pl.col("order") == "ab", pl.col("repeat") == "0")
     one_order, repeats = rows(once, require=["consistency>=0.8", "agreement_within_order>=0.8"])
-    assert (one_order["outcome"], one_order["reason"]) == (
-        "inconclusive",
-        "this judge has no verdicts in both orders",
-    )
-    assert (repeats["outcome"], repeats["reason"]) == (
-        "inconclusive",
-        "this judge has no repeated verdicts",
-    )
+    assert (one_order["outcome"], one_order["reason"]) == ("inconclusive", "this judge has no verdicts in both orders")
+    assert (repeats["outcome"], repeats["reason"]) == ("inconclusive", "this judge has no repeated verdicts")
 
 
 def labels(words: tuple[str, ...] = ("fail", "pass")) -> pl.DataFrame:

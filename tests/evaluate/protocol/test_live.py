@@ -31,10 +31,7 @@ def driven(state: live.State, signs: np.ndarray, *, swap: bool = False) -> live.
 
 @pytest.mark.parametrize(
     ("estimator", "options"),
-    [
-        (None, {"looks": [5, 12, 20], "boundary": "pocock", "stop": "futility", "budget": 47}),
-        ("ppi", {"batch": 10}),
-    ],
+    [(None, {"looks": [5, 12, 20], "boundary": "pocock", "stop": "futility", "budget": 47}), ("ppi", {"batch": 10})],
 )
 def test_replay_is_the_live_engine_fed_with_known_answers(estimator: str | None, options: dict) -> None:
     signs, seed = preferences_of(1), 7

@@ -20,11 +20,6 @@ from tests.evaluate.protocol.scores import scores_of
 from tests.evaluate.studies import study_of
 
 
-def test_more_rounds_than_minutes_take_are_refused() -> None:
-    with pytest.raises(OptionError, match="items=1000000: 1000000 rounds would take minutes; .* use batch=20 or more"):
-        plan(margins=[0.1], items=1_000_000, replications=1, stopping=Stopping(batch=1))
-
-
 def test_one_look_is_the_exact_power() -> None:
     result = plan(margins=[0.0, 0.3], tie_rate=0.2, items=60, stopping=Stopping(looks=[60]), replications=2000)
     exact = result.power.filter(pl.col("annotations") == 60)
@@ -138,14 +133,15 @@ def test_a_metric_narrows_the_interval_by_the_variance_it_saves() -> None:
         ({"estimator": "ppi"}, "needs a metric"),
         ({"estimator": "pooled"}, "pooled"),
         ({"human": "x"}, "human selects from a pilot"),
+        (
+            {"margins": [0.1], "items": 1_000_000, "stopping": Stopping(batch=1)},
+            "1000000 rounds .* use batch=20 or more",
+        ),
     ],
 )
 def test_bad_options(options: dict, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         plan(replications=2, **options)
-
-
-def test_pilot_and_assumptions_contradict() -> None:
     with pytest.raises(OptionError, match="contradict"):
         plan(study_of(scores_of(0, items=6)), margins=[0.1])
 

@@ -1,4 +1,4 @@
-"""The replayed protocol: by hand, against a plain loop, reproducibility by seed, bad input."""
+"""The replayed protocol: by hand, reproducibility by seed, bad input."""
 
 from dataclasses import replace
 
@@ -12,11 +12,8 @@ from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import OptionError
-from custodes.evaluate.protocol.annotations import rated_pairs
 from custodes.evaluate.protocol.protocol import protocol
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.evaluate.rater_comparison import compare
-from custodes.stats.correction.dirichlet import human_theta
 from tests.evaluate.protocol.scores import scores_of
 from tests.evaluate.studies import study_of
 
@@ -47,37 +44,6 @@ def test_divergence_from_the_mode_is_that_of_scipy_and_infinite_without_an_outco
         assert (row["annotations"], row["kld"]) == (30, pytest.approx(0))
         assert row["kld_mode"] == pytest.approx(entropy(mean, np.array(mode) / 30))
         assert ("infinite-kld" in {note.rule for note in result.notes}) == (0 in mode)
-
-
-def test_replay_is_a_plain_loop() -> None:
-    (comparison,) = compare(study_of(scores_of(0)))
-    human = rated_pairs(comparison, "m1").human
-    looks = [7, 14, 21, 28, 35, 40]
-    result = protocol(study_of(scores_of(0)), stopping=Stopping(batch=7), replications=400, resamples=0)
-    rng = np.random.default_rng(0)
-    shares, correct = [], []
-    reference = [_decide(signs) for signs in human]
-    for _ in range(400):
-        used, right = 0, 0
-        for signs, truth in zip(human, reference, strict=True):
-            order = rng.permutation(40)
-            for n in looks:
-                decision = _decide(signs[order[:n]])
-                if decision:
-                    break
-            used, right = used + n, right + (decision == truth)
-        shares.append(used / human.size)
-        correct.append(right / len(human))
-    row = result.protocol.row(0, named=True)
-    # five Monte Carlo sd of the difference of two means over 400
-    assert abs(row["share"] - np.mean(shares)) < 5 * np.std(shares) * np.sqrt(2 / 400)
-    assert abs(row["correct"] - np.mean(correct)) < 5 * np.std(correct) * np.sqrt(2 / 400) + 1e-9
-    assert row["share_sd"] == pytest.approx(np.std(shares), rel=0.3)
-
-
-def _decide(signs: np.ndarray) -> int:
-    theta = float(human_theta(np.array((signs == 1).sum()), np.array((signs == -1).sum())))
-    return 1 if theta > 0.975 else -1 if theta < 0.025 else 0
 
 
 def test_a_seed_gives_one_answer() -> None:

@@ -93,13 +93,6 @@ def test_some_torn_states(content: bytes) -> None:
     assert state is None or state in STATES
 
 
-@pytest.mark.slow
-@given(st.sampled_from(FILES).flatmap(edited), st.booleans())
-@settings(max_examples=7000)
-def test_many_edits_of_a_state(content: Any, may_be_valid: bool) -> None:
-    examined(content, may_be_valid=may_be_valid)
-
-
 def put(**values: Any) -> Any:
     return lambda state: state | values
 

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import chi2_contingency, norm
+from scipy.stats import binom, fisher_exact, norm
 from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.rates.comparisons import has_equivalent_rates
-from custodes.evaluate.rates.estimates import sampling_p_value
+from custodes.evaluate.rates.comparisons import CONTINUITY, ErrorDifference, has_equivalent_rates
+from custodes.evaluate.rates.judge_labels import fisher_p_value, sampling_p_value
 from custodes.evaluate.rates.outputs import labelled_outputs
 
 
@@ -68,24 +68,6 @@ def test_labels_within_those_of_the_judge_have_the_neutral_prior() -> None:
         assert bounds == pytest.approx(np.quantile(values, [0.025, 0.975]), abs=0.008)  # of 2,000 draws
 
 
-def test_swapping_the_positive_label_mirrors_everything() -> None:
-    passing, failing = (cu.rates(table(), positive=label) for label in ("pass", "fail"))
-    first, second = row(passing.rates), row(failing.rates)
-    assert first["corrected_rate"] == pytest.approx(1 - second["corrected_rate"])
-    assert first["corrected_rate_low"] == pytest.approx(1 - second["corrected_rate_high"], abs=0.005)
-    assert row(passing.judges)["tpr"] == pytest.approx(row(failing.judges)["tnr"])
-    assert row(passing.judges)["kappa"] == pytest.approx(row(failing.judges)["kappa"])
-
-
-def test_order_of_rows_and_names_do_not_matter() -> None:
-    data = table()
-    first = cu.rates(data)
-    shuffled = cu.rates(data.sample(fraction=1, shuffle=True, seed=3))
-    assert shuffled.rates.drop("metric").equals(first.rates.drop("metric"))
-    words = data.with_columns(pl.col("judge", "expert").replace({"pass": "good", "fail": "bad"}))
-    assert row(cu.rates(words).rates)["corrected_rate_low"] == row(first.rates)["corrected_rate_low"]
-
-
 def versions(rate_a: float, rate_b: float, tnr_b: float, *, seed: int = 1, n: int = 600) -> pl.DataFrame:
     """Return two versions on the same items, labelled by a judge with a TNR of .7 and another."""
     parts = [
@@ -123,18 +105,6 @@ def test_the_better_version_is_found_and_swapping_versions_swaps_signs() -> None
     assert "v1 has a significantly higher rate of pass than v2" in str(cu.verdict(data))
 
 
-def test_intervals_of_differences_are_simultaneous_as_the_tests_are() -> None:
-    parts = [
-        table(400, rate=rate, labelled=0.4, seed=k).with_columns(prompt_version=pl.lit(f"v{k}"))
-        for k, rate in enumerate((0.6, 0.7, 0.75, 0.85))
-    ]
-    differences = cu.rates(pl.concat(parts)).differences
-    assert differences["p_adjusted"].to_list() == pytest.approx((6 * differences["p_value"]).clip(0, 1).to_list())
-    excludes_zero = (differences["corrected_difference_low"] > 0) | (differences["corrected_difference_high"] < 0)
-    assert excludes_zero.to_list() == (differences["decision"] != "=").to_list()
-    assert set(excludes_zero) == {True, False}
-
-
 def test_labels_saved_have_no_monte_carlo_error_and_follow_from_the_variances() -> None:
     (saved,) = {row(cu.rates(table(), rng=seed).rates)["labels_saved"] for seed in range(3)}
     rates = row(cu.rates(table()).rates)
@@ -157,6 +127,7 @@ def test_slices_name_where_the_judge_fails() -> None:
         topic=pl.Series(["a", "b", "c"] * 300 + ["d"] * 300), tokens=pl.int_range(1200)
     )
     result = cu.rates(data, by="topic")
+    assert cu.rates(versions(0.5, 0.8, 0.7), by="prompt_version").slices["slice"].to_list() == ["v1", "v2"]
     findings = dict(result.slices.select("slice", "finding").iter_rows())
     assert "lower TNR" in findings["d"]
     assert result.slices["n"].sum() == 1200
@@ -208,11 +179,7 @@ def test_a_golden_set_is_corrected_by_its_error_rates() -> None:
     gold = np.arange(400) % 2 == 0
     judge = np.where(gold, rng.random(400) < 0.9, rng.random(400) >= 0.8)
     extra = pl.DataFrame(
-        {
-            "id": range(4000, 4400),
-            "judge": np.where(judge, "pass", "fail"),
-            "expert": np.where(gold, "pass", "fail"),
-        }
+        {"id": range(4000, 4400), "judge": np.where(judge, "pass", "fail"), "expert": np.where(gold, "pass", "fail")}
     )
     both = pl.concat([data, extra])
     assert "labelled-part-not-random" in {note.rule for note in cu.rates(both).notes}
@@ -322,14 +289,50 @@ def test_versions_and_slices_are_compared_by_human_labels_alone() -> None:
     assert cu.rates(study, by="system").slices["finding"].to_list() == ["higher rate", "lower rate"]
 
 
-def test_a_label_of_the_judge_without_human_labels_is_named() -> None:
-    data = table(400, labelled=0.5).with_columns(expert=pl.when(pl.col("judge") == "pass").then(pl.col("expert")))
-    result = cu.rates(data, sampling="by-judge")
-    assert "labels-of-a-judge-unchecked" in {note.rule for note in result.notes}
-    reason = "for some labels (or score bins) of the metric, no output has a human label"
-    assert row(result.rates)["reason"] == reason
-    messages = {note.rule: note.message for note in result.notes}
-    assert "a label of this judge" in messages["labels-of-a-judge-unchecked"]
+HALF = table(400, labelled=0.5)
+IS_PASS = pl.col("judge") == "pass"
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "rule", "text"),
+    [
+        (
+            HALF.with_columns(expert=pl.when(IS_PASS).then("expert")),
+            {"sampling": "by-judge"},
+            "labels-of-a-judge-unchecked",
+            "have a label of this judge that no human-labelled output of the same system has",
+        ),
+        (
+            HALF.with_columns(judge=pl.coalesce("expert", "judge")),
+            {},
+            "judge-equals-human",
+            "check that judge is not a copy of the human labels",
+        ),
+        (
+            HALF.with_columns(expert=pl.when(pl.col("expert") == "pass").then("expert")),
+            {},
+            "few-of-a-label",
+            "only 0 human labels are 'fail'",
+        ),
+        (
+            HALF.with_columns(pl.col("judge", "expert").replace(["pass", "fail"], ["blue", "red"])),
+            {},
+            "positive-by-order",
+            "'red', the last in order, counts as positive",
+        ),
+    ],
+)
+def test_notes_name_labels_that_mislead(data: pl.DataFrame, options: dict[str, Any], rule: str, text: str) -> None:
+    result = cu.rates(data, **options)
+    (message,) = [note.message for note in result.notes if note.rule == rule]
+    assert text in message
+    if rule == "few-of-a-label":
+        assert row(result.judges)["tnr"] is None
+        assert rule in cu.check(data).problems["rule"].to_list()
+    if rule == "labels-of-a-judge-unchecked":
+        assert row(result.rates)["reason"].startswith("for some labels (or score bins) of the metric, no output")
+    if rule == "positive-by-order":
+        assert text in "\n".join(cu.verdict(data).lines())
 
 
 @pytest.mark.parametrize("gap", [None, "unsure"])
@@ -371,18 +374,6 @@ def test_outputs_that_neither_judge_nor_annotators_labelled_are_left_out_with_a_
     assert "outputs-left-out" in {note.rule for note in notes}
 
 
-def test_a_copy_of_the_gold_label_and_a_rare_label_are_noted() -> None:
-    data = table(400, labelled=0.5)
-    copy = data.with_columns(judge=pl.coalesce("expert", "judge"))
-    rules = {note.rule for note in cu.rates(copy).notes}
-    assert "judge-equals-human" in rules
-    passing = data.with_columns(expert=pl.when(pl.col("expert") == "pass").then(pl.lit("pass")))
-    result = cu.rates(passing)
-    assert {"few-of-a-label", "labelled-part-not-random"} & {note.rule for note in result.notes}
-    assert row(result.judges)["tnr"] is None
-    assert "few-of-a-label" in cu.check(passing).problems["rule"].to_list()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -411,12 +402,6 @@ def test_two_vocabularies_are_paired_by_their_positive_labels(words: tuple[str, 
                 question(renamed)
 
 
-def test_a_guessed_positive_label_is_a_warning() -> None:
-    data = table().with_columns(pl.col("judge", "expert").replace(["pass", "fail"], ["blue", "red"]))
-    assert "'red', the last in order, counts as positive" in "\n".join(cu.verdict(data).lines())
-    assert "positive-by-order" in {note.rule for note in cu.rates(data).notes}
-
-
 def test_a_confidence_is_no_judge_and_a_threshold_outside_the_scores_is_noted() -> None:
     data = table().with_columns(judge_confidence=pl.Series(np.linspace(0.5, 1, 600)), version=pl.lit("v1"))
     assert cu.rates(data).judges["metric"].to_list() == ["judge"]
@@ -424,10 +409,6 @@ def test_a_confidence_is_no_judge_and_a_threshold_outside_the_scores_is_noted() 
     assert "threshold-outside-scores" not in {note.rule for note in cu.rates(scores, threshold="0.7").notes}
     (message,) = [n.message for n in cu.rates(scores, threshold="5").notes if n.rule == "threshold-outside-scores"]
     assert "scores of judge_score lie between 0.5 and 1" in message
-
-
-def test_the_column_of_versions_may_define_slices() -> None:
-    assert cu.rates(versions(0.5, 0.8, 0.7), by="prompt_version").slices["slice"].to_list() == ["v1", "v2"]
 
 
 def test_scores_are_refused_with_the_question_that_answers_them() -> None:
@@ -493,21 +474,46 @@ def test_replacement_needs_three_annotators_and_is_told_in_the_verdict() -> None
 
 
 def test_the_test_of_random_sampling_counts_equal_outputs() -> None:
-    """13 passes of 30 labelled outputs and 30 of 100 others: chi-squared without correction, one degree of freedom."""
     judge = ["pass"] * 13 + ["fail"] * 17 + ["pass"] * 30 + ["fail"] * 70
-    human = [*judge[:30], *[None] * 100]
-    table = pl.DataFrame({"id": range(130), "judge": judge, "human": human})
+    table = pl.DataFrame({"id": range(130), "judge": judge, "human": [*judge[:30], *[None] * 100]})
     counts = table.group_by("judge", "human", maintain_order=True).agg(pl.col("id").first(), number=pl.len())
     counts = pl.concat(
         [table.head(30).with_columns(number=1), counts.filter(pl.col("human").is_null())], how="diagonal_relaxed"
     )
-    p_values = []
     for study in (cu.read(table), cu.read(counts, columns={"n_outputs": "number"})):
         (outputs,) = labelled_outputs(study.select(one_side=True), consensus="vote")
-        p_values.append(sampling_p_value(outputs, outputs.judged[0]))
-    expected = chi2_contingency([[13, 17], [30, 70]], correction=False).pvalue
-    assert p_values == pytest.approx([expected, expected], rel=0.15)
-    assert p_values[0] == pytest.approx(p_values[1])
+        expected = fisher_exact([[13, 17], [30, 70]]).pvalue
+        assert sampling_p_value(outputs, outputs.judged[0]) == pytest.approx(expected)
+
+
+def test_the_test_of_random_sampling_is_exact_for_rare_labels_and_looks_within_versions() -> None:
+    for table in np.random.default_rng(0).integers(0, 12, (50, 2, 2)):
+        assert fisher_p_value(table) == pytest.approx(fisher_exact(table).pvalue)
+    # 2 of 4 rare labels are among 100 of 1,000 outputs: p = .05, but .006 by a z-test.
+    judge = np.where(np.isin(np.arange(1000), [0, 1, 998, 999]), "fail", "pass")
+    human = pl.Series(judge).set(pl.Series(np.arange(1000) >= 100), None)
+    rare = pl.DataFrame({"id": range(1000), "judge": judge, "human": human})
+    assert "labelled-part-not-random" not in {note.rule for note in cu.rates(rare).notes}
+    # Each version has a random sample, but the versions differ in the rate of the judge and in the number of labels.
+    other = table_of_versions(n_labelled=(300, 60))
+    assert "labelled-part-not-random" not in {note.rule for note in cu.rates(other).notes}
+    selected = other.with_columns(
+        expert=pl.when(~((pl.col("model") == "b") & (pl.col("judge") == "pass"))).then("expert")
+    )
+    (message,) = [note.message for note in cu.rates(selected).notes if note.rule == "labelled-part-not-random"]
+    assert message.startswith("the outputs of b with a human label are not a random sample")
+
+
+def table_of_versions(*, n_labelled: tuple[int, ...]) -> pl.DataFrame:
+    """Return versions with different rates, of which annotators labelled the first outputs."""
+    return pl.concat(
+        [
+            table(600, rate=0.9 - 0.5 * k, labelled=1, seed=k).with_columns(
+                expert=pl.when(pl.col("id") < n).then("expert"), model=pl.lit("ab"[k])
+            )
+            for k, n in enumerate(n_labelled)
+        ]
+    )
 
 
 @pytest.mark.parametrize(("sd", "is_equivalent"), [(0.0175, True), (0.0195, False)])
@@ -516,7 +522,7 @@ def test_equivalence_is_two_one_sided_tests_at_level_alpha(sd: float, *, is_equi
     quantiles = norm.ppf((np.arange(2000) + 0.5) / 2000)
     none = np.zeros(2001)
     first, second = (
-        SimpleNamespace(n_both_labels=50, error_rates=(tpr, none))
+        SimpleNamespace(n_both_labels=50, error_rates={"tpr": tpr, "tnr": none}, pairs=None)
         for tpr in (0.02 + np.append(0.0, sd * quantiles), none)
     )
     assert has_equivalent_rates([first, second], alpha=0.05) is is_equivalent  # type: ignore[list-item]
@@ -539,3 +545,32 @@ def test_outputs_that_only_another_judge_labelled_belong_to_the_population() -> 
     both, alone = cu.rates(data).rates.filter(metric="judge"), cu.rates(data, metrics="judge").rates
     assert alone.select("n", "n_labelled").equals(both.select("n", "n_labelled"))
     assert alone["n"].item() == 600
+
+
+def test_ten_labels_of_a_kind_give_few_false_findings() -> None:
+    """Without the correction for continuity, the probability of a false finding is .087."""
+    draws = np.random.default_rng(0).beta(np.arange(11)[:, None] + 0.5, 10.5 - np.arange(11)[:, None], (11, 4000))
+    p_values = np.array(
+        [[ErrorDifference(a - b, 2 * CONTINUITY / 10, is_tested=True).p_value for a in draws] for b in draws[:, ::-1]]
+    )
+    for rate in (0.1, 0.22, 0.35, 0.5):
+        probabilities = binom.pmf(np.arange(11), 10, rate)
+        assert probabilities @ (p_values <= 0.05) @ probabilities < 0.06
+
+
+def test_intervals_of_differences_are_simultaneous_as_the_tests_are() -> None:
+    parts = [
+        table(300, rate=rate, tnr=tnr, labelled=0.5, seed=k).with_columns(model=pl.lit(f"v{k}"))
+        for k, (rate, tnr) in enumerate(((0.5, 0.9), (0.5, 0.75), (0.6, 0.6), (0.75, 0.5)))
+    ]
+    differences = cu.rates(pl.concat(parts)).differences
+    assert differences["p_adjusted"].to_list() == pytest.approx((6 * differences["p_value"]).clip(0, 1).to_list())
+    assert (differences["p_adjusted"] <= 0.05).to_list() == (differences["decision"] != "=").to_list()
+    for name, p_name in (("corrected", "p_adjusted"), ("tpr", "p_tpr"), ("tnr", "p_tnr")):
+        low, high = (differences[f"{name}_difference_{end}"] for end in ("low", "high"))
+        is_significant = differences[p_name] <= 0.05
+        assert ((low > 0) | (high < 0)).to_list() == is_significant.to_list()
+        assert set(is_significant) == ({False} if name == "tpr" else {True, False})
+    pair = cu.rates(pl.concat(parts[:2])).differences.row(0, named=True)  # 2 tests of error rates instead of 12
+    assert pair["p_tnr"] == pytest.approx(differences["p_tnr"][0] / 6, rel=0.5)
+    assert pair["tnr_difference_low"] > differences["tnr_difference_low"][0] + 0.02

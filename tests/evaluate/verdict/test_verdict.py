@@ -17,6 +17,7 @@ from custodes.evaluate.verdict.verdict import HEADINGS, Verdict, best_metrics, v
 from custodes.evaluate.verdict.view import leaders
 
 Ends = tuple[float | None, float | None, float | None]
+ASPECTS = ("coherence", "fluency")
 BASIS = ("check", "agreement", "favoritism", "ranking")
 
 
@@ -35,6 +36,11 @@ def make_verdict(results: dict[str, Any], **changes: Any) -> Verdict:
     return verdict_of({**results, **changes})
 
 
+def like(frame: pl.DataFrame, rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """Return rows with the columns of a frame, which are null by default."""
+    return pl.DataFrame([{**dict.fromkeys(frame.schema), **row} for row in rows], schema=frame.schema)
+
+
 def text_of(result: Verdict, aspect: str, kind: str) -> str:
     return " ".join(result.verdict.filter(aspect=aspect, kind=kind)["text"])
 
@@ -46,33 +52,35 @@ def findings(result: Verdict, aspect: str) -> list[tuple[str, str, str]]:
     return [(*match.groups(), text) for match, text in matches if match]
 
 
-def standing(result: Any, values: dict[str, Ends], worse: tuple[str, ...] | None = ()) -> Any:
-    """Return agreement with these values and intervals of the metrics on every aspect, best first. The best metric is
-    significantly better than those of `worse`; all others share its letter (None: no tests)."""
+def standing(
+    result: Any, values: dict[str, Ends], worse: tuple[str, ...] | None = (), aspects: tuple[str, ...] = ASPECTS
+) -> Any:
+    """Return agreement with these values and intervals of the metrics, best first. The best metric is significantly
+    better than those of `worse`; all others share its letter (None: no tests)."""
     rows = [
         {
             "aspect": aspect,
             "metric": metric,
             "statistic": "kendall_item",
-            "value": value,
-            "value_low": low,
-            "value_high": high,
+            **dict(zip(("value", "value_low", "value_high"), ends, strict=True)),
             "chance": 0.0,
-            "side": "unclear"
-            if low is None or high is None
-            else "above"
-            if low > 0
-            else "below"
-            if high < 0
-            else "unclear",
-            "p_chance": None,
+            "side": "above" if (ends[1] or 0) > 0 else "below" if (ends[2] or 0) < 0 else "unclear",
             "group": None if worse is None else "b" if metric in worse else "a",
             "may_be_best": None if worse is None else metric not in worse,
         }
-        for aspect in result.metrics["aspect"].unique(maintain_order=True)
-        for metric, (value, low, high) in values.items()
+        for aspect in aspects
+        for metric, ends in values.items()
     ]
-    return replace(result, standing=pl.DataFrame(rows, schema=result.standing.schema))
+    return replace(result, standing=like(result.standing, rows))
+
+
+def standing_by_aspect(result: Any, **metrics: list[str]) -> Any:
+    """Return agreement with these metrics of each aspect, best first, which are all better than chance."""
+    parts = [
+        standing(result, {name: (0.5 - i / 10, 0.1, 0.9) for i, name in enumerate(names)}, aspects=(aspect,)).standing
+        for aspect, names in metrics.items()
+    ]
+    return replace(result, standing=pl.concat(parts))
 
 
 @pytest.fixture
@@ -159,17 +167,13 @@ def test_the_whole_interval_supports_the_grade_of_human_ratings(
     assert text_of(result, "", "design").startswith(warning) is (high is not None and high <= 0)
 
 
-def test_nobody_is_trusted_where_no_interval_is_above_chance(results: dict[str, Any], trusted: list[str]) -> None:
+def test_nobody_is_trusted_without_an_interval_above_chance(results: dict[str, Any], trusted: list[str]) -> None:
     agreement = standing(results["agreement"], dict.fromkeys(trusted, (0.05, -0.1, 0.2)))
     result = make_verdict(results, agreement=agreement)
-    assert (
-        text_of(result, "fluency", "trust") == "No metric agrees with the annotators significantly better than chance."
-    )
+    trust = "No metric agrees with the annotators significantly better than chance."
+    assert text_of(result, "fluency", "trust") == trust
     assert "agrees best with the annotators (" not in " ".join(result.lines())
     assert leaders(agreement) == {"coherence": [], "fluency": []}
-
-
-def test_without_intervals_nothing_is_claimed(results: dict[str, Any], trusted: list[str]) -> None:
     agreement = standing(results["agreement"], dict.fromkeys(trusted, (0.5, None, None)))
     result = make_verdict(results, agreement=agreement)
     assert "Without intervals, this agreement cannot be compared with chance." in text_of(result, "fluency", "trust")
@@ -244,17 +248,11 @@ def test_a_difference_at_the_threshold_is_reported_as_such(
 
 
 def test_one_sided_people_silence_favoritism_and_decisions(results: dict[str, Any]) -> None:
-    check = results["check"]
-    problem = {
-        "aspect": "fluency",
-        "severity": "warning",
-        "rule": "one-sided-annotators",
-        "message": "people always prefer the same side",
-        "examples": [],
-    }
-    check = replace(check, problems=pl.concat([check.problems, pl.DataFrame([problem], schema=check.problems.schema)]))
+    problems = results["check"].problems
+    problem = {"aspect": "fluency", "severity": "warning", "rule": "one-sided-annotators", "message": "one side"}
+    check = replace(results["check"], problems=pl.concat([problems, like(problems, [problem | {"examples": []}])]))
     result = make_verdict(results, check=check)
-    assert text_of(result, "fluency", "design").startswith("People always prefer the same side")
+    assert text_of(result, "fluency", "design").startswith("One side.")
     assert text_of(result, "fluency", "favours") == text_of(result, "fluency", "flips") == ""
     assert text_of(result, "coherence", "favours")
 
@@ -291,31 +289,37 @@ def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: st
             "rater": rater,
             "system": system,
             "win_rate": 0.7 - i / 10,
-            "win_rate_low": None if high is None else 0.6 - i / 10,
-            "win_rate_high": None if high is None else 0.8 - i / 10,
             "strength": 1.0 - i,
-            "strength_low": None if high is None else 0.5 - i,
-            "strength_high": None if high is None else 1.5 - i,
             "rank": i + 1,
-            "rank_low": None if high is None else 1 if may else 2,
-            "rank_high": high,
             "may_be_first": may,
             "part": 1,
         }
-        for aspect in ("coherence", "fluency")
+        | (
+            {}
+            if high is None
+            else {
+                "win_rate_low": 0.6 - i / 10,
+                "win_rate_high": 0.8 - i / 10,
+                "strength_low": 0.5 - i,
+                "strength_high": 1.5 - i,
+                "rank_low": 1 if may else 2,
+                "rank_high": high,
+            }
+        )
+        for aspect in ASPECTS
         for i, (system, (high, may)) in enumerate(systems.items())
     ]
-    corrected_rows = [{"aspect": aspect, **corrected} for aspect in ("coherence", "fluency")] if corrected else []
-    schema = result.systems.schema
+    corrected_rows = [{"aspect": aspect, **corrected} for aspect in ASPECTS] if corrected else []
     return replace(
-        result,
-        notes=(),
-        systems=pl.DataFrame([{**dict.fromkeys(schema), **row} for row in rows], schema=schema),
-        corrected=pl.DataFrame(
-            [{**dict.fromkeys(result.corrected.schema), **row} for row in corrected_rows],
-            schema=result.corrected.schema,
-        ),
+        result, notes=(), systems=like(result.systems, rows), corrected=like(result.corrected, corrected_rows)
     )
+
+
+def undecided_pairs(result: Any, pairs: list[tuple[str, str, int | None]]) -> pl.DataFrame:
+    """Return undecided pairs of systems on fluency, with the number of comparisons that they need."""
+    columns = {"aspect": "fluency", "rater": "human", "decision": "="}
+    rows = [columns | {"system_a": a, "system_b": b, "more_comparisons": n} for a, b, n in pairs]
+    return like(result.pairs, rows)
 
 
 @pytest.mark.parametrize(
@@ -439,8 +443,7 @@ def test_systems_that_never_met_are_not_ranked_together(results: dict[str, Any])
     result = board(results["leaderboard"], dict.fromkeys("ABCD", (2, True)))
     parts = result.systems.with_columns(part=pl.when(pl.col("system").is_in(["A", "B"])).then(1).otherwise(2))
     cycle = {"aspect": "fluency", "rater": "human", "cycle": "A > E > B > A", "win_rate": 0.75, "p_direct": 0.001}
-    schema = result.cycles.schema
-    cycles = pl.DataFrame([{**dict.fromkeys(schema), **cycle}], schema=schema)
+    cycles = like(result.cycles, [cycle])
     text = text_of(make_verdict(results, leaderboard=replace(result, systems=parts, cycles=cycles)), "fluency", "best")
     assert text.startswith(
         "2 groups of systems are not connected by comparisons (A and B; C and D), so it is "
@@ -487,12 +490,7 @@ def test_pairs_with_the_leader_come_first(results: dict[str, Any]) -> None:
     changed = board(results["leaderboard"], dict.fromkeys("ABCD", (4, True)))
     systems = changed.systems.with_columns(group=pl.lit("a"))
     pairs = [("B", "C", 1), ("A", "D", 900), ("C", "D", 20), ("A", "B", 1000), ("A", "C", None), ("B", "D", 30)]
-    rows = [
-        {"aspect": "fluency", "rater": "human", "system_a": a, "system_b": b, "more_comparisons": n, "decision": "="}
-        for a, b, n in pairs
-    ]
-    schema = changed.pairs.schema
-    frame = pl.DataFrame([{**dict.fromkeys(schema), **row} for row in rows], schema=schema)
+    frame = undecided_pairs(changed, pairs)
     result = make_verdict(results, leaderboard=replace(changed, systems=systems, pairs=frame))
     texts = result.verdict.filter(aspect="fluency", kind="labels")["text"].to_list()
     end = "each on one item, have an even chance of showing which of the two is better."
@@ -571,14 +569,8 @@ def partiality_of(
 
 
 def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(results: dict[str, Any]) -> None:
-    problem = {
-        "aspect": "",
-        "severity": "warning",
-        "rule": "reference-system",
-        "message": "system 'A' looks like the reference",
-        "examples": ["A", "overlap"],
-    }
-    problems = pl.DataFrame([problem], schema=results["check"].problems.schema)
+    problem = {"aspect": "", "severity": "warning", "rule": "reference-system", "message": "system 'A' is a reference"}
+    problems = like(results["check"].problems, [problem | {"examples": ["A", "overlap"]}])
     check = replace(results["check"], problems=problems)
     changed = board(results["leaderboard"], {"A": (1, True), "B": (2, False), "C": (3, False)})
     for groups, end in (
@@ -587,12 +579,13 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
     ):
         systems = changed.systems.with_columns(group=pl.Series(groups * 2))
         leaderboard = replace(changed, systems=systems)
-        text = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "coherence", "best")
+        verdict = make_verdict(results, check=check, leaderboard=leaderboard)
+        text = text_of(verdict, "coherence", "best")
         assert f"A looks like the reference. Of the other 2 systems, B ranks first. {end}" in text
-        labels_text = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "coherence", "labels")
+        labels_text = text_of(verdict, "coherence", "labels")
         assert "more comparisons are not needed" not in labels_text
         assert ("exclude the reference (--systems '!A')" in labels_text) is (groups[1] == groups[2])
-        overall_text = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "", "best")
+        overall_text = text_of(verdict, "", "best")
         undecided_text = (
             " Which of the other systems is best is undecided on coherence (2 candidates) and fluency (2 candidates)."
         )
@@ -600,12 +593,12 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
             "A is best on both aspects. This system looks like the reference. Of the other systems, B ranks first on "
             f"both aspects.{undecided_text if groups[1] == groups[2] else ''}"
         )
-        weaknesses = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "", "weaknesses")
+        weaknesses = text_of(verdict, "", "weaknesses")
         assert "uses the reference" not in weaknesses  # judge does not, overlap does
         overlap_first = standing(results["agreement"], {"overlap": (0.5, 0.1, 0.9)})
         weaknesses = text_of(make_verdict(results, check=check, agreement=overlap_first), "", "weaknesses")
         assert "overlap uses the reference, which is one of the systems here" in weaknesses
-        next_text = text_of(make_verdict(results, check=check, leaderboard=leaderboard), "", "labels")
+        next_text = text_of(verdict, "", "labels")
         assert next_text.startswith(
             "First solve the problems under 'Read this first'. Then exclude the reference (--systems"
         )
@@ -621,24 +614,14 @@ def test_many_ties_of_the_best_metric_are_reported(results: dict[str, Any], rate
 
 
 def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank(results: dict[str, Any]) -> None:
-    agreement = results["agreement"]
-    ends = (0.1, 0.9)
     order = {"coherence": ["judge", "overlap", "learned"], "fluency": ["learned", "overlap", "judge"]}
-    parts = [
-        standing(agreement, {name: (0.5 - i / 10, *ends) for i, name in enumerate(names)}).standing.filter(
-            aspect=aspect
-        )
-        for aspect, names in order.items()
-    ]
+    agreement = standing_by_aspect(results["agreement"], **order)
     # judge is in the top group of fluency, but not better than chance
     is_unclear = (pl.col("aspect") == "fluency") & (pl.col("metric") == "judge")
-    rows = pl.concat(parts).with_columns(side=pl.when(is_unclear).then(pl.lit("unclear")).otherwise("side"))
+    rows = agreement.standing.with_columns(side=pl.when(is_unclear).then(pl.lit("unclear")).otherwise("side"))
     favoritism = results["favoritism"]
     partial = partiality_of(favoritism, [("overlap", "Fir", 20.0, 0.001)], copies={})
-    changes = {
-        "agreement": replace(agreement, standing=rows),
-        "favoritism": replace(favoritism, partiality=partial),
-    }
+    changes = {"agreement": replace(agreement, standing=rows), "favoritism": replace(favoritism, partiality=partial)}
     text = text_of(make_verdict(results, **changes), "", "trust")
     assert text.startswith(
         "On both aspects, learned and overlap are significantly better than chance and not significantly worse than "
@@ -704,7 +687,6 @@ def test_the_best_metric_of_each_aspect_is_named(results: dict[str, Any]) -> Non
 
 
 def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
-    schema = results["leaderboard"].pairs.schema
     decided = board(results["leaderboard"], {"A": (1, True), "B": (2, False), "C": (3, False)}).systems
     close = board(results["leaderboard"], {"A": (3, True), "B": (3, True), "C": (3, True)}).systems
     systems = pl.concat(
@@ -713,11 +695,7 @@ def test_next_comparisons_over_all_aspects(results: dict[str, Any]) -> None:
             close.filter(aspect="fluency").with_columns(group=pl.lit("a")),
         ]
     )
-    rows = [
-        {"aspect": "fluency", "rater": "human", "system_a": a, "system_b": b, "more_comparisons": n, "decision": "="}
-        for a, b, n in (("A", "B", 900), ("B", "C", 20))
-    ]
-    pairs = pl.DataFrame([{**dict.fromkeys(schema), **row} for row in rows], schema=schema)
+    pairs = undecided_pairs(results["leaderboard"], [("A", "B", 900), ("B", "C", 20)])
     leaderboard = replace(results["leaderboard"], systems=systems, pairs=pairs, notes=())
     assert make_verdict(results, leaderboard=leaderboard).verdict.filter(aspect="", kind="labels")[
         "text"
@@ -789,14 +767,8 @@ def test_a_metric_whose_decisions_are_no_better_than_none_is_reported(results: d
 
 
 def test_the_best_metric_of_an_aspect_may_be_no_better_than_none_either(results: dict[str, Any]) -> None:
-    agreement, ranking = results["agreement"], results["ranking"]
-    parts = [
-        standing(agreement, {name: (0.5 - i / 10, 0.1, 0.9) for i, name in enumerate(names)}).standing.filter(
-            aspect=aspect
-        )
-        for aspect, names in {"coherence": ["judge", "learned"], "fluency": ["learned", "judge"]}.items()
-    ]
-    changed_agreement = replace(agreement, standing=pl.concat(parts))
+    ranking = results["ranking"]
+    agreement = standing_by_aspect(results["agreement"], coherence=["judge", "learned"], fluency=["learned", "judge"])
     for useless, end in (
         (["judge", "learned"], ", and neither are those by the metric with the"),
         (["judge"], ": use"),
@@ -804,7 +776,7 @@ def test_the_best_metric_of_an_aspect_may_be_no_better_than_none_either(results:
         errors = ranking.errors.with_columns(
             correct=pl.when(pl.col("metric").is_in(useless)).then(0.0).otherwise("correct")
         )
-        verdict = make_verdict(results, agreement=changed_agreement, ranking=replace(ranking, errors=errors))
+        verdict = make_verdict(results, agreement=agreement, ranking=replace(ranking, errors=errors))
         text = text_of(verdict, "", "weaknesses")
         assert text.startswith(f"In these data, decisions by judge are no better than no decision on both aspects{end}")
 
@@ -818,3 +790,28 @@ def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results:
     text = text_of(make_verdict(results, favoritism=replace(favoritism, partiality=changed)), "", "weaknesses")
     assert "Whether judge is partial is inconclusive for Elm on coherence and Elm on fluency." in text
     assert text.endswith("Whether judge prefers longer outputs is not tested: the test needs texts of the outputs.")
+
+
+def test_a_metric_below_chance_on_an_aspect_is_not_said_to_be_only_unclear(results: dict[str, Any]) -> None:
+    values: dict[str, Ends] = {"judge": (0.5, 0.4, 0.6), "noise": (0.0, -0.1, 0.1), "overlap": (-0.4, -0.5, -0.3)}
+    result = make_verdict(results, agreement=standing(results["agreement"], values))
+    assert result.verdict.filter(aspect="", kind="chance")["text"].to_list() == [
+        "noise is not significantly better than chance on any aspect.",
+        "overlap is significantly better than chance on no aspect, and agrees with the annotators significantly less "
+        "than by chance on coherence and fluency.",
+    ]
+
+
+def test_undecided_pairs_are_those_that_do_not_differ(results: dict[str, Any]) -> None:
+    values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate(("judge", "learned", "overlap"))}
+    agreement = standing(results["agreement"], values)
+    # overlap does not differ from judge, but is worse than learned
+    is_beaten = pl.col("metric") == "overlap"
+    groups = pl.col("metric").replace_strict({"judge": "ab", "learned": "a", "overlap": "b"})
+    rows = agreement.standing.with_columns(group=groups, may_be_best=~is_beaten)
+    result = make_verdict(results, agreement=replace(agreement, standing=rows))
+    assert "does not differ significantly from learned" in text_of(result, "fluency", "trust")
+    assert text_of(result, "fluency", "uncertain").endswith(
+        "Not significantly worse than any metric: judge and learned. overlap does not differ significantly from judge "
+        "either, but is significantly worse than some other metric."
+    )

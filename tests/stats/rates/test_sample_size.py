@@ -44,8 +44,7 @@ def test_rates_of_strata_move_from_assumed_to_seen() -> None:
 
 def test_expected_intervals_narrow_with_labels() -> None:
     spread = [
-        expected_posterior(WEIGHTS, RATES, np.array([300, 700]), n).draws[:, :, 1].sum(axis=1).std()
-        for n in (50, 200, 800)
+        expected_posterior(WEIGHTS, RATES, np.array([300, 700]), n)[:, :, 1].sum(axis=1).std() for n in (50, 200, 800)
     ]
     assert spread[0] > 1.8 * spread[1] > 1.8 * 1.5 * spread[2]
     assert fewest_labels(lambda n: 1 / max(n, 1), 0.001, most=50) is None

@@ -25,14 +25,6 @@ def test_area_equals_scikit_learn_and_its_error_delongs() -> None:
     assert area.high == pytest.approx(1 / (1 + np.exp(-(logit + quantile * spread))), abs=1e-9)
 
 
-def test_area_of_reversed_scores_is_mirrored() -> None:
-    area, reversed_area = (
-        area_under_roc(sign * SCORES, POSITIVE, units=np.arange(300), confidence=0.9) for sign in (1, -1)
-    )
-    assert reversed_area.value == pytest.approx(1 - area.value)
-    assert reversed_area.low == pytest.approx(1 - area.high)
-
-
 def test_area_without_errors_has_a_width_and_with_one_label_none() -> None:
     separated = area_under_roc(np.arange(20.0), np.arange(20) >= 10, units=np.arange(20), confidence=0.95)
     assert separated.value == 1

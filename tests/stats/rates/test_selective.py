@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from custodes.stats.rates.selective import (
-    SPARE,
-    designed_strata,
-    e_values,
-    error_rates,
-    fixed_sequence,
-    upper_bound,
-)
+from custodes.stats.rates.selective import SPARE, designed_strata, e_values, error_rates, fixed_sequence, upper_bound
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])

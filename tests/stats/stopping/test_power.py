@@ -29,18 +29,6 @@ def test_power_is_exact() -> None:
     )
 
 
-def test_the_second_system_has_the_power_of_the_first_the_other_way_round() -> None:
-    shares = np.random.default_rng(0).dirichlet([2, 1, 2], 6)
-    n = np.array([0, 1, 7, 30, 30, 200])
-    better, worse = human_power(shares, n, gamma=0.05)
-    mirrored = human_power(shares[:, ::-1], n, gamma=0.05)
-    np.testing.assert_allclose((worse, better), mirrored, rtol=1e-12)
-    assert (better[:2], worse[:2]) == (pytest.approx([0, 0]), pytest.approx([0, 0]))  # too few for any decision
-    assert (better + worse <= 1).all()
-    empty = human_power(np.empty((0, 3)), np.empty(0, dtype=int), gamma=0.05)
-    assert [len(part) for part in empty] == [0, 0]
-
-
 def test_width_by_definition() -> None:
     shares, n = np.array([[0.5, 0.2, 0.3], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.2, 0.0, 0.8]]), np.array([0, 5, 9, 46])
     variance = [0.8 - 0.04, 0.0, 0.0, 1 - 0.36]

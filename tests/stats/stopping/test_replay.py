@@ -17,12 +17,7 @@ from custodes.stats.stopping.rules import Rule
 
 ENDLESS = 10**6
 RULE = Rule(
-    estimator=ESTIMATORS["human"],
-    gamma=0.05,
-    looks=(4, 9, 15),
-    bounds=(2.4, 2.2, 1.96),
-    seed=0,
-    budget=ENDLESS,
+    estimator=ESTIMATORS["human"], gamma=0.05, looks=(4, 9, 15), bounds=(2.4, 2.2, 1.96), seed=0, budget=ENDLESS
 )
 
 

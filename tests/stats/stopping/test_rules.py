@@ -11,14 +11,7 @@ from custodes.stats.correction.estimator import Counts, Estimate, Estimator, Pai
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.rules import Rule, analyse_tables, estimates_on
 
-PLAIN = Rule(
-    estimator=ESTIMATORS["human"],
-    gamma=0.05,
-    looks=(10, 20),
-    bounds=(2.5, 1.96),
-    seed=0,
-    budget=1000,
-)
+PLAIN = Rule(estimator=ESTIMATORS["human"], gamma=0.05, looks=(10, 20), bounds=(2.5, 1.96), seed=0, budget=1000)
 # wins, ties and losses: clear in either direction, just short of it, equal, none
 PEOPLE = np.array([[9, 1, 0], [8, 1, 1], [7, 0, 3], [4, 2, 4], [0, 10, 0], [1, 1, 8], [0, 0, 10], [0, 0, 0]])
 

@@ -248,8 +248,8 @@ def gate(
         ),
     )
     if not not_worse_than:
-        condition_text = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
-        refuse_ignored_argument(gate, condition_text, margin=margin, statistic=statistic)
+        reason = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
+        refuse_ignored_argument(gate, reason, margin=margin, statistic=statistic)
     if statistic is not None:
         check_one_of("statistic", statistic, (*ALLOWED, *OF_LABELS))
         if statistic == CORRECTED_RATE:
@@ -263,12 +263,9 @@ def gate(
         refuse_ignored_argument(gate, "it applies only with a ledger", ledger_digest=ledger_digest, status=status)
     elif rule_kind != "labels":
         raise OptionError(f"ledger={str(ledger)!r}: a ledger is for rules on labels, such as accuracy>=0.8")
-    uses_no_human_ratings = rule_kind == ALONE
     if rule_kind != "labels":
-        condition_text = "it applies only to rules on labels, such as tpr>=0.9"
-        refuse_ignored_argument(
-            gate, condition_text, sampling=sampling, **({} if uses_no_human_ratings else {"positive": positive})
-        )
+        ignored_arguments = {"sampling": sampling} | ({} if rule_kind == ALONE else {"positive": positive})
+        refuse_ignored_argument(gate, "it applies only to rules on labels, such as tpr>=0.9", **ignored_arguments)
     selected_study = study.select(**selection_arguments(setting), one_side=rule_kind != SCORED)
     if metric is None and len(selected_study.metrics) != 1:
         raise OptionError(
@@ -295,24 +292,23 @@ def gate(
             "gate: no rule to test; give require='kendall_item>=0.3' or not_worse_than=METRIC (--require,"
             " --not-worse-than)"
         )
-    selection_options = selection_arguments(setting)
-    selection_options["metrics"] = [metric_name, *(rule.against for rule in rules if rule.against is not None)]
+    metric_names = [metric_name, *(rule.against for rule in rules if rule.against is not None)]
+    selection_options = selection_arguments(setting) | {"metrics": metric_names}
     tested_metric_study = study.select(**selection_options, one_side=rule_kind != SCORED)
-    if uses_no_human_ratings:
-        consistency_options = {
-            **setting,
-            **selection_arguments(DEFAULTS),
-            "resamples": resamples,
-            "rng": rng,
-            "progress": progress,
-        }
+    if rule_kind == ALONE:
         rows_of_aspect, judge_notes = judge_rows(
             tested_metric_study,
             rules,
             metric_name,
             positive=positive,
             confidence=confidence,
-            options=consistency_options,
+            options={
+                **setting,
+                **selection_arguments(DEFAULTS),
+                "resamples": resamples,
+                "rng": rng,
+                "progress": progress,
+            },
         )
         return Gate.from_parts(
             [Gate.part(aspect, rules=aspect_rows) for aspect, aspect_rows in rows_of_aspect.items()],
@@ -355,29 +351,28 @@ def gate(
         [rule.threshold for rule in rules] * len(estimates_of_aspects),
         confidence=confidence,
     )
-    intervals_and_p_values = iter(
-        zip(
-            simultaneous_tests.estimate,
-            simultaneous_tests.low,
-            simultaneous_tests.high,
-            simultaneous_tests.p_value,
-            strict=True,
-        )
-    )
-
-    def row(rule: GateRule, rule_estimate: RuleEstimate) -> dict[str, Any]:
-        interval_and_p_value = next(intervals_and_p_values)
-        reason = _inconclusive_reason(
-            rule_estimate, rule.threshold, *interval_and_p_value[1:3], simultaneous_tests.level
-        )
-        return rule.row(metric_name, rule_estimate.statistic, rule_estimate.n, interval_and_p_value, reason=reason)
-
+    values_of_tests = np.stack(
+        [getattr(simultaneous_tests, name) for name in ("estimate", "low", "high", "p_value")], axis=1
+    ).reshape(len(comparisons), len(rules), 4)
     table_parts = [
         Gate.part(
             comparison.aspect,
-            rules=[row(*rule_and_estimate) for rule_and_estimate in zip(rules, aspect_estimates, strict=True)],
+            rules=[
+                rule.row(
+                    metric_name,
+                    estimate.statistic,
+                    estimate.n,
+                    (value, low, high, p_value),
+                    reason=_inconclusive_reason(estimate, rule.threshold, low, high, simultaneous_tests.level),
+                )
+                for rule, estimate, (value, low, high, p_value) in zip(
+                    rules, aspect_estimates, aspect_values, strict=True
+                )
+            ],
         )
-        for comparison, aspect_estimates in zip(comparisons, estimates_of_aspects, strict=True)
+        for comparison, aspect_estimates, aspect_values in zip(
+            comparisons, estimates_of_aspects, values_of_tests, strict=True
+        )
     ]
     return Gate.from_parts(table_parts, [note for comparison in comparisons for note in comparison.notes])
 

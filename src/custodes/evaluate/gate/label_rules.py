@@ -18,15 +18,12 @@ from custodes.evaluate.gate.rules import CORRECTED_RATE, INCONCLUSIVE, OF_LABELS
 from custodes.evaluate.rates.comparisons import rate_difference
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
-    Interval,
     JudgeRates,
     estimate_interval,
     measure_functions,
-    sampling_p_value,
 )
-from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of
+from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, JudgeLabels, judges_of, sampling_test
 from custodes.evaluate.rates.judges import (
-    SAMPLING_ALPHA,
     judge_notes,
     label_notes,
     positive_label_notes,
@@ -37,6 +34,7 @@ from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive,
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.rates.posterior import Sampling, two_sided_p
+from custodes.stats.rates.scores import Interval
 from custodes.stats.stopping.reused_labels import Precision, posterior_z, proportion_z, t_z
 
 OF_POSITIVE_LABEL = ("tpr", "tnr", "ppv", "npv", "f1", CORRECTED_RATE)
@@ -97,7 +95,7 @@ class LabelTest:
         if self.objection or not self.extremes or not self.has_interval:
             return self.objection
         outcome = self.rule.outcome(*self.interval(confidence)[1:])
-        extreme_outcomes = {self.rule.outcome(*estimate_interval(v, confidence)[1:]) for v in self.extremes}
+        extreme_outcomes = {self.rule.outcome(*estimate_interval(values, confidence)[1:]) for values in self.extremes}
         return "" if outcome == INCONCLUSIVE or extreme_outcomes == {outcome} else self.left_out
 
     @property
@@ -140,8 +138,7 @@ class LabelTest:
         if self.counts is not None:
             return float(proportion_z(*self.counts, self.rule.threshold))
         if len(self.values) > 1:
-            tested_values = self.extremes[0] if self.extremes else self.values
-            return posterior_z(tested_values[1:], self.rule.threshold, self.bounds)
+            return posterior_z((*self.extremes, self.values)[0][1:], self.rule.threshold, self.bounds)
         return t_z(
             (float(self.values[0]) - self.rule.threshold) / self.error, degrees_of_freedom=max(self.clusters - 1, 1)
         )
@@ -210,11 +207,7 @@ def label_tests(
             for rule in rules
             for test in _tests(rule, metric, binarised_outputs, positive, judge_of_name, settings)
         ]
-        first_item_table = (
-            pl.DataFrame({"item": outputs.table["item"], "unit": outputs.unit})
-            .group_by("unit")
-            .agg(pl.col("item").min())
-        )
+        first_items = outputs.table.group_by(pl.Series("unit", outputs.unit)).agg(pl.col("item").min()).sort("unit")
         annotated_outputs = outputs.only(outputs.has_human_label)
         system_names = (
             [""] * annotated_outputs.table.height if study.unnamed_system else annotated_outputs.table["system"]
@@ -233,7 +226,7 @@ def label_tests(
             outputs.aspect,
             tests,
             label_of_output,
-            first_item_table.sort("unit")["item"].to_list(),
+            first_items["item"].to_list(),
             [note for note in notes if note.rule not in unused_notes],
         )
 
@@ -244,10 +237,7 @@ def _notes(
     """Return the notes of `rates` on the human labels and on the tested judges."""
     notes = [*outputs.notes, *positive_label_notes(outputs, positive), *label_notes(outputs)]
     for judge in judges if len(outputs.words) == 2 else ():
-        rates_of_system = {
-            system: judge.rates(outputs, outputs.system == system_code, **settings)
-            for system_code, system in enumerate(outputs.systems)
-        }
+        rates_of_system = judge.rates_by_system(outputs, **settings)
         overall_rates = judge.threshold_judge.rates(outputs, **settings)
         notes += [*rate_notes(outputs, judge, rates_of_system), *unjudged_notes(outputs, judge, settings["sampling"])]
         notes += judge_notes(outputs, judge, overall_rates, settings["sampling"], "", "within")
@@ -260,23 +250,11 @@ def _objection(
     """Return why the human labels must not decide a rule; empty if they may.
 
     The outputs with a human label were said to be a random sample, but they differ from the other outputs in the labels
-    of a judge. `by_system` tests the outputs of each system (with Bonferroni's correction), because systems may have
-    different proportions of labelled outputs.
+    of a judge. See `sampling_test`.
     """
     if settings["sampling"] != "random" or (outputs.weight != outputs.weight[0]).any():
         return ""
-    groups = (
-        [(f" of {system}", outputs.system == system_code) for system_code, system in enumerate(outputs.systems)]
-        if by_system and len(outputs.systems) > 1
-        else [("", np.ones(len(outputs.system), dtype=bool))]
-    )
-    p_of_sample = {
-        (group_text, judge.name): len(groups)
-        * sampling_p_value(outputs.only(is_output_of_group), judge.labels[is_output_of_group])
-        for group_text, is_output_of_group in groups
-        for judge in judges
-    }
-    (group_text, metric), p_value = min(p_of_sample.items(), key=lambda sample: float(np.nan_to_num(sample[1], nan=1)))
+    p_value, metric, group_text = sampling_test(outputs, judges, by_system=by_system)
     if not p_value < SAMPLING_ALPHA:
         return ""
     one_judge_text = "give sampling='by-judge' if they are a random sample within each label of the judge; otherwise "
@@ -377,65 +355,46 @@ def _rate_tests(
     two_labels_text: str,
 ) -> list[LabelTest]:
     """Return the tests of the corrected rate of each system, or of its difference from the rate of `rule.reference`."""
-    rates_of_system = {
-        name: judge.rates(outputs, outputs.system == system_code, **settings)
-        for system_code, name in enumerate(outputs.systems)
-    }
+    rates_of_system = judge.rates_by_system(outputs, **settings)
     bounds_of_system = {
         name: rate_bounds(rates_of_system[name], outputs, outputs.system == system_code, judge, settings)
         for system_code, name in enumerate(outputs.systems)
     }
-    n_left_out = {name: system_rates.n_left_out for name, system_rates in rates_of_system.items()}
     objection = _objection(outputs, [judge], settings, by_system=True)
-    reference_rates = None
+    reference_rates = reference_lowest = reference_highest = None
     if rule.reference is not None:
         reference_rates = rates_of_system.pop(rule.reference, None)
         if reference_rates is None or not rates_of_system:
-            raise OptionError(
-                f"require={rule.text!r}: "
-                + (
-                    f"{rule.reference!r} has no selected outputs"
-                    if reference_rates is None
-                    else "there is no other system"
-                )
-                + f"; systems: {join_labels(outputs.systems)}"
-            )
+            problem = "there is no other system" if reference_rates else f"{rule.reference!r} has no selected outputs"
+            raise OptionError(f"require={rule.text!r}: {problem}; systems: {join_labels(outputs.systems)}")
+        reference_lowest, reference_highest = bounds_of_system[rule.reference]
+
+    def values_of(rates: JudgeRates, reference: JudgeRates | None) -> Floats:
+        return rates.rate_values if reference is None else rate_difference(rates, reference, outputs, settings["rng"])
+
     tests = []
     for name, system_rates in rates_of_system.items():
-        values = np.append(system_rates.corrected.value, system_rates.rate_draws)
-        bounds = bounds_of_system[name]
-        influence, n_labelled, advice = (
-            bounds.lowest.influence,
-            system_rates.n_labelled,
-            _advice(system_rates, judge.name),
-        )
-        extremes = [np.append(rates.corrected.value, rates.rate_draws) for rates in (bounds.lowest, bounds.highest)]
+        compared_rates = {name: system_rates}
         if rule.reference is not None and reference_rates is not None:
-            values = rate_difference(system_rates, reference_rates, outputs, settings["rng"])
-            reference_bounds = bounds_of_system[rule.reference]
-            influence = influence - reference_bounds.highest.influence
-            n_labelled += reference_rates.n_labelled
-            advice = advice or _advice(reference_rates, judge.name)
-        compared_names = [name] if rule.reference is None else [name, rule.reference]
-        left_out = left_out_text({key: n_left_out[key] for key in compared_names}, judge.name, settings)
-        if left_out and rule.reference is not None:
-            extremes = [
-                rate_difference(*pair, outputs, settings["rng"])
-                for pair in ((bounds.lowest, reference_bounds.highest), (bounds.highest, reference_bounds.lowest))
-            ]
-        if two_labels_text or not np.isfinite(values[0]):
-            values = np.full(1, np.nan)
+            compared_rates[rule.reference] = reference_rates
+        lowest, highest = bounds_of_system[name]
+        values = values_of(system_rates, reference_rates)
+        reason = two_labels_text or ("" if np.isfinite(values[0]) else "the corrected rate is undefined")
+        n_left_out = {compared_name: rates.n_left_out for compared_name, rates in compared_rates.items()}
+        left_out = left_out_text(n_left_out, judge.name, settings)
         tests.append(
             make_test(
-                values=values,
-                n=n_labelled,
+                values=np.full(1, np.nan) if reason else values,
+                n=sum(rates.n_labelled for rates in compared_rates.values()),
                 system=name,
-                reason=two_labels_text or ("" if np.isfinite(values[0]) else "the corrected rate is undefined"),
+                reason=reason,
                 objection=objection,
-                advice=advice,
-                influence=influence,
+                advice=next(filter(None, (_advice(rates, judge.name) for rates in compared_rates.values())), ""),
+                influence=lowest.influence - (0.0 if reference_highest is None else reference_highest.influence),
                 unit=outputs.unit,
-                extremes=tuple(extremes) if left_out else (),
+                extremes=(values_of(lowest, reference_highest), values_of(highest, reference_lowest))
+                if left_out
+                else (),
                 left_out=left_out,
             )
         )

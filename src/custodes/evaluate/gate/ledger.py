@@ -7,6 +7,7 @@ keep the lines of both branches.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -131,12 +132,7 @@ class Ledger:
     @cached_property
     def labels(self) -> dict[str, str]:
         """All labels of all generations."""
-        labels_of_entries = (entry.labels.labels for entry in self.entries if entry.labels)
-        return {
-            output_digest: label_digest
-            for entry_labels in labels_of_entries
-            for output_digest, label_digest in entry_labels.items()
-        }
+        return dict(ChainMap(*(entry.labels.labels for entry in reversed(self.entries) if entry.labels)))
 
     @property
     def n_generations(self) -> int:

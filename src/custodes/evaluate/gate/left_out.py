@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from custodes.evaluate.rates.estimates import EstimateSettings, Interval, JudgeRates
+from custodes.evaluate.rates.estimates import EstimateSettings, JudgeRates, cluster_divisor
 from custodes.evaluate.rates.judge_labels import JudgeLabels
 from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.stats.arrays import Bools
-from custodes.stats.clusters import influence_design_effect
 from custodes.stats.rates.posterior import PRIOR
-
-
-@dataclass(frozen=True, kw_only=True)
-class RateBounds:
-    """Corrected rates with all outputs that were left out counted as negative (`lowest`) or as positive (`highest`)."""
-
-    lowest: JudgeRates
-    highest: JudgeRates
+from custodes.stats.rates.scores import Interval
 
 
 def rate_bounds(
@@ -28,8 +20,9 @@ def rate_bounds(
     is_selected_output: Bools,
     judge: JudgeLabels,
     settings: EstimateSettings,
-) -> RateBounds:
-    """Return the bounds of the corrected rate of the selected outputs; both equal the rate if none was left out.
+) -> tuple[JudgeRates, JudgeRates]:
+    """Return the corrected rates of the selected outputs with all outputs that were left out counted as negative, and
+    as positive; both equal the corrected rate if none was left out.
 
     The proportion of outputs that were left out has a beta posterior, with counts divided by the design effect.
     """
@@ -38,13 +31,10 @@ def rate_bounds(
     is_left_out = (is_counted & np.isnan(judge.labels)).astype(np.float64)
     n_left_out, n_outputs = ((mask * outputs.number).sum() for mask in (is_left_out, is_counted))
     if not (judge_rates.n_left_out and n_left_out and np.isfinite(judge_rates.corrected.value)):
-        return RateBounds(lowest=judge_rates, highest=judge_rates)
+        return judge_rates, judge_rates
     share = float(n_left_out / n_outputs)
     share_influence = np.where(is_counted, is_left_out - share, 0.0) / n_outputs
-    divisor = 1.0
-    if outputs.has_clusters:
-        design_effect = influence_design_effect(share_influence, outputs.unit, number=outputs.number)
-        divisor = float(np.nan_to_num(design_effect.divisor(settings["confidence"]), nan=n_outputs, posinf=n_outputs))
+    divisor = cluster_divisor(outputs.only(is_counted), share_influence[is_counted], settings["confidence"])
     share_draws = settings["rng"].beta(
         n_left_out / divisor + PRIOR, (n_outputs - n_left_out) / divisor + PRIOR, size=len(judge_rates.rate_draws)
     )
@@ -58,7 +48,7 @@ def rate_bounds(
             influence=(1 - share) * judge_rates.influence + (left_out_rate - rate) * share_influence,
         )
 
-    return RateBounds(lowest=rates_with(0.0), highest=rates_with(1.0))
+    return rates_with(0.0), rates_with(1.0)
 
 
 def left_out_text(n_of_system: dict[str, int], metric: str, settings: EstimateSettings) -> str:

@@ -56,8 +56,7 @@ def rule_lines(rule_table: pl.DataFrame) -> Iterator[View]:
 
 def outcome_of(rule_table: pl.DataFrame) -> str:
     """Return the joint outcome of all rules: `fails` if a rule fails, else `inconclusive` if a rule is inconclusive."""
-    outcomes = set(rule_table["outcome"])
-    return next(outcome for outcome in STATUS if outcome in outcomes)
+    return next(outcome for outcome in STATUS if outcome in rule_table["outcome"])
 
 
 def summary_of(rule_table: pl.DataFrame) -> str:
@@ -65,9 +64,10 @@ def summary_of(rule_table: pl.DataFrame) -> str:
     count_of_outcome, joint_outcome = Counter(rule_table["outcome"]), outcome_of(rule_table)
     if joint_outcome in (OPEN, CLOSED, UNTESTED):
         return f"gate: {joint_outcome} ({plural(rule_table.height, 'rule')})"
-    phrase_of_outcome = {HOLDS: "hold", FAILS: "fail", INCONCLUSIVE: INCONCLUSIVE}
-    count_texts = [f"{count_of_outcome[outcome]} {phrase}" for outcome, phrase in phrase_of_outcome.items()]
-    return f"gate: {joint_outcome} ({plural(rule_table.height, 'rule')}: {', '.join(count_texts)})"
+    return (
+        f"gate: {joint_outcome} ({plural(rule_table.height, 'rule')}: {count_of_outcome[HOLDS]} hold, "
+        f"{count_of_outcome[FAILS]} fail, {count_of_outcome[INCONCLUSIVE]} inconclusive)"
+    )
 
 
 def line_of(row: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -309,8 +309,8 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
 def _standing_statistic(sample: Sample) -> str:
     """Return the name of the statistic by which `agreement` ranks metrics."""
     point_sample = replace(sample, times=sample.times[:1])
-    draws_of_statistic = {name: STATISTICS[name].compute(point_sample) for name in (ORDERING, CHOOSING)}
-    return ranking_statistic(draws_of_statistic, len(sample.comparison.systems))
+    estimates = {name: STATISTICS[name].compute(point_sample) for name in (ORDERING, CHOOSING)}
+    return ranking_statistic(estimates, len(sample.comparison.systems))
 
 
 def _count_clusters(sample: Sample, is_used_item: Bools) -> int:
@@ -339,27 +339,16 @@ def unknown_positive_text(labels: Sequence[str]) -> str:
     return f"it is unknown which label is positive; give positive={labels[1]!r} or positive={labels[0]!r}"
 
 
-class ResultColumn(NamedTuple):
-    """Position of a statistic in a result: `table` and `column`.
-
-    `n` is the column with the number of observations, and `needs` names the data that the statistic needs.
-    """
-
-    table: str
-    column: str
-    n: str
-    needs: str
-
-
-COLUMNS_OF_STATISTICS: Mapping[str, ResultColumn] = {
-    "consistency": ResultColumn("orders", "consistency", "n_both_orders", "verdicts in both orders"),
-    "flip_rate": ResultColumn("orders", "flip_rate", "n_both_orders", "verdicts in both orders"),
-    "first_rate": ResultColumn("orders", "first_rate", "n_both_orders", "verdicts with their order"),
-    "agreement_within_order": ResultColumn("repeats", "agreement_within_order", "comparisons", "repeated verdicts"),
-    "repeat_agreement": ResultColumn("repeated_labels", "agreement", "outputs", "repeated labels"),
-    "failure_rate": ResultColumn("missing", "failure_rate", "queried", "verdicts"),
-    JUDGE_RATE: ResultColumn("rates", "judge_rate", "n", "labels"),
+COLUMNS_OF_STATISTICS: Mapping[str, tuple[str, str, str, str]] = {
+    "consistency": ("orders", "consistency", "n_both_orders", "verdicts in both orders"),
+    "flip_rate": ("orders", "flip_rate", "n_both_orders", "verdicts in both orders"),
+    "first_rate": ("orders", "first_rate", "n_both_orders", "verdicts with their order"),
+    "agreement_within_order": ("repeats", "agreement_within_order", "comparisons", "repeated verdicts"),
+    "repeat_agreement": ("repeated_labels", "agreement", "outputs", "repeated labels"),
+    "failure_rate": ("missing", "failure_rate", "queried", "verdicts"),
+    JUDGE_RATE: ("rates", "judge_rate", "n", "labels"),
 }
+"""Table and column of each statistic, the column with the number of observations, and the data that it needs."""
 
 
 def judge_rows(
@@ -412,37 +401,39 @@ def _rows(
     rows_of_aspect = dict[str, list[dict[str, Any]]]()
     for rule in rules:
         statistic_name = rule.statistic or ""
-        result_column = COLUMNS_OF_STATISTICS[statistic_name]
+        table_name, column_name, n_column, needed_data = COLUMNS_OF_STATISTICS[statistic_name]
         result_table = result_of_verb[JUDGE_RATE if statistic_name == JUDGE_RATE else "consistency"].to_frame(
-            result_column.table
+            table_name
         )
         metric_rows = result_table.filter(pl.col("metric" if "metric" in result_table.columns else "rater") == metric)
-        if result_column.table == "missing":
+        if table_name == "missing":
             metric_rows = metric_rows.filter(pl.col("factor") == ALL)
-        if result_column.table == "rates" and metric_rows["label"].n_unique() > 1:
-            raise InputError(
-                f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(metric_rows['label'].unique().sort())} "
-                "with positive=LABEL"
+        if is_rate := statistic_name == JUDGE_RATE:
+            labels = metric_rows["label"].unique().sort().to_list()
+            reject(
+                (
+                    len(labels) > 1,
+                    f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(labels)} with positive=LABEL",
+                ),
+                (
+                    any(note.rule == "positive-by-order" for note in result_of_verb[JUDGE_RATE].notes),
+                    f"gate: {JUDGE_RATE} needs a positive label, but it is unknown which label is positive; give "
+                    f"positive={labels[0]!r} or name the other label",
+                ),
+                error=InputError,
             )
-        if result_column.table == "rates" and any(
-            note.rule == "positive-by-order" for note in result_of_verb[JUDGE_RATE].notes
-        ):
-            raise InputError(
-                f"gate: {JUDGE_RATE} needs a positive label, but it is unknown which label is positive; give "
-                f"positive={metric_rows['label'][0]!r} or name the other label"
-            )
-        missing_text = f"this judge has no {result_column.needs}"
+        missing_text = f"this judge has no {needed_data}"
         for row in metric_rows.to_dicts():
-            estimate_and_bounds = [row[f"{result_column.column}{suffix}"] for suffix in ("", "_low", "_high")]
+            estimate_and_bounds = [row[f"{column_name}{suffix}"] for suffix in ("", "_low", "_high")]
             estimate_bounds_and_p = [np.nan if value is None else value for value in (*estimate_and_bounds, None)]
             reason = CONTAINED if estimate_and_bounds[1] is not None else "too few clusters of items for an interval"
             rule_row = rule.row(
                 metric,
                 statistic_name,
-                int(row[result_column.n] or 0),
+                int(row[n_column] or 0),
                 estimate_bounds_and_p,
-                system=row.get("system") or "" if result_column.table == "rates" else "",
-                label=row.get("label") or "" if result_column.table == "rates" else "",
+                system=row["system"] if is_rate else "",
+                label=row["label"] if is_rate else "",
                 reason=missing_text if estimate_and_bounds[0] is None else reason,
             )
             rows_of_aspect.setdefault(row["aspect"], []).append(rule_row)

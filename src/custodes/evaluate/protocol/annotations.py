@@ -121,13 +121,12 @@ def permute_systems(pairs: RatedPairs, rng: np.random.Generator) -> RatedPairs:
     metric_more = (
         rng.multinomial(pairs.metric_more.sum(axis=1), expected_shares) if metric_totals.any() else pairs.metric_more
     )
-    permuted_signs = []
-    for rater_signs in (pairs.human, pairs.metric):
-        sign_matrix = np.full((n_systems, n_systems, rater_signs.shape[1]), ABSENT, dtype=np.int8)
-        sign_matrix[pairs.systems[:, 0], pairs.systems[:, 1]] = rater_signs
-        sign_matrix[pairs.systems[:, 1], pairs.systems[:, 0]] = np.where(rater_signs == ABSENT, ABSENT, -rater_signs)
-        permuted_signs.append(sign_matrix[first_systems, second_systems, np.arange(rater_signs.shape[1])])
-    return replace(pairs, human=permuted_signs[0], metric=permuted_signs[1], metric_more=metric_more)
+    signs = np.stack([pairs.human, pairs.metric])
+    sign_matrix = np.full((2, n_systems, n_systems, signs.shape[2]), ABSENT, dtype=np.int8)
+    sign_matrix[:, pairs.systems[:, 0], pairs.systems[:, 1]] = signs
+    sign_matrix[:, pairs.systems[:, 1], pairs.systems[:, 0]] = np.where(signs == ABSENT, ABSENT, -signs)
+    human, metric = sign_matrix[:, first_systems, second_systems, np.arange(signs.shape[2])]
+    return replace(pairs, human=human, metric=metric, metric_more=metric_more)
 
 
 def order_answers(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answers:

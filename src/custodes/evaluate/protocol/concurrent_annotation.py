@@ -487,9 +487,6 @@ def _margin(
             score = np.clip(score, -threshold_score * (1 - _NEXT), threshold_score * (1 - _NEXT))
         stagewise_estimate = stagewise(score, estimate.error, n=answer_counts, bounds=boundary_values, level=rule.gamma)
         if np.isfinite(stagewise_estimate.estimate[0]):
-            return (
-                float(stagewise_estimate.estimate[0]),
-                float(stagewise_estimate.low[0]),
-                float(stagewise_estimate.high[0]),
-            )
+            margin, low, high = (float(values[0]) for values in stagewise_estimate[:3])
+            return margin, low, high
     return float(estimate.margin[0]), float(estimate.low[0]), float(estimate.high[0])

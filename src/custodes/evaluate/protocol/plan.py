@@ -246,11 +246,16 @@ def plan(
         }
         plan_parts += [Plan.part(world.aspect, **{name: row}) for name, rows in rows_of_table.items() for row in rows]
         notes += _pilot_notes(world, items, replications)
-    message = (
-        "the proportion of annotations that a metric saves is at most its squared correlation with human ratings; a "
-        "judge that is not better than the judged systems saves at most half of the annotations (Dorner et al. 2025)"
+    notes += build_notes(
+        (
+            "most-saved",
+            not is_without_metric,
+            "the proportion of annotations that a metric saves is at most its squared correlation with human ratings; "
+            "a judge that is not better than the judged systems saves at most half of the annotations (Dorner et al. "
+            "2025)",
+        )
     )
-    return Plan.from_parts(plan_parts, [*notes, *build_notes(("most-saved", not is_without_metric, message))])
+    return Plan.from_parts(plan_parts, notes)
 
 
 def _check_size(n_items: int, replications: int, *, n_pairs: int) -> None:

@@ -330,8 +330,9 @@ def _row(
         "kld_mode": outcome.kld[-1, 1],
         "null_error": false_decisions,
     }
-    columns_with_sd = [with_sd(name, replication_values) for name, replication_values in values_of_column.items()]
-    columns_with_sd.append({"correct_fixed": correct_fixed.mean(), "null_error_fixed": false_fixed_decisions.mean()})
+    columns_with_sd: dict[str, Any] = {}
+    for name, values in values_of_column.items():
+        columns_with_sd |= with_sd(name, values)
     mean_annotations_of_look = outcome.annotations.mean(axis=1)
     curve_columns = {
         "round": np.arange(1, len(rule.looks) + 1),
@@ -345,11 +346,9 @@ def _row(
         "protocol": {
             **key_columns,
             "replications": len(outcome.n),
-            **{
-                name: replication_values
-                for column_and_sd in columns_with_sd
-                for name, replication_values in column_and_sd.items()
-            },
+            **columns_with_sd,
+            "correct_fixed": correct_fixed.mean(),
+            "null_error_fixed": false_fixed_decisions.mean(),
         },
         "curve": key_columns | curve_columns,
     }
@@ -423,11 +422,12 @@ def _study_notes(comparison: RaterComparison) -> list[Note]:
 def _infinite_notes(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
     """Yield a note for each aspect with an infinite divergence from the posterior mode."""
     for aspect in dict.fromkeys(row["aspect"] for row in rows if row["kld_mode"] == np.inf):
-        message = (
-            f"kld_mode is infinite{label_of(aspect)} (null in JSON), because a pair has an outcome that annotators "
-            "never chose; use kld"
+        yield Note(
+            rule="infinite-kld",
+            message=f"kld_mode is infinite{label_of(aspect)} (null in JSON), because a pair has an outcome that "
+            "annotators never chose; use kld",
+            aspect=aspect,
         )
-        yield Note(rule="infinite-kld", message=message, aspect=aspect)
 
 
 def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from custodes.stats.rates.measures import BINARY, GENERAL, Weighting, kappa, kri
 from custodes.stats.rates.posterior import (
     NEUTRAL_PRIOR,
     PRIOR,
-    JointPosterior,
     LabelCounts,
     Sampling,
     joint_estimate,
@@ -25,19 +24,12 @@ from custodes.stats.rates.posterior import (
     output_influence,
     rate_variance,
 )
+from custodes.stats.rates.scores import Interval
 from custodes.stats.rates.selective import designed_strata
 from custodes.stats.ratios import ratio
 
 FEWEST_DESIGNED = 10
 """Minimum number of human labels in each part of a stratum that is divided by inclusion probability."""
-
-
-class Interval(NamedTuple):
-    """Estimate with a lower and an upper bound."""
-
-    value: float
-    low: float
-    high: float
 
 
 UNSEEN = 0.01
@@ -122,7 +114,9 @@ class StratifiedLabels:
 
     def effective(self, influence: Floats) -> LabelCounts:
         """Return the counts divided by the design effect of shared clusters and of unequal weights (Kish 1965)."""
-        design_effect = _divisor(self.outputs, influence, self.confidence, is_labelled=self.outputs.has_human_label)
+        design_effect = cluster_divisor(
+            self.outputs, influence, self.confidence, is_labelled=self.outputs.has_human_label
+        )
         weight_sums, squared_weight_sums = (
             np.bincount(self.stratum, weights=self.weights**exponent, minlength=self.n_strata)[:, np.newaxis]
             for exponent in (1, 2)
@@ -130,19 +124,19 @@ class StratifiedLabels:
         effective_labels = self.counts.labelled * np.nan_to_num(ratio(weight_sums, squared_weight_sums)) / design_effect
         return LabelCounts(effective_labels, self.counts.total / design_effect)
 
-    def posterior(self, counts: LabelCounts, *, prior: float = PRIOR) -> JointPosterior:
-        """Return the joint posterior of effective counts."""
+    def posterior(self, counts: LabelCounts, *, prior: float = PRIOR) -> Floats:
+        """Return the estimate and the posterior draws, (1 + draws, strata, labels), from effective counts."""
         return joint_posterior(counts, sampling=self.sampling, rng=self.rng, prior=prior)
 
     @cached_property
-    def _independent(self) -> JointPosterior:
+    def _independent(self) -> Floats:
         return self.posterior(self.effective(np.zeros(len(self.stratum))))
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
         """Return the estimate of a statistic of joint proportions, followed by draws of the statistic, (1 + draws,)."""
         if not self.outputs.has_clusters:
-            return statistic(self._independent.values)
-        return statistic(self.posterior(self.effective(self.influence(statistic))).values)
+            return statistic(self._independent)
+        return statistic(self.posterior(self.effective(self.influence(statistic))))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +197,7 @@ class JudgeRates:
         judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
         effective_labels = pooled.effective(pooled.influence(positive_rate)).labelled
         counts = LabelCounts(effective_labels, judge_counts)
-        rate_of_judged = positive_rate(joint_posterior(counts, sampling="by-label", rng=pooled.rng).values)
+        rate_of_judged = positive_rate(joint_posterior(counts, sampling="by-label", rng=pooled.rng))
         estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * rate_of_judged + self.unjudged[:, 1]
         return replace(
             self,
@@ -211,6 +205,11 @@ class JudgeRates:
             rate_variance=float(estimate_and_draws[1:].var()),
             corrected=estimate_interval(estimate_and_draws, confidence),
         )
+
+    @property
+    def rate_values(self) -> Floats:
+        """Estimate and draws of the corrected rate, (1 + draws,)."""
+        return np.append(self.corrected.value, self.rate_draws)
 
     @property
     def human_variance(self) -> float:
@@ -223,9 +222,9 @@ class JudgeRates:
         return self.pairs.values(statistic) if self.pairs is not None and self.n_both_labels else np.full(2, np.nan)
 
     @cached_property
-    def error_rates(self) -> tuple[Floats, Floats]:
-        """Estimate and draws of TPR, and of TNR, (1 + draws,) each."""
-        return self.values(sensitivity), self.values(specificity)
+    def error_rates(self) -> dict[str, Floats]:
+        """Estimate and draws, (1 + draws,) each, of TPR and of TNR."""
+        return {"tpr": self.values(sensitivity), "tnr": self.values(specificity)}
 
     def measures(self, *, confidence: float, ordered: bool) -> dict[str, Interval]:
         """Return the measures of agreement; measures for two labels are undefined if there are more labels."""
@@ -345,7 +344,7 @@ def judge_rates(
         is_divided = strata_of_rate.n_strata > fewest_strata + (not is_judged_output.all())
         prior = NEUTRAL_PRIOR if (is_divided or sampling == "by-judge") and strata is None else PRIOR
         effective_counts = strata_of_rate.effective(influence)
-        joint_values = strata_of_rate.posterior(effective_counts, prior=prior).values
+        joint_values = strata_of_rate.posterior(effective_counts, prior=prior)
         has_variance = sampling != "by-label" and len(outputs.words) == 2
         variance = rate_variance(effective_counts, prior=prior) if has_variance else np.nan
         estimate_and_draws = positive_rate(joint_values)
@@ -361,7 +360,7 @@ def judge_rates(
             used_outputs.number[is_counted],
         )
         positive_share = float((is_positive_label * n_equal_outputs).sum() / n_judged)
-        effective_n_judged = n_judged / _divisor(
+        effective_n_judged = n_judged / cluster_divisor(
             used_outputs.only(is_counted), is_positive_label - positive_share, confidence
         )
         judge_rate = _wilson(positive_share, effective_n_judged, confidence)
@@ -429,7 +428,7 @@ def _label_strata(outputs: LabelledOutputs, label_codes: Ints, settings: Estimat
     return label_strata
 
 
-def _divisor(
+def cluster_divisor(
     outputs: LabelledOutputs, influence: Floats, confidence: float, *, is_labelled: Bools | None = None
 ) -> float:
     """Return the divisor of counts for outputs that share clusters; 1 without shared clusters."""
@@ -445,43 +444,3 @@ def _wilson(rate: float, effective_n: float, confidence: float) -> Interval:
 
     low, high = wilson_interval(rate, effective_n, quantile=float(ndtri((1 + confidence) / 2)))
     return Interval(float(rate), float(low), float(high))
-
-
-def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
-    """Return the p-value of the test that each label of the judge is equally frequent with and without human labels.
-
-    If annotators labelled outputs without a label of the judge, these outputs count as outputs with one more label. The
-    test is a z-test with the variance by clusters. The smallest p-value over labels is adjusted by Bonferroni's
-    method. NaN if all outputs, or no outputs, have human labels.
-    """
-    from scipy.special import ndtr
-
-    labels = labels if has_only_judged(outputs, labels, "random") else np.nan_to_num(labels, nan=-1.0)
-    is_judged_output = ~np.isnan(labels)
-    has_human_label, cluster_codes, n_equal_outputs = (
-        outputs.has_human_label[is_judged_output],
-        outputs.unit[is_judged_output],
-        outputs.number[is_judged_output],
-    )
-    if has_human_label.all() or not has_human_label.any():
-        return np.nan
-    n_without_human_label = n_equal_outputs[~has_human_label].sum()
-    judge_labels = labels[is_judged_output]
-    distinct_labels = np.unique(judge_labels)
-    p_values = []
-    for label in distinct_labels[1:] if len(distinct_labels) == 2 else distinct_labels:
-        has_this_label = (judge_labels == label).astype(np.float64)
-        label_share = (has_this_label * n_equal_outputs).sum() / n_equal_outputs.sum()
-        influence = (has_this_label - label_share) * np.where(
-            has_human_label, 1 / has_human_label.sum(), -1 / n_without_human_label
-        )
-        design_effect = (
-            float(influence_design_effect(influence, cluster_codes, number=n_equal_outputs).effect)
-            if outputs.has_clusters
-            else 1.0
-        )
-        standard_error = np.sqrt((influence**2 * n_equal_outputs).sum() * design_effect)
-        p_values.append(
-            2 * float(ndtr(-abs((influence * n_equal_outputs).sum()) / standard_error)) if standard_error > 0 else 1.0
-        )
-    return float(min(1.0, min(p_values) * len(p_values)))

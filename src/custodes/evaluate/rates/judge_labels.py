@@ -1,8 +1,8 @@
-"""Labels of all outputs by each judge; scores become strata, and labels by a threshold."""
+"""Labels of all outputs by each judge; scores become strata, and labels by a threshold. Test of random sampling."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack
 
@@ -12,10 +12,14 @@ from custodes.data.comparisons import HUMAN
 from custodes.evaluate.rates.estimates import UNDEFINED, EstimateSettings, JudgeRates, has_only_judged, judge_rates
 from custodes.evaluate.rates.outputs import LabelledOutputs, is_confidence
 from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.clusters import influence_design_effect
 from custodes.stats.rates.scores import ThresholdTarget, cross_fitted_labels, score_strata
 
 FOLDS = 5
 """Number of folds for cross-fitted thresholds."""
+
+SAMPLING_ALPHA = 0.01
+"""Level of the test of the hypothesis that the labelled outputs are a random sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +53,13 @@ class JudgeLabels:
             return replace(judge_rates_of_outputs, pairs=None, judge=UNDEFINED, unlabelled=0.0)
         has_no_threshold = self.scores is not None and not np.isfinite(self.threshold)
         return replace(judge_rates_of_outputs, judge=UNDEFINED) if has_no_threshold else judge_rates_of_outputs
+
+    def rates_by_system(self, outputs: LabelledOutputs, **settings: Unpack[EstimateSettings]) -> dict[str, JudgeRates]:
+        """Return the rates of the outputs of each system, with influences of all outputs (0 for other systems)."""
+        return {
+            system: self.rates(outputs, outputs.system == system_code, **settings)
+            for system_code, system in enumerate(outputs.systems)
+        }
 
     @property
     def threshold_judge(self) -> JudgeLabels:
@@ -110,3 +121,66 @@ def parsed_threshold(threshold_text: str) -> float | ThresholdTarget:
     except ValueError:
         return ThresholdTarget.parse(threshold_text)
     return number if np.isfinite(number) else ThresholdTarget.parse(threshold_text)
+
+
+def sampling_test(
+    outputs: LabelledOutputs, judges: Sequence[JudgeLabels], *, by_system: bool
+) -> tuple[float, str, str]:
+    """Test whether the outputs with a human label are a random sample of all outputs, or (`by_system`) of the outputs
+    of each system, because systems may have different proportions of labelled outputs.
+
+    Returns the smallest p-value of `sampling_p_value`, adjusted for the number of systems (Bonferroni), the name of its
+    judge, and ` of SYSTEM` (or an empty text).
+    """
+    groups = [("", np.ones(len(outputs.system), dtype=bool))]
+    if by_system and len(outputs.systems) > 1:
+        groups = [(f" of {system}", outputs.system == code) for code, system in enumerate(outputs.systems)]
+    tests = [
+        (len(groups) * sampling_p_value(outputs.only(is_of_group), judge.labels[is_of_group]), judge.name, group_text)
+        for group_text, is_of_group in groups
+        for judge in judges
+    ]
+    return min(tests, key=lambda test: float(np.nan_to_num(test[0], nan=1)))
+
+
+def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
+    """Return the p-value of the test that each label of the judge is equally frequent with and without human labels.
+
+    If annotators labelled outputs without a label of the judge, these outputs count as outputs with one more label.
+    Each label has Fisher's exact test of counts divided by the design effect of clusters. The smallest p-value over
+    labels is adjusted by Bonferroni's method. NaN if all outputs, or no outputs, have human labels.
+    """
+    labels = labels if has_only_judged(outputs, labels, "random") else np.nan_to_num(labels, nan=-1.0)
+    judged_outputs, judge_labels = outputs.only(~np.isnan(labels)), labels[~np.isnan(labels)]
+    has_human_label, number = judged_outputs.has_human_label, judged_outputs.number
+    if has_human_label.all() or not has_human_label.any():
+        return np.nan
+    n_of_part = np.bincount(has_human_label, weights=number)  # without and with a human label
+    distinct_labels = np.unique(judge_labels)
+    p_values = []
+    for label in distinct_labels[1:] if len(distinct_labels) == 2 else distinct_labels:
+        has_this_label = judge_labels == label
+        n_with_label = np.bincount(has_human_label, weights=number * has_this_label)
+        residuals = has_this_label - n_with_label.sum() / number.sum()
+        influence = residuals * np.where(has_human_label, 1, -1) / n_of_part[has_human_label.astype(np.intp)]
+        design_effect = influence_design_effect(influence, judged_outputs.unit, number=number).effect
+        table = np.stack([n_with_label, n_of_part - n_with_label]) / np.nan_to_num(design_effect, nan=1.0)
+        p_values.append(fisher_p_value(table.round()))
+    return float(min(1.0, min(p_values) * len(p_values)))
+
+
+def fisher_p_value(table: Floats) -> float:
+    """Return the two-sided p-value of Fisher's exact test of a table (2, 2) of counts.
+
+    >>> round(fisher_p_value(np.array([[8, 2], [1, 5]])), 4)  # as scipy.stats.fisher_exact
+    0.035
+    """
+    from scipy.special import gammaln
+
+    (n_row, _), (n_column, _), n = table.sum(axis=1), table.sum(axis=0), table.sum()
+    counts = np.arange(max(0, n_row + n_column - n), min(n_row, n_column) + 1)
+    cells = np.stack([counts, n_row - counts, n_column - counts, n - n_row - n_column + counts])
+    log_probabilities = -gammaln(cells + 1).sum(axis=0)
+    probabilities = np.exp(log_probabilities - log_probabilities.max())
+    observed = probabilities[int(table[0, 0] - counts[0])]
+    return float(probabilities[probabilities <= observed * (1 + 1e-7)].sum() / probabilities.sum())

@@ -161,8 +161,8 @@ def _modal_label_share(study: Study, outputs: LabelledOutputs, metric: str) -> F
     """Return the proportion of repeats of each output that give the most frequent label of the output."""
     vote_counts = _rating_rows(study, outputs, metric).group_by(*KEY, "score").len()
     share_of_output = vote_counts.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
-    outputs_with_share = outputs.table.join(share_of_output, on=KEY, how="left", maintain_order="left")
-    return np.asarray(outputs_with_share["len"].fill_null(np.nan))
+    shares = outputs.table.join(share_of_output, on=KEY, how="left", maintain_order="left")["len"]
+    return shares.fill_null(np.nan).to_numpy()
 
 
 def _column(study: Study, outputs: LabelledOutputs, signal_name: str) -> Floats:

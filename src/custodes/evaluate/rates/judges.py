@@ -18,12 +18,10 @@ from custodes.errors import join_labels
 from custodes.evaluate.rates.comparisons import EQUIVALENCE_MARGIN, estimate_with_bounds
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
-    Interval,
     JudgeRates,
     has_only_judged,
-    sampling_p_value,
 )
-from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of
+from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, JudgeLabels, judges_of, sampling_test
 from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive
 from custodes.evaluate.slices import Ratios
 from custodes.stats.arrays import Bools, Floats, Ints
@@ -57,9 +55,6 @@ NO_COMMON_OUTPUT = "no output has both a label of the metric and a human label"
 
 PASSED = 0.5
 """Minimum winning rate with which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
-
-SAMPLING_ALPHA = 0.01
-"""Level of the test of the hypothesis that the labelled outputs are a random sample."""
 
 FEW_LABELS = 3
 """Minimum number of human labels of the less frequent class; with fewer labels, intervals are too narrow."""
@@ -150,9 +145,7 @@ def judge_row(
     """Return a row of the table `judges`."""
     estimate_of_measure = judge_rates.measures(confidence=confidence, ordered=outputs.ordered)
     scores, is_positive_label, cluster_codes = _labelled_scores(outputs, judge)
-    estimate_of_measure["auc"] = Interval(
-        *area_under_roc(scores, is_positive_label, units=cluster_codes, confidence=confidence)
-    )
+    estimate_of_measure["auc"] = area_under_roc(scores, is_positive_label, units=cluster_codes, confidence=confidence)
     return {
         "metric": judge.name,
         "label": outputs.words[1] if len(outputs.words) == 2 else "",
@@ -450,8 +443,8 @@ def judge_notes(
     calibration: str,
 ) -> list[Note]:
     """Return the notes on the labels of one judge; `overall_rates` has the estimates for all outputs."""
-    has_weights = (outputs.weight != outputs.weight[0]).any()
-    sampling_p = sampling_p_value(outputs, judge.labels) if sampling == "random" and not has_weights else np.nan
+    is_random = sampling == "random" and (outputs.weight == outputs.weight[0]).all()
+    sampling_p, _, group_text = sampling_test(outputs, [judge], by_system=True)
     estimate_of_measure = overall_rates.measures(confidence=0.99, ordered=False)
     scores = np.empty(0) if judge.scores is None else judge.scores[~np.isnan(judge.scores)]
     labels_by_threshold = np.unique(judge.labels[~np.isnan(judge.labels)])
@@ -460,10 +453,10 @@ def judge_notes(
     return build_notes(
         (
             "labelled-part-not-random",
-            sampling_p < SAMPLING_ALPHA,
-            f"the outputs with a human label are not a random sample with respect to the labels of {judge.name} "
-            f"(p = {sampling_p:.2g}); say how outputs were selected: sampling='by-judge' or 'by-label', or a column of "
-            "inclusion probabilities",
+            is_random and sampling_p < SAMPLING_ALPHA,
+            f"the outputs{group_text} with a human label are not a random sample with respect to the labels of "
+            f"{judge.name} (p = {sampling_p:.2g}); say how outputs were selected: sampling='by-judge' or 'by-label', "
+            "or a column of inclusion probabilities",
         ),
         (
             "threshold-outside-scores",

@@ -352,7 +352,7 @@ class _LabellingPlan:
         n_labels: float,
     ) -> float:
         """Return the interval width of a statistic with `n_labels` labels."""
-        draws = statistic(expected_posterior(label_shares, rates, n_outputs, n_labels).draws)
+        draws = statistic(expected_posterior(label_shares, rates, n_outputs, n_labels))
         low, high = percentile_interval(draws, confidence=self.confidence)
         return float(high - low)
 
@@ -361,8 +361,8 @@ class _LabellingPlan:
     ) -> float:
         """Return the standard deviation of the difference of two rates, if each system has `n_labels` labels."""
         label_shares = self.shares if is_best_allocation else self.weights
-        posteriors = (expected_posterior(label_shares[i], self.rates[i], self.n[i], n_labels) for i in system_indices)
-        return float(np.sqrt(sum(float(positive_rate(posterior.draws).var()) for posterior in posteriors)))
+        draws = (expected_posterior(label_shares[i], self.rates[i], self.n[i], n_labels) for i in system_indices)
+        return float(np.sqrt(sum(float(positive_rate(draws_of_system).var()) for draws_of_system in draws)))
 
     def _labels_without_judge(self, rate: float, width: float) -> int | None:
         """Return the number of labels for a Wilson interval of this width without the judge."""

@@ -129,27 +129,27 @@ class Rates(Result):
         ),
         difference(
             "tpr_difference",
-            "TPR for system_a minus TPR for system_b; interval of this pair alone",
+            "TPR for system_a minus TPR for system_b; the intervals are simultaneous, as the tests are",
             "TPR difference",
             interval=True,
         ),
         difference(
             "tnr_difference",
-            "TNR for system_a minus TNR for system_b; interval of this pair alone",
+            "TNR for system_a minus TNR for system_b; the intervals are simultaneous, as the tests are",
             "TNR difference",
             interval=True,
         ),
         p_value(
             "p_tpr",
-            "p-value of the test of equal TPR, adjusted for all metrics, pairs and both error rates (Holm); null if a "
-            "system has fewer than 10 human labels that are positive",
+            "p-value of the test of equal TPR, adjusted for all metrics, pairs and both error rates (Bonferroni); null "
+            "if a system has fewer than 10 human labels that are positive",
             "p of TPR",
             essential=False,
         ),
         p_value(
             "p_tnr",
-            "p-value of the test of equal TNR, adjusted for all metrics, pairs and both error rates (Holm); null if a "
-            "system has fewer than 10 human labels that are negative",
+            "p-value of the test of equal TNR, adjusted for all metrics, pairs and both error rates (Bonferroni); null "
+            "if a system has fewer than 10 human labels that are negative",
             "p of TNR",
             essential=False,
         ),
@@ -313,8 +313,9 @@ def rates(
     `sampling='by-judge'`, the prior is neutral (pseudo-counts of 1/3). With `sampling='by-label'`, the judge's rate is
     corrected by TPR and TNR (Rogan and Gladen). Clusters of items and inclusion probabilities (columns `cluster` and
     `probability` of items) reduce counts to effective counts. The column `n_outputs` of items is the number of equal
-    outputs that an item stands for. Tests of two systems use the same posterior draws as the intervals; p-values are
-    adjusted by Holm's method, and those of corrected differences by Bonferroni's method, as their intervals are.
+    outputs that an item stands for. Tests of two systems use the same posterior draws as the intervals. P-values and
+    intervals of differences of two systems are adjusted by Bonferroni's method, p-values of slices by Holm's method.
+    Tests of TPR and TNR have a correction for continuity.
 
     If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. For each
     annotator, the test can reject the hypothesis that the annotator is closer to the other annotators than the judge
@@ -430,9 +431,9 @@ def _answer(
     for row, annotator_rows in replacement_rows(outputs, epsilon=epsilon, alpha=alpha, confidence=confidence):
         rows_of_table["replacement"].append(row)
         rows_of_table["replacement_annotators"] += annotator_rows
-    for table_name, adjust_rows in (("differences", add_decisions), ("slices", add_findings)):
-        if rows_of_table[table_name]:
-            rows_of_table[table_name] = list(adjust_rows(rows_of_table[table_name], alpha=alpha))
+    rows_of_table["differences"] = list(add_decisions(rows_of_table["differences"], alpha=alpha, confidence=confidence))
+    if rows_of_table["slices"]:
+        rows_of_table["slices"] = list(add_findings(rows_of_table["slices"], alpha=alpha))
     return Rates.part(outputs.aspect, **rows_of_table), notes
 
 
@@ -440,11 +441,7 @@ def _system_estimates(
     outputs: LabelledOutputs, judge: JudgeLabels, settings: EstimateSettings, calibration: Calibration, *, alpha: float
 ) -> tuple[dict[str, JudgeRates], str]:
     """Return the estimates for each system, and the method; systems share error rates if the rates are equivalent."""
-    # All rows are kept, so that the influences of outputs of two systems can be matched by cluster.
-    rates_of_system = {
-        system: judge.rates(outputs, outputs.system == system_code, **settings)
-        for system_code, system in enumerate(outputs.systems)
-    }
+    rates_of_system = judge.rates_by_system(outputs, **settings)
     if judge.name == HUMAN:
         return rates_of_system, "human labels"
     method = "rogan-gladen" if settings["sampling"] == "by-label" else "post-stratified"

@@ -15,9 +15,8 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, reject, short_repr
 from custodes.evaluate.parallel import merge_parts
-from custodes.evaluate.rates.estimates import sampling_p_value
+from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, sampling_p_value
 from custodes.evaluate.rates.judged_outputs import JudgedOutputs, judged_outputs
-from custodes.evaluate.rates.judges import SAMPLING_ALPHA
 from custodes.evaluate.rates.outputs import KEY, LabelledOutputs, binary_outputs, judge_position, labelled_outputs
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Bools, Floats, Ints

@@ -52,20 +52,23 @@ def _grade(row: Row, name: str) -> str:
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     if low is None or high is None:
         return "Without an interval, the agreement of the annotators cannot be judged."
-    if high <= 0:
-        return (
+    grades = (
+        (
+            high <= 0,
             "On single outputs, the annotators agree no better than by chance; check the scale and the names of items "
-            "and systems. Means of systems over many items can still differ significantly."
-        )
-    if low <= 0 and high < TENTATIVE:
-        return (
+            "and systems. Means of systems over many items can still differ significantly.",
+        ),
+        (
+            low <= 0 and high < TENTATIVE,
             "On single outputs, the annotators do not agree significantly better than by chance, so conclusions need "
-            "means over many items or annotators."
-        )
-    if high < TENTATIVE:
-        return "A single human rating is not reliable, so conclusions need means over many items or annotators."
-    if low >= RELIABLE:
-        return "Single human ratings are reliable."
-    if low >= TENTATIVE:
-        return "Single human ratings are reliable enough for tentative conclusions."
-    return "It is inconclusive whether single human ratings are reliable."
+            "means over many items or annotators.",
+        ),
+        (
+            high < TENTATIVE,
+            "A single human rating is not reliable, so conclusions need means over many items or annotators.",
+        ),
+        (low >= RELIABLE, "Single human ratings are reliable."),
+        (low >= TENTATIVE, "Single human ratings are reliable enough for tentative conclusions."),
+        (True, "It is inconclusive whether single human ratings are reliable."),
+    )
+    return next(text for is_grade, text in grades if is_grade)

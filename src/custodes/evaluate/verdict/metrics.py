@@ -38,9 +38,8 @@ EXAMPLE_COMPARISONS = 200
 def serious(problems: pl.DataFrame, raters: Iterable[str]) -> Iterator[str]:
     """Return the warnings and errors of `check` as sentences, without duplicates; names keep their first letter."""
     rows = problems.filter(pl.col("severity") != "info", ~pl.col("rule").is_in(OTHERWISE))
-    names_of_problems = rows["examples"].explode().drop_nulls()
-    labels = {*raters, *names_of_problems}
-    return (sentence(message, labels) for message in rows["message"].unique(maintain_order=True))
+    names_of_problems = rows["examples"].explode().drop_nulls().to_list()
+    return (sentence(message, {*raters, *names_of_problems}) for message in rows["message"].unique(maintain_order=True))
 
 
 def design(view: AspectResults) -> Iterator[str]:
@@ -154,10 +153,12 @@ def _system_level_text(view: AspectResults, best: Row) -> str:
     most_accurate_row = max(view.standing, key=lambda row: -1.0 if row[SYSTEM_LEVEL] is None else row[SYSTEM_LEVEL])
     if most_accurate_row[SYSTEM_LEVEL] <= best[SYSTEM_LEVEL]:
         return f"{text}{no_difference_text}"
-    tests = all_tests.filter(other=most_accurate_row["metric"])
-    p_text = "".join(f" (adjusted {p_value_phrase(p_value)} for the difference)" for p_value in tests["p_adjusted"])
-    highest_text = percent(most_accurate_row[SYSTEM_LEVEL])
-    return f"{text} {most_accurate_row['metric']} has the highest accuracy, {highest_text}{p_text}.{no_difference_text}"
+    p_values = all_tests.filter(other=most_accurate_row["metric"])["p_adjusted"]
+    p_text = "".join(f" (adjusted {p_value_phrase(p_value)} for the difference)" for p_value in p_values)
+    return (
+        f"{text} {most_accurate_row['metric']} has the highest accuracy, {percent(most_accurate_row[SYSTEM_LEVEL])}"
+        f"{p_text}.{no_difference_text}"
+    )
 
 
 def chance(view: AspectResults) -> Iterator[str]:
@@ -180,10 +181,18 @@ def uncertain(view: AspectResults) -> Iterator[str]:
     """Yield sentences on comparisons of metrics that are undecided, for example because the study is too small."""
     if view.standing and not view.bounded:
         yield "There are no intervals, so no difference between metrics can be compared with chance."
-    elif view.leaders[1:]:
+        return
+    if view.leaders[1:]:
         yield (
             "Which metric agrees best with the annotators is undecided. Not significantly worse than any metric: "
             f"{names(view.leaders)}."
+        )
+    best, *others = view.standing if view.leaders else [{}]
+    beaten = [row["metric"] for row in others if share_a_letter(best, row) and row["metric"] not in view.leaders]
+    if beaten:
+        yield (
+            f"{subject_with_verb(beaten, 'does', 'do')} not differ significantly from {best['metric']} either, but "
+            f"{'is' if len(beaten) == 1 else 'are'} significantly worse than some other metric."
         )
 
 
@@ -289,12 +298,11 @@ def _next_text(rows: list[Row]) -> str:
         return ""
     first, *others = rows
     equals = [row["system"] for row in others if share_a_letter(first, row)]
+    difference_text = ", significantly ahead of the other " + ("system" if len(others) == 1 else f"{len(others)}")
+    if equals:
+        difference_text = f", not significantly ahead of {names(equals, limit=MOST_NAMED)}"
     if first["group"] is None:
         difference_text = ""
-    elif equals:
-        difference_text = f", not significantly ahead of {names(equals, limit=MOST_NAMED)}"
-    else:
-        difference_text = ", significantly ahead of the other " + ("system" if len(others) == 1 else f"{len(others)}")
     return f" Of the other {len(rows)} systems, {first['system']} ranks first{_win_rate_text(first)}{difference_text}."
 
 
@@ -317,8 +325,7 @@ def _top(rows: pl.DataFrame, cycles: pl.DataFrame, *, with_rate: bool) -> str:
     if len(top_systems) > 1:
         return f"it is undecided which of {names(top_systems, limit=MOST_NAMED)} ranks first"
     lead_text = ": significantly ahead of every other system" if rows["rank_high"][0] == 1 else ""
-    rate_text = _win_rate_text(rows.row(0, named=True)) if with_rate else ""
-    return f"{top_systems[0]} ranks first{rate_text}{lead_text}"
+    return f"{top_systems[0]} ranks first{_win_rate_text(rows.row(0, named=True)) if with_rate else ''}{lead_text}"
 
 
 def _length_preferences(results: Mapping[str, Result], aspect: str) -> Iterator[str]:

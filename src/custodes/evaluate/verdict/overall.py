@@ -8,7 +8,7 @@ from custodes.answers.wording import names, number, percent, plural, subject_wit
 from custodes.evaluate.verdict.annotators import is_agreement_by_chance, is_agreement_unclear
 from custodes.evaluate.verdict.favoritism import do_near_copies, near_copy_groups
 from custodes.evaluate.verdict.systems import format_count, undecided
-from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults, share_a_letter
+from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults
 from custodes.evaluate.verdict.weaknesses import (
     decisions_of,
     inconclusive_systems,
@@ -76,7 +76,7 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
         f"{view.aspect} ({plural(n_candidates, 'candidate')})"
         for view in views
         if view.board[0]["system"] in view.reference_systems
-        and (n_candidates := sum(share_a_letter(view.board[1], row) for row in view.board[1:])) > 1
+        and (n_candidates := 1 + sum(view.is_undecided(view.board[1], row) for row in view.board[2:])) > 1
     ]
     if undecided_others:
         yield f"Which of the other systems is best is undecided on {names(undecided_others)}."
@@ -299,14 +299,19 @@ def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
 
 
 def chance(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Yield a sentence on metrics that are not significantly better than chance on any aspect."""
-    informative_metrics = {name for view in views for name in view.metrics_on_side("above")}
-    uninformative_metrics = [row["metric"] for row in views[0].standing if row["metric"] not in informative_metrics]
-    if uninformative_metrics and any(view.metrics_on_side("above", "below") for view in views):
-        yield (
-            f"{subject_with_verb(uninformative_metrics, 'is', 'are')} not significantly better than chance on any "
-            "aspect."
-        )
+    """Yield sentences on metrics that are not significantly better than chance on any aspect, or worse on some."""
+    above, below = ({name for view in views for name in view.metrics_on_side(side)} for side in ("above", "below"))
+    metrics = list(dict.fromkeys(row["metric"] for view in views for row in view.standing))
+    unclear = [name for name in metrics if name not in above | below]
+    if unclear and above | below:
+        yield f"{subject_with_verb(unclear, 'is', 'are')} not significantly better than chance on any aspect."
+    for name in metrics:
+        if name in below - above:
+            aspects = [view.aspect for view in views if name in view.metrics_on_side("below")]
+            yield (
+                f"{name} is significantly better than chance on no aspect, and agrees with the annotators "
+                f"significantly less than by chance on {names(aspects)}."
+            )
 
 
 def favours(views: Sequence[AspectResults]) -> Iterator[str]:

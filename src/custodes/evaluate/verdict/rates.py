@@ -38,10 +38,10 @@ def _best_judge(judges: pl.DataFrame) -> str:
 
     If there is no judge, return `human`.
     """
-    rows = judges.filter(pl.col("accuracy").is_not_null())
-    if rows.is_empty():
-        return str(judges["metric"][0]) if judges.height else HUMAN
-    return str(rows.sort(pl.col("kappa").fill_null(-1.0), descending=True, maintain_order=True)["metric"][0])
+    # judges without labels in common with the annotators come last
+    agreement = pl.when(pl.col("accuracy").is_not_null()).then(pl.col("kappa").fill_null(-1.0))
+    ranked_judges = judges.sort(agreement, descending=True, nulls_last=True, maintain_order=True)
+    return str(ranked_judges["metric"][0]) if judges.height else HUMAN
 
 
 def _rate(row: Row, *, has_several_systems: bool) -> str:
@@ -73,8 +73,10 @@ def _rate(row: Row, *, has_several_systems: bool) -> str:
 def _trust(row: Row) -> str:
     kappa = estimate_with_interval(row, "kappa")
     if row["tpr"] is None:
-        accuracy = estimate_with_interval(row, "accuracy", write=percent)
-        return f"{row['metric']} gives the human label in {accuracy} of cases (kappa {kappa})."
+        return (
+            f"{row['metric']} gives the human label in {estimate_with_interval(row, 'accuracy', write=percent)} of "
+            f"cases (kappa {kappa})."
+        )
     return (
         f"{row['metric']} recognises {estimate_with_interval(row, 'tpr', write=percent)} of the outputs that are "
         f"{row['label']} by human judgement (TPR) and {estimate_with_interval(row, 'tnr', write=percent)} of the "
@@ -120,13 +122,17 @@ def _differences(rows: pl.DataFrame) -> Iterator[str]:
         )
     undecided = rows.filter(decision="=").to_dicts()
     pairs_text = ", all pairs tested together" if rows.height > 1 else ""
-    for row in undecided[: 1 if significant.height else MOST_NAMED]:
+    n_named = 1 if significant.height else MOST_NAMED
+    for row in undecided[:n_named]:
         yield (
             f"{row['system_a']} and {row['system_b']} do not differ significantly in the rate of {row['label']} "
             f"(difference {_points(row, 'corrected_difference')}, {p_value_phrase(row['p_adjusted'])}{pairs_text})."
         )
-    if significant.height > MOST_NAMED:
-        yield f"In all, {plural(significant.height, 'pair')} of systems differ significantly."
+    if len(undecided) > n_named or significant.height > MOST_NAMED:
+        yield (
+            f"In all, {plural(significant.height, 'pair')} of systems differ significantly, and {len(undecided)} do "
+            "not."
+        )
 
 
 def _saved_labels(rows: Sequence[Row]) -> Iterator[str]:
@@ -190,5 +196,5 @@ def _slices(rows: pl.DataFrame) -> Iterator[str]:
             f"{estimate_with_interval(row, 'corrected_rate', write=percent)})."
         )
     if findings.height > MOST_NAMED:
-        further_slices_text = names(findings["slice"].to_list()[MOST_NAMED:], limit=MOST_NAMED)
-        yield f"Further slices differ significantly: {further_slices_text}."
+        further_slices = findings["slice"].to_list()[MOST_NAMED:]
+        yield f"Further slices differ significantly: {names(further_slices, limit=MOST_NAMED)}."

@@ -51,23 +51,21 @@ def _rates(row: Row) -> str:
 
 
 def _agreement(row: Row) -> str:
-    comparison_word = "worse" if row["difference"] < 0 else "better"
     return (
-        f"On {row['slice']}, {row['metric']} agrees significantly {comparison_word} with the annotators: {_rates(row)}."
+        f"On {row['slice']}, {row['metric']} agrees significantly {'worse' if row['difference'] < 0 else 'better'} "
+        f"with the annotators: {_rates(row)}."
     )
 
 
 def _consistency(row: Row) -> str:
-    comparison_word = "less" if row["difference"] < 0 else "more"
     return (
-        f"On {row['slice']}, {row['rater']} {FAULTS[row['statistic']]} significantly {comparison_word} often: "
-        f"{_rates(row)}."
+        f"On {row['slice']}, {row['rater']} {FAULTS[row['statistic']]} significantly "
+        f"{'less' if row['difference'] < 0 else 'more'} often: {_rates(row)}."
     )
 
 
 def _favoritism(row: Row) -> str:
-    points_text = estimate_with_interval(row, "partiality", digits=0)
     return (
         f"On {row['slice']}, {row['metric']} {RATES[row['finding']]} {row['system']} "
-        f"(partiality {points_text} points of win rate)."
+        f"(partiality {estimate_with_interval(row, 'partiality', digits=0)} points of win rate)."
     )

@@ -19,7 +19,7 @@ from custodes.answers.wording import (
     sentence,
 )
 from custodes.data.comparisons import HUMAN
-from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row, share_a_letter
+from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
 from custodes.stats.information_gain import MOST
 from custodes.stats.strength.more_battles import MOST_PAIRS
 
@@ -89,18 +89,13 @@ def interim(view: AspectResults) -> Iterator[str]:
     """Yield a sentence on decisions of interim analyses, which may differ from the joint test of all pairs."""
     if not view.interim:
         return
-    columns_of_decision = {"+": ("system_a", "system_b"), "-": ("system_b", "system_a")}
-    decided_pairs = [
-        [row[side] for side in columns_of_decision[row["decision"]]]
-        for row in view.interim
-        if row["decision"] in columns_of_decision
+    text_of_decision = {"+": "{system_a} better than {system_b}", "-": "{system_b} better than {system_a}"}
+    decisions = [
+        text_of_decision[row["decision"]].format_map(row) for row in view.interim if row["decision"] in text_of_decision
     ]
-    decisions_text = names([f"{first} better than {second}" for first, second in decided_pairs], limit=MOST_LISTED)
-    n_undecided = len(view.interim) - len(decided_pairs)
-    decision_text = f"found {decisions_text}" if decided_pairs else "decided no pair"
-    undecided_text = (
-        f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decided_pairs and n_undecided else ""
-    )
+    n_undecided = len(view.interim) - len(decisions)
+    decision_text = f"found {names(decisions, limit=MOST_LISTED)}" if decisions else "decided no pair"
+    undecided_text = f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decisions and n_undecided else ""
     yield (
         f"The interim analyses {decision_text}{undecided_text}. They test each pair separately, and their decisions "
         "hold only for these annotators."
@@ -110,9 +105,8 @@ def interim(view: AspectResults) -> Iterator[str]:
 def _cycle(row: Row) -> str:
     """Return sentences on the systems of a cycle, in which each system wins against the next system."""
     first, *others = row["cycle"].split(" > ")
-    beaten_text = ", which beats ".join(others)
     return (
-        f"No ranking describes these systems: {first} beats {beaten_text}. Each system wins at least "
+        f"No ranking describes these systems: {first} beats {', which beats '.join(others)}. Each system wins at least "
         f"{percent(row['win_rate'])} of the points against the next system ({p_value_phrase(row['p_direct'])}, all "
         "pairs tested together). Choose between two systems by their direct comparisons."
     )
@@ -124,7 +118,7 @@ def _next_to_reference(view: AspectResults) -> Iterator[str]:
     if first_row["system"] not in view.reference_systems or len(other_rows) < 2:
         return
     next_row = other_rows[0]
-    equals = [row["system"] for row in other_rows[1:] if share_a_letter(next_row, row)]
+    equals = [row["system"] for row in other_rows[1:] if view.is_undecided(next_row, row)]
     equals_text = (
         f"It does not differ significantly from {names(equals, limit=MOST_LISTED)}"
         if equals
@@ -158,8 +152,8 @@ def _top_group_text(view: AspectResults) -> str:
         odds_text = interval(*odds_and_bounds, digits=1, write=_odds)
         rate_text = f"wins {odds_text} times as often as it loses against an average system"
     if first_row["rank_low"] is None:
-        reason = view.no_test or "without intervals, this rank cannot be compared with chance"
-        return f"{leader} ranks first by human ratings: it {rate_text}. {sentence(reason)}"
+        no_test_text = sentence(view.no_test or "without intervals, this rank cannot be compared with chance")
+        return f"{leader} ranks first by human ratings: it {rate_text}. {no_test_text}"
     if len(top_systems) == len(other_systems) == 1:
         return f"{leader} is better than {other_systems[0]}: it {rate_text}."
     if len(top_systems) == 1:
@@ -183,7 +177,7 @@ def _top_group_text(view: AspectResults) -> str:
     )
     rest_text = "The other system is" if n_behind == 1 else f"The other {n_behind} systems are"
     rows_behind = [row for row in view.board if not row["may_be_first"]]
-    better_text = "some other system" if any(share_a_letter(first_row, row) for row in rows_behind) else leader
+    better_text = "some other system" if any(view.is_undecided(first_row, row) for row in rows_behind) else leader
     return (
         f"{candidates_text} is best; which one is undecided. {leader} ranks first: it {rate_text}. {rest_text} "
         f"significantly worse than {better_text}."
@@ -214,11 +208,7 @@ def undecided(view: AspectResults) -> Undecided:
     strength has an unknown bound.
     """
     pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]
-    undecided_pairs = [
-        (a, b)
-        for a, b in pairs
-        if share_a_letter(a, b) and frozenset((a["system"], b["system"])) not in view.decided_directly
-    ]
+    undecided_pairs = [pair for pair in pairs if view.is_undecided(*pair)]
     pairs_with_leader = [pair for pair in undecided_pairs if any(row["rank"] == 1 for row in pair)]
     pairs_in_top_group = [
         pair for pair in undecided_pairs if pair not in pairs_with_leader and all(row["may_be_first"] for row in pair)
@@ -239,8 +229,13 @@ def undecided(view: AspectResults) -> Undecided:
             and None not in (a["strength_low"], a["strength_high"], b["strength_low"], b["strength_high"])
         ]
     has_forecasts = view.judge == HUMAN and len(pairs) <= MOST_PAIRS
-    n_top = len(pairs_with_leader) + len(pairs_in_top_group)
-    return Undecided(len(pairs), len(undecided_pairs), n_top, forecasts, hopeless if has_forecasts else [])
+    return Undecided(
+        len(pairs),
+        len(undecided_pairs),
+        len(pairs_with_leader + pairs_in_top_group),
+        forecasts,
+        hopeless if has_forecasts else [],
+    )
 
 
 def labels(view: AspectResults) -> Iterator[str]:
@@ -255,7 +250,7 @@ def labels(view: AspectResults) -> Iterator[str]:
         f"of them {'concern' if pairs.n_top > 1 else 'concerns'} which system is best"
         f"{'' if pairs.n_top or has_reference else ', so more comparisons are not needed to name the best system'}."
     )
-    if has_reference and not pairs.n_top and len(view.board) > 2 and share_a_letter(*view.board[1:3]):
+    if has_reference and not pairs.n_top and len(view.board) > 2 and view.is_undecided(*view.board[1:3]):
         reference = view.board[0]["system"]
         yield (
             f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference}') to see "

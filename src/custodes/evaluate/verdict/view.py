@@ -124,6 +124,11 @@ class AspectResults:
         """Return the metrics that are on one of these sides of the chance level: above, below or unclear."""
         return [row["metric"] for row in self.standing if row["side"] in names]
 
+    def is_undecided(self, one: Row, other: Row) -> bool:
+        """Return whether two systems do not differ significantly, and their direct comparisons do not decide either."""
+        pair = frozenset((one["system"], other["system"]))
+        return share_a_letter(one, other) and pair not in self.decided_directly
+
     @property
     def split(self) -> list[list[str]]:
         """Groups of systems that are not connected by comparisons; empty if all systems are connected."""

@@ -59,8 +59,7 @@ def decisions(view: AspectResults) -> Iterator[str]:
     annotators decide no pair.
     """
     metric = view.standing[0]["metric"] if view.standing else ""
-    metric_decisions = decisions_of(view, metric)
-    if metric_decisions is None:
+    if (metric_decisions := decisions_of(view, metric)) is None:
         return
     errors = metric_decisions.errors
     other_pairs_text = (
@@ -89,8 +88,8 @@ def decisions(view: AspectResults) -> Iterator[str]:
 def decisions_of(view: AspectResults, metric: str) -> Decisions | None:
     """Return the decision errors of a metric; None if they are undefined."""
     human_decisions = view.decisions.filter(rater=HUMAN)
-    pair_columns = ["system_a", "system_b"]
-    common_pairs = human_decisions.join(view.decisions.filter(rater=metric), on=pair_columns, how="semi")
+    metric_decisions = view.decisions.filter(rater=metric)
+    common_pairs = human_decisions.join(metric_decisions, on=["system_a", "system_b"], how="semi")
     errors = view.errors.filter(pl.col("correct").is_not_null(), metric=metric).to_dicts()
     if not errors or not common_pairs.height:
         return None
@@ -112,15 +111,18 @@ def _partiality(view: AspectResults, metric: str) -> Iterator[str]:
     """Yield sentences on the systems to which the partiality of a metric is significant or inconclusive."""
     findings = [row for row in view.partial if row["metric"] == metric]
     if findings:
-        systems_text = "this system" if len(findings) == 1 else "these systems"
-        yield f"{metric} {rated_systems(findings)}. Do not compare {systems_text} with others by {metric} alone."
+        yield (
+            f"{metric} {rated_systems(findings)}. Do not compare "
+            f"{'this system' if len(findings) == 1 else 'these systems'} with others by {metric} alone."
+        )
     elif is_partiality_tested(view, metric):
         yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
-    unclear_systems = inconclusive_systems(view, metric)
-    if unclear_systems:
+    if unclear_systems := inconclusive_systems(view, metric):
         reasons = names([*dict.fromkeys(unclear_systems.values())])
-        reasons_text = f": {reasons}" if reasons else ""
-        yield f"Whether {metric} is partial to {names([*unclear_systems])} is inconclusive{reasons_text}."
+        yield (
+            f"Whether {metric} is partial to {names([*unclear_systems])} is inconclusive"
+            f"{f': {reasons}' if reasons else ''}."
+        )
 
 
 def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
@@ -135,11 +137,10 @@ def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
 
 def is_partiality_tested(view: AspectResults, metric: str) -> bool:
     """Return whether the partiality of a metric to some system is significant or not, rather than inconclusive."""
-    is_tested = pl.col("partiality").is_not_null() & (pl.col("finding") != INCONCLUSIVE)
-    return not view.partiality.filter(is_tested, metric=metric).is_empty()
+    rows = view.partiality.filter(pl.col("finding") != INCONCLUSIVE, metric=metric)
+    return bool(rows["partiality"].count())
 
 
 def is_length_tested(view: AspectResults, metric: str) -> bool:
     """Return whether the preference of a metric for longer outputs is tested."""
-    is_tested = pl.col("p_value").is_not_null()
-    return not view.judges["findings"].filter(is_tested, rater=metric, kind=LENGTH).is_empty()
+    return bool(view.judges["findings"].filter(rater=metric, kind=LENGTH)["p_value"].count())

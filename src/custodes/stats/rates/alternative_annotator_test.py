@@ -118,11 +118,10 @@ def replacement(
     epsilon: float,
     units: Ints,
     level: float = 0.05,
-    fewest: int = FEWEST_OUTPUTS,
 ) -> Replacement:
     """Return the result of the alternative annotator test, with outputs or clusters of outputs as sampling units.
 
-    For each annotator with at least `fewest` outputs, a one-sided t-test is made of the hypothesis 'the annotator is
+    For each annotator with at least 30 outputs, a one-sided t-test is made of the hypothesis 'the annotator is
     closer to the remaining annotators than the judge is, by `epsilon` or more'. The p-values are adjusted for the
     number of annotators.
 
@@ -139,8 +138,6 @@ def replacement(
         Cluster of each output. If every output is a separate cluster, this is the published test.
     level : float, default .05
         Level at which a hypothesis is rejected.
-    fewest : int, default 30
-        Minimum number of outputs of an annotator.
 
     Returns
     -------
@@ -163,7 +160,7 @@ def replacement(
 
     closeness_indicators = advantages(judge, annotators, ordered=ordered)
     n_outputs = np.sum(~np.isnan(closeness_indicators.judge), axis=1)
-    is_tested_annotator = n_outputs >= fewest
+    is_tested_annotator = n_outputs >= FEWEST_OUTPUTS
     differences = closeness_indicators.annotator - closeness_indicators.judge
     mean_differences = mean_of_defined(differences)
     n_units = int(units.max(initial=-1)) + 1
@@ -182,19 +179,13 @@ def replacement(
     harmonic_sum = (1 / np.arange(1, is_tested_annotator.sum() + 1)).sum()
     adjusted_p_values = np.minimum(adjust(p_values, correction="bh") * harmonic_sum, 1.0)
     advantage = np.where(is_tested_annotator, mean_of_defined(closeness_indicators.judge), np.nan)
-    judge_deviations = np.where(is_compared_output, closeness_indicators.judge - advantage[:, np.newaxis], 0.0)[
-        is_tested_annotator
-    ] / np.maximum(n_outputs[is_tested_annotator, None], 1)
-    advantage_of_cluster = (
-        unit_sums(judge_deviations.mean(axis=0), units=units, n_units=n_units)
-        if is_tested_annotator.any()
-        else np.empty(0)
+    is_tested_output = is_compared_output & is_tested_annotator[:, np.newaxis]
+    deviations = np.where(is_tested_output, closeness_indicators.judge - advantage[:, np.newaxis], 0.0)
+    mean_deviations = (deviations / np.maximum(n_outputs, 1)[:, np.newaxis]).sum(axis=0) / max(
+        is_tested_annotator.sum(), 1
     )
-    n_tested_clusters = (
-        int((unit_sums(is_compared_output[is_tested_annotator].any(axis=0), units=units, n_units=n_units) > 0).sum())
-        if is_tested_annotator.any()
-        else 0
-    )
+    advantage_of_cluster = unit_sums(mean_deviations, units=units, n_units=n_units)
+    n_tested_clusters = int((unit_sums(is_tested_output.any(axis=0), units=units, n_units=n_units) > 0).sum())
     return Replacement(
         n=n_outputs,
         advantage=advantage,

@@ -45,22 +45,10 @@ class LabelCounts(NamedTuple):
     total: Floats
 
 
-class JointPosterior(NamedTuple):
-    """Proportion of all outputs in each cell: `estimate` (strata, labels) and `draws` (draws, strata, labels)."""
-
-    estimate: Floats
-    draws: Floats
-
-    @property
-    def values(self) -> Floats:
-        """The estimate followed by the draws, (1 + draws, strata, labels)."""
-        return np.concatenate([self.estimate[np.newaxis], self.draws])
-
-
 def joint_posterior(
     counts: LabelCounts, *, sampling: Sampling, rng: np.random.Generator, n_draws: int = DRAWS, prior: float = PRIOR
-) -> JointPosterior:
-    """Return the posterior of the joint proportions of the judge's labels and human labels.
+) -> Floats:
+    """Return the joint proportions of the judge's labels and human labels: estimate, followed by posterior draws.
 
     Parameters
     ----------
@@ -80,15 +68,16 @@ def joint_posterior(
 
     Returns
     -------
-    JointPosterior
+    array of shape (1 + draws, strata, labels)
+        Proportion of all outputs in each cell.
 
     Examples
     --------
     >>> counts = LabelCounts(np.array([[18.0, 2.0], [5.0, 75.0]]), np.array([200.0, 800.0]))
-    >>> posterior = joint_posterior(counts, sampling="random", rng=np.random.default_rng(0))
-    >>> posterior.estimate.round(3).tolist()
+    >>> estimate, *draws = joint_posterior(counts, sampling="random", rng=np.random.default_rng(0))
+    >>> estimate.round(3).tolist()
     [[0.18, 0.02], [0.05, 0.75]]
-    >>> np.quantile(posterior.draws[:, :, 1].sum(axis=1), [0.025, 0.975]).round(2).tolist()
+    >>> np.quantile(np.array(draws)[:, :, 1].sum(axis=1), [0.025, 0.975]).round(2).tolist()
     [0.71, 0.82]
 
     References
@@ -97,14 +86,14 @@ def joint_posterior(
     Cai and DasGupta 2001 (coverage of Jeffreys' interval).
     """
     labelled_counts, total_counts = counts
-    estimate = joint_estimate(counts, sampling=sampling)
+    estimate = joint_estimate(counts, sampling=sampling)[np.newaxis]
     if sampling == "by-label":
-        return JointPosterior(estimate, _draw_rogan_gladen(labelled_counts, total_counts, rng, n_draws))
+        return np.concatenate([estimate, _draw_rogan_gladen(labelled_counts, total_counts, rng, n_draws)])
     stratum_shares = _dirichlet(total_counts + 1 / len(total_counts), rng, n_draws)
     n_strata, n_labels = labelled_counts.shape
     posterior_counts = labelled_counts + cell_prior(n_strata, n_labels, prior)
     label_shares = np.stack([_dirichlet(row, rng, n_draws) for row in posterior_counts], axis=1)
-    return JointPosterior(estimate, stratum_shares[:, :, np.newaxis] * label_shares)
+    return np.concatenate([estimate, stratum_shares[:, :, np.newaxis] * label_shares])
 
 
 def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from custodes.stats.arrays import Floats, Ints, bisect_condition
-from custodes.stats.rates.posterior import JointPosterior, LabelCounts, joint_posterior
+from custodes.stats.rates.posterior import LabelCounts, joint_posterior
 from custodes.stats.ratios import ratio
 
 DRAWS = 4096
@@ -69,12 +69,7 @@ def error_rate_shares(weights: Floats, rates: Floats, *, positive: bool) -> Floa
     [0.1, 0.9]
     """
     label_proportions = weights * (rates if positive else 1 - rates)
-    target_label = 1 if positive else 0
-    derivatives = (
-        np.where(np.arange(2) == target_label, label_proportions[1 - target_label], label_proportions[target_label])
-        * weights
-    )
-    return _shares(derivatives * np.sqrt(rates * (1 - rates)))
+    return _shares(label_proportions[::-1] * weights * np.sqrt(rates * (1 - rates)))
 
 
 def _shares(weights: Floats) -> Floats:
@@ -82,8 +77,8 @@ def _shares(weights: Floats) -> Floats:
     return np.asarray(weights / weight_sum if weight_sum > 0 else np.full(len(weights), 1 / len(weights)))
 
 
-def expected_posterior(label_shares: Floats, rates: Floats, n_outputs: Ints, n: float) -> JointPosterior:
-    """Return the posterior that is expected with `n` human labels.
+def expected_posterior(label_shares: Floats, rates: Floats, n_outputs: Ints, n: float) -> Floats:
+    """Return the posterior draws (draws, strata, labels) that are expected with `n` human labels.
 
     Parameters
     ----------
@@ -96,7 +91,7 @@ def expected_posterior(label_shares: Floats, rates: Floats, n_outputs: Ints, n: 
     """
     n_labelled = np.minimum(label_shares * n, n_outputs)
     counts = LabelCounts(n_labelled[:, np.newaxis] * np.stack([1 - rates, rates], axis=1), n_outputs.astype(np.float64))
-    return joint_posterior(counts, sampling="by-judge", rng=np.random.default_rng(0), n_draws=DRAWS)
+    return joint_posterior(counts, sampling="by-judge", rng=np.random.default_rng(0), n_draws=DRAWS)[1:]
 
 
 def fewest_labels(size: Callable[[float], float], largest: float, *, most: int) -> int | None:
@@ -151,12 +146,8 @@ def allocation(label_shares: Floats, *, n_labelled: Ints, n_available: Ints, n: 
     def labels_to_add(total: float) -> Floats:
         return np.clip(total * np.nan_to_num(label_shares) - n_labelled, least_added_labels, n_available)
 
-    upper_total = 1.0
-    while labels_to_add(upper_total).sum() < n and upper_total < MOST:
-        upper_total *= 2
-    added_labels = labels_to_add(
-        bisect_condition(lambda total: labels_to_add(total).sum() < n, 0.0, upper_total, steps=STEPS)
-    )
+    total = bisect_condition(lambda total: labels_to_add(total).sum() < n, 0.0, MOST, steps=STEPS)
+    added_labels = labels_to_add(total)
     n_remaining = n - added_labels.sum()
     if n_remaining > 0.5:  # the remaining labels go to strata whose optimal proportion is 0
         added_labels += (n_available - added_labels) * n_remaining / (n_available - added_labels).sum()

@@ -20,8 +20,8 @@ FEWEST_IN_BIN = 25
 MOST_BINS = 5
 
 
-class Area(NamedTuple):
-    """Area under the ROC curve with its bounds."""
+class Interval(NamedTuple):
+    """Estimate with a lower and an upper bound."""
 
     value: float
     low: float
@@ -39,7 +39,7 @@ class Roc(NamedTuple):
     fpr: Floats
 
 
-def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidence: float) -> Area:
+def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidence: float) -> Interval:
     """Return the area under the ROC curve, with an interval that is computed on the logit scale.
 
     The area is the probability that a positive output has a higher score than a negative output; ties count half.
@@ -52,7 +52,7 @@ def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidenc
 
     Returns
     -------
-    Area
+    Interval
         NaN if all outputs have the same label. If the scores separate the labels, the lower bound is the exact bound
         for zero errors among the outputs of the rarer label (rule of three).
 
@@ -67,9 +67,11 @@ def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidenc
     ----------
     DeLong, DeLong and Clarke-Pearson 1988; Obuchowski 1997 (clusters).
     """
+    from scipy.special import expit, logit
+
     n_positive, n_negative = int(is_positive.sum()), int((~is_positive).sum())
     if not n_positive or not n_negative:
-        return Area(np.nan, np.nan, np.nan)
+        return Interval(np.nan, np.nan, np.nan)
     # Number of outputs with the other label and a lower score; a tie counts half.
     n_beaten_outputs = mid_ranks(scores) - ranks_within(scores, is_positive.astype(np.intp))
     win_rate = np.where(is_positive, n_beaten_outputs / n_negative, 1 - n_beaten_outputs / n_positive)
@@ -81,12 +83,9 @@ def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidenc
     quantile = student_quantile(confidence, min(n_positive, n_negative))
     if not 0 < area < 1 or not standard_error:
         half_width = 1 - ((1 - confidence) / 2) ** (1 / min(n_positive, n_negative))
-        return Area(area, max(area - half_width, 0.0), min(area + half_width, 1.0))
-    logit, logit_half_width = np.log(area / (1 - area)), quantile * standard_error / (area * (1 - area))
-    low, high = (
-        float(1 / (1 + np.exp(-bound_logit))) for bound_logit in (logit - logit_half_width, logit + logit_half_width)
-    )
-    return Area(area, low, high)
+        return Interval(area, max(area - half_width, 0.0), min(area + half_width, 1.0))
+    half_width = quantile * standard_error / (area * (1 - area))
+    return Interval(area, float(expit(logit(area) - half_width)), float(expit(logit(area) + half_width)))
 
 
 def roc(scores: Floats, is_positive: Bools) -> Roc:
@@ -152,12 +151,7 @@ class ThresholdTarget(NamedTuple):
         else:
             criterion = np.where(tnr >= self.least, 1 + roc_curve.tpr, tnr - 1)
         best_index = int(np.argmax(criterion >= criterion.max() - 1e-12))
-        next_threshold = (
-            roc_curve.threshold[best_index + 1]
-            if best_index + 1 < len(roc_curve.threshold)
-            else roc_curve.threshold[best_index]
-        )
-        return float((roc_curve.threshold[best_index] + next_threshold) / 2)
+        return float(roc_curve.threshold[best_index : best_index + 2].mean())
 
 
 def cross_fitted_labels(scores: Floats, is_positive: Bools, target: ThresholdTarget, *, fold: Ints) -> Floats:
@@ -183,4 +177,4 @@ def score_strata(scores: Floats, *, n_labelled: int) -> Ints:
     """
     n_bins = int(np.clip(n_labelled // FEWEST_IN_BIN, 1, MOST_BINS))
     bin_edges = np.quantile(scores, np.arange(1, n_bins) / n_bins) if len(scores) else np.empty(0)
-    return np.searchsorted(np.unique(bin_edges), scores, side="right" if n_bins > 1 else "left")
+    return np.searchsorted(np.unique(bin_edges), scores, side="right")

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, chunks
-from custodes.stats.correction.dirichlet import human_theta
 
 _SIGNS = np.array([1.0, 0.0, -1.0])
 
@@ -33,7 +32,7 @@ def human_power(shares: Floats, n_annotations: NDArray[np.integer[Any]], *, gamm
         _power(np.asarray(shares)[pair_range], n_annotations[pair_range], n_untied, n_wins_needed)
         for pair_range in chunks(len(n_annotations), len(n_untied))
     ]
-    first_power, second_power = np.concatenate([np.empty((2, 0)), *power_chunks], axis=1)
+    first_power, second_power = np.concatenate(power_chunks, axis=1)
     return first_power, second_power
 
 
@@ -74,17 +73,10 @@ def _least_deciding_wins(n_untied: NDArray[np.integer[Any]], *, gamma: float) ->
 
     If no number of wins decides, the result is the number of untied annotations + 1.
     """
-    lower_wins, upper_wins = np.zeros_like(n_untied), n_untied + 1
-    while (
-        lower_wins < upper_wins
-    ).any():  # bisection: if a number of wins decides, every larger number decides as well
-        middle_wins = (lower_wins + upper_wins) // 2
-        is_deciding = human_theta(middle_wins, np.maximum(n_untied - middle_wins, 0)) > 1 - gamma / 2
-        lower_wins, upper_wins = (
-            np.where((lower_wins < upper_wins) & ~is_deciding, middle_wins + 1, lower_wins),
-            np.where(is_deciding, middle_wins, upper_wins),
-        )
-    return upper_wins
+    from scipy.special import bdtrik
+
+    # theta after w wins and l losses is the binomial probability of at most w successes in w + l + 1 trials
+    return np.asarray(np.floor(bdtrik(1 - gamma / 2, n_untied + 1.0, 0.5)) + 1).astype(n_untied.dtype)
 
 
 def margin_width(shares: Floats, n_annotations: NDArray[np.integer[Any]], *, gamma: float) -> Floats:
