@@ -257,10 +257,8 @@ def test_formulas_are_quoted_on_request_and_numbers_never(custodes: Run) -> None
 @pytest.mark.parametrize(
     "argv",
     [
-        ("check", "demo", "--format", "json"),
-        ("check", "demo", "-o", "a.html"),
-        ("report", "demo"),
-        ("combine", "fit", "demo"),
+        *(("check", "demo", "--format", "json"), ("check", "demo", "-o", "a.html")),
+        *(("report", "demo"), ("combine", "fit", "demo")),
     ],
 )
 def test_formulas_are_quoted_nowhere_else(custodes: Run, argv: tuple[str, ...]) -> None:

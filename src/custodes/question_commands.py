@@ -23,7 +23,6 @@ from custodes.console import print_line, quiet_pipe
 from custodes.data.loading import read_small_file
 from custodes.errors import InputError, OptionError, join_labels, short_repr
 from custodes.options import InputOptions, Inputs, ModelOutput, Output, TestOutput, input_files, progress
-from custodes.questions import QUESTIONS
 
 READING, OUTPUT = InputOptions(), Output()
 OUTPUTS: Mapping[str, Output] = {"combine": ModelOutput(), "gate": TestOutput()}
@@ -47,9 +46,9 @@ SEVERAL = {"batch": str, "budget": str, "stop": Sequence[str]}
 
 def __getattr__(name: str) -> Callable[..., int]:
     """Return the verb of the question with this name."""
-    if name not in QUESTIONS:
+    if not hasattr(question := getattr(cu, name, None), "example"):
         raise AttributeError(name=name)
-    return verb(getattr(cu, name), OUTPUTS.get(name, OUTPUT))
+    return verb(question, OUTPUTS.get(name, OUTPUT))
 
 
 def verb(question: Any, output: Output) -> Callable[..., int]:

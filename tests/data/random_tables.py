@@ -55,9 +55,7 @@ TALK = st.sampled_from(
     [
         '[{"role": "user", "content": "q"}, {"content": [{"type": "text", "text": "a"}]}]',
         '["a", null]',
-        "text",
-        "",
-        "[3",
+        *("text", "", "[3"),
     ]
 )
 GAMES = st.sampled_from(['[{"score": "A>B"}, {"score": "B>>A"}]', '[{"score": null}, null]', '[{"judgment": 1}]', "[]"])
@@ -109,8 +107,7 @@ FAMILIES = [
     "question_id model judge games | category baseline",
     "ref subset model |",
     "dataset item judge prompt gold winner_original_order winner_swapped_order | repeat",
-    "item outputs | references image context meta",
-    "item system text | source images meta",
+    *("item outputs | references image context meta", "item system text | source images meta"),
     "id subset prompt chosen rejected |",
 ]
 """Required and optional columns of each layout."""

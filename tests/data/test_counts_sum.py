@@ -12,6 +12,7 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.errors import InputError
+from tests.data.equal_counts import assert_equal_counts
 
 
 def ratings(items: range, systems: str, raters: tuple[str, ...]) -> pl.DataFrame:
@@ -44,9 +45,7 @@ def saved(counts: cu.OutcomeCounts, folder: Path, name: str) -> str:
 
 
 def check_equal(total: cu.OutcomeCounts, whole: cu.OutcomeCounts) -> None:
-    assert (total.system_a, total.system_b, total.metrics) == (whole.system_a, whole.system_b, whole.metrics)
-    for name in ("paired", "metric_only", "human_only"):
-        np.testing.assert_array_equal(getattr(total, name), getattr(whole, name))
+    assert_equal_counts(total, whole)
     assert total.outcomes.equals(whole.outcomes)
     assert total.items == whole.items
 
@@ -102,13 +101,15 @@ def test_the_command_line_adds_files(
         assert cli.run(["leaderboard", *files, "--table", "systems", "--format", "csv"]) == 0
         tables.append(capsys.readouterr().out)
     assert tables[0] == tables[1]
-    assert cli.run(["check", "v0.counts.json", "v1.counts.json"]) == 2
-    assert "check: this question needs the ratings of single items" in capsys.readouterr().err.replace("\n", " ")
     VERDICTS[0].write_csv("v.csv")
-    assert cli.run(["leaderboard", "v0.counts.json", "v.csv"]) == 2
-    assert "counts cannot be joined with other data; give counts only" in capsys.readouterr().err.replace("\n", " ")
-    assert cli.run(["leaderboard", "v0.counts.json", "v1.counts.json", "--reader", "table"]) == 2
-    assert "files of counts" in capsys.readouterr().err
+    for words, message in (
+        ("check v0.counts.json v1.counts.json", "check: this question needs the ratings of single items"),
+        ("report v0.counts.json", "this question needs the ratings of single items; pass the study instead of its"),
+        ("leaderboard v0.counts.json v.csv", "counts cannot be joined with other data; give counts only"),
+        ("leaderboard v0.counts.json v1.counts.json --reader table", "files of counts"),
+    ):
+        assert cli.run(words.split()) == 2
+        assert message in capsys.readouterr().err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

@@ -20,21 +20,16 @@ def choose(patterns: object) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("patterns", "expected"),
     [
-        (None, LABELS),
-        ("expert*", ("expert1", "expert2")),
-        ("turker1, expert1", ("expert1", "turker1")),
-        ("expert*,!expert2", ("expert1",)),
+        *((None, LABELS), ("expert*", ("expert1", "expert2"))),
+        *(("turker1, expert1", ("expert1", "turker1")), ("expert*,!expert2", ("expert1",))),
         ("!expert*,!BLEU", ("turker1", "f(a,b)", "rouge[l]", "!odd")),
         ("f(a,b)", ("f(a,b)",)),
         ("BLEU,f(a,b),turker1", ("turker1", "BLEU", "f(a,b)")),
         ("*,!f(a,b)", ("expert1", "expert2", "turker1", "BLEU", "rouge[l]", "!odd")),
         ("rouge[l]", ("rouge[l]",)),
         ("!rouge[l],!expert*", ("turker1", "BLEU", "f(a,b)", "!odd")),
-        ("expert[12]", ("expert1", "expert2")),
-        ("!odd", ("!odd",)),
-        (["f(a,b)", "BLEU"], ("BLEU", "f(a,b)")),
-        (["expert1,turker1"], ("expert1", "turker1")),
-        ("tur*?", ("turker1",)),
+        *(("expert[12]", ("expert1", "expert2")), ("!odd", ("!odd",)), (["f(a,b)", "BLEU"], ("BLEU", "f(a,b)"))),
+        *((["expert1,turker1"], ("expert1", "turker1")), ("tur*?", ("turker1",))),
     ],
 )
 def test_selection(patterns: object, expected: tuple[str, ...]) -> None:

@@ -24,17 +24,12 @@ def test_pairs_are_turned_with_verdict_and_order() -> None:
     ).frame
     assert frame.schema == pl.Schema(SCHEMA)
     assert frame.select("system_a", "system_b", "order", "preference").rows() == [
-        ("A", "B", "ba", -1),
-        ("A", "B", "ba", 1),
-        ("A", "B", "", 0),
+        *(("A", "B", "ba", -1), ("A", "B", "ba", 1), ("A", "B", "", 0)),
     ]
 
 
 VERDICT_ROWS = st.tuples(
-    st.sampled_from("ABC"),
-    st.sampled_from("ABC"),
-    st.sampled_from([1, 0, -1]),
-    st.sampled_from(["ab", "ba", ""]),
+    st.sampled_from("ABC"), st.sampled_from("ABC"), st.sampled_from([1, 0, -1]), st.sampled_from(["ab", "ba", ""])
 ).filter(lambda row: row[0] != row[1])
 
 
@@ -50,10 +45,7 @@ def test_swapping_the_sides_of_every_row_changes_nothing(rows: list[tuple[str, s
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (
-            ("1", "A", "B", "j", 2, "", 0),
-            "preferences: preference 2 in row 1; allowed: 1 (system_a better), 0 (tie)",
-        ),
+        (("1", "A", "B", "j", 2, "", 0), "preferences: preference 2 in row 1; allowed: 1 (system_a better), 0 (tie)"),
         (("1", "A", "B", "j", 1, "left", 0), "preferences: order 'left' in row 1; allowed: ab, ba, unknown"),
         (
             ("1", "A", "A", "j", 1, "", 0),

@@ -67,27 +67,18 @@ def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"rater": "x"}], "raters.csv: no rater of this table is in the data (x); raters: ann, bob, bleu, bert[x]"),
+        ([{"rater": "x"}], "no rater of this table is in the data (x); raters: ann, bob, bleu, bert[x]"),
         (
             [{"rater": "ann", "kind": "boss"}],
-            "raters.csv: kind 'boss' in row 1; allowed: human, metric, or words such as annotator, expert, llm, judge",
+            "kind 'boss' in row 1; allowed: human, metric, or words such as annotator, expert, llm, judge",
         ),
-        (
-            [{"rater": "ann", "higher_is_better": "maybe"}],
-            "raters.csv: higher_is_better 'maybe' in row 1; allowed: true, false",
-        ),
-        (
-            [{"rater": "ann", "low": 5, "high": 1}],
-            "raters.csv: low is not below high in row 1; correct the bounds of the scale",
-        ),
-        (
-            [{"rater": "ann"}, {"rater": "ann"}],
-            "raters.csv: the same rater occurs twice, in rows 1, 2 (rater 'ann'); one row per rater",
-        ),
+        ([{"rater": "ann", "higher_is_better": "maybe"}], "higher_is_better 'maybe' in row 1; allowed: true, false"),
+        ([{"rater": "ann", "low": 5, "high": 1}], "low is not below high in row 1; correct the bounds of the scale"),
+        ([{"rater": "ann"}] * 2, "the same rater occurs twice, in rows 1, 2 (rater 'ann'); one row per rater"),
     ],
 )
 def test_bad_side_tables_raise(rows: list[dict[str, object]], message: str) -> None:
-    assert input_error(described, rows) == message
+    assert input_error(described, rows) == f"raters.csv: {message}"
 
 
 def test_kinds_of_a_data_file() -> None:

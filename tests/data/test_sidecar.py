@@ -117,8 +117,7 @@ def test_of_two_one_must_go_unless_one_is_named(tmp_path: Path) -> None:
     write_table(TER, tmp_path / "scores.raters.csv")
     second_table = write_table(TER.with_columns(cost=pl.lit(9.0)), tmp_path / "scores.raters.jsonl")
     with pytest.raises(
-        InputError,
-        match=(r"scores\.csv: several raters tables in the same folder \(scores\.raters\.csv, "),
+        InputError, match=(r"scores\.csv: several raters tables in the same folder \(scores\.raters\.csv, ")
     ):
         cu.read(path)
     assert traits_of(cu.read(path, raters=second_table)) == ("metric", False, 9.0, "ter v1")
@@ -217,10 +216,8 @@ def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_
     costs = pl.DataFrame({"rater": ["ter"], "cost": [1.0]})
     assert DIRECTION_RULE in rules(study.describe(raters=costs))
     for name, kind, expected in [
-        ("ter@best", "metric", True),
-        ("wer:case=keep@first,mean", "", True),
-        ("ter", "human", False),
-        ("terse", "metric", False),
+        *(("ter@best", "metric", True), ("wer:case=keep@first,mean", "", True)),
+        *(("ter", "human", False), ("terse", "metric", False)),
     ]:
         scores = SCORES.with_columns(rater=pl.lit(name), kind=pl.lit(kind)).head(4)
         assert (DIRECTION_RULE in rules(cu.read(scores))) is expected

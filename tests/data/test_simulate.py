@@ -44,6 +44,7 @@ def scores_of(name: str, aspect: str = "") -> pl.DataFrame:
 
 def test_the_demo_is_a_study_as_a_file_would_give_it() -> None:
     study = demo_study()
+    assert study.fingerprint() == DEMO.study.fingerprint()
     assert study.name == "demo"
     assert study.humans == ("ann1", "ann2", "ann3")
     assert study.aspects == ("coherence", "fluency")
@@ -58,10 +59,6 @@ def test_the_demo_is_a_study_as_a_file_would_give_it() -> None:
     assert by_document.height == 16
     assert (by_document["len"] == 5).all()
     assert (by_document["group"] == 1).all()
-
-
-def test_the_demo_is_always_the_same() -> None:
-    assert demo_study().fingerprint() == DEMO.study.fingerprint()
 
 
 def test_scores_lie_in_their_declared_scale() -> None:

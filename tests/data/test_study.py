@@ -65,12 +65,8 @@ def test_metrics_of_an_aspect_that_was_not_selected_are_excluded_without_a_note(
 @pytest.mark.parametrize(
     ("metrics", "expected"),
     [
-        (None, ("bleu", "judge")),
-        ("@aspect", ("judge",)),
-        ("@noaspect", ("bleu",)),
-        ("@aspect,@noaspect", ("bleu", "judge")),
-        ("@noaspect,b*", ("bleu",)),
-        ("!bleu", ("judge",)),
+        *((None, ("bleu", "judge")), ("@aspect", ("judge",)), ("@noaspect", ("bleu",))),
+        *(("@aspect,@noaspect", ("bleu", "judge")), ("@noaspect,b*", ("bleu",)), ("!bleu", ("judge",))),
     ],
 )
 def test_selection_of_metrics(metrics: str | None, expected: tuple[str, ...]) -> None:
@@ -213,9 +209,7 @@ def test_verdicts_that_nobody_could_read_are_selected_and_joined_along() -> None
     second = read(rows.with_columns(winner=pl.Series(["garbage", "", "tie"]), rater=pl.lit("k")), invalid="force")
     both = join([judge_rows, second])
     assert both.preferences.missing.select("rater", "system_b", "why").rows() == [
-        ("j", "B", "unreadable"),
-        ("k", "B", "unreadable"),
-        ("k", "C", "empty"),
+        *(("j", "B", "unreadable"), ("k", "B", "unreadable"), ("k", "C", "empty")),
     ]
     selection = both.select(metrics="k", systems="A,C", one_side=True)
     assert selection.preferences.missing.select("rater", "why").rows() == [("k", "empty")]

@@ -52,8 +52,7 @@ def test_numbers_from_text() -> None:
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
-        (pl.Series([1, None]), [1.0, None]),
-        (pl.Series([True, False]), [1.0, 0.0]),
+        *((pl.Series([1, None]), [1.0, None]), (pl.Series([True, False]), [1.0, 0.0])),
         (pl.Series([1.5, float("nan")]), [1.5, None]),
         (pl.Series(["2", "x"][:1], dtype=pl.Categorical), [2.0]),
         (pl.Series([None, None]), [None, None]),

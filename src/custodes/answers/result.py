@@ -230,13 +230,11 @@ class Result:
         """
         if not compact:
             return formats.latex(self.views(table))
-        from custodes.answers.compact import compact_latex
-
         name = table or next(iter(self.table_declarations()))
         full_frame, declaration = self.to_frame(name), self.table_declarations()[name]
         relevant_rows = declaration.rows(self) if declaration.rows else full_frame
         estimate_names = declaration.compact(self) if declaration.compact else ()
-        return compact_latex(declaration, relevant_rows, name, estimate_names) + "\n"
+        return formats.compact_latex(declaration, relevant_rows, name, estimate_names) + "\n"
 
     def to_html(self, table: str | None = None) -> str:
         """The tables as a small HTML page, with the notes and the provenance."""

@@ -85,6 +85,10 @@ class Column:
         suffixes = ("_low", "_high") if self.interval else ("_sd",) if self.sd else ()
         return (self.name, *(self.name + suffix for suffix in suffixes))
 
+    def bounds(self, row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+        """The bounds of the interval in a row, if there is one."""
+        return (row[f"{self.name}_low"], row[f"{self.name}_high"]) if self.interval else (None, None)
+
     @property
     def is_number(self) -> bool:
         """Whether the column is numeric, and aligned to the right."""

@@ -17,7 +17,7 @@ from custodes.command_line import OUTPUT_OPTIONS, SWITCH
 from custodes.commands.output_files import STREAMED, OutputFiles, print_lower_is_better, summary_lines
 from custodes.console import print_diagnostic, quiet_pipe
 from custodes.errors import reject
-from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, progress
+from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, print_notes, progress
 from custodes.process import Stoppable
 from custodes.question_commands import READING, arguments_of, with_options
 from custodes.scoring.listing import list_all_metrics
@@ -94,8 +94,7 @@ def score(
         return 0
     with Stoppable(output_files.follows), progress(quiet=quiet) as track:
         result = cu.score(study, metrics, cache=output_files.cache, progress=track, **arguments)
-    for note in dict.fromkeys([*study.notes, *result.notes]):
-        print_diagnostic(f"note: {note.message}")
+    print_notes([*study.notes, *result.notes])
     output_files.write(
         {"": result.ratings.with_columns(kind=pl.lit("metric")), "raters": result.raters}, quote_formulas=quote_formulas
     )

@@ -158,10 +158,8 @@ def count_battles(
     )
     notes += build_notes(("no-battle", len(raters_without_verdicts), no_verdict_text))
     origin = counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
-    system_names, metrics = (
-        tuple(sorted({*interpreted_counts["a"], *interpreted_counts["b"]})),
-        tuple(rater_name for rater_name in metric_names if rater_name in raters_with_verdicts),
-    )
+    system_names = tuple(sorted({*interpreted_counts["a"], *interpreted_counts["b"]}))
+    metrics = tuple(rater_name for rater_name in metric_names if rater_name in raters_with_verdicts)
     joint_count_batches = [count_joint_outcomes(signed_rows, metrics)] if metrics else []
     return OutcomeCounts.from_tables(
         sum_batches(joint_count_batches, systems=system_names, metrics=metrics),
@@ -438,10 +436,5 @@ def _merge_comparisons(
     merging_counts = collect_rows(
         merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum())
     )
-    n_half_comparisons, n_contradictory_comparisons = (
-        int(merging_counts["half"].sum()),
-        int(merging_counts["contradictory"].sum()),
-    )
-    return _combine_human_rows(merged_rows, annotators), merging_notes(
-        n_half_comparisons, n_contradictory_comparisons, orders
-    )
+    notes = merging_notes(int(merging_counts["half"].sum()), int(merging_counts["contradictory"].sum()), orders)
+    return _combine_human_rows(merged_rows, annotators), notes

@@ -163,20 +163,12 @@ def infer_scale(
 
 
 def _are_numbers(words: Iterable[str]) -> bool:
-    return all(_is_number(word) for word in words)
+    return pl.Series(list(words), dtype=pl.String).cast(pl.Float64, strict=False).null_count() == 0
 
 
 def _are_fractions(words: Iterable[str]) -> bool:
     """Whether the words are numbers that include a non-integer."""
     return _are_numbers(words) and not all(float(word).is_integer() for word in words)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def binary_words(words: Sequence[str]) -> tuple[str, str]:

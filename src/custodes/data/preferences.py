@@ -148,11 +148,7 @@ class Preferences:
             pl.col("preference").is_null()
         )
         invalid_rows = missing_verdicts.filter(pl.col("invalid") != "")
-        n_invalid_verdicts, n_missing_verdicts, reasons_text = (
-            invalid_rows.height,
-            missing_verdicts.filter(invalid="", why=EMPTY).height,
-            format_counts(invalid_rows["invalid"]),
-        )
+        n_missing_verdicts = missing_verdicts.filter(invalid="", why=EMPTY).height
         notes += build_notes(
             (
                 "missing-verdict",
@@ -161,8 +157,9 @@ class Preferences:
             ),
             (
                 INVALID,
-                n_invalid_verdicts,
-                f"{where}: {n_invalid_verdicts} verdicts are invalid and count as not rated ({reasons_text})",
+                invalid_rows.height,
+                f"{where}: {invalid_rows.height} verdicts are invalid and count as not rated "
+                f"({format_counts(invalid_rows['invalid'])})",
             ),
             (
                 "spare-chances",
@@ -186,15 +183,11 @@ class Preferences:
         The masks `is_second_row` and `is_answered_row` (whether there is a preference) have one entry per row of
         the original table.
         """
-        is_second_opinion, is_second_missing_verdict = (
-            is_second_row.filter(is_answered_row),
-            is_second_row.filter(~is_answered_row),
-        )
-        first_opinions = Preferences(
-            frame=self.frame.filter(~is_second_opinion), missing=self.missing.filter(~is_second_missing_verdict)
-        )
-        return first_opinions, Preferences(
-            frame=self.frame.filter(is_second_opinion), missing=self.missing.filter(is_second_missing_verdict)
+        is_second_verdict = is_second_row.filter(is_answered_row)
+        is_second_missing = is_second_row.filter(~is_answered_row)
+        return (
+            Preferences(frame=self.frame.filter(~is_second_verdict), missing=self.missing.filter(~is_second_missing)),
+            Preferences(frame=self.frame.filter(is_second_verdict), missing=self.missing.filter(is_second_missing)),
         )
 
     @property
@@ -229,10 +222,7 @@ class Preferences:
         if not may_have_half_comparisons and not has_duplicate_key(self.frame, COMPARISON).any():
             return self.frame.select(*COMPARISON, "preference", ORDER_CODES), []
         merged_rows = self._merge_rows(orders)
-        half_rows, n_contradictory_comparisons = (
-            merged_rows.filter(pl.col("half") == 1),
-            int(merged_rows["contradictory"].sum()),
-        )
+        half_rows = merged_rows.filter(pl.col("half") == 1)
         half_advice = (
             f" ({format_counts(half_rows['rater'])}). With one order, the position preference of the rater does not "
             "cancel. To keep these comparisons, set orders='first'"
@@ -240,9 +230,8 @@ class Preferences:
         comparison_rows = merged_rows.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
         )
-        return comparison_rows, merging_notes(
-            half_rows.height, n_contradictory_comparisons, orders, half_advice=half_advice
-        )
+        n_contradictory = int(merged_rows["contradictory"].sum())
+        return comparison_rows, merging_notes(half_rows.height, n_contradictory, orders, half_advice=half_advice)
 
     def _merge_rows(self, orders: Orders) -> pl.DataFrame:
         """The result of `merge_orders` for all verdicts, in file order."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -250,10 +249,9 @@ def _side_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Ser
         return kind_column(frame, where=where).replace("", None)
     column = typed_column(frame, column_name, SCHEMA[column_name], where=where)
     if column_name == "date":
-        is_invalid_date = [cell_text != "" and not _is_date(cell_text) for cell_text in column]
-        refuse_values(
-            column, pl.Series(is_invalid_date, dtype=pl.Boolean), where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD"
-        )
+        full_dates = (column + "-01-01").str.head(10).str.to_date("%Y-%m-%d", strict=False)
+        is_date = column.str.contains("^[0-9]{4}(-[0-9]{2}){0,2}$") & full_dates.is_not_null()
+        refuse_values(column, (column != "") & ~is_date, where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD")
     return column.replace("", None) if SCHEMA[column_name] == pl.String else column
 
 
@@ -287,15 +285,6 @@ def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
         rater: kind_of_rater.get(rater) or kind_of_label(rater)
         for rater in kind_rows["rater"].unique(maintain_order=True)
     }
-
-
-def _is_date(text: str) -> bool:
-    """Whether a text is YYYY, YYYY-MM or YYYY-MM-DD."""
-    try:
-        date.fromisoformat((text + "-01-01")[:10])
-    except ValueError:
-        return False
-    return bool(re.fullmatch(r"[0-9]{4}(-[0-9]{2}){0,2}", text))
 
 
 FEW_RATINGS = 20

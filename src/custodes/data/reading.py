@@ -18,8 +18,8 @@ from custodes.data.loading import (
     PROBES,
     RATERS,
     check_exists,
+    is_input_stream,
     is_standard_input,
-    is_stream,
     load_table,
     path_and_part,
     path_exists,
@@ -420,7 +420,7 @@ def _complete_study(
 
 def _path_reader(path: Path) -> PathReader | None:
     """The format of a path that is more than a table; streams cannot be inspected before reading."""
-    if is_stream(path):
+    if is_input_stream(path):
         return None
     fitting_reader = next((candidate for candidate in PATH_READERS.values() if candidate.fits(path)), None)
     top_level_keys = top_keys(path) if fitting_reader is None else ()

@@ -410,16 +410,17 @@ class Study:
         rater_aspect_rows = self._rater_rows(metric_names).select("rater", "aspect").unique(maintain_order=True)
         raters_with_rated_aspects = set(rater_aspect_rows.filter(pl.col("aspect").is_in([*rated_aspects, ""]))["rater"])
         excluded_rows = rater_aspect_rows.filter(~pl.col("rater").is_in(list(raters_with_rated_aspects)))
-        note_entries = [
-            (
-                "aspect-without-annotators",
-                aspect_rows.height,
-                f"metrics of the aspect {aspect!r} are excluded ({join_labels(aspect_rows['rater'])}), because no "
-                "selected annotator rated this aspect",
+        return build_notes(
+            *(
+                (
+                    "aspect-without-annotators",
+                    aspect_rows.height,
+                    f"metrics of the aspect {aspect!r} are excluded ({join_labels(aspect_rows['rater'])}), because no "
+                    "selected annotator rated this aspect",
+                )
+                for (aspect,), aspect_rows in excluded_rows.group_by("aspect", maintain_order=True)
             )
-            for (aspect,), aspect_rows in excluded_rows.group_by("aspect", maintain_order=True)
-        ]
-        return build_notes(*note_entries)
+        )
 
     def _group_items(self, group: Patterns) -> pl.Series:
         group_labels = _unique_labels(self.items.frame, "group")

@@ -48,19 +48,12 @@ def to_polars(table: Any, *, where: str) -> pl.DataFrame:
 
 def bytes_as_text(frame: pl.DataFrame) -> pl.DataFrame:
     """The table with its columns of bytes read as UTF-8; cells that are not UTF-8, such as images, become null."""
-    return frame.with_columns(_decode_column(column) for column in frame.iter_columns() if column.dtype == pl.Binary)
+    return frame.with_columns(pl.col(pl.Binary).map_elements(_decode_bytes, return_dtype=pl.String))
 
 
-def _decode_column(column: pl.Series) -> pl.Series:
+def _decode_bytes(cell: bytes) -> str | None:
     try:
-        return column.cast(pl.String)
-    except pl.exceptions.ComputeError:
-        return pl.Series(column.name, [_decode_bytes(cell) for cell in column], pl.String)
-
-
-def _decode_bytes(cell: bytes | None) -> str | None:
-    try:
-        return None if cell is None else cell.decode()
+        return cell.decode()
     except UnicodeDecodeError:
         return None
 
@@ -143,13 +136,12 @@ def check_columns(
         )
         if misspelling_text:
             raise InputError(f"{where}: column {column_name!r} is unknown{misspelling_text}; rename it, or remove it")
-    return build_notes(
-        (
-            "unused-columns",
-            len(unexpected_column_names),
-            f"{where}: columns not used: {join_labels(unexpected_column_names)}",
-        )
-    )
+    return build_notes(unused_columns(unexpected_column_names, where=where))
+
+
+def unused_columns(column_names: Sequence[str], *, where: str) -> tuple[str, int, str]:
+    """The entry for `build_notes` on columns of a table that are not used."""
+    return "unused-columns", len(column_names), f"{where}: columns not used: {join_labels(column_names)}"
 
 
 def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]], *, where: str) -> tuple[str, ...]:
@@ -172,17 +164,11 @@ def label_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bo
     if column_name not in frame.columns:
         return pl.repeat("", frame.height, dtype=pl.String, eager=True).alias(column_name)
     column = restore_integers(frame[column_name])
-    try:
-        if column.dtype.is_nested():
-            raise InputError(
-                f"{where}: column {column_name!r} holds {column.dtype}, which cannot be labels; give text or numbers"
-            )
-        column = column.cast(pl.String)
-    except pl.exceptions.PolarsError:
+    if column.dtype.is_nested() or column.dtype in (pl.Object, pl.Binary, pl.Duration):
         raise InputError(
             f"{where}: column {column_name!r} holds {column.dtype}, which cannot be labels; give text or numbers"
-        ) from None
-    labels = column.fill_null("").str.strip_chars()
+        )
+    labels = column.cast(pl.String).fill_null("").str.strip_chars()
     if not empty:
         refuse(
             labels == "",
