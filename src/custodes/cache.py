@@ -92,8 +92,12 @@ class Cache(AbstractContextManager["Cache"]):
             ) from None
 
     def _open_database(self) -> sqlite3.Connection:
-        database = ":memory:" if self.path is None else self.path
-        connection = sqlite3.connect(database, timeout=WAIT, isolation_level="IMMEDIATE", check_same_thread=False)
+        connection = sqlite3.connect(
+            ":memory:" if self.path is None else self.path,
+            timeout=WAIT,
+            isolation_level="IMMEDIATE",
+            check_same_thread=False,
+        )
         try:
             # Another run may create the file at the same time; once it has tables, it is complete.
             queries = ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")

@@ -359,8 +359,11 @@ class ModelOutput(Output):
             result = replace(result, comparison=result.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
         result.model.save(self.output)
         if self.held_out is not None:
-            held_out_frame = result.held_out.frame.with_columns(kind=pl.lit("metric"))
-            write_table(held_out_frame, self.held_out, quote_formulas=self.quote_formulas)
+            write_table(
+                result.held_out.frame.with_columns(kind=pl.lit("metric")),
+                self.held_out,
+                quote_formulas=self.quote_formulas,
+            )
         super().write(result, seconds)
         print_diagnostic(f"model written to {self.output}")
 

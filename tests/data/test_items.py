@@ -16,7 +16,7 @@ def test_what_is_not_said_is_empty() -> None:
 def test_rows_of_some_items_in_their_order() -> None:
     columns = {"item": ["a", "b"], "cluster": ["x", "y"], "weight": [1.0, 2.5], "probability": [None, 0.1]}
     items, _ = Items.make(pl.DataFrame(columns))
-    assert Items.empty().item_rows(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None, None, None)
+    assert Items().item_rows(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None, None, None)
     assert items.item_rows(pl.Series(["b", "new", "a"])).rows() == [
         *(("b", "y", "", "", 2.5, 0.1, None), ("new", "", "", "", None, None, None)),
         ("a", "x", "", "", 1.0, None, None),
@@ -64,7 +64,7 @@ def test_what_two_inputs_say_of_items_adds_up() -> None:
     assert one.merge_with(other).frame.select("item", "cluster", "group", "weight").rows() == [
         *(("a", "", "news", 2.0), ("b", "x", "", 3.0), ("c", "y", "", None)),
     ]
-    assert one.merge_with(Items.empty()).frame.equals(one.frame)
+    assert one.merge_with(Items()).frame.equals(one.frame)
 
 
 def test_two_inputs_that_do_not_agree_of_an_item_raise() -> None:

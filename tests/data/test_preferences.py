@@ -82,7 +82,7 @@ def test_what_was_asked_and_not_answered_is_kept_beside_the_verdicts() -> None:
         ("1", "A", "ba", "empty"),
         ("3", "A", "ba", "unreadable"),
     ]
-    assert Preferences.empty().missing.columns == preferences.missing.columns
+    assert Preferences().missing.columns == preferences.missing.columns
     assert preferences.select_rows(pl.col("item") == "3").missing.height == 1
 
 

@@ -81,8 +81,9 @@ def latex(views: Iterable[View]) -> str:
     """The views as LaTeX tables (package booktabs), one below another."""
     table_texts = []
     for view in views:
-        row_cells = [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
-        row_texts = [_latex_row(cells) for cells in row_cells if cells]
+        row_texts = [
+            _latex_row(cells) for cells in [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")] if cells
+        ]
         column_formats = "".join("r" if is_number else "l" for is_number in view.numeric)
         table_lines = [
             f"% {' '.join(view.title.split())}",
@@ -246,8 +247,9 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
             ]
         if has_letters and row[LETTERS]:
             label_texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(row[LETTERS]))}}}"
-        cell_texts = [*label_texts, *(value_text + interval_text for value_text, interval_text in value_texts)]
-        body_lines.append(_latex_row(cell_texts))
+        body_lines.append(
+            _latex_row([*label_texts, *(value_text + interval_text for value_text, interval_text in value_texts)])
+        )
     constant_text = "".join(
         f", {column.name} {table_rows[column.name][0]}" for column in constant_columns if table_rows.height
     )
@@ -271,9 +273,10 @@ def _estimates(table: Table, table_rows: pl.DataFrame, estimate_names: Sequence[
 
 
 def _heading(column: Column) -> str:
-    label_lines = column.label.replace(" (", "\n(").splitlines()  # the unit in a line of its own
     wrapped_lines = [
-        tex(line) for label_line in label_lines for line in wrap(label_line, HEADING_WIDTH, break_long_words=False)
+        tex(line)
+        for label_line in column.label.replace(" (", "\n(").splitlines()
+        for line in wrap(label_line, HEADING_WIDTH, break_long_words=False)
     ]
     alignment, heading_text = "r" if column.is_number else "l", r" \\ ".join(wrapped_lines)
     return rf"\shortstack[{alignment}]{{{heading_text}}}" if len(wrapped_lines) > 1 else heading_text

@@ -59,8 +59,7 @@ class Provenance:
             raise OptionError(
                 f"{self.question}: a result computed with a generator cannot be repeated; pass a seed as rng"
             )
-        question = getattr(cu, self.question)
-        return question(*([] if study is None else [study]), **self.options, rng=self.seed)
+        return getattr(cu, self.question)(*([] if study is None else [study]), **self.options, rng=self.seed)
 
 
 MOST_PICTURES = 4
@@ -258,8 +257,11 @@ class Result:
         aspects = frame["aspect"].unique(maintain_order=True).to_list() if "aspect" in frame.columns else []
         for aspect in aspects[:MOST_PICTURES] if has_aspect else [None]:
             with suppress(CustodesError):
-                chart = self.plot(**({} if aspect is None else {"aspect": aspect}))
-                svg = chart._repr_mimebundle_().get("image/svg+xml", "")
+                svg = (
+                    self.plot(**({} if aspect is None else {"aspect": aspect}))
+                    ._repr_mimebundle_()
+                    .get("image/svg+xml", "")
+                )
                 # The charts of a page must not share ids.
                 yield re.sub(r'( id="|url\(#|href="#)', rf"\g<1>p{crc32(svg.encode())}-", svg)
 

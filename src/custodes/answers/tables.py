@@ -199,8 +199,7 @@ class Table:
     @cached_property
     def schema(self) -> dict[str, Any]:
         """Polars type of each column, by name."""
-        by_schema = {self.by: pl.String} if self.by else {}
-        return by_schema | {
+        return ({self.by: pl.String} if self.by else {}) | {
             name: TYPES.get(column.kind, pl.Float64) for column in self.columns for name in column.names
         }
 

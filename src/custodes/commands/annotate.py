@@ -415,8 +415,7 @@ def build_plan(path: Path | None, options: dict[str, Any]) -> StudyPlan:
     study_plan = StudyPlan() if path is None else read_plan(path)
     changes_of_section: dict[str, dict[str, Any]] = {}
     for section, section_keys in KEYS.items():
-        plan_section = getattr(study_plan, section) if section else study_plan
-        type_of_key = get_type_hints(type(plan_section))
+        type_of_key = get_type_hints(type(getattr(study_plan, section) if section else study_plan))
         for key in section_keys:
             option_value = options.get(_name(section, key))
             if option_value is not None:

@@ -58,8 +58,7 @@ def score(
         if quote_formulas:
             check_quoted([output])
         check_distinct_files([output], input_files(inputs, model, *reading.files))
-    combined = CombinedMetric.load(model)
-    ratings, notes = combined.score(reading.study(inputs), name=name)
+    ratings, notes = CombinedMetric.load(model).score(reading.study(inputs), name=name)
     print_notes(notes)
     if output is None:
         write_stdout(csv_blocks(ratings, quote_formulas=quote_formulas))

@@ -151,8 +151,7 @@ def write_schema(
     """Read and select these inputs as a test, and write the options to a file for `--schema`."""
     check_writable(output)
     reading.select_study(inputs, selection_patterns)
-    old_schema = Schema() if reading.schema is None else Schema.load(reading.schema)
-    schema = old_schema.merge_arguments(
+    schema = (Schema() if reading.schema is None else Schema.load(reading.schema)).merge_arguments(
         Columns.make(reading.column_mapping), reading.reader_arguments, selection_patterns
     )
     if not (schema.columns or schema.reading or schema.selection):

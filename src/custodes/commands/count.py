@@ -211,8 +211,11 @@ def _refuse_idle_options(options: dict[str, Any], content_text: str) -> None:
 
 def _check_columns(names: Sequence[str], *, has_scores: bool) -> None:
     """Raise `OptionError` for a column that is missing, with the option that names it."""
-    needed_columns = SCORES if has_scores else VERDICTS
-    missing_roles = [roles[-1] for roles in needed_columns if not any({*columns} <= {*names} for columns in roles)]
+    missing_roles = [
+        roles[-1]
+        for roles in (SCORES if has_scores else VERDICTS)
+        if not any({*columns} <= {*names} for columns in roles)
+    ]
     if missing_roles:
         options = (
             f"{role}={next((name for name in names if name.lower() in ENGLISH.get(role, ())), 'NAME')}"

@@ -83,8 +83,14 @@ def judge(
     examples, prompt, pairs, probe = (
         options.get(option_name) for option_name in ("examples", "prompt", "pairs", "probe")
     )
-    probe_entries = value_list("probe", probe or ())
-    input_paths = [*reading.files, (examples or "").rpartition(":")[0], prompt, pairs, probe_entries, replies]
+    input_paths = [
+        *reading.files,
+        (examples or "").rpartition(":")[0],
+        prompt,
+        pairs,
+        value_list("probe", probe or ()),
+        replies,
+    ]
     output_files.check(input_files(inputs, *input_paths, sidecars=False), *([write_requests] if write_requests else []))
     if options.get("sampling") is not None:
         options["sampling"] = parse_sampling(options["sampling"])

@@ -84,8 +84,11 @@ def score(
     output_files.check(input_files(inputs, *reading.files, sidecars=False))
     study, arguments = reading.study(inputs), arguments_of(cu.score, options)
     if dry_run:
-        default_of_option = {option.name: option.default for option in function_options(cu.score)}
-        value_of_argument = default_of_option | arguments | {"cache": output_files.cache}
+        value_of_argument = (
+            {option.name: option.default for option in function_options(cu.score)}
+            | arguments
+            | {"cache": output_files.cache}
+        )
         print_table(
             plan_scoring(
                 study, metrics, **{name: value_of_argument[name] for name in ("cache", "device", "batch", "missing")}
@@ -109,8 +112,9 @@ def score(
 def print_table(result: Result) -> None:
     """Print the table of a result and the notes of the result."""
     with quiet_pipe():
-        console = PipeSafeConsole(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
-        print_result(result, console)
+        print_result(
+            result, (PipeSafeConsole(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120))
+        )
 
 
 with_options(score, cu.score)

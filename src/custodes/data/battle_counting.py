@@ -111,8 +111,9 @@ def count_battles(
             f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspect_labels))}"
         )
     if systems is not None:
-        systems_in_table = sorted({*verdict_counts["a"], *verdict_counts["b"]})
-        chosen_systems = resolve_names("systems", systems, systems_in_table, where=WHERE, what="system")
+        chosen_systems = resolve_names(
+            "systems", systems, sorted({*verdict_counts["a"], *verdict_counts["b"]}), where=WHERE, what="system"
+        )
         verdict_counts = verdict_counts.filter(
             pl.col("a").is_in(list(chosen_systems)), pl.col("b").is_in(list(chosen_systems))
         )
@@ -122,8 +123,9 @@ def count_battles(
     notes: list[Note] = []
     if len(annotators) > 1 or (rater_item_counts["most"] > 1).any():
         signed_rows, notes = _merge_comparisons(_encode_signs(rows, interpreted_counts), rows, annotators, orders)
-        key_column_names = ("rater", "system_a", "system_b", "order", "sign")
-        sign_counts = collect_rows(signed_rows.group_by(*key_column_names).agg(nw.len().alias("n")))
+        sign_counts = collect_rows(
+            signed_rows.group_by("rater", "system_a", "system_b", "order", "sign").agg(nw.len().alias("n"))
+        )
         n_items_of_rater = dict(
             collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows()
         )
@@ -139,13 +141,14 @@ def count_battles(
         raise InputError(f"{WHERE}: all {n_missing_verdicts} verdicts are empty; give at least one verdict")
     ambiguous_position_rows = interpreted_counts.filter("turned")
     ambiguous_words_text = ", ".join(ambiguous_position_rows["said"].unique().sort().head(2))
-    position_text = (
-        f"verdicts such as {ambiguous_words_text} are read as columns, whatever the presentation order; if positions "
-        "are meant, write the names of the systems"
-    )
     notes += build_notes(
         ("missing-verdict", n_missing_verdicts, f"{n_missing_verdicts} verdicts are empty and count as not rated"),
-        ("place-or-column", int(ambiguous_position_rows["n"].sum()), position_text),
+        (
+            "place-or-column",
+            int(ambiguous_position_rows["n"].sum()),
+            f"verdicts such as {ambiguous_words_text} are read as columns, whatever the presentation order; if "
+            "positions are meant, write the names of the systems",
+        ),
     )
     raters_with_verdicts = set(sign_counts["rater"])
     raters_without_verdicts = [
@@ -153,10 +156,13 @@ def count_battles(
         for rater_name in (*([HUMAN] if annotators else []), *metric_names)
         if rater_name not in raters_with_verdicts
     ]
-    no_verdict_text = (
-        f"raters without a valid verdict are missing from all tables: {join_labels(raters_without_verdicts)}"
+    notes += build_notes(
+        (
+            "no-battle",
+            len(raters_without_verdicts),
+            f"raters without a valid verdict are missing from all tables: {join_labels(raters_without_verdicts)}",
+        )
     )
-    notes += build_notes(("no-battle", len(raters_without_verdicts), no_verdict_text))
     origin = counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
     system_names = tuple(sorted({*interpreted_counts["a"], *interpreted_counts["b"]}))
     metrics = tuple(rater_name for rater_name in metric_names if rater_name in raters_with_verdicts)
@@ -260,11 +266,11 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
 def _count_verdict_words(rows: Rows) -> pl.DataFrame:
     """The number of verdicts by rater, kind, aspect, pair, order and word, from one pass over the table. Missing labels
     raise `InputError`."""
-    key_column_names = ("rater", "kind", "aspect", "a", "b", "said", "shown")
-    verdict_counts = collect_rows(rows.group_by(*key_column_names, "empty", "invalid").agg(nw.len().alias("n")))
+    verdict_counts = collect_rows(
+        rows.group_by("rater", "kind", "aspect", "a", "b", "said", "shown", "empty", "invalid").agg(nw.len().alias("n"))
+    )
     kind_words = pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    kind_expression = kind_words.replace(KINDS)
-    verdict_counts = verdict_counts.with_columns(pl.col("n").cast(pl.Int64), kind_expression.alias("kind"))
+    verdict_counts = verdict_counts.with_columns(pl.col("n").cast(pl.Int64), kind_words.replace(KINDS).alias("kind"))
     if not verdict_counts.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")
     label_expressions = [pl.col(name) for name in ("rater", "aspect", "a", "b")]
@@ -323,8 +329,10 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) 
             f"({examples_text}); allowed: {ALLOWED}, or empty{exception_text}. Correct them, or remove them from "
             "the table"
         )
-    order_words = verdict_counts["shown"].str.to_lowercase().str.replace_all(ORDER_MARKS, "")
-    order_codes = look_up(order_words, ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0))
+    order_codes = look_up(
+        verdict_counts["shown"].str.to_lowercase().str.replace_all(ORDER_MARKS, ""),
+        ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0),
+    )
     if order_codes.is_null().any():
         unreadable_order_words = verdict_counts.filter(order_codes.is_null())["shown"].unique().sort()
         raise InputError(
@@ -416,16 +424,23 @@ def _combine_human_rows(comparisons: Rows, annotators: Sequence[str]) -> Rows:
 
 def _count_items(rows: Rows) -> Rows:
     """For each rater, the number of `items` with a verdict, and the largest number of rows of one item (`most`)."""
-    item_row_counts = rows.group_by("rater", "item").agg(nw.len().alias("rows"))
-    return item_row_counts.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
+    return (
+        rows.group_by("rater", "item")
+        .agg(nw.len().alias("rows"))
+        .group_by("rater")
+        .agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
+    )
 
 
 def _merge_comparisons(
     signed_rows: Rows, rows: Rows, annotators: Sequence[str], orders: Orders
 ) -> tuple[Rows, list[Note]]:
     """The merged comparisons, with the annotators combined, and notes."""
-    key_column_names = ("item", "low", "high", "rater", "repeat", "shown")
-    duplicate_rows = rows.group_by(*key_column_names).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
+    duplicate_rows = (
+        rows.group_by("item", "low", "high", "rater", "repeat", "shown")
+        .agg(nw.len().alias("rows"))
+        .filter(nw.col("rows") > 1)
+    )
     if n_duplicate_verdicts := int(collect_rows(duplicate_rows.select(nw.len())).item()):
         raise InputError(
             f"{WHERE}: {n_duplicate_verdicts} verdicts occur twice (same item, systems, rater, repeat and order). "

@@ -193,8 +193,9 @@ class Comparisons:
                 for position in rater_positions
             ]
         )
-        row_counts = np.diff(self._rater_row_bounds)[list(rater_positions)]
-        new_rater_positions = np.repeat(np.arange(len(rater_positions)), row_counts)
+        new_rater_positions = np.repeat(
+            np.arange(len(rater_positions)), np.diff(self._rater_row_bounds)[list(rater_positions)]
+        )
         return replace(
             self.select_rows(row_indices),
             raters=tuple(self.raters[position] for position in rater_positions),

@@ -167,8 +167,14 @@ def _groups_by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
         .with_columns(pl.col("source", "context", "images").fill_null(""))
     )
     has_source = (pl.col("source") != "") | (pl.col("context") != "") | (pl.col("images") != "")
-    distinctive_items = item_texts.filter(pl.col("n") > 1, has_source | (pl.col("length") >= LEAST_TEXT))
-    return _equal_groups(distinctive_items, "outputs", "n", "source", "context", "images"), set(item_texts["item"])
+    return _equal_groups(
+        item_texts.filter(pl.col("n") > 1, has_source | (pl.col("length") >= LEAST_TEXT)),
+        "outputs",
+        "n",
+        "source",
+        "context",
+        "images",
+    ), set(item_texts["item"])
 
 
 def _rating_cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
@@ -295,8 +301,10 @@ def items_by_annotator(
     annotation_tasks = pl.concat([frame.select("item", "rater") for frame in (score_rows, verdict_rows)]).unique(
         maintain_order=True
     )
-    n_items = annotation_tasks["item"].n_unique()
-    if annotation_tasks.height > MOST_PER_ITEM * n_items or annotation_tasks["rater"].n_unique() < 2:
+    if (
+        annotation_tasks.height > MOST_PER_ITEM * annotation_tasks["item"].n_unique()
+        or annotation_tasks["rater"].n_unique() < 2
+    ):
         return empty_result
     resampling_unit_of_item = {
         item: repeated_group[0] for repeated_group in repeated_item_groups for item in repeated_group
@@ -336,9 +344,8 @@ def _system_preferences(score_rows: pl.DataFrame, verdict_rows: pl.DataFrame) ->
     centred_score_rows = score_rows.with_columns(value=relative_rank_expression).with_columns(
         pl.col("value") - pl.col("value").mean().over(aspect_and_system_column_names)
     )
-    aspect_and_pair_column_names = ["aspect", "system_a", "system_b"]
     centred_verdict_rows = verdict_rows.with_columns(
-        value=pl.col("preference") - pl.col("preference").mean().over(aspect_and_pair_column_names)
+        value=pl.col("preference") - pl.col("preference").mean().over(["aspect", "system_a", "system_b"])
     )
     verdict_preferences = [
         centred_verdict_rows.select("item", "rater", "aspect", system=system_column_name, value=sign * pl.col("value"))

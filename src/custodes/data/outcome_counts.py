@@ -111,9 +111,10 @@ class ClusterCells:
         """The preferences of all raters. `cluster_of_item` (items,) has the number of each item's cluster, from 0."""
         joint_preferences = comparisons.joint(*range(len(comparisons.raters)))
         cluster_of_row = cluster_of_item[joint_preferences.item]
-        n_clusters = int(cluster_of_item.max(initial=-1)) + 1
         n_clusters_of_group, row_indices, group_of_row = group_clusters(
-            codes_of(joint_preferences.pair, joint_preferences.signs), cluster_of_row, n_units=n_clusters
+            codes_of(joint_preferences.pair, joint_preferences.signs),
+            cluster_of_row,
+            n_units=int(cluster_of_item.max(initial=-1)) + 1,
         )
         return cls(
             number=n_clusters_of_group,

@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import narwhals as nw
@@ -62,13 +63,8 @@ class Preferences:
     Questions treat queries without an answer as not rated; `consistency` counts these queries.
     """
 
-    frame: pl.DataFrame
-    missing: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MISSING))
-
-    @classmethod
-    def empty(cls) -> Preferences:
-        """A table without verdicts."""
-        return cls(frame=pl.DataFrame(schema=SCHEMA))
+    frame: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=SCHEMA))
+    missing: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=MISSING))
 
     @classmethod
     def make(
@@ -94,8 +90,12 @@ class Preferences:
         ('1', 'A', 'B', 'judge', '', '0', '', -1, None, None, None, None)
         """
         frame = to_polars(table, where=where)
-        required_column_names = ("item", "system_a", "system_b", "rater", "preference")
-        notes = check_columns(frame, where=where, required=required_column_names, optional=(*OPTIONAL, *ignore))
+        notes = check_columns(
+            frame,
+            where=where,
+            required=("item", "system_a", "system_b", "rater", "preference"),
+            optional=(*OPTIONAL, *ignore),
+        )
         if frame.height == 0:
             raise InputError(f"{where}: no rows; a study needs at least one verdict")
         verdicts = pl.DataFrame(
@@ -237,9 +237,14 @@ class Preferences:
         """The result of `merge_orders` for all verdicts, in file order."""
         answered_rows = self.frame.select(*COMPARISON, ORDER_CODES, sign="preference")
         missing_rows = self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8))
-        rows = pl.concat([answered_rows, missing_rows]).with_row_index("row")
         merged_rows = (
-            merge_orders(nw.from_native(rows.lazy()), orders, key_column_names=COMPARISON).collect().to_native()
+            merge_orders(
+                nw.from_native(pl.concat([answered_rows, missing_rows]).with_row_index("row").lazy()),
+                orders,
+                key_column_names=COMPARISON,
+            )
+            .collect()
+            .to_native()
         )
         ordered_comparisons = answered_rows.select(COMPARISON).unique(maintain_order=True, keep="first")
         return ordered_comparisons.join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
@@ -252,9 +257,8 @@ def column_option(role: str, column_name: str) -> str:
 
 def _read_probabilities(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     """The columns p_a, p_tie and p_b. A row must have all three probabilities or none; an empty p_tie counts as 0."""
-    allowed_text = "a probability from 0 to 1"
     probabilities = pl.DataFrame(
-        [bounded_column(frame, name, 1, where=where, allowed=allowed_text) for name in CHANCES]
+        [bounded_column(frame, name, 1, where=where, allowed="a probability from 0 to 1") for name in CHANCES]
     )
     if set(CHANCES).isdisjoint(frame.columns):
         return probabilities.get_columns()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
-from custodes.arguments import LARGEST, argument, argument_types, check_arguments, check_at_least, check_storable
+from custodes.arguments import LARGEST, check_arguments, check_at_least, check_fields, check_storable
 from custodes.data.items import Items
 from custodes.data.raters import SCHEMA as RATERS_SCHEMA
 from custodes.data.raters import Raters
@@ -74,13 +74,7 @@ class SimulatedMetric:
     missing: float = 0.0
 
     def __post_init__(self) -> None:
-        type_of_field = argument_types(SimulatedMetric)
-        for metric_field in fields(self):
-            object.__setattr__(
-                self,
-                metric_field.name,
-                argument(metric_field.name, getattr(self, metric_field.name), type_of_field[metric_field.name]),
-            )
+        check_fields(self)
         _check_numbers({"signal": self.signal, **self.favours}, where=repr(self.name))
         _check_range("missing", self.missing, 0, 1)
         for name, value in (("noise", self.noise), ("levels", self.levels)):
@@ -207,9 +201,14 @@ def simulate(
         latent_scores_of_metric[metric.name] = metric_latent_scores
         scores = _map_to_scores(metric, metric_latent_scores)
         scores[rng.permutation(items) < metric.missing * items] = np.nan
-        rated_aspects = aspects if metric.by_aspect else ("",)
         rating_frames.append(
-            _rating_rows(scores, rater=metric.name, items=item_labels, systems=systems, aspects=rated_aspects)
+            _rating_rows(
+                scores,
+                rater=metric.name,
+                items=item_labels,
+                systems=systems,
+                aspects=aspects if metric.by_aspect else ("",),
+            )
         )
     study = Study(
         ratings=Ratings(frame=pl.concat(rating_frames)),
@@ -428,8 +427,16 @@ def _build_raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric
     metric_rows = []
     for metric in metrics:
         low, high = (1.0, float(metric.levels)) if metric.levels else (0.0, 1.0 if metric.higher_is_better else None)
-        row = {"rater": metric.name, "kind": "metric", "higher_is_better": metric.higher_is_better}
-        metric_rows.append({**row, "low": low, "high": high, "person": False})
+        metric_rows.append(
+            {
+                "rater": metric.name,
+                "kind": "metric",
+                "higher_is_better": metric.higher_is_better,
+                "low": low,
+                "high": high,
+                "person": False,
+            }
+        )
     return Raters(frame=pl.DataFrame([*human_rows, *metric_rows], schema=RATERS_SCHEMA))
 
 
@@ -457,8 +464,10 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
                 fact: _random_word([word for word in FACTS[fact] if word != word_of_fact[fact]], generator)
                 for fact in misstated_facts
             }
-            answer_text = ANSWERS[template_index].format(**output_word_of_fact)
-            capitalised_text = ". ".join(sentence[:1].upper() + sentence[1:] for sentence in answer_text.split(". "))
+            capitalised_text = ". ".join(
+                sentence[:1].upper() + sentence[1:]
+                for sentence in ANSWERS[template_index].format(**output_word_of_fact).split(". ")
+            )
             output_rows.append(
                 {
                     "item": f"message{message_number:0{number_digits}}",

@@ -74,9 +74,9 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
     except nw.exceptions.DuplicateError:
         raise InputError(f"{where}: {DUPLICATE_ADVICE}") from None
     except TypeError:
-        type_name = type(table).__name__
         raise InputError(
-            f"{where}: a {type_name} is not a table; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)"
+            f"{where}: a {type(table).__name__} is not a table; give a path or a dataframe (pandas, Polars, PyArrow, "
+            "DuckDB)"
         ) from None
     if isinstance(narwhals_frame, nw.LazyFrame):
         return pl.DataFrame(narwhals_frame.collect("polars").to_native())
@@ -94,8 +94,13 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
 def _from_pandas(column: nw.Series[Any], *, where: str) -> pl.Series:
     column_name = str(column.name)
     try:
-        cells = zip(column.to_list(), column.is_null(), strict=True)
-        return series_of(column_name, [None if is_missing_cell else cell for cell, is_missing_cell in cells])
+        return series_of(
+            column_name,
+            [
+                None if is_missing_cell else cell
+                for cell, is_missing_cell in zip(column.to_list(), column.is_null(), strict=True)
+            ],
+        )
     except UnicodeEncodeError:
         raise InputError(
             f"{where}: column {column_name!r} holds an unpaired surrogate, which is not valid text; correct the cell"
@@ -111,8 +116,11 @@ def series_of(column_name: str, cell_values: Sequence[Any]) -> pl.Series:
     try:
         return pl.Series(column_name, cell_values, strict=True)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-        texts = [None if cell_value is None else str(cell_value) for cell_value in cell_values]
-        return pl.Series(column_name, texts, dtype=pl.String)
+        return pl.Series(
+            column_name,
+            [None if cell_value is None else str(cell_value) for cell_value in cell_values],
+            dtype=pl.String,
+        )
 
 
 def check_columns(

@@ -124,8 +124,7 @@ def split_batches(
     )
     if batches == 1:
         return [rows]
-    batch_index_expression = pl.col(column_name).hash() % batches
-    return [nw.from_native(polars_frame.filter(batch_index_expression == k)) for k in range(batches)]
+    return [nw.from_native(polars_frame.filter(pl.col(column_name).hash() % batches == k)) for k in range(batches)]
 
 
 def resolve_names(
@@ -173,8 +172,9 @@ def match_aspects(
     raters_with_aspect = {*annotators, *rows.filter(pl.col("aspect") == aspect)["rater"]}
     aspect_of_rater = {name: aspect if name in raters_with_aspect else "" for name in (*annotators, *metrics)}
     table_columns = {"rater": list(aspect_of_rater), "aspect": list(aspect_of_rater.values())}
-    aspect_rows = pl.DataFrame(table_columns, schema=dict.fromkeys(table_columns, pl.String))
-    return rows.join(aspect_rows, on=["rater", "aspect"], how="semi"), aspect_of_rater
+    return rows.join(
+        pl.DataFrame(table_columns, schema=dict.fromkeys(table_columns, pl.String)), on=["rater", "aspect"], how="semi"
+    ), aspect_of_rater
 
 
 def indicator(condition: nw.Expr) -> nw.Expr:
