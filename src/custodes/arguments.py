@@ -279,9 +279,9 @@ def argument(name: str, value: Any, declared_type: Any) -> Any:
     return LIMITS[name](name, converted_value) if name in LIMITS else converted_value
 
 
-def check_fields(record: object, checks: Mapping[str, Callable[[Any], Any]] | None = None) -> None:
+def check_fields(record: Any, checks: Mapping[str, Callable[[Any], Any]] | None = None) -> None:
     """Convert the fields of a frozen dataclass to their declared types. `checks` has other conversions by field."""
-    for name, field_type in argument_types(type(record)).items():
+    for name, field_type in argument_types(record.__class__).items():
         value, check = getattr(record, name), (checks or {}).get(name)
         object.__setattr__(record, name, check(value) if check else argument(name, value, field_type))
 

@@ -120,10 +120,10 @@ def doctor(*, rng: Rng = 0) -> Doctor:
     Examples
     --------
     >>> import custodes as cu
-    >>> found = cu.doctor()
-    >>> found.tests["test"].to_list()[:4]
+    >>> result = cu.doctor()
+    >>> result.tests["test"].to_list()[:4]
     ['numbers', 'threads', 'picture', 'files']
-    >>> found.status
+    >>> result.status
     0
     """
     generator, seed = resolve_seed(rng)

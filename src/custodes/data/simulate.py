@@ -163,8 +163,9 @@ def simulate(
     Examples
     --------
     >>> metric = SimulatedMetric(name="m")
-    >>> made = simulate(items=50, quality={"A": [1.0], "B": [0.0]}, annotators={"ann": 0.9}, metrics=[metric], rng=0)
-    >>> made.study.metrics, made.truth.quality.tolist()
+    >>> quality = {"A": [1.0], "B": [0.0]}
+    >>> simulation = simulate(items=50, quality=quality, annotators={"ann": 0.9}, metrics=[metric], rng=0)
+    >>> simulation.study.metrics, simulation.truth.quality.tolist()
     (('m',), [[1.0], [0.0]])
     """
     aspects, groups = ([names] if isinstance(names, str) else names for names in (aspects, groups))
