@@ -18,7 +18,7 @@ from custodes.data.panel import pair_positions
 from custodes.data.table_engines import collect_rows
 from custodes.data.ties_and_orders import OUTPUTS
 from custodes.errors import OptionError
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, make_read_only, table_sums
+from custodes.stats.arrays import Bools, Floats, Ints, ReadOnlyArrays, Signs, table_sums
 from custodes.stats.clusters import ClusterRows, cluster_rows, outcomes
 from custodes.stats.equal_clusters import codes_of, group_clusters, iter_group_weights, sums_of
 
@@ -77,7 +77,7 @@ def counting_origin(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterCells:
+class ClusterCells(ReadOnlyArrays):
     """Preferences of all raters in groups of equal clusters, for resampling sums over clusters.
 
     Clusters with the same preferences are exchangeable, so one cluster represents each group. The number of draws from
@@ -102,9 +102,6 @@ class ClusterCells:
     pair: Ints
     signs: Signs
     n_pairs: int
-
-    def __post_init__(self) -> None:
-        make_read_only(self)
 
     @classmethod
     def from_comparisons(cls, comparisons: Comparisons, cluster_of_item: Ints) -> ClusterCells:
@@ -156,7 +153,7 @@ class ClusterCells:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutcomeCounts:
+class OutcomeCounts(ReadOnlyArrays):
     """Wins, ties and losses of pairs of systems, by human ratings and by each metric.
 
     Counts are sufficient for Favi-Scores, sample accuracy, sign tests, the mixture model and strengths without
@@ -190,9 +187,6 @@ class OutcomeCounts:
     items: Mapping[str, int] = field(default_factory=dict)
     origin: Origin = field(default_factory=Origin)
     notes: tuple[Note, ...] = ()
-
-    def __post_init__(self) -> None:
-        make_read_only(self)
 
     @classmethod
     def from_tables(cls, tables: Ints, *, systems: Sequence[str], metrics: Sequence[str], **more: Any) -> OutcomeCounts:
