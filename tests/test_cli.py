@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import random
 import re
 import subprocess
 import sys
@@ -17,7 +16,6 @@ import polars as pl
 import pytest
 
 from custodes import cli
-from custodes.answers.wording import decimal
 from custodes.reporting.sections import SECTIONS
 from custodes.stats.learning import boost
 from tests.command_line import ANN, LONG, Run, custodes, ratings, refused, write_csv
@@ -306,21 +304,6 @@ def test_bad_tables_are_refused(
 # --- few annotators, many metrics ------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("remembered")
-def test_a_corrected_pair_stands_on_one_line_beside_the_naive_and_the_human_answer(custodes: Run) -> None:
-    command = ("correction", "demo", "--metrics", "judge", "--aspect", "fluency", "--estimator", "ppi")
-    rows = json.loads(custodes(*command, "--format", "json").out)["pairs"]
-    naive, human, ppi = (row for row in rows if (row["system_a"], row["system_b"]) == ("Cedar", "Dogwood"))
-    assert [row["estimator"] for row in (naive, human, ppi)] == ["naive", "human", "ppi"]
-    assert ppi["decision"] == "-"
-    cells = ["Cedar < Dogwood", str(ppi["n_paired"] + ppi["n_human_only"]), f"{naive['margin']:.2f}"]
-    for row in (human, ppi):  # a bound other than 0 is not shown as 0
-        margin, low, high = (decimal(row[f"margin{end}"], 2) for end in ("", "_low", "_high"))
-        cells.append(f"{margin} [{low}, {high}]")
-    line = next(line for line in custodes(*command).out.splitlines() if line.startswith("Cedar < Dogwood"))
-    assert line.split() == [*" ".join(cells).split(), decimal(ppi["theta"], 2)]
-
-
 def test_people_and_metric_without_an_item_in_common_are_refused(custodes: Run) -> None:
     rows = [(f"i{item}", *row[1:]) for item, row in enumerate(GOOD)]
     humans = [(row[0], s, "ann", "human", 1 + (s == "A")) for row in rows for s in "AB"]
@@ -391,18 +374,6 @@ def test_convert_writes_every_table_of_a_study(custodes: Run) -> None:
 
 
 @pytest.mark.usefixtures("remembered")
-def test_complementarity_prints_averages_first_and_every_table_by_name(custodes: Run) -> None:
-    ran = custodes("complementarity", "demo", *QUICK)
-    assert ran.out.index("averages") < ran.out.index("gaps") < ran.out.index("clusters")
-    assert "study=demo" in ran.out
-    output = custodes("complementarity", "demo", *QUICK, "--table", "pairs").out
-    assert "judge:fluency" in output
-    assert "averages" not in output
-    annotators = custodes("complementarity", "demo", *QUICK, "--human-raters", "annotators", "--level", "utterance")
-    assert "ann1:fluency" in annotators.out
-
-
-@pytest.mark.usefixtures("remembered")
 def test_ceiling_shows_the_next_and_the_most_redundant_metrics(custodes: Run) -> None:
     ask = ("ceiling", "demo", *QUICK, "--model", "ridge", "--steps", "4", "--aspect", "fluency")
     answer = json.loads(custodes(*ask, "--format", "json").out)
@@ -413,30 +384,6 @@ def test_ceiling_shows_the_next_and_the_most_redundant_metrics(custodes: Run) ->
         left = len(answer[name]) - rows
         assert f"{left} of {len(answer[name])} rows not shown (--table {name})" in output
     assert "not shown" not in custodes(*ask, "--table", "next").out
-
-
-@pytest.mark.usefixtures("remembered")
-def test_many_raters_show_people_and_the_metrics_closest_to_them(custodes: Run) -> None:
-    noise = random.Random(0)
-    metrics: dict[str, dict[str, Sequence[float]]] = {
-        f"m{k:02}": {system: [mark + k / 5 * noise.random() for mark in marks] for system, marks in ANN.items()}
-        for k in range(40)
-    }
-    metrics["stuck"] = dict.fromkeys(ANN, [1.0] * 4)
-    ratings(Path("study.csv"), people={"ann": ANN}, metrics=metrics)
-    ask = ("complementarity", "study.csv", *QUICK)
-    output = custodes(*ask).out
-    raters = json.loads(custodes(*ask, "--format", "json").out)["raters"]
-    with_distance = [row for row in raters if row["with_humans"] is not None and row["kind"] == "metric"]
-    near = sorted(with_distance, key=lambda row: row["with_humans"])[:15]
-    table = output[output.index("\nraters\n") :].split("rows not shown")[0]
-    assert [row["rater"] for row in raters if row["rater"] in table] == [
-        row["rater"] for row in raters if row["kind"] == "human" or row in near
-    ]
-    assert f"{len(raters) - 16} of {len(raters)} rows not shown (--table raters)" in output
-    assert "rows not shown (--table clusters)" in output
-    assert "left out" in output
-    assert "stuck" in output
 
 
 def test_a_fit_shows_what_its_first_method_differs_by(custodes: Run) -> None:

@@ -256,6 +256,7 @@ class Output:
     def answer(self, ask: Callable[..., Any], title: str = "") -> int:
         """Run a question with `progress=`, write the result, and return its exit status."""
         result, seconds = self.time_question(ask, title)
+        result.to_frame(self.table)  # raises for an unknown table before a file is overwritten
         with quiet_pipe():
             self.write(result, seconds)
         return int(result.status)
@@ -317,7 +318,6 @@ class TestOutput(Output):
 
     def write(self, result: Any, seconds: float) -> None:
         """Write a result to its destination, and its tests as JUnit XML."""
-        result.to_frame(self.table)  # raises for an unknown table before the file is overwritten
         if self.junit is not None:
             write_atomically(self.junit, result.to_junit(0.0 if self.no_timing else seconds))
         super().write(result, seconds)
@@ -354,7 +354,6 @@ class ModelOutput(Output):
 
     def write(self, result: Any, seconds: float) -> None:
         """Save the model, then print its tables."""
-        result.to_frame(self.table)  # raises for an unknown table before the model is overwritten
         if self.no_timing:
             result = replace(result, comparison=result.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
         result.model.save(self.output)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.data.patterns import select_labels
+from custodes.data.patterns import confusable_groups, escape_confusable, select_labels
 from custodes.errors import OptionError
 
 ALL = "expert1, expert2, turker1, BLEU, f(a,b), rouge[l], !odd"
@@ -67,3 +67,25 @@ def test_any_label_selects_itself_and_a_list_of_all_selects_all(labels: list[str
 def test_commas_in_labels_do_not_split_them() -> None:
     labels = ["a", "f(a,b)", "f(a,b,c)"]
     assert select_labels("a,f(a,b,c) ,!f(a,b)", labels, option="o", what="w") == ("a", "f(a,b,c)")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        *(("GPT-4", "gpt-4"), ("Strauß", "STRAUSS"), ("A1", "\uff21\uff11"), ("office", "o\ufb03ce")),
+        ("caf\u00e9", "cafe\u0301"),  # composed
+        *(("GPT-4", "G\u0420\u0422-4"), ("aster", "\u0430st\u0435r"), ("BERT", "\u0392\u0395RT")),  # Cyrillic, Greek
+        *(("Aster", "As\u200bter"), ("Aster", "As\u00adter"), ("Aster", "\ufeffAster")),  # hidden characters
+        *(("gpt-4", "gpt\u20114"), ("gpt-4", "gpt\u20134"), ("gpt-4", "gpt_4")),  # dashes
+        *(("gpt 4", "gpt  4"), ("gpt 4", "gpt\u00a04")),  # blanks
+    ],
+    ids=ascii,
+)
+def test_labels_that_look_equal(labels: tuple[str, str]) -> None:
+    assert confusable_groups(["other", *labels]) == [list(labels)]
+    assert len({escape_confusable(label) for label in labels}) == 2
+
+
+def test_labels_that_do_not() -> None:
+    labels = ["a", "b", "a", "gpt-4", "gpt-4o", "gpt4", "bleu1", "bleu2", "\u00e9", "e", "", "日本", "\U0001f600"]
+    assert confusable_groups(labels) == []
