@@ -221,9 +221,8 @@ class OutcomeCounts(ReadOnlyArrays):
     @property
     def human(self) -> Ints:
         """(pairs, 3): outcomes by human ratings, over all items that annotators rated."""
-        if not self.metrics:
-            return np.zeros((len(self.system_a), 3), dtype=np.int64)
-        return np.asarray((self.paired.sum(axis=3) + self.human_only)[:, 0])
+        counts_of_metrics = self.paired.sum(axis=3) + self.human_only  # all metrics have the same total
+        return np.asarray(counts_of_metrics[:, 0] if self.metrics else counts_of_metrics.sum(axis=1))
 
     @property
     def metric(self) -> Ints:

@@ -335,7 +335,7 @@ def has_duplicate_key(frame: pl.DataFrame, key_column_names: Sequence[str]) -> p
     return is_candidate_row.scatter(is_candidate_row.arg_true(), is_repeated_candidate)
 
 
-def filter_rows(frame: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
+def filter_rows(frame: pl.DataFrame, condition: pl.Expr | pl.Series) -> pl.DataFrame:
     """The rows that satisfy a condition; the same frame, not a copy, if all rows satisfy the condition."""
     is_selected_row = frame.select(condition).to_series()
     return frame if is_selected_row.all(ignore_nulls=False) else frame.filter(is_selected_row)
@@ -344,9 +344,7 @@ def filter_rows(frame: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
 def drop_duplicates(frame: pl.DataFrame) -> pl.DataFrame:
     """The distinct rows, in any order."""
     is_repeated_row = has_duplicate_key(frame, frame.columns)
-    if not is_repeated_row.any():
-        return frame
-    return pl.concat([frame.filter(~is_repeated_row), frame.filter(is_repeated_row).unique()])
+    return pl.concat([filter_rows(frame, ~is_repeated_row), frame.filter(is_repeated_row).unique()])
 
 
 def format_counts(words: pl.Series) -> str:

@@ -83,9 +83,8 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
             "eager dataframe (Polars, DuckDB, pandas, PySpark)"
         ) from None
     rows = narwhals_frame if isinstance(narwhals_frame, nw.LazyFrame) else narwhals_frame.lazy("polars")
-    if "role" not in rows.collect_schema():
-        return rows
-    return rows.filter(nw.col("role").cast(nw.String).fill_null("").str.to_lowercase() != SECOND)
+    is_first_opinion = nw.col("role").cast(nw.String).fill_null("").str.to_lowercase() != SECOND
+    return rows.filter(is_first_opinion) if "role" in rows.collect_schema() else rows
 
 
 def collect_rows(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
@@ -148,10 +147,11 @@ def resolve_metrics(
     metrics: str | Sequence[str] | None, raters: Sequence[str], annotators: Sequence[str], *, where: str
 ) -> tuple[str, ...]:
     """The metrics to count: the named metrics, or all raters that are not annotators."""
-    if metrics is None:
-        metric_names = tuple(name for name in raters if name not in annotators)
-    else:
-        metric_names = resolve_names("metrics", metrics, raters, where=where)
+    metric_names = (
+        tuple(name for name in raters if name not in annotators)
+        if metrics is None
+        else resolve_names("metrics", metrics, raters, where=where)
+    )
     if raters_in_both := [name for name in metric_names if name in annotators]:
         raise OptionError(
             f"{where}: human and metrics both name {join_labels(raters_in_both)}; give each rater one kind"
