@@ -112,9 +112,8 @@ def score(
 def print_table(result: Result) -> None:
     """Print the table of a result and the notes of the result."""
     with quiet_pipe():
-        print_result(
-            result, (PipeSafeConsole(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120))
-        )
+        console = PipeSafeConsole(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
+        print_result(result, console)
 
 
 with_options(score, cu.score)

@@ -168,14 +168,8 @@ def _groups_by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
         .with_columns(pl.col("source", "context", "images").fill_null(""))
     )
     has_source = (pl.col("source") != "") | (pl.col("context") != "") | (pl.col("images") != "")
-    return _equal_groups(
-        item_texts.filter(pl.col("n") > 1, has_source | (pl.col("length") >= LEAST_TEXT)),
-        "outputs",
-        "n",
-        "source",
-        "context",
-        "images",
-    ), set(item_texts["item"])
+    distinctive_items = item_texts.filter(pl.col("n") > 1, has_source | (pl.col("length") >= LEAST_TEXT))
+    return _equal_groups(distinctive_items, "outputs", "n", "source", "context", "images"), set(item_texts["item"])
 
 
 def _rating_cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:

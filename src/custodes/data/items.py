@@ -85,8 +85,7 @@ class Items:
         if conflicting_cluster_rows.height:
             raise InputError(
                 f"{where}: items of cluster {conflicting_cluster_rows['cluster'][0]!r} have different n_outputs; a row "
-                "stands for "
-                "n_outputs equal clusters, so give all items of the cluster the same number"
+                "stands for n_outputs equal clusters, so give all items of the cluster the same number"
             )
         return cls(frame=item_rows), notes
 
