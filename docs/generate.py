@@ -25,7 +25,7 @@ from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.diagnosis import EXTRAS
-from custodes.questions import QUESTIONS
+from custodes.cli import QUESTIONS
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.scripts import OURS as WORKERS
 

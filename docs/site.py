@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from custodes.questions import QUESTIONS
+from custodes.cli import QUESTIONS
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent

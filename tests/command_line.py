@@ -77,10 +77,7 @@ LONG = "item,system,rater,kind,score"
 
 
 def ratings(
-    path: Path,
-    *,
-    people: dict[str, dict[str, Sequence[float]]],
-    metrics: dict[str, dict[str, Sequence[float]]],
+    path: Path, *, people: dict[str, dict[str, Sequence[float]]], metrics: dict[str, dict[str, Sequence[float]]]
 ) -> Path:
     """Write a long table from rater to system to one score per item."""
     rows = [

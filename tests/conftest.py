@@ -29,14 +29,8 @@ MAPPED = "study.example"
 
 CHROMIUM = [
     f"--host-resolver-rules=MAP {MAPPED} 127.0.0.1",
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import custodes as cu
-from custodes import questions
+from custodes import cli
 
-QUESTIONS: dict[str, Callable[..., Any]] = {name: getattr(cu, name) for name in questions.QUESTIONS}
+QUESTIONS: dict[str, Callable[..., Any]] = {name: getattr(cu, name) for name in cli.QUESTIONS}
 RESULTS: dict[str, type[Any]] = {name: getattr(cu, name.capitalize()) for name in QUESTIONS}
 
 DEMO: Mapping[str, dict[str, Any]] = {

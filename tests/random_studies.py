@@ -42,7 +42,7 @@ def study(seed: int, *, n_items: int = 40, per_cluster: int = 1, scores: bool = 
     clusters = pl.DataFrame({"item": items, "cluster": [f"c{i // per_cluster}" for i in range(n_items)]})
     kinds = {name: "human" if name in ("ann", "bob") else "metric" for name in ("ann", "bob", "m1", "m2", "m3")}
     return Study(
-        ratings=Ratings.make(cells)[0] if rated else Ratings.empty(),
+        ratings=Ratings.make(cells)[0] if rated else Ratings(),
         preferences=Preferences.make(verdicts)[0],
         raters=Raters.infer(kinds),
         items=Items.make(clusters)[0],

@@ -118,10 +118,7 @@ def test_a_value_of_another_type(kind: Any, value: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "expected"),
     [
-        (int, np.int64(3), 3),
-        (int, 3.0, 3),
-        (float, np.float32(0.5), 0.5),
-        (bool, np.bool_(True), True),
+        *((int, np.int64(3), 3), (int, 3.0, 3), (float, np.float32(0.5), 0.5), (bool, np.bool_(True), True)),
         (Sequence[float] | None, np.array([0.0, 0.5]), [0.0, 0.5]),
         (str | Sequence[str] | None, pl.Series(["a", "b"]), ["a", "b"]),
         (str | Sequence[str] | None, ("a", "b"), ("a", "b")),

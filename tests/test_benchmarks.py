@@ -11,7 +11,7 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from custodes.questions import QUESTIONS
+from custodes.cli import QUESTIONS
 from tests.waiting import PATIENCE
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -152,7 +152,7 @@ def test_the_golden_run_finds_what_moved(script, tmp_path, monkeypatch, capsys):
 
 
 def test_every_question_has_a_golden_case(script, tmp_path):
-    from custodes.questions import QUESTIONS
+    from custodes.cli import QUESTIONS
 
     names = script("golden").Names.load(script("golden").RENAMED)
     every = [names.case(case) for case in script("golden_cases").cases(tmp_path, 20)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import random
 import re
 import subprocess
 import sys
@@ -17,10 +16,9 @@ import polars as pl
 import pytest
 
 from custodes import cli
-from custodes.answers.wording import decimal
 from custodes.reporting.sections import SECTIONS
 from custodes.stats.learning import boost
-from tests.command_line import ANN, BLEU, LONG, Run, custodes, ratings, refused, write_csv
+from tests.command_line import ANN, LONG, Run, custodes, ratings, refused, write_csv
 
 __all__ = ["custodes"]  # the fixture
 
@@ -120,19 +118,6 @@ def test_ties_takes_a_number_and_is_recorded(custodes: Run) -> None:
     (_, exact), (recorded, wide), (name, _) = ties("exact"), ties("0.1"), ties("calibrated")
     assert (recorded, name) == (0.1, "calibrated")
     assert sum(wide) > sum(exact)
-
-
-@pytest.mark.usefixtures("remembered")
-def test_an_estimate_stands_with_its_interval(custodes: Run) -> None:
-    ask = ("agreement", "demo", *QUICK, "--aspect", "coherence")
-    ran = custodes(*ask)
-    row = json.loads(custodes(*ask, "--format", "json").out)["metrics"][0]
-    for name in ("sample_accuracy", "system_accuracy", "pairwise_accuracy"):
-        low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-        if low is None or low % 1 == 0 or high % 1 == 0:
-            continue
-        digits = 3 if high - low < 0.1 else 2
-        assert f"{row[name]:.3f} [{low:.{digits}f}, {high:.{digits}f}]" in ran.out
 
 
 @pytest.mark.usefixtures("remembered")
@@ -316,35 +301,7 @@ def test_bad_tables_are_refused(
     assert not Path("answer.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "fragments"),
-    [
-        ("empty.parquet", b"", ("empty.parquet", "empty")),
-        ("latin.csv", "item,system,rater,score\ni,A,Zoë,1\n".encode("latin-1"), ("UTF-8", "line 2", "iconv")),
-        ("study.xlsx", b"PK", ("spreadsheet", "CSV")),
-    ],
-)
-def test_bad_files_are_refused(custodes: Run, name: str, content: bytes, fragments: tuple[str, ...]) -> None:
-    Path(name).write_bytes(content)
-    refused(custodes("agreement", name), *fragments)
-
-
 # --- few annotators, many metrics ------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("remembered")
-def test_a_corrected_pair_stands_on_one_line_beside_the_naive_and_the_human_answer(custodes: Run) -> None:
-    command = ("correction", "demo", "--metrics", "judge", "--aspect", "fluency", "--estimator", "ppi")
-    rows = json.loads(custodes(*command, "--format", "json").out)["pairs"]
-    naive, human, ppi = (row for row in rows if (row["system_a"], row["system_b"]) == ("Cedar", "Dogwood"))
-    assert [row["estimator"] for row in (naive, human, ppi)] == ["naive", "human", "ppi"]
-    assert ppi["decision"] == "-"
-    cells = ["Cedar < Dogwood", str(ppi["n_paired"] + ppi["n_human_only"]), f"{naive['margin']:.2f}"]
-    for row in (human, ppi):  # a bound other than 0 is not shown as 0
-        margin, low, high = (decimal(row[f"margin{end}"], 2) for end in ("", "_low", "_high"))
-        cells.append(f"{margin} [{low}, {high}]")
-    line = next(line for line in custodes(*command).out.splitlines() if line.startswith("Cedar < Dogwood"))
-    assert line.split() == [*" ".join(cells).split(), decimal(ppi["theta"], 2)]
 
 
 def test_people_and_metric_without_an_item_in_common_are_refused(custodes: Run) -> None:
@@ -398,17 +355,6 @@ def test_plan_reads_a_channel_and_takes_several_budgets(custodes: Run) -> None:
 # --- convert ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["study.csv", "study.tsv.gz", "study.jsonl", "study.parquet"])
-def test_convert_writes_what_read_takes_back(custodes: Run, name: str) -> None:
-    ratings(Path("a.csv"), people={"ann": ANN}, metrics={"bleu": BLEU})
-    assert custodes("convert", "a.csv", "-o", name).out == f"{name}\n"
-    ask = ("agreement", "--resamples", "0", "--format", "csv")
-    assert custodes(*ask, name).out == custodes(*ask, "a.csv").out
-    before = Path(name).read_bytes()
-    custodes("convert", "a.csv", "-o", name)
-    assert Path(name).read_bytes() == before
-
-
 def test_convert_names_what_one_file_lacks(custodes: Run) -> None:
     lost_text = "note: a.csv holds only the table ratings; the input also has groups, clusters or weights of items. To"
     assert lost_text in custodes("convert", "demo", "-o", "a.csv").err
@@ -428,18 +374,6 @@ def test_convert_writes_every_table_of_a_study(custodes: Run) -> None:
 
 
 @pytest.mark.usefixtures("remembered")
-def test_complementarity_prints_averages_first_and_every_table_by_name(custodes: Run) -> None:
-    ran = custodes("complementarity", "demo", *QUICK)
-    assert ran.out.index("averages") < ran.out.index("gaps") < ran.out.index("clusters")
-    assert "study=demo" in ran.out
-    output = custodes("complementarity", "demo", *QUICK, "--table", "pairs").out
-    assert "judge:fluency" in output
-    assert "averages" not in output
-    annotators = custodes("complementarity", "demo", *QUICK, "--human-raters", "annotators", "--level", "utterance")
-    assert "ann1:fluency" in annotators.out
-
-
-@pytest.mark.usefixtures("remembered")
 def test_ceiling_shows_the_next_and_the_most_redundant_metrics(custodes: Run) -> None:
     ask = ("ceiling", "demo", *QUICK, "--model", "ridge", "--steps", "4", "--aspect", "fluency")
     answer = json.loads(custodes(*ask, "--format", "json").out)
@@ -450,30 +384,6 @@ def test_ceiling_shows_the_next_and_the_most_redundant_metrics(custodes: Run) ->
         left = len(answer[name]) - rows
         assert f"{left} of {len(answer[name])} rows not shown (--table {name})" in output
     assert "not shown" not in custodes(*ask, "--table", "next").out
-
-
-@pytest.mark.usefixtures("remembered")
-def test_many_raters_show_people_and_the_metrics_closest_to_them(custodes: Run) -> None:
-    noise = random.Random(0)
-    metrics: dict[str, dict[str, Sequence[float]]] = {
-        f"m{k:02}": {system: [mark + k / 5 * noise.random() for mark in marks] for system, marks in ANN.items()}
-        for k in range(40)
-    }
-    metrics["stuck"] = dict.fromkeys(ANN, [1.0] * 4)
-    ratings(Path("study.csv"), people={"ann": ANN}, metrics=metrics)
-    ask = ("complementarity", "study.csv", *QUICK)
-    output = custodes(*ask).out
-    raters = json.loads(custodes(*ask, "--format", "json").out)["raters"]
-    with_distance = [row for row in raters if row["with_humans"] is not None and row["kind"] == "metric"]
-    near = sorted(with_distance, key=lambda row: row["with_humans"])[:15]
-    table = output[output.index("\nraters\n") :].split("rows not shown")[0]
-    assert [row["rater"] for row in raters if row["rater"] in table] == [
-        row["rater"] for row in raters if row["kind"] == "human" or row in near
-    ]
-    assert f"{len(raters) - 16} of {len(raters)} rows not shown (--table raters)" in output
-    assert "rows not shown (--table clusters)" in output
-    assert "left out" in output
-    assert "stuck" in output
 
 
 def test_a_fit_shows_what_its_first_method_differs_by(custodes: Run) -> None:

@@ -19,6 +19,7 @@ from docstring_parser import DocstringStyle, parse
 
 import custodes as cu
 from custodes.answers.result import Result
+from custodes.cli import VERBS
 from tests.pages import FENCE, blocks, run, steps, try_out
 
 ROOT = Path(__file__).parents[1]
@@ -157,28 +158,11 @@ def test_the_picture_of_the_readme_is_fresh(tmp_path: Path) -> None:
     assert result.PICTURE.stat().st_size < 60_000
 
 
-def test_generated_pages_name_every_verb_and_public_name() -> None:
-    command_line, python = ((ROOT / "docs" / "reference" / name).read_text() for name in ("cli.md", "api.md"))
-    for verb in ("check", "agreement", "favoritism", "ranking", "correction", "protocol", "plan", "report", "convert"):
-        assert f"## `{verb}`" in command_line
-    for option in (
-        "--human",
-        "--ties",
-        "--seed",
-        "--resamples",
-        "--format",
-        "--correction",
-        "--figures",
-        "-o",
-        "--looks",
-    ):
-        assert f"`{option}`" in command_line
-    for name in cu.__all__:
-        assert f"## `cu.{name}`" in python
-
-
-def test_the_python_page_has_every_public_method() -> None:
-    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+def test_the_reference_has_every_verb_name_and_public_method() -> None:
+    command_line, page = ((ROOT / "docs" / "reference" / name).read_text("utf-8") for name in ("cli.md", "api.md"))
+    assert all(f"## `{verb}" in command_line for verb in VERBS)
+    assert all(f"`{option}`" in command_line for option in ("--human", "--seed", "--correction", "--figures", "-o"))
+    assert all(f"## `cu.{name}`" in page for name in cu.__all__)
     sections = dict(re.findall(r"^##+ `(?:cu\.)?([\w.]+)`\n(.*?)(?=^#|\Z)", page, flags=re.MULTILINE | re.DOTALL))
     of_results = set(dir(Result))
     for name, value in {"Result": Result, **public()}.items():
@@ -243,12 +227,3 @@ def test_help_of_a_picture_describes_every_argument(name: str) -> None:
     described = [part.arg_name for part in sections.params if part.type_name]
     assert described == list(inspect.signature(function).parameters)
     assert sections.returns is not None
-
-
-def test_nothing_is_left_of_a_merge() -> None:
-    marks = ("<" * 7 + " ", ">" * 7 + " ")
-    for folder in ("src", "docs", "tests", "benchmarks"):
-        for path in (ROOT / folder).rglob("*"):
-            if path.suffix in (".py", ".md", ".html", ".css", ".js", ".toml", ".txt") and "_build" not in path.parts:
-                text = path.read_text(encoding="utf-8", errors="replace")
-                assert not any(line.startswith(marks) for line in text.splitlines()), path

@@ -45,12 +45,8 @@ def test_an_installation_that_works(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("untested")
 def test_what_is_missing_or_too_old_shows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     needed = [
-        "numpy>=99",
-        "no-such-package>=1.2",
-        "polars",
-        "never-asked>=1; sys_platform == 'nowhere'",
-        "no-such-extra>=3; extra == 'learn'",
-        "custodes[learn]; extra == 'all'",
+        *("numpy>=99", "no-such-package>=1.2", "polars", "never-asked>=1; sys_platform == 'nowhere'"),
+        *("no-such-extra>=3; extra == 'learn'", "custodes[learn]; extra == 'all'"),
     ]
     monkeypatch.setattr(metadata, "requires", lambda name: needed)
     result = doctor_tables(capsys, 1)

@@ -130,11 +130,8 @@ def test_standard_output_in_a_file_is_no_file_to_replace(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", "it is a folder"),
-        ("missing/a.txt", "no such folder"),
-        ("file/a.txt", "is not a folder"),
-        ("x" * 300, "File name too long"),
-        ("a\0b", "no file can have this name"),
+        *(("", "it is a folder"), ("missing/a.txt", "no such folder"), ("file/a.txt", "is not a folder")),
+        *(("x" * 300, "File name too long"), ("a\0b", "no file can have this name")),
     ],
 )
 def test_what_cannot_be_written_is_refused_in_words(tmp_path: Path, name: str, message: str) -> None:

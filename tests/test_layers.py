@@ -24,35 +24,32 @@ BELOW = {
         "progress": "",
         "arguments": "errors progress",
         "memory": "errors",
-        "registry": "",
         "files": "errors process",
         "strict_json": "errors",
         "cache": "errors files",
-        "user_cache": "errors files",
         "plugins": "errors",
-        "stats": "errors registry",
-        "data": "arguments control_characters errors files memory plugins progress registry stats strict_json",
+        "stats": "errors plugins",
+        "data": "arguments control_characters errors files memory plugins progress stats strict_json",
         "answers": "arguments control_characters data errors memory progress public stats",
-        "evaluate": "answers arguments data errors files memory progress registry stats strict_json",
-        "combining": "answers arguments data errors evaluate files memory progress registry stats strict_json",
-        "questions": "",
+        "evaluate": "answers arguments data errors files memory plugins progress stats strict_json",
+        "combining": "answers arguments data errors evaluate files memory plugins progress stats strict_json",
         "scoring": "answers arguments cache control_characters data errors files memory plugins process progress "
-        "registry stats strict_json",
-        "judging": "answers arguments cache control_characters data errors files memory plugins progress registry "
         "stats strict_json",
+        "judging": "answers arguments cache control_characters data errors files memory plugins progress stats "
+        "strict_json",
         "annotate": "answers arguments control_characters data errors evaluate files memory process progress "
-        "registry stats strict_json",
-        "plots": "answers arguments combining control_characters data errors evaluate files stats user_cache",
+        "stats strict_json",
+        "plots": "answers arguments cache combining control_characters data errors evaluate files stats",
         "reporting": "answers arguments combining control_characters data errors evaluate files memory plots "
-        "progress registry stats",
+        "plugins progress stats",
         "console": "control_characters errors process",
         "command_line": "errors",
         "options": "answers arguments command_line console control_characters data errors files progress",
         "diagnosis": "annotate answers data public",
-        "question_commands": "answers arguments command_line console data errors evaluate options public questions",
+        "question_commands": "answers arguments command_line console data errors evaluate options public",
         "commands": "annotate answers arguments cache combining command_line console data diagnosis errors files "
-        "judging options plots process progress public questions reporting scoring question_commands",
-        "cli": "command_line commands console files question_commands questions",
+        "judging options plots process progress public reporting scoring question_commands",
+        "cli": "command_line commands console files question_commands",
         "__main__": "cli commands process",
     }.items()
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
 FILLERS = frozenset(
-    (
+    [
         "own",
         "made",
         "told",
@@ -24,7 +24,7 @@ FILLERS = frozenset(
         "met",
         "alike",
         "apart",
-    )
+    ]
 )
 """Participles and other words that do not say what a thing is."""
 

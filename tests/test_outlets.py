@@ -257,10 +257,8 @@ def test_formulas_are_quoted_on_request_and_numbers_never(custodes: Run) -> None
 @pytest.mark.parametrize(
     "argv",
     [
-        ("check", "demo", "--format", "json"),
-        ("check", "demo", "-o", "a.html"),
-        ("report", "demo"),
-        ("combine", "fit", "demo"),
+        *(("check", "demo", "--format", "json"), ("check", "demo", "-o", "a.html")),
+        *(("report", "demo"), ("combine", "fit", "demo")),
     ],
 )
 def test_formulas_are_quoted_nowhere_else(custodes: Run, argv: tuple[str, ...]) -> None:
@@ -325,21 +323,6 @@ def test_a_signal_before_imports_end_is_one_line(
     assert ran.wait() == status
     ran.communicate()
     assert results == [f"custodes: {message}\n"]
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("section", range(1, 13))
-def test_a_signal_in_any_section_of_a_report_is_one_line(tmp_path: Path, section: int) -> None:
-    ran = started("-m", "custodes", "report", "demo", "-o", "a.html", "--resamples", "2000", folder=tmp_path)
-    assert ran.stderr is not None
-    for line in ran.stderr:
-        if line.startswith(f"custodes: report: {section} of "):
-            break
-    ran.send_signal(signal.SIGINT)
-    *_, last = ran.stderr
-    assert (ran.wait(), last) == (130, "custodes: interrupted\n")
-    ran.communicate()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,7 +5,6 @@ Tests that install are slow and need uv and a package index; without them they a
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json
 import os
@@ -24,7 +23,6 @@ from typing import NamedTuple
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 import custodes as cu
 from tests.pages import blocks
@@ -126,53 +124,6 @@ def extras_of_make_report() -> list[str]:
     """Extras that `make report` installs, available to the examples of the README."""
     (extras,) = re.findall(r"^EXAMPLES := (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     return extras.split(",")
-
-
-def required(*extras: str) -> set[str]:
-    """Distributions that this package requires with some extras, including indirect requirements."""
-    done: set[tuple[str, str]] = set()
-    todo = [("custodes", extra) for extra in ("", *extras)]
-    while todo:
-        name, extra = todo.pop()
-        if (name, extra) in done:
-            continue
-        done.add((name, extra))
-        with contextlib.suppress(metadata.PackageNotFoundError):  # not required on this platform
-            for line in map(Requirement, metadata.requires(name) or ()):
-                if line.marker is None or line.marker.evaluate({"extra": extra}):
-                    todo += [(canonicalize_name(line.name), value) for value in ("", *line.extras)]
-    return {name for name, _ in done}
-
-
-WITHOUT_OTHERS = """
-import sys
-
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in blocked:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-blocked = {*sys.argv[1].split(",")}
-sys.meta_path.insert(0, Blocked())
-exec(compile(sys.argv[2], "README.md", "exec"))
-"""
-
-
-def test_the_python_of_the_readme_needs_no_more_than_make_report_installs(tmp_path: Path) -> None:
-    """The code runs in an environment where other packages cannot be imported."""
-    available = required(*extras_of_make_report())
-    assert {"polars", "xgboost-cpu", "xgboost"} & available
-    assert "pandas" not in available
-    blocked = [
-        module
-        for module, names in metadata.packages_distributions().items()
-        if not available & {canonicalize_name(name) for name in names}
-    ]
-    (code,) = (text for _, text in blocks(ROOT / "README.md", "python"))
-    custodes = (sys.executable, "-m", "custodes", "convert", "demo", "-o", "./")
-    for command in (custodes, (sys.executable, "-c", WITHOUT_OTHERS, ",".join(blocked), code)):
-        process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-        assert process.returncode == 0, process.stderr
 
 
 # The following tests install packages.
@@ -288,13 +239,7 @@ def test_the_sdist_holds_what_tests_and_docs_need(built: Built) -> None:
     with tarfile.open(built.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     tracked = [
-        "pyproject.toml",
-        "Makefile",
-        "LICENSE",
-        "CHANGELOG.md",
-        "CITATION.cff",
-        "CONTRIBUTING.md",
-        "RELEASING.md",
+        *("pyproject.toml", "Makefile", "LICENSE", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "RELEASING.md"),
     ]
     assert {*tracked, "docs/index.md", "docs/site.py", "tests/test_package.py", "src/custodes/py.typed"} <= names
     folders = ("src", "tests", "docs", "benchmarks")
@@ -313,14 +258,6 @@ def test_an_empty_environment_with_each_extra(extra: str, uv: str, built: Built,
     check_works(installed, *(everything if extra == "all" else [extra] if extra else []))
     about = installed.says("custodes", "--version")
     assert about.split() == ["custodes", PROJECT["project"]["version"]]
-
-
-@pytest.mark.slow
-def test_without_the_extra_a_question_names_it(uv: str, built: Built, tmp_path: Path) -> None:
-    installed = environment(uv, tmp_path / "empty", built.sdist)
-    message = installed.says("custodes", "ceiling", "demo", "--resamples", "20", status=2)
-    assert "custodes[learn]" in message
-    assert len(message.splitlines()) == 1
 
 
 @pytest.mark.slow

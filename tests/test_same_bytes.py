@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.questions import QUESTIONS, command
+
 ONE = {
     "POLARS_MAX_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -29,23 +31,6 @@ OTHER = {
     "COLUMNS": "200",
 }
 QUICK = ("--resamples", "100", "--seed", "5")
-VERBS = {
-    "check": ("check", "demo"),
-    "leaderboard": ("leaderboard", "demo", *QUICK),
-    "annotators": ("annotators", "demo", *QUICK),
-    "agreement": ("agreement", "demo", *QUICK),
-    "favoritism": ("favoritism", "demo", *QUICK),
-    "consistency": ("consistency", "demo", *QUICK),
-    "ranking": ("ranking", "demo", *QUICK),
-    "verdict": ("verdict", "demo", *QUICK),
-    "correction": ("correction", "demo", "--metrics", "judge", "--estimator", "mixture", "--estimator", "ppi"),
-    "protocol": ("protocol", "demo", "--metrics", "judge", "--estimator", "ppi", "--replications", "3", "--null"),
-    "plan": ("plan", "--margins", "0,0.3", "--channel", "ideal", "--estimator", "ppi", "--replications", "3"),
-    "complementarity": ("complementarity", "demo", *QUICK),
-    "ceiling": ("ceiling", "demo", *QUICK, "--model", "ridge", "--steps", "3"),
-    "combine": ("combine", "fit", "demo", "--target", "fluency", "--method", "ridge", "--method", "xgboost", *QUICK),
-    "gate": ("gate", "demo", "--metric", "judge", "--require", "spa>=0.5", *QUICK),
-}
 
 
 def output_bytes(argv: tuple[str, ...], environment: dict[str, str], folder: Path) -> bytes:
@@ -59,14 +44,14 @@ def output_bytes(argv: tuple[str, ...], environment: dict[str, str], folder: Pat
 
 
 def test_threads_hash_seed_and_locale_change_no_byte(tmp_path: Path) -> None:
-    ask = (*VERBS["agreement"], "--aspect", "fluency", "--format", "json", "--no-timing")
+    ask = ("agreement", "demo", *QUICK, "--aspect", "fluency", "--format", "json", "--no-timing")
     assert output_bytes(ask, ONE, tmp_path / "one") == output_bytes(ask, OTHER, tmp_path / "other")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", VERBS)
-def test_no_verb_changes_a_byte(tmp_path: Path, verb: str) -> None:
-    ask = (*VERBS[verb], "--format", "json", "--no-timing")
+@pytest.mark.parametrize("question", [name for name in QUESTIONS if name != "validate"])
+def test_no_question_changes_a_byte(tmp_path: Path, question: str) -> None:
+    ask = (*command(question), "--format", "json", "--no-timing")
     assert output_bytes(ask, ONE, tmp_path / "one") == output_bytes(ask, OTHER, tmp_path / "other")
 
 
@@ -84,18 +69,7 @@ def test_a_report_and_its_figures_are_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_threads_of_openmp_change_no_model(tmp_path: Path) -> None:
     """XGBoost and BLAS have separate thread settings."""
-    ask = (
-        "combine",
-        "fit",
-        "demo",
-        "--target",
-        "coherence",
-        "--method",
-        "xgboost",
-        *QUICK,
-        "--no-timing",
-        "-o",
-        "m.json",
-    )
+    fit = ("combine", "fit", "demo", "--target", "coherence", "--method", "xgboost")
+    ask = (*fit, *QUICK, "--no-timing", "-o", "m.json")
     models = {output_bytes(ask, ONE | {"OMP_NUM_THREADS": str(n)}, tmp_path / str(n)) for n in (1, 2, 5)}
     assert len(models) == 1

@@ -6,7 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -279,6 +279,13 @@ def argument(name: str, value: Any, declared_type: Any) -> Any:
     return LIMITS[name](name, converted_value) if name in LIMITS else converted_value
 
 
+def check_fields(record: Any, checks: Mapping[str, Callable[[Any], Any]] | None = None) -> None:
+    """Convert the fields of a frozen dataclass to their declared types. `checks` has other conversions by field."""
+    for name, field_type in argument_types(record.__class__).items():
+        value, check = getattr(record, name), (checks or {}).get(name)
+        object.__setattr__(record, name, check(value) if check else argument(name, value, field_type))
+
+
 def _convert_to_type(name: str, value: Any, allowed_types: Sequence[Any]) -> Any:
     """The value, converted to the first allowed type that accepts the value; OptionError if no type does."""
     literal_values = [
@@ -339,14 +346,11 @@ def _numbers(value: Any) -> Any:
     return numbers if numbers and None not in numbers else None
 
 
-def _mapping_converter(convert_value: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def convert_entries(value: Any) -> Any:
-        if not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
-            return None
-        converted_values = {str(name): convert_value(entry) for name, entry in value.items()}
-        return None if None in converted_values.values() else converted_values
-
-    return convert_entries
+def _mapping(convert_value: Callable[[Any], Any], value: Any) -> Any:
+    if not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
+        return None
+    converted_values = {str(name): convert_value(entry) for name, entry in value.items()}
+    return None if None in converted_values.values() else converted_values
 
 
 def _progress(value: Any) -> Any:
@@ -383,11 +387,11 @@ _TYPES: Mapping[Any, tuple[str, Callable[[Any], Any]]] = {
     Sequence[float]: ("a list of numbers", _numbers),
     Path: ("a path", lambda value: value if isinstance(value, PathLike) else None),
     Progress: ("a callable that wraps an iterable", _progress),
-    Mapping[str, float]: ("a mapping from names to numbers", _mapping_converter(_number)),
-    Mapping[str, str]: ("a mapping from names to names", _mapping_converter(_text)),
+    Mapping[str, float]: ("a mapping from names to numbers", partial(_mapping, _number)),
+    Mapping[str, str]: ("a mapping from names to names", partial(_mapping, _text)),
     Mapping[str, Sequence[float]]: (
         "a mapping from each name to a number or a list of numbers",
-        _mapping_converter(_numbers),
+        partial(_mapping, _numbers),
     ),
 }
 """By type: the description of the type, and a converter that returns None for an invalid value."""

@@ -1,16 +1,23 @@
-"""Cache of scores and replies in a SQLite file. The key is a hash of everything that can change the value."""
+"""Caches: scores and replies in a SQLite file, and texts in the user's folder.
+
+The key of a score or reply is a hash of everything that can change the value.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from custodes.errors import InputError, short_repr
-from custodes.files import check_writable
+from platformdirs import user_cache_path
+
+from custodes.errors import InputError, OptionError, short_repr
+from custodes.files import check_writable, write_atomically
 
 APPLICATION = 0x43555341
 """The application id of a cache (`CUSA`), unique among SQLite files."""
@@ -85,8 +92,12 @@ class Cache(AbstractContextManager["Cache"]):
             ) from None
 
     def _open_database(self) -> sqlite3.Connection:
-        database = ":memory:" if self.path is None else self.path
-        connection = sqlite3.connect(database, timeout=WAIT, isolation_level="IMMEDIATE", check_same_thread=False)
+        connection = sqlite3.connect(
+            ":memory:" if self.path is None else self.path,
+            timeout=WAIT,
+            isolation_level="IMMEDIATE",
+            check_same_thread=False,
+        )
         try:
             # Another run may create the file at the same time; once it has tables, it is complete.
             queries = ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
@@ -142,3 +153,48 @@ class Cache(AbstractContextManager["Cache"]):
     def __exit__(self, *error: object) -> None:
         if self._connection is not None:
             self._connection.close()
+
+
+ALONE = 0o700
+"""Mode of a folder that other users cannot read or write, because its files are inserted into pages."""
+
+
+def cached_text(name: str, make: Callable[[], str]) -> str:
+    """The text that is stored in the user's folder under a name, which includes a version.
+
+    A missing text is computed by `make` and stored. The cache is for texts that take seconds to compute and depend only
+    on the versions of libraries. If the text cannot be stored, it is computed every time. A damaged file is not used,
+    and neither is a folder that other users can open.
+
+    >>> cached_text("doctest-2", lambda: "result")
+    'result'
+    """
+    cache_path = cache_folder() / name
+    if (cached_content := _read_text(cache_path)) is not None:
+        return cached_content
+    text = make()
+    with suppress(OSError, OptionError):
+        cache_path.parent.mkdir(mode=ALONE, parents=True, exist_ok=True)
+        write_atomically(cache_path, _digest(text) + "\n" + text)
+    return text
+
+
+def cache_folder() -> Path:
+    """The user's cache folder on this system."""
+    return user_cache_path("custodes", appauthor=False)
+
+
+def _read_text(cache_path: Path) -> str | None:
+    """The stored text, if complete and written by this user; else None."""
+    try:
+        folder_status = os.stat(cache_path.parent)
+        if hasattr(os, "getuid") and (folder_status.st_uid != os.getuid() or folder_status.st_mode & 0o777 & ~ALONE):
+            return None
+        digest, _, text = cache_path.read_bytes().decode().partition("\n")
+    except (OSError, ValueError):  # missing, an invalid name, or not text
+        return None
+    return text if digest == _digest(text) else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

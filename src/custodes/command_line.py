@@ -62,8 +62,9 @@ def call(app: App, argv: Sequence[str]) -> int | None:
 
 def _option_names(app: App, argv: Sequence[str]) -> set[str]:
     """Options of the verb of a command line."""
-    command = app.parse_commands(argv)[1][-1]
-    return {name for argument in command.assemble_argument_collection() for name in argument.names}
+    return {
+        name for argument in app.parse_commands(argv)[1][-1].assemble_argument_collection() for name in argument.names
+    }
 
 
 def replace_argument_names(message: str, options: set[str]) -> str:
@@ -86,8 +87,11 @@ def _missing_name(problem: MissingArgumentError, argv: Sequence[str]) -> str:
     """The required option or argument that the command line does not contain, or '' if only its value is missing."""
     if problem.argument is None or any(token.partition("=")[0] in problem.argument.names for token in argv):
         return ""
-    is_positional = problem.argument.field_info.is_positional
-    return problem.argument.name.removeprefix("--").upper() if is_positional else problem.argument.name
+    return (
+        problem.argument.name.removeprefix("--").upper()
+        if problem.argument.field_info.is_positional
+        else problem.argument.name
+    )
 
 
 def parse_whole_number(type_: Any, tokens: Sequence[Token]) -> int:

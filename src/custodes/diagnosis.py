@@ -120,10 +120,10 @@ def doctor(*, rng: Rng = 0) -> Doctor:
     Examples
     --------
     >>> import custodes as cu
-    >>> found = cu.doctor()
-    >>> found.tests["test"].to_list()[:4]
+    >>> result = cu.doctor()
+    >>> result.tests["test"].to_list()[:4]
     ['numbers', 'threads', 'picture', 'files']
-    >>> found.status
+    >>> result.status
     0
     """
     generator, seed = resolve_seed(rng)
@@ -141,8 +141,9 @@ def doctor(*, rng: Rng = 0) -> Doctor:
         seed=seed,
         versions=versions(),
     )
-    tables = Doctor.part(place=_place(), packages=packages, extras=extras, tests=tests)
-    return Doctor.from_parts([tables], notes=(), provenance=provenance)
+    return Doctor.from_parts(
+        [Doctor.part(place=_place(), packages=packages, extras=extras, tests=tests)], notes=(), provenance=provenance
+    )
 
 
 def _abbreviate_home(text: str) -> str:
@@ -210,9 +211,11 @@ def _extras() -> Iterator[dict[str, Any]]:
 
 def _import_extra(name: str) -> str:
     """Import the modules of an extra and return their versions. An installed package may fail to import."""
-    modules = [import_module(module_name) for module_name in EXTRAS[name].modules]
     # Some packages warn when asked for an undeclared version.
-    version_texts = [f"{module.__name__} {vars(module).get('__version__', '')}".strip() for module in modules]
+    version_texts = [
+        f"{module.__name__} {vars(module).get('__version__', '')}".strip()
+        for module in [import_module(module_name) for module_name in EXTRAS[name].modules]
+    ]
     return ", ".join([*version_texts, *([EXTRA_TESTS[name]()] if name in EXTRA_TESTS else [])])
 
 

@@ -36,11 +36,9 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
     encoded_content = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     content_blocks = [encoded_content] if isinstance(encoded_content, bytes) else encoded_content
     try:
-        if (descriptor := _descriptor(target_path)) is not None:
-            with os.fdopen(os.dup(descriptor), "wb") as output_stream:
-                output_stream.writelines(content_blocks)
-        elif is_stream(target_path):
-            with target_path.open("wb") as output_stream:
+        if is_stream(target_path):
+            descriptor = _descriptor(target_path)
+            with open(target_path if descriptor is None else os.dup(descriptor), "wb") as output_stream:
                 output_stream.writelines(content_blocks)
         else:
             _replace(os.path.realpath(target_path), content_blocks)

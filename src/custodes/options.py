@@ -31,6 +31,7 @@ from custodes.data.loading import PROBES, RATERS, glob_files, path_and_part, sid
 from custodes.data.mapping.columns import ROLES
 from custodes.data.mapping.pattern import KINDS
 from custodes.data.mapping.schema import Schema
+from custodes.data.notes import Note
 from custodes.data.patterns import Patterns
 from custodes.data.readers.reader import Invalid
 from custodes.data.reading import read
@@ -255,6 +256,7 @@ class Output:
     def answer(self, ask: Callable[..., Any], title: str = "") -> int:
         """Run a question with `progress=`, write the result, and return its exit status."""
         result, seconds = self.time_question(ask, title)
+        result.to_frame(self.table)  # raises for an unknown table before a file is overwritten
         with quiet_pipe():
             self.write(result, seconds)
         return int(result.status)
@@ -316,7 +318,6 @@ class TestOutput(Output):
 
     def write(self, result: Any, seconds: float) -> None:
         """Write a result to its destination, and its tests as JUnit XML."""
-        result.to_frame(self.table)  # raises for an unknown table before the file is overwritten
         if self.junit is not None:
             write_atomically(self.junit, result.to_junit(0.0 if self.no_timing else seconds))
         super().write(result, seconds)
@@ -353,13 +354,15 @@ class ModelOutput(Output):
 
     def write(self, result: Any, seconds: float) -> None:
         """Save the model, then print its tables."""
-        result.to_frame(self.table)  # raises for an unknown table before the model is overwritten
         if self.no_timing:
             result = replace(result, comparison=result.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
         result.model.save(self.output)
         if self.held_out is not None:
-            held_out_frame = result.held_out.frame.with_columns(kind=pl.lit("metric"))
-            write_table(held_out_frame, self.held_out, quote_formulas=self.quote_formulas)
+            write_table(
+                result.held_out.frame.with_columns(kind=pl.lit("metric")),
+                self.held_out,
+                quote_formulas=self.quote_formulas,
+            )
         super().write(result, seconds)
         print_diagnostic(f"model written to {self.output}")
 
@@ -380,15 +383,17 @@ def input_files(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> 
     paths_with_parts = [path_and_part(file_path) for file_path in file_paths if sidecars]
     sidecar_paths = [
         sidecar_path
+        for table_kind in (RATERS, PROBES)
         for main_path, part_name in paths_with_parts
-        for sidecar_path in sidecar_tables(main_path, RATERS, part_name)
-    ]
-    sidecar_paths += [
-        sidecar_path
-        for main_path, part_name in paths_with_parts
-        for sidecar_path in sidecar_tables(main_path, PROBES, part_name)
+        for sidecar_path in sidecar_tables(main_path, table_kind, part_name)
     ]
     return [*file_paths, *sidecar_paths, *filter(os.path.isfile, _words(options))]
+
+
+def print_notes(notes: Iterable[Note]) -> None:
+    """Print each note once, on standard error."""
+    for note in dict.fromkeys(notes):
+        print_diagnostic(f"note: {note.message}")
 
 
 def print_output_path(path: Path) -> None:

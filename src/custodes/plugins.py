@@ -1,16 +1,34 @@
-"""Plugins of other packages. Each entry point of a group such as `custodes.readers` names one object.
+"""Registries of objects of one type, such as readers: the objects of this package, and plugins of other packages.
 
-An invalid plugin is ignored, and a warning names the package of the plugin.
+A registry of this package lists the objects that a module imports. To add an object, add a file that defines the object
+and a line that imports it. In other packages, each entry point of a group such as `custodes.readers` names one object.
+An invalid plugin is ignored, and a warning names its package.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from custodes.errors import CustodesError, CustodesWarning, InputError
+
+T = TypeVar("T")
+
+
+def members(module: Mapping[str, Any], kind: type[T]) -> list[T]:
+    """The objects of a type among the values of a module's names, in import order. Tuples are expanded.
+
+    >>> members({"one": 1, "more": (2, 3), "text": "4"}, int)
+    [1, 2, 3]
+    """
+    return [
+        module_object
+        for value in list(module.values())
+        for module_object in (value if isinstance(value, tuple) else (value,))
+        if isinstance(module_object, kind)
+    ]
 
 
 class Plugin(NamedTuple):

@@ -23,7 +23,6 @@ from custodes.console import print_line, quiet_pipe
 from custodes.data.loading import read_small_file
 from custodes.errors import InputError, OptionError, join_labels, short_repr
 from custodes.options import InputOptions, Inputs, ModelOutput, Output, TestOutput, input_files, progress
-from custodes.questions import QUESTIONS
 
 READING, OUTPUT = InputOptions(), Output()
 OUTPUTS: Mapping[str, Output] = {"combine": ModelOutput(), "gate": TestOutput()}
@@ -47,9 +46,9 @@ SEVERAL = {"batch": str, "budget": str, "stop": Sequence[str]}
 
 def __getattr__(name: str) -> Callable[..., int]:
     """Return the verb of the question with this name."""
-    if name not in QUESTIONS:
+    if not hasattr(question := getattr(cu, name, None), "example"):
         raise AttributeError(name=name)
-    return verb(getattr(cu, name), OUTPUTS.get(name, OUTPUT))
+    return verb(question, OUTPUTS.get(name, OUTPUT))
 
 
 def verb(question: Any, output: Output) -> Callable[..., int]:
@@ -145,8 +144,9 @@ def _parameter(option: Option, group: Group | None) -> inspect.Parameter:
     is_required = option.default is inspect.Parameter.empty
     has_no_default = is_required or option.default is None or option.default is False or option.default in ("", ())
     if not (has_no_default or "default" in help_text):
-        has_several_values = isinstance(option.default, tuple | list)
-        default_text = ", ".join(map(str, option.default)) if has_several_values else option.default
+        default_text = (
+            ", ".join(map(str, option.default)) if isinstance(option.default, tuple | list) else option.default
+        )
         help_text = f"{help_text.removesuffix('.')} (default: {default_text})."
     is_flag = option_type is bool
     parameter_settings: dict[str, Any] = {"negative": ""} if option_type in (bool, list[str]) else {}
@@ -267,8 +267,11 @@ def channel_table(text: str) -> list[list[float]] | str:
     if text == "ideal":
         return text
     try:
-        lines = read_small_file(Path(text), "a channel").decode("utf-8").splitlines()
-        return [[float(number_text) for number_text in line.split(",")] for line in lines if line.strip()]
+        return [
+            [float(number_text) for number_text in line.split(",")]
+            for line in read_small_file(Path(text), "a channel").decode("utf-8").splitlines()
+            if line.strip()
+        ]
     except OSError:
         raise InputError(
             f"--channel {text}: there is no such file; give a .csv with 3 lines of 3 numbers, or the word ideal"

@@ -31,11 +31,7 @@ def test_blocks_of_json_are_its_bytes(rows: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(writing, "ROWS", rows)
     about = {"options": {"a": [1, {"b": None}], "none": {}, "list": []}, "told": "line\nline", "bad": float("nan")}
     frames = about | {"inner": {"table": TABLE, "empty": TABLE.head(0)}, "table": TABLE, "no_columns": pl.DataFrame()}
-    plain = about | {
-        "inner": {"table": TABLE.to_dicts(), "empty": []},
-        "table": TABLE.to_dicts(),
-        "no_columns": [],
-    }
+    plain = about | {"inner": {"table": TABLE.to_dicts(), "empty": []}, "table": TABLE.to_dicts(), "no_columns": []}
     assert b"".join(json_blocks(frames)) == whole(plain)
     assert b"".join(json_blocks({})) == b"{}"
 

@@ -14,24 +14,8 @@ from custodes.errors import CustodesError
 
 WORDS = [
     *(
-        "",
-        " ",
-        "0",
-        "1",
-        "2",
-        "-1",
-        "0.5",
-        "1.5",
-        "1e308",
-        "nan",
-        "NaN",
-        "inf",
-        "null",
-        "A",
-        "B",
-        "x",
-        "Aster",
-        "gpt-4",
+        *("", " ", "0", "1", "2", "-1", "0.5", "1.5", "1e308", "nan", "NaN", "inf", "null", "A", "B", "x"),
+        *("Aster", "gpt-4"),
     ),
     *("human", "metric", "model_a", "model_b", "tie", "both_bad", "left", "first", "win", "[[B]]", "A>>B", "error"),
     *("ab", "ba", "swapped", "original", "true", "unknown", '{"A": "x"}', '{"A": 1}', "[", "[]", '["r"]', "[3]", "{}"),
@@ -55,9 +39,7 @@ TALK = st.sampled_from(
     [
         '[{"role": "user", "content": "q"}, {"content": [{"type": "text", "text": "a"}]}]',
         '["a", null]',
-        "text",
-        "",
-        "[3",
+        *("text", "", "[3"),
     ]
 )
 GAMES = st.sampled_from(['[{"score": "A>B"}, {"score": "B>>A"}]', '[{"score": null}, null]', '[{"judgment": 1}]', "[]"])
@@ -109,8 +91,7 @@ FAMILIES = [
     "question_id model judge games | category baseline",
     "ref subset model |",
     "dataset item judge prompt gold winner_original_order winner_swapped_order | repeat",
-    "item outputs | references image context meta",
-    "item system text | source images meta",
+    *("item outputs | references image context meta", "item system text | source images meta"),
     "id subset prompt chosen rejected |",
 ]
 """Required and optional columns of each layout."""

@@ -23,169 +23,134 @@ READERS = (
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("s.csv", b" \n\n", "s.csv: the file is empty; give a table with a header and at least one row"),
-        ("s.csv.gz", b"", "s.csv.gz: the file is empty; give a table with a header and at least one row"),
-        ("s.csv", HEADER.encode(), "s.csv: the table has a header and no rows; give at least one row"),
-        ("s.json", b"[]", "s.json: the table has a header and no rows; give at least one row"),
+        ("s.csv", b" \n\n", ": the file is empty; give a table with a header and at least one row"),
+        ("s.csv.gz", b"", ": the file is empty; give a table with a header and at least one row"),
+        ("s.csv", HEADER.encode(), ": the table has a header and no rows; give at least one row"),
+        ("s.json", b"[]", ": the table has a header and no rows; give at least one row"),
         (
             "s.csv",
             b"item, item,system\n1,2,3\n",
-            "s.csv: two columns are called 'item'; rename or remove one of these columns",
+            ": two columns are called 'item'; rename or remove one of these columns",
         ),
         (
             "s.csv",
             HEADER.encode() + b"1,A,ann,4\n2,A,ann,4,5\n",
-            "s.csv: row 2 has 5 cells, but the header has 4; put a cell that holds ',' in quotes, and write each "
+            ": row 2 has 5 cells, but the header has 4; put a cell that holds ',' in quotes, and write each "
             "quote inside the cell twice",
         ),
         (
             "s.tsv",
             HEADER.replace(",", "\t").encode() + b"1\tA\tann\t4\n2\tA\tan",
-            "s.tsv: row 2 has 3 cells, but the header has 4; the file may be truncated",
+            ": row 2 has 3 cells, but the header has 4; the file may be truncated",
         ),
         (
             "s.csv",
             HEADER.replace(",", ";").encode() + b"1;A;ann;1,234\n",
-            (
-                "s.csv: score '1,234' in row 1 is not a number; write numbers with a decimal point and "
-                "without thousands separators (decimal commas are read only if a "
-                "semicolon or tab separates the cells and the column has no thousands separators)"
-            ),
+            ": score '1,234' in row 1 is not a number; write numbers with a "
+            "decimal point and without thousands separators (decimal commas are read only if a semicolon or tab "
+            "separates the cells and the column has no thousands separators)",
         ),
         (
             "s.csv",
             HEADER.encode() + b'1,"A,ann,4\n',
-            (
-                "s.csv: the table cannot be read: a quote is not closed, or occurs inside a cell; "
-                "put a cell that holds ',' in quotes, and write each quote inside the cell twice"
-            ),
+            ": the table cannot be read: a quote is not closed, or occurs inside a cell; put a cell that holds "
+            "',' in quotes, and write each quote inside the cell twice",
         ),
         (
             "s.csv",
             HEADER.encode() + b"1,A,ann,4\n2,B,J\xf6rg,4\n",
-            (
-                "s.csv: not UTF-8 at byte 39 (line 3); save the file as UTF-8, for example with: "
-                "iconv -f ENCODING -t UTF-8"
-            ),
+            ": not UTF-8 at byte 39 (line 3); save the file as UTF-8, for example with: iconv -f ENCODING -t UTF-8",
         ),
-        (
-            "s.csv",
-            HEADER.encode("utf-16")[:-1],
-            "s.csv: damaged UTF-16 at byte 48; save it again, as UTF-8",
-        ),
+        ("s.csv", HEADER.encode("utf-16")[:-1], ": damaged UTF-16 at byte 48; save it again, as UTF-8"),
         (
             "s.csv",
             gzip.compress(HEADER.encode(), mtime=0),
-            "s.csv: not UTF-8 at byte 1 (line 1): the file is compressed with gzip; rename it to end in .gz",
+            ": not UTF-8 at byte 1 (line 1): the file is compressed with gzip; rename it to end in .gz",
         ),
         (
             "s.csv.gz",
             gzip.compress(HEADER.encode() * 9, mtime=0)[:-12],
-            "s.csv.gz: the gzip file is truncated; copy or download it again",
+            ": the gzip file is truncated; copy or download it again",
         ),
         (
             "s.csv.gz",
             HEADER.encode(),
-            "s.csv.gz: not a gzip file, or a damaged one; remove .gz from the name of the file, or copy the file again",
+            ": not a gzip file, or a damaged one; remove .gz from the name of the file, or copy the file again",
         ),
-        (
-            "s.parquet",
-            b"PAR1 no PAR1",
-            "s.parquet: not a Parquet file, or a damaged Parquet file; write the file again",
-        ),
-        ("s.xlsx", b"PK", "s.xlsx: not a spreadsheet, or a damaged one; save it again, or as CSV"),
-        ("s.txt", b"x", "s.txt: the table has a header and no rows; give at least one row"),
+        ("s.parquet", b"PAR1 no PAR1", ": not a Parquet file, or a damaged Parquet file; write the file again"),
+        ("s.xlsx", b"PK", ": not a spreadsheet, or a damaged one; save it again, or as CSV"),
+        ("s.txt", b"x", ": the table has a header and no rows; give at least one row"),
         (
             "s.cvs",
             b"x",
-            (
-                "s.cvs: unknown suffix '.cvs' (did you mean '.csv'?); allowed: .csv, .tsv, .txt, .jsonl, .ndjson, "
-                ".json, .parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .zip (text files also with .gz, .bz2, .xz), "
-                "SQLite and DuckDB files; for mt-metrics-eval also .tar, .tar.gz, .tgz or a folder"
-            ),
+            ": unknown suffix '.cvs' (did you mean '.csv'?); allowed: .csv, .tsv, .txt, .jsonl, .ndjson, .json, "
+            ".parquet, .arrow, .feather, .ipc, .xlsx, .xlsm, .zip (text files also with .gz, .bz2, .xz), SQLite "
+            "and DuckDB files; for mt-metrics-eval also .tar, .tar.gz, .tgz or a folder",
         ),
         (
             "s.jsonl",
             b'{"item": 1}\n\n{"item": 2,}\n',
-            "s.jsonl, line 3: malformed JSON at column 12: Expecting property name enclosed in double quotes",
+            ", line 3: malformed JSON at column 12: Expecting property name enclosed in double quotes",
         ),
-        ("s.jsonl", b'{"item": 1}\n7\n', "s.jsonl: row 2 is not a JSON object; every row must be a JSON object"),
-        ("s.jsonl", b'{"a": 1, "a": 2}\n', "s.jsonl, line 1: key 'a' occurs twice in one object"),
-        ("s.jsonl", b"[" * 100_000, "s.jsonl, line 1: the JSON is nested too deeply"),
+        ("s.jsonl", b'{"item": 1}\n7\n', ": row 2 is not a JSON object; every row must be a JSON object"),
+        ("s.jsonl", b'{"a": 1, "a": 2}\n', ", line 1: key 'a' occurs twice in one object"),
+        ("s.jsonl", b"[" * 100_000, ", line 1: the JSON is nested too deeply"),
         (
             "s.json",
             b'{"item": 1}',
-            (
-                "s.json: the JSON object with keys item is not a known log (annotation, "
-                "alpacaeval_results, inspect_ai, lm_eval, helm, every_eval_ever, rewardbench2, texts_folder and 1 "
-                "more); a table is a list of objects, or JSON Lines in a .jsonl file"
-            ),
+            ": the JSON object with keys item is not a known log (annotation, alpacaeval_results, inspect_ai, "
+            "lm_eval, helm, every_eval_ever, rewardbench2, texts_folder and 1 more); a table is a list of "
+            "objects, or JSON Lines in a .jsonl file",
         ),
         (
             "s.json",
             b"7",
-            "s.json: a .json file must hold a list of objects; if the file is JSON Lines, rename it to end in .jsonl",
+            ": a .json file must hold a list of objects; if the file is JSON Lines, rename it to end in .jsonl",
         ),
         (
             "s.jsonl",
             b'{"item": "\\ud800"}',
-            (
-                r"s.jsonl: a cell holds an unpaired surrogate (\ud800 to \udfff), which is not valid "
-                "text; correct the cell"
-            ),
+            ": a cell holds an unpaired surrogate (\\ud800 to \\udfff), which is not valid text; correct the cell",
         ),
         (
             "s.csv",
             b"item,system,rater,scor\n1,A,ann,4\n",
-            "s.csv: columns item, system, rater, scor match no reader; the most similar reader is ratings, which "
-            f"also needs 'score' (is it 'scor'?); {READERS}",
+            f": columns item, system, rater, scor match no reader; the most similar reader is ratings, which also "
+            f"needs 'score' (is it 'scor'?); {READERS}",
         ),
         (
             "s.csv",
             b"item,model_a,model_b,winer\n1,A,B,tie\n",
-            (
-                "s.csv: columns item, model_a, model_b, winer match no reader; try --column "
-                "system_a=model_a --column system_b=model_b --column winner=winer (in Python "
-                "columns={'system_a': 'model_a', 'system_b': 'model_b', 'winner': 'winer'})"
-            ),
+            ": columns item, model_a, model_b, winer match no reader; try --column system_a=model_a --column "
+            "system_b=model_b --column winner=winer (in Python columns={'system_a': 'model_a', 'system_b': "
+            "'model_b', 'winner': 'winer'})",
         ),
-        (
-            "s.csv",
-            HEADER.encode() + b"1,A,ann,\n",
-            "s.csv: no row has a score or a verdict; give at least one",
-        ),
+        ("s.csv", HEADER.encode() + b"1,A,ann,\n", ": no row has a score or a verdict; give at least one"),
         (
             "s.csv",
             b"item,model_a,model_b,winner,kind\n1,A,B,tie,human\n",
-            "s.csv: column 'rater' is missing; columns: item, model_a, model_b, winner, kind;"
-            " needed: item, model_a, model_b, winner, rater",
+            ": column 'rater' is missing; columns: item, model_a, model_b, winner, kind; needed: item, model_a, "
+            "model_b, winner, rater",
         ),
-        (
-            "s.jsonl",
-            b'{"item": 1, "outputs": {}}',
-            "s.jsonl: no outputs; give outputs as an object {system: text}",
-        ),
-        ("s.jsonl", b'{"item": 1, "outputs": "x"}', "s.jsonl, row 1: malformed JSON at column 1: Expecting value"),
-        ("s.jsonl", b'{"item": 1, "outputs": [1]}', "s.jsonl, row 1: outputs must be an object {system: text}"),
+        ("s.jsonl", b'{"item": 1, "outputs": {}}', ": no outputs; give outputs as an object {system: text}"),
+        ("s.jsonl", b'{"item": 1, "outputs": "x"}', ", row 1: malformed JSON at column 1: Expecting value"),
+        ("s.jsonl", b'{"item": 1, "outputs": [1]}', ", row 1: outputs must be an object {system: text}"),
         (
             "s.jsonl",
             b'{"item": 1, "outputs": {"A": "x", " A": "y"}}',
-            (
-                "s.jsonl, row 1: two outputs have the same system, or a system has no name; give each output "
-                "a different system"
-            ),
+            ", row 1: two outputs have the same system, or a system has no name; give each output a different system",
         ),
         (
             "s.jsonl",
             b'{"item": 1, "outputs": {"A": "x"}, "references": [[1]]}',
-            "s.jsonl, row 1: references must be a text or a list of texts",
+            ", row 1: references must be a text or a list of texts",
         ),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    assert reading_error(path) == expected
+    assert reading_error(path) == name + expected
 
 
 def test_a_missing_file_names_a_near_one(tmp_path: Path) -> None:

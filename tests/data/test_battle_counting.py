@@ -21,6 +21,7 @@ from custodes.data.table_engines import convert_engine_errors
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.clusters import counts_by_aspect
 from custodes.evaluate.rater_comparison import compare_any_raters
+from tests.data.equal_counts import assert_equal_counts
 
 duckdb = pytest.importorskip("duckdb")
 SYSTEMS = ("M", "m", "Ä", "b10")
@@ -83,16 +84,6 @@ def pairs_of_study(frame: pl.DataFrame, orders: str) -> OutcomeCounts:
     return comparisons.counts
 
 
-def check_same_pairs(counts: OutcomeCounts, expected: OutcomeCounts) -> None:
-    assert (counts.system_a, counts.system_b, counts.metrics) == (
-        expected.system_a,
-        expected.system_b,
-        expected.metrics,
-    )
-    for name in ("paired", "metric_only", "human_only"):
-        np.testing.assert_array_equal(getattr(counts, name), getattr(expected, name))
-
-
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_humans=st.integers(1, 3),
@@ -110,7 +101,7 @@ def test_engines_and_the_study_count_the_same(
         counts = count_battles(table, orders=orders)
         assert counts.outcomes.equals(by_order)
         assert counts.items == items
-        check_same_pairs(counts, pairs)
+        assert_equal_counts(counts, pairs)
 
 
 def test_each_battle_of_an_item_of_its_own_needs_no_settling(connection: Any) -> None:
@@ -129,27 +120,8 @@ def test_each_battle_of_an_item_of_its_own_needs_no_settling(connection: Any) ->
     assert plain.outcomes.equals(of_study(frame, "mean")[0])
     shared = pl.concat([frame, frame.with_columns(rater=pl.lit("judge2"), kind=pl.lit("metric"))])
     counts = count_battles(shared)
-    check_same_pairs(counts, pairs_of_study(shared, "mean"))
+    assert_equal_counts(counts, pairs_of_study(shared, "mean"))
     assert counts.paired[:, 1].sum() > 0 == counts.paired[:, 0].sum()
-
-
-def test_there_are_pairs_where_people_and_a_metric_judged() -> None:
-    """Reference: a loop over items for every two raters."""
-    frame = verdicts(8, n_humans=1, orders=False, repeats=1).filter(pl.col("winner") != "both_bad")
-    counts = count_battles(frame)
-    signs: dict[tuple[str, str, str], dict[str, int]] = {}
-    for item, a, b, rater, _, word, *_ in frame.rows():
-        if word:
-            first = {"model_a": a, "model_b": b, "[[B]]": b}.get(word, word)
-            code = 1 if word == "tie" else 0 if first == min(a, b) else 2
-            signs.setdefault((item, min(a, b), max(a, b)), {})[rater] = code
-    by_hand = np.zeros((len(counts.system_a), 4, 4), dtype=np.int64)
-    names = list(zip(counts.system_a, counts.system_b, strict=True))
-    for (_, *pair), by_rater in signs.items():
-        by_hand[names.index((pair[0], pair[1])), by_rater.get("p0", 3), by_rater.get("judge", 3)] += 1
-    np.testing.assert_array_equal(counts.paired[:, 0], by_hand[:, :3, :3])
-    np.testing.assert_array_equal(counts.metric_only[:, 0], by_hand[:, 3, :3])
-    np.testing.assert_array_equal(counts.human_only[:, 0], by_hand[:, :3, 3])
 
 
 def test_a_column_of_signs_and_one_person() -> None:
@@ -162,10 +134,8 @@ def test_a_column_of_signs_and_one_person() -> None:
 
 def test_an_aspect_and_some_systems() -> None:
     rows = [
-        ("1", "A", "B", "p", "human", "x", "A"),
-        ("1", "A", "B", "p", "human", "y", "B"),
-        ("1", "A", "B", "j", "metric", "", "B"),
-        ("2", "A", "C", "p", "human", "x", "A"),
+        *(("1", "A", "B", "p", "human", "x", "A"), ("1", "A", "B", "p", "human", "y", "B")),
+        *(("1", "A", "B", "j", "metric", "", "B"), ("2", "A", "C", "p", "human", "x", "A")),
     ]
     frame = pl.DataFrame(rows, schema=["item", "model_a", "model_b", "rater", "kind", "aspect", "winner"], orient="row")
     counts = count_battles(frame, aspect="x", systems=["A", "B"])
@@ -288,10 +258,7 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
     [
         (duckdb.OutOfMemoryException("failed to pin block"), "raise its memory_limit, or set temp_directory"),
         (duckdb.IOException("could not write: No space left on device"), "raise its memory_limit, or set temp"),
-        (
-            pl.exceptions.ComputeError("memory allocation failed"),
-            r"count with DuckDB \(--engine duckdb\), which",
-        ),
+        (pl.exceptions.ComputeError("memory allocation failed"), r"count with DuckDB \(--engine duckdb\), which"),
         (pl.exceptions.SchemaError("extra column"), "check that the table is complete and still exists"),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from itertools import combinations, product
-from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -239,20 +238,10 @@ def test_what_needs_every_cell_is_refused_where_it_would_not_fit() -> None:
         systems=[f"{i:02}" for i in range(60)],
     )
     with pytest.raises(
-        cu.InputError,
-        match=("3000000 items x 1770 pairs of systems x 1 raters do not fit into memory, but this "),
+        cu.InputError, match=("3000000 items x 1770 pairs of systems x 1 raters do not fit into memory, but this ")
     ):
         _ = table.signs
     assert len(table.joint(0).pair) == 1
-
-
-def test_pandalm_by_definition(shared_data: Path) -> None:
-    whole = cu.read(shared_data / "pandalm/battles.csv.gz", invalid="drop")
-    (result,) = compare(whole)
-    expected = by_definition(whole, human=whole.humans, aggregate="mean", ties=0.0, human_ties=0.0, orders="mean")
-    present = signs_by_rater(result)
-    assert present[HUMAN] == expected[HUMAN]
-    assert all(present[name] == expected[name] for name in result.metrics)
 
 
 def test_means_that_differ_by_rounding_tie() -> None:

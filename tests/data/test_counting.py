@@ -19,6 +19,7 @@ from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.simulate import demo_study
 from custodes.data.ties_and_orders import Aggregate
 from custodes.errors import OptionError
+from tests.data.equal_counts import assert_equal_counts
 from tests.data.input_errors import input_error
 
 duckdb = pytest.importorskip("duckdb")
@@ -95,14 +96,6 @@ def by_definition(
     return OutcomeCounts.from_tables(tables, systems=systems, metrics=METRICS)
 
 
-def assert_same(actual: OutcomeCounts, expected: OutcomeCounts) -> None:
-    assert (actual.system_a, actual.system_b) == (expected.system_a, expected.system_b)
-    assert actual.metrics == expected.metrics
-    np.testing.assert_array_equal(actual.paired, expected.paired)
-    np.testing.assert_array_equal(actual.metric_only, expected.metric_only)
-    np.testing.assert_array_equal(actual.human_only, expected.human_only)
-
-
 @given(
     seed=st.integers(0, 2**32 - 1),
     density=st.sampled_from([0.05, 0.3, 0.8]),
@@ -127,8 +120,8 @@ def test_engines_count_by_definition(
     setting: dict[str, Any] = {"aspect": aspect, "aggregate": aggregate, "human_ties": human_ties, "systems": systems}
     expected = by_definition(frame, humans=humans, **setting)
     counting = {**setting, "human": humans, "metrics": METRICS, "ties": TIES, "directions": DIRECTIONS}
-    assert_same(count_pairs(frame.lazy(), batches=batches, **counting), expected)
-    assert_same(count_pairs(connection.from_arrow(frame.to_arrow()), **counting), expected)
+    assert_equal_counts(count_pairs(frame.lazy(), batches=batches, **counting), expected)
+    assert_equal_counts(count_pairs(connection.from_arrow(frame.to_arrow()), **counting), expected)
 
 
 @pytest.fixture(scope="module")
@@ -136,14 +129,8 @@ def hand() -> pl.DataFrame:
     """Return ratings of two items and three systems, whose counts follow by hand."""
     return pl.DataFrame(
         [
-            ("1", "A", "ann", 5.0),
-            ("1", "B", "ann", 3.0),
-            ("1", "C", "ann", 3.0),
-            ("1", "A", "bleu", 0.1),
-            ("1", "B", "bleu", 0.3),
-            ("2", "A", "ann", 2.0),
-            ("2", "A", "bleu", 0.4),
-            ("2", "B", "bleu", 0.1),
+            *(("1", "A", "ann", 5.0), ("1", "B", "ann", 3.0), ("1", "C", "ann", 3.0), ("1", "A", "bleu", 0.1)),
+            *(("1", "B", "bleu", 0.3), ("2", "A", "ann", 2.0), ("2", "A", "bleu", 0.4), ("2", "B", "bleu", 0.1)),
         ],
         schema=["item", "system", "rater", "score"],
         orient="row",
@@ -193,7 +180,7 @@ def test_batches_and_kinds_of_table_change_nothing(hand: pl.DataFrame, connectio
         connection.from_arrow(numbered.to_arrow()),
         connection.from_arrow(unrated.to_arrow()),
     ):
-        assert_same(count_pairs(table, human="ann"), expected)
+        assert_equal_counts(count_pairs(table, human="ann"), expected)
     progress_counts: list[int | None] = []
 
     def progress(parts: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
@@ -201,7 +188,7 @@ def test_batches_and_kinds_of_table_change_nothing(hand: pl.DataFrame, connectio
         return parts
 
     for batches in (1, 2, 7):
-        assert_same(count_pairs(hand, human="ann", batches=batches, progress=progress), expected)
+        assert_equal_counts(count_pairs(hand, human="ann", batches=batches, progress=progress), expected)
     assert progress_counts == [1, 2, 7]
 
 

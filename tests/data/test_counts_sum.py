@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 import custodes as cu
 from custodes import cli
-from custodes.errors import InputError
+from tests.data.equal_counts import assert_equal_counts
+from tests.data.input_errors import input_error
 
 
 def ratings(items: range, systems: str, raters: tuple[str, ...]) -> pl.DataFrame:
@@ -44,9 +46,7 @@ def saved(counts: cu.OutcomeCounts, folder: Path, name: str) -> str:
 
 
 def check_equal(total: cu.OutcomeCounts, whole: cu.OutcomeCounts) -> None:
-    assert (total.system_a, total.system_b, total.metrics) == (whole.system_a, whole.system_b, whole.metrics)
-    for name in ("paired", "metric_only", "human_only"):
-        np.testing.assert_array_equal(getattr(total, name), getattr(whole, name))
+    assert_equal_counts(total, whole)
     assert total.outcomes.equals(whole.outcomes)
     assert total.items == whole.items
 
@@ -102,60 +102,57 @@ def test_the_command_line_adds_files(
         assert cli.run(["leaderboard", *files, "--table", "systems", "--format", "csv"]) == 0
         tables.append(capsys.readouterr().out)
     assert tables[0] == tables[1]
-    assert cli.run(["check", "v0.counts.json", "v1.counts.json"]) == 2
-    assert "check: this question needs the ratings of single items" in capsys.readouterr().err.replace("\n", " ")
     VERDICTS[0].write_csv("v.csv")
-    assert cli.run(["leaderboard", "v0.counts.json", "v.csv"]) == 2
-    assert "counts cannot be joined with other data; give counts only" in capsys.readouterr().err.replace("\n", " ")
-    assert cli.run(["leaderboard", "v0.counts.json", "v1.counts.json", "--reader", "table"]) == 2
-    assert "files of counts" in capsys.readouterr().err
+    for words, message in (
+        ("check v0.counts.json v1.counts.json", "check: this question needs the ratings of single items"),
+        ("report v0.counts.json", "this question needs the ratings of single items; pass the study instead of its"),
+        ("leaderboard v0.counts.json v.csv", "counts cannot be joined with other data; give counts only"),
+        ("leaderboard v0.counts.json v1.counts.json --reader table", "files of counts"),
+    ):
+        assert cli.run(words.split()) == 2
+        assert message in capsys.readouterr().err.replace("\n", " ")
+
+
+def verdicts(part: int, **options: Any) -> Callable[[], cu.OutcomeCounts]:
+    return lambda: cu.count_battles(VERDICTS[part].with_columns(aspect=pl.lit(options.get("aspect", ""))), **options)
+
+
+def scores(part: int, **options: Any) -> Callable[[], cu.OutcomeCounts]:
+    return lambda: cu.count_pairs(SCORES[part], **{"human": "ann"} | options)
 
 
 @pytest.mark.parametrize(
     ("one", "other", "message"),
     [
+        (verdicts(0), verdicts(0), "both files hold the same counts; give each file once"),
+        (verdicts(0), scores(0), "one file counts scores and one counts verdicts; give counts of one kind"),
+        (verdicts(0), verdicts(1, metrics=[]), "only one file counts metrics; count both tables with the same raters"),
         (
-            lambda: cu.count_battles(VERDICTS[0]),
-            lambda: cu.count_battles(VERDICTS[0]),
-            "both files hold the same counts; give each file once",
-        ),
-        (
-            lambda: cu.count_battles(VERDICTS[0]),
-            lambda: cu.count_pairs(SCORES[0], human="ann"),
-            "one file counts scores and one counts verdicts; give counts of one kind",
-        ),
-        (
-            lambda: cu.count_battles(VERDICTS[0]),
-            lambda: cu.count_battles(VERDICTS[1].filter(kind="human")),
-            "only one file counts metrics; count both tables with the same raters",
-        ),
-        (
-            lambda: cu.count_battles(VERDICTS[0].with_columns(aspect=pl.lit("wit")), aspect="wit"),
-            lambda: cu.count_battles(VERDICTS[1].with_columns(aspect=pl.lit("truth")), aspect="truth"),
+            verdicts(0, aspect="wit"),
+            verdicts(1, aspect="truth"),
             "aspect is 'wit' in one file and 'truth' in the other file; count both tables with the same options",
         ),
         (
-            lambda: cu.count_pairs(SCORES[0], human="ann", ties=1.0),
-            lambda: cu.count_pairs(SCORES[1], human="ann"),
+            scores(0, ties=1.0),
+            scores(1),
             "ties is 1.0 in one file and 0.0 in the other file; count both tables with the same options",
         ),
         (
-            lambda: cu.count_pairs(SCORES[0], human="ann"),
-            lambda: cu.count_pairs(SCORES[1], human="ter", metrics=["ann"]),
+            scores(0),
+            scores(1, human="ter", metrics=["ann"]),
             "these raters are human in one file and metrics in the other file: ann; give each rater one kind",
         ),
         (
-            lambda: cu.count_pairs(SCORES[0], human="ann", directions={"bleu": -1}),
-            lambda: cu.count_pairs(SCORES[1], human="ann", directions={"ter": -1}),
+            scores(0, directions={"bleu": -1}),
+            scores(1, directions={"ter": -1}),
             "lower is better for bleu in only one file; count both tables with the same option lower",
         ),
     ],
 )
 def test_counts_that_cannot_be_added_are_refused(one: Any, other: Any, message: str, tmp_path: Path) -> None:
     places = [saved(one(), tmp_path, "a"), saved(other(), tmp_path, "b")]
-    with pytest.raises(InputError) as problem:
-        cu.read_counts(*places)
-    assert str(problem.value) == f"a.counts.json and b.counts.json cannot be added: {message}"
+    prefix = "a.counts.json and b.counts.json cannot be added"
+    assert input_error(cu.read_counts, *places) == f"{prefix}: {message}"
 
 
 def test_a_direction_of_a_metric_of_one_file_is_united(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_texts_are_exact_in_every_format(
     [
         (
             {"bleu": [1.0, 2.0]},
-            (r"the table has texts and scores \(bleu\); try --column text=text --columns '\{rater\}' "),
+            r"the table has texts and scores \(bleu\); try --column text=text --columns '\{rater\}' ",
         ),
         ({"source": ["a", "b"]}, r"item '1' has several values of source \('a', 'b'\); give each item one source"),
         ({"system": ["A", "A"]}, "the same output occurs twice, in rows 1, 2"),

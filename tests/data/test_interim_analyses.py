@@ -8,12 +8,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.interim_analyses import (
-    SCHEMA,
-    SEQUENTIAL_RULE,
-    sequential_notes,
-    sort_pair_labels,
-)
+from custodes.data.interim_analyses import SCHEMA, SEQUENTIAL_RULE, sequential_notes, sort_pair_labels
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.verdict.verdict import verdict_of

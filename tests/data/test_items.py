@@ -4,7 +4,6 @@ import polars as pl
 import pytest
 
 from custodes.data.items import Items
-from custodes.errors import InputError
 from tests.data.input_errors import input_error
 
 
@@ -14,16 +13,12 @@ def test_what_is_not_said_is_empty() -> None:
     assert notes == []
 
 
-def test_an_empty_items_table_is_fine() -> None:
-    assert Items.empty().item_rows(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None, None, None)
-
-
 def test_rows_of_some_items_in_their_order() -> None:
     columns = {"item": ["a", "b"], "cluster": ["x", "y"], "weight": [1.0, 2.5], "probability": [None, 0.1]}
     items, _ = Items.make(pl.DataFrame(columns))
+    assert Items().item_rows(pl.Series("item", ["a"])).row(0) == ("a", "", "", "", None, None, None)
     assert items.item_rows(pl.Series(["b", "new", "a"])).rows() == [
-        ("b", "y", "", "", 2.5, 0.1, None),
-        ("new", "", "", "", None, None, None),
+        *(("b", "y", "", "", 2.5, 0.1, None), ("new", "", "", "", None, None, None)),
         ("a", "x", "", "", 1.0, None, None),
     ]
 
@@ -31,10 +26,7 @@ def test_rows_of_some_items_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (
-            {"item": ["a", "a"]},
-            "items.csv: the same item occurs twice, in rows 1, 2 (item 'a'); one row per item",
-        ),
+        ({"item": ["a", "a"]}, "items.csv: the same item occurs twice, in rows 1, 2 (item 'a'); one row per item"),
         (
             {"item": ["a", "b"], "cluster": ["x", "x"], "n_outputs": [2, None]},
             "items.csv: items of cluster 'x' have different n_outputs; a row stands for n_outputs equal clusters, so "
@@ -46,13 +38,11 @@ def test_rows_of_some_items_in_their_order() -> None:
         ),
         *(
             (
-                {"item": ["a", "b"], "probability": [1.0, float(value)]},
-                (
-                    f"items.csv: probability {value:g} in row 2; the probability that an item was annotated "
-                    "lies between 1e-12 and 1"
-                ),
+                {"item": ["a", "b"], "probability": [1.0, value]},
+                f"items.csv: probability {value:g} in row 2; the probability that an item was annotated lies between "
+                "1e-12 and 1",
             )
-            for value in (0, 1e-308, 1.5, -0.1)
+            for value in (0.0, 1e-308, 1.5, -0.1)
         ),
         *(
             (
@@ -72,18 +62,12 @@ def test_what_two_inputs_say_of_items_adds_up() -> None:
     one, _ = Items.make(pl.DataFrame({"item": ["a", "b"], "group": ["news", ""], "weight": [2, None]}))
     other, _ = Items.make(pl.DataFrame({"item": ["b", "c", "a"], "cluster": ["x", "y", ""], "weight": [3, None, 2]}))
     assert one.merge_with(other).frame.select("item", "cluster", "group", "weight").rows() == [
-        ("a", "", "news", 2.0),
-        ("b", "x", "", 3.0),
-        ("c", "y", "", None),
+        *(("a", "", "news", 2.0), ("b", "x", "", 3.0), ("c", "y", "", None)),
     ]
-    assert one.merge_with(Items.empty()).frame.equals(one.frame)
+    assert one.merge_with(Items()).frame.equals(one.frame)
 
 
 def test_two_inputs_that_do_not_agree_of_an_item_raise() -> None:
-    one, _ = Items.make(pl.DataFrame({"item": ["a"], "group": ["news"]}))
-    other, _ = Items.make(pl.DataFrame({"item": ["a"], "group": ["sport"]}))
-    with pytest.raises(
-        InputError,
-        match="item 'a' has several values of group in two inputs .'news', 'sport'.; give each item one group",
-    ):
-        one.merge_with(other)
+    one, other = (Items.make(pl.DataFrame({"item": ["a"], "group": [group]}))[0] for group in ("news", "sport"))
+    message = "item 'a' has several values of group in two inputs ('news', 'sport'); give each item one group"
+    assert input_error(one.merge_with, other) == message

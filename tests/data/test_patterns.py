@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import re
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.data.patterns import select_labels
+import custodes as cu
+from custodes.data.patterns import confusable_groups, escape_confusable, select_labels
 from custodes.errors import OptionError
 
 ALL = "expert1, expert2, turker1, BLEU, f(a,b), rouge[l], !odd"
@@ -20,21 +22,16 @@ def choose(patterns: object) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("patterns", "expected"),
     [
-        (None, LABELS),
-        ("expert*", ("expert1", "expert2")),
-        ("turker1, expert1", ("expert1", "turker1")),
-        ("expert*,!expert2", ("expert1",)),
+        *((None, LABELS), ("expert*", ("expert1", "expert2"))),
+        *(("turker1, expert1", ("expert1", "turker1")), ("expert*,!expert2", ("expert1",))),
         ("!expert*,!BLEU", ("turker1", "f(a,b)", "rouge[l]", "!odd")),
         ("f(a,b)", ("f(a,b)",)),
         ("BLEU,f(a,b),turker1", ("turker1", "BLEU", "f(a,b)")),
         ("*,!f(a,b)", ("expert1", "expert2", "turker1", "BLEU", "rouge[l]", "!odd")),
         ("rouge[l]", ("rouge[l]",)),
         ("!rouge[l],!expert*", ("turker1", "BLEU", "f(a,b)", "!odd")),
-        ("expert[12]", ("expert1", "expert2")),
-        ("!odd", ("!odd",)),
-        (["f(a,b)", "BLEU"], ("BLEU", "f(a,b)")),
-        (["expert1,turker1"], ("expert1", "turker1")),
-        ("tur*?", ("turker1",)),
+        *(("expert[12]", ("expert1", "expert2")), ("!odd", ("!odd",)), (["f(a,b)", "BLEU"], ("BLEU", "f(a,b)"))),
+        *((["expert1,turker1"], ("expert1", "turker1")), ("tur*?", ("turker1",))),
     ],
 )
 def test_selection(patterns: object, expected: tuple[str, ...]) -> None:
@@ -72,3 +69,34 @@ def test_any_label_selects_itself_and_a_list_of_all_selects_all(labels: list[str
 def test_commas_in_labels_do_not_split_them() -> None:
     labels = ["a", "f(a,b)", "f(a,b,c)"]
     assert select_labels("a,f(a,b,c) ,!f(a,b)", labels, option="o", what="w") == ("a", "f(a,b,c)")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        *(("GPT-4", "gpt-4"), ("Strauß", "STRAUSS"), ("A1", "\uff21\uff11"), ("office", "o\ufb03ce")),
+        ("caf\u00e9", "cafe\u0301"),  # composed
+        *(("GPT-4", "G\u0420\u0422-4"), ("aster", "\u0430st\u0435r"), ("BERT", "\u0392\u0395RT")),  # Cyrillic, Greek
+        *(("Aster", "As\u200bter"), ("Aster", "As\u00adter"), ("Aster", "\ufeffAster")),  # hidden characters
+        *(("gpt-4", "gpt\u20114"), ("gpt-4", "gpt\u20134"), ("gpt-4", "gpt_4")),  # dashes
+        *(("gpt 4", "gpt  4"), ("gpt 4", "gpt\u00a04")),  # blanks
+    ],
+    ids=ascii,
+)
+def test_labels_that_look_equal(labels: tuple[str, str]) -> None:
+    assert confusable_groups(["other", *labels]) == [list(labels)]
+    assert len({escape_confusable(label) for label in labels}) == 2
+
+
+def test_labels_that_do_not() -> None:
+    labels = ["a", "b", "a", "gpt-4", "gpt-4o", "gpt4", "bleu1", "bleu2", "\u00e9", "e", "", "日本", "\U0001f600"]
+    assert confusable_groups(labels) == []
+
+
+def test_names_that_differ_only_in_blanks_are_noted_in_every_answer() -> None:
+    table = pl.DataFrame(
+        {"item": [k // 3 for k in range(9)], "system": ["A 1", "A\u00a0 1", " B "] * 3, "human": range(9)}
+    )
+    messages = [note.message for note in cu.leaderboard(table, resamples=0).notes if note.rule == "look-alikes"]
+    assert [message.split(": ")[1] for message in messages] == ["'A 1' = 'A\\xa0 1'; use one spelling"]
+    assert cu.check(table).problems.filter(rule="look-alikes").height == 1

@@ -1,48 +1,55 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from custodes.data.notes import Note
 from custodes.data.preferences import SCHEMA, Preferences
 from custodes.errors import InputError
 from tests.data.input_errors import input_error
 
-COLUMNS = ("item", "system_a", "system_b", "rater", "preference", "order", "repeat")
+VERDICTS = ("item", "system_a", "system_b", "preference", "order", "repeat")
+CHANCES = ("item", "system_a", "system_b", "preference", "p_a", "p_tie", "p_b", "invalid")
 
 
-def preferences_of(*rows: tuple[object, ...]) -> Preferences:
-    return Preferences.make(
-        pl.DataFrame([list(row) for row in rows], schema=list(COLUMNS), orient="row", strict=False)
-    )[0]
+def make(*rows: tuple[object, ...], names: Sequence[str] = VERDICTS) -> tuple[Preferences, list[Note]]:
+    """Verdicts of one rater, and notes; a preference of None is a missing verdict."""
+    frame = pl.DataFrame([list(row) for row in rows], schema=list(names), orient="row", strict=False)
+    return Preferences.make(frame.with_columns(rater=pl.lit("j")), where="v.csv")
+
+
+def verdicts_of(*rows: tuple[object, ...]) -> Preferences:
+    return make(*rows)[0]
+
+
+def chances(*rows: tuple[object, ...]) -> Preferences:
+    return make(*rows, names=CHANCES)[0]
 
 
 def test_pairs_are_turned_with_verdict_and_order() -> None:
-    frame = preferences_of(
-        ("1", "B", "A", "j", 1, "ab", 0), ("2", "A", "B", "j", 1, "ba", 0), ("3", "B", "A", "j", 0, "unknown", 0)
+    frame = verdicts_of(
+        ("1", "B", "A", 1, "ab", 0), ("2", "A", "B", 1, "ba", 0), ("3", "B", "A", 0, "unknown", 0)
     ).frame
     assert frame.schema == pl.Schema(SCHEMA)
     assert frame.select("system_a", "system_b", "order", "preference").rows() == [
-        ("A", "B", "ba", -1),
-        ("A", "B", "ba", 1),
-        ("A", "B", "", 0),
+        *(("A", "B", "ba", -1), ("A", "B", "ba", 1), ("A", "B", "", 0)),
     ]
 
 
 VERDICT_ROWS = st.tuples(
-    st.sampled_from("ABC"),
-    st.sampled_from("ABC"),
-    st.sampled_from([1, 0, -1]),
-    st.sampled_from(["ab", "ba", ""]),
+    st.sampled_from("ABC"), st.sampled_from("ABC"), st.sampled_from([1, 0, -1]), st.sampled_from(["ab", "ba", ""])
 ).filter(lambda row: row[0] != row[1])
 
 
 @given(st.lists(VERDICT_ROWS, min_size=1, max_size=6))
 def test_swapping_the_sides_of_every_row_changes_nothing(rows: list[tuple[str, str, int, str]]) -> None:
     turn = {"ab": "ba", "ba": "ab", "": ""}
-    original = preferences_of(*((k, a, b, "j", p, order, 0) for k, (a, b, p, order) in enumerate(rows)))
-    swapped = preferences_of(*((k, b, a, "j", -p, turn[order], 0) for k, (a, b, p, order) in enumerate(rows)))
+    original = verdicts_of(*((k, a, b, p, order, 0) for k, (a, b, p, order) in enumerate(rows)))
+    swapped = verdicts_of(*((k, b, a, -p, turn[order], 0) for k, (a, b, p, order) in enumerate(rows)))
     assert original.frame.equals(swapped.frame)
     assert (original.frame["system_a"] < original.frame["system_b"]).all()
 
@@ -50,30 +57,25 @@ def test_swapping_the_sides_of_every_row_changes_nothing(rows: list[tuple[str, s
 @pytest.mark.parametrize(
     ("row", "message"),
     [
+        (("1", "A", "B", 2, "", 0), "v.csv: preference 2 in row 1; allowed: 1 (system_a better), 0 (tie)"),
+        (("1", "A", "B", 1, "left", 0), "v.csv: order 'left' in row 1; allowed: ab, ba, unknown"),
         (
-            ("1", "A", "B", "j", 2, "", 0),
-            "preferences: preference 2 in row 1; allowed: 1 (system_a better), 0 (tie)",
-        ),
-        (("1", "A", "B", "j", 1, "left", 0), "preferences: order 'left' in row 1; allowed: ab, ba, unknown"),
-        (
-            ("1", "A", "A", "j", 1, "", 0),
-            "preferences: row 1 compares 'A' with itself; a verdict needs two different systems",
+            ("1", "A", "A", 1, "", 0),
+            "v.csv: row 1 compares 'A' with itself; a verdict needs two different systems",
         ),
     ],
 )
 def test_bad_rows_raise(row: tuple[object, ...], message: str) -> None:
-    assert input_error(preferences_of, row).startswith(message)
+    assert input_error(verdicts_of, row).startswith(message)
 
 
 def test_a_doubled_verdict_raises_whichever_way_it_is_written() -> None:
     with pytest.raises(InputError, match="the same verdict occurs twice, in rows 1, 2"):
-        preferences_of(("1", "A", "B", "j", 1, "ab", 0), ("1", "B", "A", "j", 1, "ba", 0))
+        verdicts_of(("1", "A", "B", 1, "ab", 0), ("1", "B", "A", 1, "ba", 0))
 
 
 def test_what_is_torn_is_counted() -> None:
-    verdicts = preferences_of(
-        ("1", "A", "B", "j", 1, "ab", 0), ("1", "A", "B", "j", -1, "ba", 0), ("2", "A", "B", "j", 1, "ab", 0)
-    )
+    verdicts = verdicts_of(("1", "A", "B", 1, "ab", 0), ("1", "A", "B", -1, "ba", 0), ("2", "A", "B", 1, "ab", 0))
     assert [(n.rule, n.count) for n in verdicts.merge_verdicts("mean")[1]] == [("torn-verdicts", 1)]
     assert [(n.rule, n.count) for n in verdicts.merge_verdicts("consistent")[1]] == [("torn-verdicts", 1)]
     assert verdicts.merge_verdicts("first")[1] == []
@@ -90,14 +92,8 @@ def test_what_was_asked_and_not_answered_is_kept_beside_the_verdicts() -> None:
         ("1", "A", "ba", "empty"),
         ("3", "A", "ba", "unreadable"),
     ]
-    assert Preferences.empty().missing.columns == preferences.missing.columns
+    assert Preferences().missing.columns == preferences.missing.columns
     assert preferences.select_rows(pl.col("item") == "3").missing.height == 1
-
-
-def chances(*rows: tuple[object, ...]) -> Preferences:
-    names = ["item", "system_a", "system_b", "preference", "p_a", "p_tie", "p_b", "invalid"]
-    frame = pl.DataFrame([list(row) for row in rows], schema=names, orient="row", strict=False)
-    return Preferences.make(frame.with_columns(rater=pl.lit("j")), where="v.csv")[0]
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.booleans()), min_size=1, max_size=5))
@@ -148,22 +144,13 @@ def test_the_reason_of_an_invalid_verdict_is_kept() -> None:
         ("2", "A", "B", None, None, None, None, ""),
         ("3", "A", "B", 1, None, None, None, ""),
     ]
-    names = ["item", "system_a", "system_b", "preference", "p_a", "p_tie", "p_b", "invalid"]
-    frame = pl.DataFrame([list(row) for row in rows], schema=names, orient="row", strict=False)
-    preferences, notes = Preferences.make(frame.with_columns(rater=pl.lit("j")), where="v.csv")
+    preferences, notes = make(*rows, names=CHANCES)
     assert preferences.missing.select("item", "system_a", "why").rows() == [("1", "A", "refusal"), ("2", "A", "empty")]
     assert {note.rule: note.message for note in notes} == {
         "missing-verdict": "v.csv: 1 verdicts are empty and count as not rated",
         "invalid-verdict": "v.csv: 1 verdicts are invalid and count as not rated (refusal 1)",
         "spare-chances": "v.csv: probabilities in 1 rows without a verdict are ignored",
     }
-
-
-def verdicts_of(*rows: tuple[object, ...]) -> Preferences:
-    """Return verdicts from item, system_a, system_b, preference (None: missing), order and repeat."""
-    names = ["item", "system_a", "system_b", "preference", "order", "repeat"]
-    frame = pl.DataFrame([list(row) for row in rows], schema=names, orient="row", strict=False)
-    return Preferences.make(frame.with_columns(rater=pl.lit("j")))[0]
 
 
 def test_what_was_asked_in_both_orders_and_answered_in_one_does_not_count() -> None:

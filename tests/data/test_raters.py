@@ -2,10 +2,13 @@ from __future__ import annotations
 
 from datetime import date as day
 
+import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from custodes.data.raters import Raters, rater_kinds
+from custodes.data.raters import Raters, Scale, rater_kinds
 from custodes.errors import InputError
 from tests.data.input_errors import input_error
 
@@ -67,27 +70,18 @@ def test_what_matches_nothing_and_what_overrules_is_noted() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"rater": "x"}], "raters.csv: no rater of this table is in the data (x); raters: ann, bob, bleu, bert[x]"),
+        ([{"rater": "x"}], "no rater of this table is in the data (x); raters: ann, bob, bleu, bert[x]"),
         (
             [{"rater": "ann", "kind": "boss"}],
-            "raters.csv: kind 'boss' in row 1; allowed: human, metric, or words such as annotator, expert, llm, judge",
+            "kind 'boss' in row 1; allowed: human, metric, or words such as annotator, expert, llm, judge",
         ),
-        (
-            [{"rater": "ann", "higher_is_better": "maybe"}],
-            "raters.csv: higher_is_better 'maybe' in row 1; allowed: true, false",
-        ),
-        (
-            [{"rater": "ann", "low": 5, "high": 1}],
-            "raters.csv: low is not below high in row 1; correct the bounds of the scale",
-        ),
-        (
-            [{"rater": "ann"}, {"rater": "ann"}],
-            "raters.csv: the same rater occurs twice, in rows 1, 2 (rater 'ann'); one row per rater",
-        ),
+        ([{"rater": "ann", "higher_is_better": "maybe"}], "higher_is_better 'maybe' in row 1; allowed: true, false"),
+        ([{"rater": "ann", "low": 5, "high": 1}], "low is not below high in row 1; correct the bounds of the scale"),
+        ([{"rater": "ann"}] * 2, "the same rater occurs twice, in rows 1, 2 (rater 'ann'); one row per rater"),
     ],
 )
 def test_bad_side_tables_raise(rows: list[dict[str, object]], message: str) -> None:
-    assert input_error(described, rows) == message
+    assert input_error(described, rows) == f"raters.csv: {message}"
 
 
 def test_kinds_of_a_data_file() -> None:
@@ -139,3 +133,39 @@ def test_joined_raters_know_what_either_knows() -> None:
     assert "bleu (v1, v2)" in notes[0].message
     assert raters.merge_with(raters)[0].frame.equals(raters.frame)
     assert raters.merge_with(raters)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "comparable"),
+    [
+        *(((-25, 0), (0, 100), False), ((1, 5), (1, 5), True), ((1, 5), (0, 100), False), ((0, 1), (1, 5), False)),
+        ((4, 5), (1, 5), True),  # a rater who gave only 4 and 5 on a 1-5 scale: they share 1 of 4
+        *(((4, 5), (0, 5), True), ((4, 5), (-0.01, 5), False)),  # exactly a fifth is shared, which is enough, and less
+        *(((1, 1), (1, 5), True), ((5, 5), (1, 5), True), ((3, 3), (1, 5), True)),  # a constant rater in the range
+        *(((50, 50), (1, 5), False), ((3, 3), (3, 3), True)),  # outside of it, and two constant raters
+        ((50, 60, 3), (1, 5), True),  # too few ratings to decide
+        # declared scales take precedence over ranges
+        *(((1, 5, 20, True), (1, 5, 20, True), True), ((1, 5, 20, True), (1, 7, 20, True), False)),
+    ],
+)
+def test_comparable(a: tuple[float, ...], b: tuple[float, ...], comparable: bool) -> None:
+    names, defaults = ("low", "high", "n", "declared"), (0, 0, 400, False)
+    first, second = (
+        Scale(**dict(zip(names, (*values, *defaults[len(values) :]), strict=True)))  # type: ignore[arg-type]
+        for values in (a, b)
+    )
+    assert first.comparable(second) is second.comparable(first) is comparable
+
+
+def test_the_observed_range_ignores_what_is_missing_and_may_be_undefined() -> None:
+    assert Scale.from_scores(np.array([np.nan, 2.0, 5.0, np.inf])) == Scale(low=2, high=5, n=2)
+    empty = Scale.from_scores(np.array([np.nan]))
+    assert np.isnan([empty.low, empty.high]).all()
+    assert empty.comparable(Scale(low=0, high=100, n=400))
+
+
+@given(st.floats(-1e3, 1e3), st.floats(0, 1e3), st.floats(-1e3, 1e3), st.floats(0, 1e3), st.booleans(), st.booleans())
+def test_comparable_is_symmetric(a: float, wide_a: float, b: float, wide_b: float, said_a: bool, said_b: bool) -> None:
+    first, second = Scale(low=a, high=a + wide_a, declared=said_a), Scale(low=b, high=b + wide_b, declared=said_b)
+    assert first.comparable(second) is second.comparable(first)
+    assert first.comparable(first)

@@ -14,8 +14,7 @@ from custodes.data.writing import long_tables, write_table
 
 VERDICTS = pl.DataFrame(
     [
-        ("1", "B", "A", "w1", "ab", 1, "primary", 12.5),
-        ("1", "B", "A", "w2", "ba", -1, "second", 3.0),
+        *(("1", "B", "A", "w1", "ab", 1, "primary", 12.5), ("1", "B", "A", "w2", "ba", -1, "second", 3.0)),
         ("2", "A", "B", "w2", "ab", 0, "", None),
         ("2", "A", "B", "w1", "ab", None, "second", 4.0),
         ("3", "A", "B", "w1", "ba", 1, "Primary", 0.0),

@@ -32,6 +32,11 @@ TER = pl.DataFrame(
 )
 
 
+@pytest.fixture
+def scores(tmp_path: Path) -> Path:
+    return write_table(SCORES, tmp_path / "scores.csv")
+
+
 def traits_of(study: Study, rater: str = "ter") -> tuple[object, ...]:
     columns = ("kind", "higher_is_better", "cost", "signature")
     return study.raters.select_raters([rater]).frame.select(columns).row(0)
@@ -50,13 +55,12 @@ def test_it_is_read_and_told(tmp_path: Path, form: str, sidecar_name: str) -> No
     )
 
 
-def test_what_is_given_wins_column_by_column(tmp_path: Path) -> None:
-    path = write_table(SCORES, tmp_path / "scores.csv")
+def test_what_is_given_wins_column_by_column(tmp_path: Path, scores: Path) -> None:
     beside = write_table(TER, tmp_path / "scores.raters.csv")
     mine = write_table(pl.DataFrame({"rater": ["t*"], "cost": [2.0], "kind": [None]}), tmp_path / "mine.csv")
-    assert traits_of(cu.read(path, raters=mine)) == ("metric", False, 2.0, "ter v1")
-    assert "raters-beside" in {note.rule for note in cu.read(path, raters=mine).notes}
-    once = cu.read(path, raters=beside)
+    assert traits_of(cu.read(scores, raters=mine)) == ("metric", False, 2.0, "ter v1")
+    assert "raters-beside" in {note.rule for note in cu.read(scores, raters=mine).notes}
+    once = cu.read(scores, raters=beside)
     assert traits_of(once) == ("metric", False, 0.5, "ter v1")
     assert "raters-beside" not in {note.rule for note in once.notes}
 
@@ -81,13 +85,12 @@ def test_names_that_a_shell_or_a_pattern_gives_hold_it_too(tmp_path: Path) -> No
         assert traits_of(study) == ("metric", False, 0.5, "ter v1")
 
 
-def test_a_file_of_texts_has_no_raters_to_describe_and_the_digest_depends_on_them(tmp_path: Path) -> None:
+def test_a_file_of_texts_has_no_raters_to_describe_and_the_digest_depends_on_them(tmp_path: Path, scores: Path) -> None:
     (tmp_path / "scores.jsonl").write_text('{"item": 1, "outputs": {"A": "x", "B": "y"}}\n')
-    path = write_table(SCORES, tmp_path / "scores.csv")
-    alone = cu.read(path).digest
+    alone = cu.read(scores).digest
     write_table(TER, tmp_path / "scores.raters.csv")
-    assert cu.read(path).digest != alone
-    assert traits_of(cu.read(tmp_path / "scores.jsonl", path)) == ("metric", False, 0.5, "ter v1")
+    assert cu.read(scores).digest != alone
+    assert traits_of(cu.read(tmp_path / "scores.jsonl", scores)) == ("metric", False, 0.5, "ter v1")
 
 
 @pytest.mark.parametrize(
@@ -101,27 +104,24 @@ def test_a_file_of_texts_has_no_raters_to_describe_and_the_digest_depends_on_the
     ],
 )
 def test_one_that_is_wrong_is_one_line_with_the_way_out(
-    tmp_path: Path, form: str, content: bytes, message: str
+    tmp_path: Path, scores: Path, form: str, content: bytes, message: str
 ) -> None:
-    path = write_table(SCORES, tmp_path / "scores.csv")
     (tmp_path / f"scores.raters{form}").write_bytes(content)
     with pytest.raises(InputError) as error:
-        cu.read(path)
+        cu.read(scores)
     assert str(error.value).startswith(f"scores.raters{form}: {message}")
     assert str(error.value).endswith("read because it is next to scores.csv; correct or rename the table")
     assert len(str(error.value).splitlines()) == 1
 
 
-def test_of_two_one_must_go_unless_one_is_named(tmp_path: Path) -> None:
-    path = write_table(SCORES, tmp_path / "scores.csv")
+def test_of_two_one_must_go_unless_one_is_named(tmp_path: Path, scores: Path) -> None:
     write_table(TER, tmp_path / "scores.raters.csv")
     second_table = write_table(TER.with_columns(cost=pl.lit(9.0)), tmp_path / "scores.raters.jsonl")
     with pytest.raises(
-        InputError,
-        match=(r"scores\.csv: several raters tables in the same folder \(scores\.raters\.csv, "),
+        InputError, match=(r"scores\.csv: several raters tables in the same folder \(scores\.raters\.csv, ")
     ):
-        cu.read(path)
-    assert traits_of(cu.read(path, raters=second_table)) == ("metric", False, 9.0, "ter v1")
+        cu.read(scores)
+    assert traits_of(cu.read(scores, raters=second_table)) == ("metric", False, 9.0, "ter v1")
 
 
 def test_what_score_writes_is_the_right_way_round_without_any_option(
@@ -156,15 +156,14 @@ def test_names_that_are_no_file_have_nothing_beside_them(tmp_path: Path) -> None
     assert traits_of(cu.read(path))[1] is True
 
 
-def test_a_link_has_what_lies_beside_it_or_else_beside_its_file(tmp_path: Path) -> None:
+def test_a_link_has_what_lies_beside_it_or_else_beside_its_file(tmp_path: Path, scores: Path) -> None:
     (tmp_path / "here").mkdir()
-    path = write_table(SCORES, tmp_path / "scores.csv")
     link = tmp_path / "here" / "mine.csv"
-    link.symlink_to(path)
+    link.symlink_to(scores)
     beside = write_table(TER, tmp_path / "here" / "mine.raters.csv")
-    assert (traits_of(cu.read(link))[1], traits_of(cu.read(path))[1]) == (False, True)
+    assert (traits_of(cu.read(link))[1], traits_of(cu.read(scores))[1]) == (False, True)
     beside.rename(tmp_path / "scores.raters.csv")
-    assert (traits_of(cu.read(link))[1], traits_of(cu.read(path))[1]) == (False, False)
+    assert (traits_of(cu.read(link))[1], traits_of(cu.read(scores))[1]) == (False, False)
 
 
 @pytest.mark.parametrize("inside", ["", "runs/first/"])
@@ -188,17 +187,16 @@ def rules(study: Study) -> dict[str, str]:
     return {note.rule: note.message for note in study.notes}
 
 
-def test_metrics_that_it_does_not_name_are_told(tmp_path: Path) -> None:
-    path = write_table(SCORES, tmp_path / "scores.csv")
+def test_metrics_that_it_does_not_name_are_told(tmp_path: Path, scores: Path) -> None:
     write_table(TER.drop("kind").with_columns(rater=pl.lit("a*")), tmp_path / "scores.raters.csv")
-    notes = rules(cu.read(path))
+    notes = rules(cu.read(scores))
     assert notes["raters-beside-incomplete"].startswith(
         "scores.raters.csv, read with scores.csv, does not name ter, so scores."
     )
-    problems = cu.check(cu.read(path), human="ann").problems
+    problems = cu.check(cu.read(scores), human="ann").problems
     assert ("warning", "raters-beside-incomplete") in problems.select("severity", "rule").rows()
     write_table(TER.drop("kind").with_columns(rater=pl.lit("*")), tmp_path / "scores.raters.csv")
-    assert "raters-beside-incomplete" not in rules(cu.read(path))
+    assert "raters-beside-incomplete" not in rules(cu.read(scores))
 
 
 def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_what_it_is(tmp_path: Path) -> None:
@@ -217,10 +215,8 @@ def test_a_metric_called_like_one_that_counts_errors_is_told_while_nothing_says_
     costs = pl.DataFrame({"rater": ["ter"], "cost": [1.0]})
     assert DIRECTION_RULE in rules(study.describe(raters=costs))
     for name, kind, expected in [
-        ("ter@best", "metric", True),
-        ("wer:case=keep@first,mean", "", True),
-        ("ter", "human", False),
-        ("terse", "metric", False),
+        *(("ter@best", "metric", True), ("wer:case=keep@first,mean", "", True)),
+        *(("ter", "human", False), ("terse", "metric", False)),
     ]:
         scores = SCORES.with_columns(rater=pl.lit(name), kind=pl.lit(kind)).head(4)
         assert (DIRECTION_RULE in rules(cu.read(scores))) is expected

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -9,7 +10,7 @@ from custodes.data.joining import join
 from custodes.data.reading import read
 from custodes.data.study import SYSTEM_SCORE_RULE, Study, select_aspect_rows
 from custodes.errors import InputError, OptionError
-from tests.data.input_errors import input_error, reading_error
+from tests.data.input_errors import input_error
 
 
 def table(rater: str, kind: str, *, items: str = "12", systems: str = "AB", aspect: str = "") -> pl.DataFrame:
@@ -43,34 +44,25 @@ def test_what_a_study_holds() -> None:
     )
 
 
-def test_selection_of_people_leaves_the_others_out_and_says_so() -> None:
-    selection = study().select(human="ann")
-    assert (selection.humans, selection.metrics) == (("ann",), ("bleu", "judge"))
-    assert set(selection.ratings.frame["rater"]) == {"ann", "bleu", "judge"}
-    assert rules(selection) == {"annotators-not-selected": 1}
-
-
-def test_a_metric_whose_aspect_nobody_rated_is_noted() -> None:
-    selection = study().select(human="bob")
-    assert set(selection.ratings.frame["rater"]) == {"bob", "bleu"}
-    assert rules(selection) == {"annotators-not-selected": 1, "aspect-without-annotators": 1}
-
-
-def test_metrics_of_an_aspect_that_was_not_selected_are_excluded_without_a_note() -> None:
-    selection = study().select(aspect="relevance")
-    assert set(selection.ratings.frame["rater"]) == {"bob", "bleu"}
-    assert rules(selection) == {}
+@pytest.mark.parametrize(
+    ("options", "raters", "expected"),
+    [
+        ({"human": "ann"}, {"ann", "bleu", "judge"}, {"annotators-not-selected": 1}),
+        ({"human": "bob"}, {"bob", "bleu"}, {"annotators-not-selected": 1, "aspect-without-annotators": 1}),
+        ({"aspect": "relevance"}, {"bob", "bleu"}, {}),
+    ],
+)
+def test_selection_notes_what_it_leaves_out(options: Any, raters: set[str], expected: dict[str, int]) -> None:
+    selection = study().select(**options)
+    assert set(selection.ratings.frame["rater"]) == raters
+    assert rules(selection) == expected
 
 
 @pytest.mark.parametrize(
     ("metrics", "expected"),
     [
-        (None, ("bleu", "judge")),
-        ("@aspect", ("judge",)),
-        ("@noaspect", ("bleu",)),
-        ("@aspect,@noaspect", ("bleu", "judge")),
-        ("@noaspect,b*", ("bleu",)),
-        ("!bleu", ("judge",)),
+        *((None, ("bleu", "judge")), ("@aspect", ("judge",)), ("@noaspect", ("bleu",))),
+        *(("@aspect,@noaspect", ("bleu", "judge")), ("@noaspect,b*", ("bleu",)), ("!bleu", ("judge",))),
     ],
 )
 def test_selection_of_metrics(metrics: str | None, expected: tuple[str, ...]) -> None:
@@ -140,43 +132,45 @@ def test_one_side_is_enough_where_a_question_says_so() -> None:
     assert people_alone.ratings.frame.equals(read(ANN).ratings.frame)
     with pytest.raises(OptionError, match=NO_METRIC):
         read(ANN).select(one_side=True, metrics="bleu")
-
-
-def test_a_total_join_has_no_notes() -> None:
-    joined = read(ANN, BLEU)
-    assert joined.ratings.frame.height == 8
-    assert joined.raters.kind == {"ann": "human", "bleu": "metric"}
-    assert joined.notes == ()
+    cached = read(ANN).with_cache()
+    assert cached.select(one_side=True).metrics == ()
+    for _ in range(2):
+        with pytest.raises(OptionError, match=NO_METRIC):
+            cached.select()
 
 
 def test_a_partial_join_is_counted_on_both_sides() -> None:
+    assert read(ANN, BLEU).notes == ()
     joined = read(ANN, table("bleu", "metric", items="23"))
     assert [(note.rule, note.count) for note in joined.notes] == [("partial-join", 2), ("partial-join", 2)]
     assert joined.notes[0].message == "table: 2 of 4 outputs have no match in the other input"
 
 
-def test_a_join_that_matches_nothing_raises() -> None:
-    first, second = replace(read(ANN), name="a.csv"), replace(read(table("bleu", "metric", items="34")), name="b.csv")
-    assert input_error(join, [first, second]) == (
-        "a.csv and b.csv have no item and system in common (items 1, 2 and 3, 4; systems A, B "
-        "and A, B); use the same labels in both inputs"
-    )
+OTHER_ITEMS = replace(read(table("bleu", "metric", items="34")), name="b.csv")
 
 
-def test_a_rater_of_both_kinds_in_two_inputs_raises() -> None:
-    with pytest.raises(InputError) as error:
-        read(ANN, table("ann", "metric"))
-    assert (
-        str(error.value) == "rater 'ann' is human in one input and a metric in another input; rename one of the raters"
-    )
-
-
-def test_the_same_rating_in_two_inputs_raises() -> None:
-    assert reading_error(BLEU, BLEU) == (
-        "two inputs hold the same rating (item '1', system 'A', rater 'bleu', repeat '0'; 4 such ratings, "
-        "4 with equal values); remove one input, or rename the rater; if the items differ, give them "
-        "different labels, such as news/1"
-    )
+@pytest.mark.parametrize(
+    ("studies", "message"),
+    [
+        (
+            [replace(read(ANN), name="a.csv"), OTHER_ITEMS],
+            "a.csv and b.csv have no item and system in common (items 1, 2 and 3, 4; systems A, B and A, B); use the "
+            "same labels in both inputs",
+        ),
+        (
+            [read(ANN), read(table("ann", "metric"))],
+            "rater 'ann' is human in one input and a metric in another input; rename one of the raters",
+        ),
+        (
+            [read(BLEU), read(BLEU)],
+            "two inputs hold the same rating (item '1', system 'A', rater 'bleu', repeat '0'; 4 such ratings, 4 with "
+            "equal values); remove one input, or rename the rater; if the items differ, give them different labels, "
+            "such as news/1",
+        ),
+    ],
+)
+def test_inputs_that_cannot_be_joined_are_refused(studies: list[Study], message: str) -> None:
+    assert input_error(join, studies) == message
 
 
 def test_side_tables() -> None:
@@ -213,9 +207,7 @@ def test_verdicts_that_nobody_could_read_are_selected_and_joined_along() -> None
     second = read(rows.with_columns(winner=pl.Series(["garbage", "", "tie"]), rater=pl.lit("k")), invalid="force")
     both = join([judge_rows, second])
     assert both.preferences.missing.select("rater", "system_b", "why").rows() == [
-        ("j", "B", "unreadable"),
-        ("k", "B", "unreadable"),
-        ("k", "C", "empty"),
+        *(("j", "B", "unreadable"), ("k", "B", "unreadable"), ("k", "C", "empty")),
     ]
     selection = both.select(metrics="k", systems="A,C", one_side=True)
     assert selection.preferences.missing.select("rater", "why").rows() == [("k", "empty")]
@@ -263,14 +255,6 @@ def test_the_cache_of_a_study_is_no_part_of_it() -> None:
     assert plain.cache is None
     with pytest.raises(ValueError, match="cache"):
         replace(cached, cache={})
-
-
-def test_what_one_side_allows_is_refused_where_both_are_needed() -> None:
-    human_ratings = read(pl.concat([ANN, BOB])).with_cache()
-    assert human_ratings.select(one_side=True).metrics == ()
-    for _ in range(2):
-        with pytest.raises(OptionError, match=NO_METRIC):
-            human_ratings.select()
 
 
 def test_rows_of_an_aspect_are_those_of_the_rater_under_it_or_without_any() -> None:

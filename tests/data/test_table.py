@@ -21,19 +21,13 @@ from custodes.data.table import (
 from custodes.errors import InputError
 
 
-def test_labels_are_stripped_strings() -> None:
+def test_labels_are_stripped_strings_and_integers_that_a_dataframe_made_float_are_integers_again() -> None:
     assert label_column(pl.DataFrame({"a": [" x ", "001", "1.50"]}), "a", where="t").to_list() == ["x", "001", "1.50"]
-
-
-def test_integer_labels_made_float_by_a_dataframe_are_integers_again() -> None:
+    assert label_column(pl.DataFrame({"a": [1, 2]}), "aspect", where="t").to_list() == ["", ""]
     frame = pl.DataFrame({"a": [3.0, None, float("nan")], "b": [3.5, 2.0, 1.0], "c": [1e300, 1.0, 2.0]})
     assert label_column(frame, "a", where="t", empty=True).to_list() == ["3", "", ""]
     assert label_column(frame, "b", where="t").to_list() == ["3.5", "2.0", "1.0"]
     assert label_column(frame, "c", where="t").to_list()[1:] == ["1.0", "2.0"]
-
-
-def test_an_absent_label_column_is_empty() -> None:
-    assert label_column(pl.DataFrame({"a": [1, 2]}), "aspect", where="t").to_list() == ["", ""]
 
 
 @pytest.mark.parametrize("values", [[[1], [2]], [{"x": 1}, {"x": 2}], [b"\xff", b"a"]])
@@ -52,8 +46,7 @@ def test_numbers_from_text() -> None:
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
-        (pl.Series([1, None]), [1.0, None]),
-        (pl.Series([True, False]), [1.0, 0.0]),
+        *((pl.Series([1, None]), [1.0, None]), (pl.Series([True, False]), [1.0, 0.0])),
         (pl.Series([1.5, float("nan")]), [1.5, None]),
         (pl.Series(["2", "x"][:1], dtype=pl.Categorical), [2.0]),
         (pl.Series([None, None]), [None, None]),

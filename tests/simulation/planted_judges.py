@@ -146,8 +146,8 @@ def planted(judges: tuple[Judge, ...], world: World, seed: int) -> Study:
     )
     columns = {"item": items, "cluster": [f"d{value}" for value in document], "group": "", "dataset": ""}
     return Study(
-        ratings=Ratings(frame=pl.concat(scored)) if scored else Ratings.empty(),
-        preferences=Preferences(frame=pl.concat(results), missing=pl.concat(lost)) if results else Preferences.empty(),
+        ratings=Ratings(frame=pl.concat(scored)) if scored else Ratings(),
+        preferences=Preferences(frame=pl.concat(results), missing=pl.concat(lost)) if results else Preferences(),
         raters=Raters(frame=pl.DataFrame(rows, schema=RATERS)),
         items=Items(frame=pl.DataFrame(columns).with_columns(weight=UNKNOWN, probability=UNKNOWN, n_outputs=UNKNOWN)),
         outputs=Outputs(texts=texts, sources=pl.DataFrame(schema=SOURCES)),

@@ -76,7 +76,7 @@ def probed(
     texts = pl.DataFrame({**outputs, "text": ["w " * number for number in words]}, schema=SCHEMA)
     empty = pl.DataFrame(schema=VERDICTS)
     return Study(
-        ratings=Ratings(frame=pl.concat(scores)) if scores else Ratings.empty(),
+        ratings=Ratings(frame=pl.concat(scores)) if scores else Ratings(),
         preferences=Preferences(frame=pl.concat([empty, *verdicts], how="diagonal")),
         probes=pl.concat(probes).select(list(PROBES)),
         raters=Raters.infer({**{f"p{p}": "human" for p in range(people)}, "judge": "metric"}),

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from custodes.data.simulate import Simulation, demo_simulation
+from custodes.data.simulate import demo_simulation
 from custodes.data.study import Study
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.agreement.differences import ORDERING
@@ -43,11 +43,11 @@ def _ahead(board: Leaderboard, aspect: str) -> list[tuple[str, str]]:
 
 
 def false_claims(
-    base: Simulation, taus: dict[str, dict[str, float]], margins: dict[str, Margins], strongest: dict[str, str]
+    taus: dict[str, dict[str, float]], margins: dict[str, Margins], strongest: dict[str, str]
 ) -> Iterator[str]:
     """Kinds of false claims of each study and aspect, counted once each."""
     for seed in range(STUDIES):
-        study = base.redraw(items=80, rng=seed).study
+        study = demo_simulation(rng=seed).study
         agreed, ranked = agreement(study, resamples=200), ranking(study, resamples=0)
         board = leaderboard(study, metrics="judge", resamples=200)
         for aspect, tau in taus.items():
@@ -83,14 +83,13 @@ def false_claims(
 
 @pytest.mark.slow
 def test_false_claims_are_rare() -> None:
-    base = demo_simulation()
-    large = base.redraw(items=3000, rng=12345).study
+    large = demo_simulation(items=3000, rng=12345).study
     metrics = agreement(large, resamples=0, compare_by=()).metrics
     taus = {aspect: dict(metrics.filter(aspect=aspect).select("metric", ORDERING).rows()) for aspect in large.aspects}
     margins = {aspect: margins_of(large, aspect) for aspect in large.aspects}
     of_all = leaderboard(large, metrics="judge", resamples=0).systems.filter(rater="human", rank=1)
     strongest = dict(of_all.select("aspect", "system").iter_rows())
-    counts = Counter(false_claims(base, taus, margins, strongest))
+    counts = Counter(false_claims(taus, margins, strongest))
     n = STUDIES * len(taus)
     print({kind: round(number / n, 3) for kind, number in counts.items()})
     assert all(

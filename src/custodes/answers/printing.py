@@ -34,8 +34,13 @@ class PipeSafeConsole(Console):
 def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
     """Print the essential tables of a result (or the named table with all columns) on a console."""
     grids = [grid for view in result.views(table) for grid in _grids(view, console.width)]
-    notes = [Text(escape_controls(f"note: {note}"), style="dim") for note in result.note_texts()]
-    console.print(Group(*grids, *notes, Text(escape_controls(str(result.provenance)), style="dim")))
+    console.print(
+        Group(
+            *grids,
+            *[Text(escape_controls(f"note: {note}"), style="dim") for note in result.note_texts()],
+            Text(escape_controls(str(result.provenance)), style="dim"),
+        )
+    )
 
 
 def format_result(result: Result) -> str:

@@ -59,8 +59,7 @@ class Provenance:
             raise OptionError(
                 f"{self.question}: a result computed with a generator cannot be repeated; pass a seed as rng"
             )
-        question = getattr(cu, self.question)
-        return question(*([] if study is None else [study]), **self.options, rng=self.seed)
+        return getattr(cu, self.question)(*([] if study is None else [study]), **self.options, rng=self.seed)
 
 
 MOST_PICTURES = 4
@@ -230,13 +229,11 @@ class Result:
         """
         if not compact:
             return formats.latex(self.views(table))
-        from custodes.answers.compact import compact_latex
-
         name = table or next(iter(self.table_declarations()))
         full_frame, declaration = self.to_frame(name), self.table_declarations()[name]
         relevant_rows = declaration.rows(self) if declaration.rows else full_frame
         estimate_names = declaration.compact(self) if declaration.compact else ()
-        return compact_latex(declaration, relevant_rows, name, estimate_names) + "\n"
+        return formats.compact_latex(declaration, relevant_rows, name, estimate_names) + "\n"
 
     def to_html(self, table: str | None = None) -> str:
         """The tables as a small HTML page, with the notes and the provenance."""
@@ -260,8 +257,11 @@ class Result:
         aspects = frame["aspect"].unique(maintain_order=True).to_list() if "aspect" in frame.columns else []
         for aspect in aspects[:MOST_PICTURES] if has_aspect else [None]:
             with suppress(CustodesError):
-                chart = self.plot(**({} if aspect is None else {"aspect": aspect}))
-                svg = chart._repr_mimebundle_().get("image/svg+xml", "")
+                svg = (
+                    self.plot(**({} if aspect is None else {"aspect": aspect}))
+                    ._repr_mimebundle_()
+                    .get("image/svg+xml", "")
+                )
                 # The charts of a page must not share ids.
                 yield re.sub(r'( id="|url\(#|href="#)', rf"\g<1>p{crc32(svg.encode())}-", svg)
 

@@ -85,6 +85,10 @@ class Column:
         suffixes = ("_low", "_high") if self.interval else ("_sd",) if self.sd else ()
         return (self.name, *(self.name + suffix for suffix in suffixes))
 
+    def bounds(self, row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+        """The bounds of the interval in a row, if there is one."""
+        return (row[f"{self.name}_low"], row[f"{self.name}_high"]) if self.interval else (None, None)
+
     @property
     def is_number(self) -> bool:
         """Whether the column is numeric, and aligned to the right."""
@@ -195,8 +199,7 @@ class Table:
     @cached_property
     def schema(self) -> dict[str, Any]:
         """Polars type of each column, by name."""
-        by_schema = {self.by: pl.String} if self.by else {}
-        return by_schema | {
+        return ({self.by: pl.String} if self.by else {}) | {
             name: TYPES.get(column.kind, pl.Float64) for column in self.columns for name in column.names
         }
 

@@ -87,8 +87,7 @@ def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
         return ", ".join(value) if column.kind == "labels" else str(value)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         return f"{number(value, digits=digits)} ± {number(sd, digits=digits)}"
-    low, high = (row[f"{column.name}_{bound_name}"] if column.interval else None for bound_name in ("low", "high"))
-    return estimate_text(value, low, high, digits=digits, write=number, unreliable=is_unreliable(row, column))
+    return estimate_text(value, *column.bounds(row), digits=digits, write=number, unreliable=is_unreliable(row, column))
 
 
 def is_unreliable(row: Mapping[str, Any], column: Column) -> bool:

@@ -108,9 +108,7 @@ def number(value: float | None, *, digits: int = 2) -> str:
     >>> number(-0.126), number(0.0004), number(None)
     ('−0.13', '0.00040', '–')
     """
-    if value is None or value != value:
-        return UNDEFINED
-    return decimal(value, digits).replace("-", "−")
+    return UNDEFINED if value is None or value != value else decimal(value, digits).replace("-", "−")
 
 
 def p_value(value: float | None) -> str:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, make_read_only
+from custodes.stats.arrays import Floats, ReadOnlyArrays
 
 Source = Literal["declared", "known", "fitted"]
 _Limits = tuple[float, float, Source]
@@ -115,7 +115,7 @@ KNOWN = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Normalisation:
+class Normalisation(ReadOnlyArrays):
     """Limits of p metrics, oriented so that higher is better.
 
     `low` and `high` (p,) are the limits, NaN for a metric without scores. `source` is the origin of each metric's
@@ -125,9 +125,6 @@ class Normalisation:
     low: Floats
     high: Floats
     source: tuple[Source, ...]
-
-    def __post_init__(self) -> None:
-        make_read_only(self)
 
     def apply(self, x: Floats) -> Floats:
         """Return x (rows, p) clipped to the limits and scaled to [0, 1].

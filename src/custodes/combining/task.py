@@ -26,7 +26,7 @@ from custodes.evaluate.rater_comparison import compare_selection
 from custodes.evaluate.rater_scores import METRIC, RaterScores, select_rater_scores
 from custodes.evaluate.scores import without_float_noise
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats, make_read_only
+from custodes.stats.arrays import Floats, ReadOnlyArrays
 from custodes.stats.learning.folds import grouped_folds
 from custodes.stats.ratios import mean_of_defined
 
@@ -42,7 +42,7 @@ SAMPLED = "outputs-sampled"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(ReadOnlyArrays):
     """Target and predictors. The rows of the study are already selected.
 
     - `human` (items, systems): human ratings of the target; NaN if `rated` (items, systems) is false.
@@ -64,9 +64,6 @@ class Task:
     declared: Mapping[str, tuple[float, float]]
     notes: tuple[Note, ...]
     kinds: Kinds | None = None
-
-    def __post_init__(self) -> None:
-        make_read_only(self)
 
     @property
     def design(self) -> Design:

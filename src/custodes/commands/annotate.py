@@ -86,7 +86,7 @@ def new(
     study_path = create_study(
         reading.study(inputs), output, plan=study_plan, systems=systems, pairs=pairs, gold=gold, metric=metric
     )
-    print_notes(study_path)
+    print_study_notes(study_path)
     print_line(str(study_path))
     if serve_for is not None:
         from custodes.annotate.server import usual_port
@@ -98,7 +98,7 @@ def new(
         )
 
 
-def print_notes(study_path: Path, *, n_skipped: int = 0) -> None:
+def print_study_notes(study_path: Path, *, n_skipped: int = 0) -> None:
     """Print the notes on a study, except the first `n_skipped` notes."""
     from custodes.annotate.study_status import notes_of
 
@@ -127,7 +127,7 @@ def add(
     check_distinct_files([study], input_files(inputs, *reading.files, sidecars=False))
     n_notes_before = len(notes_of(study))
     study_path = add_to_study(study, reading.study(inputs), systems=systems, pairs=pairs)
-    print_notes(study_path, n_skipped=n_notes_before)
+    print_study_notes(study_path, n_skipped=n_notes_before)
     print_line(str(study_path))
 
 
@@ -415,8 +415,7 @@ def build_plan(path: Path | None, options: dict[str, Any]) -> StudyPlan:
     study_plan = StudyPlan() if path is None else read_plan(path)
     changes_of_section: dict[str, dict[str, Any]] = {}
     for section, section_keys in KEYS.items():
-        plan_section = getattr(study_plan, section) if section else study_plan
-        type_of_key = get_type_hints(type(plan_section))
+        type_of_key = get_type_hints(type(getattr(study_plan, section) if section else study_plan))
         for key in section_keys:
             option_value = options.get(_name(section, key))
             if option_value is not None:

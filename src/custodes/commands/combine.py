@@ -9,10 +9,18 @@ from cyclopts import App, Parameter
 from custodes import question_commands
 from custodes.combining.combined_metric import CombinedMetric
 from custodes.command_line import HOW, OUTPUT_OPTIONS
-from custodes.console import print_diagnostic, write_stdout
+from custodes.console import write_stdout
 from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.files import check_distinct_files, check_writable
-from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, print_output_path
+from custodes.options import (
+    InputOptions,
+    Inputs,
+    QuoteFormulas,
+    check_quoted,
+    input_files,
+    print_notes,
+    print_output_path,
+)
 from custodes.question_commands import READING
 
 combine = App(name="combine", group_parameters=HOW["group_parameters"])
@@ -50,10 +58,8 @@ def score(
         if quote_formulas:
             check_quoted([output])
         check_distinct_files([output], input_files(inputs, model, *reading.files))
-    combined = CombinedMetric.load(model)
-    ratings, notes = combined.score(reading.study(inputs), name=name)
-    for note in notes:
-        print_diagnostic(f"note: {note.message}")
+    ratings, notes = CombinedMetric.load(model).score(reading.study(inputs), name=name)
+    print_notes(notes)
     if output is None:
         write_stdout(csv_blocks(ratings, quote_formulas=quote_formulas))
     else:

@@ -17,7 +17,15 @@ from custodes.data.readers.every_eval_ever import write_every_eval_ever
 from custodes.data.writing import RATING_TABLES, TABLES, check_suffix, long_tables, write_table
 from custodes.errors import OptionError, join_labels, reject, suggestion
 from custodes.files import check_distinct_files, check_writable, is_folder, is_stream, make_folder, write_atomically
-from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, print_output_path
+from custodes.options import (
+    InputOptions,
+    Inputs,
+    QuoteFormulas,
+    check_quoted,
+    input_files,
+    print_notes,
+    print_output_path,
+)
 from custodes.question_commands import READING
 
 CONTENT = {"battles": "verdicts", "items": "groups, clusters or weights of items", "outputs": "texts"}
@@ -89,8 +97,7 @@ def convert(
         print_line(str(write_schema(inputs, reading, selection_patterns, output)))
         return
     study = reading.select_study(inputs, selection_patterns)
-    for note in dict.fromkeys(study.notes):
-        print_diagnostic(f"note: {note.message}")
+    print_notes(study.notes)
     if n_probes := study.probes.height:
         print_diagnostic(
             f"note: the probes ({n_probes} rows) are not converted; copy the file VERDICTS.probes.csv, which is next "
@@ -144,8 +151,7 @@ def write_schema(
     """Read and select these inputs as a test, and write the options to a file for `--schema`."""
     check_writable(output)
     reading.select_study(inputs, selection_patterns)
-    old_schema = Schema() if reading.schema is None else Schema.load(reading.schema)
-    schema = old_schema.merge_arguments(
+    schema = (Schema() if reading.schema is None else Schema.load(reading.schema)).merge_arguments(
         Columns.make(reading.column_mapping), reading.reader_arguments, selection_patterns
     )
     if not (schema.columns or schema.reading or schema.selection):

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 import custodes as cu
 from custodes.arguments import value_list
 from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, parse_whole_number
-from custodes.console import print_diagnostic, print_line
+from custodes.console import print_line
 from custodes.data.counts import SUFFIX
 from custodes.data.mapping.column_vocabulary import ENGLISH
 from custodes.data.readers.battles import SYSTEMS
@@ -22,7 +22,7 @@ from custodes.data.table_engines import Engine, convert_engine_errors, scan_sour
 from custodes.data.writing import SUFFIXES, write_table
 from custodes.errors import CustodesError, OptionError, join_labels, reject, short_repr
 from custodes.files import check_distinct_files, check_writable
-from custodes.options import InputOptions, input_files, progress
+from custodes.options import InputOptions, input_files, print_notes, progress
 from custodes.process import NOTHING_KEPT, Stoppable
 
 Names = list[str] | None
@@ -198,8 +198,7 @@ def count(
             counts: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=track, **count_options)
         else:
             counts = cu.count_battles(table, human=human, aspect=aspect, **count_options)
-            for note in counts.notes:
-                print_diagnostic(f"note: {note.message}")
+            print_notes(counts.notes)
     print_line(str(cu.write_counts(counts, output)))
 
 
@@ -212,8 +211,11 @@ def _refuse_idle_options(options: dict[str, Any], content_text: str) -> None:
 
 def _check_columns(names: Sequence[str], *, has_scores: bool) -> None:
     """Raise `OptionError` for a column that is missing, with the option that names it."""
-    needed_columns = SCORES if has_scores else VERDICTS
-    missing_roles = [roles[-1] for roles in needed_columns if not any({*columns} <= {*names} for columns in roles)]
+    missing_roles = [
+        roles[-1]
+        for roles in (SCORES if has_scores else VERDICTS)
+        if not any({*columns} <= {*names} for columns in roles)
+    ]
     if missing_roles:
         options = (
             f"{role}={next((name for name in names if name.lower() in ENGLISH.get(role, ())), 'NAME')}"

@@ -28,7 +28,7 @@ from custodes.judging.querying import query, query_plan, read_answers, read_stor
 from custodes.judging.requests import Request, find_replies
 from custodes.judging.run import client_of, prepare
 from custodes.judging.tables import Judgements, judgements_of
-from custodes.options import InputOptions, Inputs, input_files, progress
+from custodes.options import InputOptions, Inputs, input_files, print_notes, progress
 from custodes.process import Stoppable
 from custodes.question_commands import READING, arguments_of, with_options
 
@@ -83,8 +83,14 @@ def judge(
     examples, prompt, pairs, probe = (
         options.get(option_name) for option_name in ("examples", "prompt", "pairs", "probe")
     )
-    probe_entries = value_list("probe", probe or ())
-    input_paths = [*reading.files, (examples or "").rpartition(":")[0], prompt, pairs, probe_entries, replies]
+    input_paths = [
+        *reading.files,
+        (examples or "").rpartition(":")[0],
+        prompt,
+        pairs,
+        value_list("probe", probe or ()),
+        replies,
+    ]
     output_files.check(input_files(inputs, *input_paths, sidecars=False), *([write_requests] if write_requests else []))
     if options.get("sampling") is not None:
         options["sampling"] = parse_sampling(options["sampling"])
@@ -145,8 +151,7 @@ def judge(
                     query, client=connected_client, cache=reply_cache, budget=budget, progress=track, **rate_limits
                 )
             judgements = judgements_of(plan, query_plan(plan, answer_requests), budget.price)
-    for note in dict.fromkeys([*notes, *judgements.notes]):
-        print_diagnostic(f"note: {note.message}")
+    print_notes([*notes, *judgements.notes])
     output_files.write(judgements.output_tables())
     print_diagnostic(summary(judgements))
     if "raters" in output_files.tables and not quiet:

@@ -111,8 +111,9 @@ def count_battles(
             f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspect_labels))}"
         )
     if systems is not None:
-        systems_in_table = sorted({*verdict_counts["a"], *verdict_counts["b"]})
-        chosen_systems = resolve_names("systems", systems, systems_in_table, where=WHERE, what="system")
+        chosen_systems = resolve_names(
+            "systems", systems, sorted({*verdict_counts["a"], *verdict_counts["b"]}), where=WHERE, what="system"
+        )
         verdict_counts = verdict_counts.filter(
             pl.col("a").is_in(list(chosen_systems)), pl.col("b").is_in(list(chosen_systems))
         )
@@ -122,8 +123,9 @@ def count_battles(
     notes: list[Note] = []
     if len(annotators) > 1 or (rater_item_counts["most"] > 1).any():
         signed_rows, notes = _merge_comparisons(_encode_signs(rows, interpreted_counts), rows, annotators, orders)
-        key_column_names = ("rater", "system_a", "system_b", "order", "sign")
-        sign_counts = collect_rows(signed_rows.group_by(*key_column_names).agg(nw.len().alias("n")))
+        sign_counts = collect_rows(
+            signed_rows.group_by("rater", "system_a", "system_b", "order", "sign").agg(nw.len().alias("n"))
+        )
         n_items_of_rater = dict(
             collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows()
         )
@@ -137,15 +139,16 @@ def count_battles(
     n_missing_verdicts = int(interpreted_counts.filter(pl.col("sign").is_null())["n"].sum())
     if n_missing_verdicts == interpreted_counts["n"].sum():
         raise InputError(f"{WHERE}: all {n_missing_verdicts} verdicts are empty; give at least one verdict")
-    ambiguous_position_rows = interpreted_counts.filter("turned")
-    ambiguous_words_text = ", ".join(ambiguous_position_rows["said"].unique().sort().head(2))
-    position_text = (
-        f"verdicts such as {ambiguous_words_text} are read as columns, whatever the presentation order; if positions "
-        "are meant, write the names of the systems"
-    )
+    ambiguous_position_rows = interpreted_counts.filter("is_ambiguous")
+    ambiguous_words_text = ", ".join(ambiguous_position_rows["word"].unique().sort().head(2))
     notes += build_notes(
         ("missing-verdict", n_missing_verdicts, f"{n_missing_verdicts} verdicts are empty and count as not rated"),
-        ("place-or-column", int(ambiguous_position_rows["n"].sum()), position_text),
+        (
+            "place-or-column",
+            int(ambiguous_position_rows["n"].sum()),
+            f"verdicts such as {ambiguous_words_text} are read as columns, whatever the presentation order; if "
+            "positions are meant, write the names of the systems",
+        ),
     )
     raters_with_verdicts = set(sign_counts["rater"])
     raters_without_verdicts = [
@@ -153,15 +156,16 @@ def count_battles(
         for rater_name in (*([HUMAN] if annotators else []), *metric_names)
         if rater_name not in raters_with_verdicts
     ]
-    no_verdict_text = (
-        f"raters without a valid verdict are missing from all tables: {join_labels(raters_without_verdicts)}"
+    notes += build_notes(
+        (
+            "no-battle",
+            len(raters_without_verdicts),
+            f"raters without a valid verdict are missing from all tables: {join_labels(raters_without_verdicts)}",
+        )
     )
-    notes += build_notes(("no-battle", len(raters_without_verdicts), no_verdict_text))
     origin = counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
-    system_names, metrics = (
-        tuple(sorted({*interpreted_counts["a"], *interpreted_counts["b"]})),
-        tuple(rater_name for rater_name in metric_names if rater_name in raters_with_verdicts),
-    )
+    system_names = tuple(sorted({*interpreted_counts["a"], *interpreted_counts["b"]}))
+    metrics = tuple(rater_name for rater_name in metric_names if rater_name in raters_with_verdicts)
     joint_count_batches = [count_joint_outcomes(signed_rows, metrics)] if metrics else []
     return OutcomeCounts.from_tables(
         sum_batches(joint_count_batches, systems=system_names, metrics=metrics),
@@ -205,8 +209,8 @@ def _count_by_order(sign_counts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _read_rows(table: Any) -> tuple[Rows, bool]:
-    """A table with the columns item, a, b, said, rater, kind, aspect, shown, repeat (all text except the item), `empty`
-    and `invalid`.
+    """A table with the columns item, a, b, word, rater, kind, aspect, order_word, repeat (all text except the item),
+    `empty` and `invalid`.
 
     The second result is whether the columns are in the format of custodes.
     """
@@ -247,11 +251,11 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
         item_expression.alias("item"),
         text_expression(system_column_names[0]).alias("a"),
         text_expression(system_column_names[1]).alias("b"),
-        text_expression(verdict_column_name).alias("said"),
+        text_expression(verdict_column_name).alias("word"),
         text_expression(rater_column_name, "" if rater_column_name else HUMAN).alias("rater"),
         text_expression("kind").alias("kind"),
         text_expression("aspect").alias("aspect"),
-        text_expression("order").alias("shown"),
+        text_expression("order").alias("order_word"),
         text_expression("repeat").alias("repeat"),
         is_missing_item.alias("empty"),
         ((text_expression("invalid") != "") & (text_expression(verdict_column_name) != "")).alias("invalid"),
@@ -262,11 +266,13 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
 def _count_verdict_words(rows: Rows) -> pl.DataFrame:
     """The number of verdicts by rater, kind, aspect, pair, order and word, from one pass over the table. Missing labels
     raise `InputError`."""
-    key_column_names = ("rater", "kind", "aspect", "a", "b", "said", "shown")
-    verdict_counts = collect_rows(rows.group_by(*key_column_names, "empty", "invalid").agg(nw.len().alias("n")))
+    verdict_counts = collect_rows(
+        rows.group_by("rater", "kind", "aspect", "a", "b", "word", "order_word", "empty", "invalid").agg(
+            nw.len().alias("n")
+        )
+    )
     kind_words = pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    kind_expression = kind_words.replace(KINDS)
-    verdict_counts = verdict_counts.with_columns(pl.col("n").cast(pl.Int64), kind_expression.alias("kind"))
+    verdict_counts = verdict_counts.with_columns(pl.col("n").cast(pl.Int64), kind_words.replace(KINDS).alias("kind"))
     if not verdict_counts.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")
     label_expressions = [pl.col(name) for name in ("rater", "aspect", "a", "b")]
@@ -294,11 +300,11 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) 
 
     `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `system_a` and
     `system_b` are the systems in alphabetical order: `sign` is 1 if `system_a` is preferred, and `order` is 1 if
-    `system_a` was shown first. `turned` marks rows in which `b` was shown first and the word may mean a displayed
+    `system_a` was shown first. `is_ambiguous` marks rows in which `b` was shown first and the word may mean a displayed
     position.
     """
     verdict_words = (
-        verdict_counts["said"].set(verdict_counts["said"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
+        verdict_counts["word"].set(verdict_counts["word"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
     )
     try:
         verdict_meaning = interpret_cells(
@@ -312,9 +318,9 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) 
     if is_unreadable_word.any():
         unreadable_word_counts = (
             verdict_counts.filter(is_unreadable_word)
-            .group_by("said")
+            .group_by("word")
             .agg(pl.col("n").sum())
-            .sort("n", "said", descending=[True, False])
+            .sort("n", "word", descending=[True, False])
         )
         examples_text = join_labels(
             (f"{verdict_word[:40]!r} {n:,} times" for verdict_word, n in unreadable_word_counts.iter_rows()), limit=3
@@ -325,10 +331,12 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) 
             f"({examples_text}); allowed: {ALLOWED}, or empty{exception_text}. Correct them, or remove them from "
             "the table"
         )
-    order_words = verdict_counts["shown"].str.to_lowercase().str.replace_all(ORDER_MARKS, "")
-    order_codes = look_up(order_words, ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0))
+    order_codes = look_up(
+        verdict_counts["order_word"].str.to_lowercase().str.replace_all(ORDER_MARKS, ""),
+        ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0),
+    )
     if order_codes.is_null().any():
-        unreadable_order_words = verdict_counts.filter(order_codes.is_null())["shown"].unique().sort()
+        unreadable_order_words = verdict_counts.filter(order_codes.is_null())["order_word"].unique().sort()
         raise InputError(
             f"{WHERE}: column 'order' holds {join_labels(map(repr, unreadable_order_words), limit=3)}; allowed: ab, "
             "ba, or empty"
@@ -337,7 +345,7 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) 
     return verdict_counts.with_columns(
         verdict_meaning["preference"].alias("meaning").cast(pl.Int64),
         order_codes.alias("first").cast(pl.Int64),
-        (verdict_meaning["unsure"] & (order_codes < 0)).alias("turned"),
+        (verdict_meaning["unsure"] & (order_codes < 0)).alias("is_ambiguous"),
         pl.Series("sign", verdict_meaning["preference"] * pair_orientations).cast(pl.Int64),
         pl.Series("order", order_codes * pair_orientations).cast(pl.Int64),
         system_a=pl.min_horizontal("a", "b"),
@@ -346,8 +354,8 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) 
 
 
 def _select_rows_to_count(rows: Rows, interpreted_counts: pl.DataFrame) -> Rows:
-    """The rows to count, with the systems in alphabetical order (`low`, `high`), and with `turn`, which is 1 if `a` is
-    `low` and otherwise -1."""
+    """The rows to count, with the systems in alphabetical order (`low`, `high`), and with `orientation`, which is 1 if
+    `a` is `low` and otherwise -1."""
     rater_aspect_pairs = interpreted_counts.select("rater", "aspect").unique().sort("rater", "aspect")
     rater_aspect_conditions = [
         (nw.col("rater") == rater) & (nw.col("aspect") == aspect) for rater, aspect in rater_aspect_pairs.iter_rows()
@@ -358,7 +366,7 @@ def _select_rows_to_count(rows: Rows, interpreted_counts: pl.DataFrame) -> Rows:
     return rows.filter(reduce(or_, rater_aspect_conditions), has_counted_systems).with_columns(
         nw.when(is_reversed_pair).then(nw.col("b")).otherwise(nw.col("a")).alias("low"),
         nw.when(is_reversed_pair).then(nw.col("a")).otherwise(nw.col("b")).alias("high"),
-        conditional_value(is_reversed_pair, -1, 1).alias("turn"),
+        conditional_value(is_reversed_pair, -1, 1).alias("orientation"),
     )
 
 
@@ -367,29 +375,29 @@ def _encode_signs(rows: Rows, interpreted_counts: pl.DataFrame) -> Rows:
 
     Words whose meaning depends on the row must be exact names of systems.
     """
-    is_exact_system_name = (pl.col("said") == pl.col("a")) | (pl.col("said") == pl.col("b"))
+    is_exact_system_name = (pl.col("word") == pl.col("a")) | (pl.col("word") == pl.col("b"))
     word_meanings = (
-        interpreted_counts.group_by("said")
+        interpreted_counts.group_by("word")
         .agg(pl.col("meaning").unique(), names=is_exact_system_name.all())
         .filter(~pl.col("names"))
     )
-    ambiguous_words = word_meanings.filter(pl.col("meaning").list.len() > 1)["said"].sort()
+    ambiguous_words = word_meanings.filter(pl.col("meaning").list.len() > 1)["word"].sort()
     if ambiguous_words.len():
         raise InputError(
             f"{WHERE}: verdicts {join_labels(map(repr, ambiguous_words), limit=3)} match no system "
             "name exactly; write model_a, model_b or tie"
         )
-    code_of_word = dict(word_meanings.select("said", pl.col("meaning").list.first()).iter_rows())
-    code_of_order_word = dict(interpreted_counts.select("shown", "first").iter_rows())
-    second_system_expression = nw.when(nw.col("said") == nw.col("b")).then(nw.lit(-1))
-    exact_name_expression = nw.when(nw.col("said") == nw.col("a")).then(nw.lit(1)).otherwise(second_system_expression)
+    code_of_word = dict(word_meanings.select("word", pl.col("meaning").list.first()).iter_rows())
+    code_of_order_word = dict(interpreted_counts.select("order_word", "first").iter_rows())
+    second_system_expression = nw.when(nw.col("word") == nw.col("b")).then(nw.lit(-1))
+    exact_name_expression = nw.when(nw.col("word") == nw.col("a")).then(nw.lit(1)).otherwise(second_system_expression)
     return rows.select(
         "rater",
         "item",
         nw.col("low").alias("system_a"),
         nw.col("high").alias("system_b"),
-        (nw.col("turn") * _code_expression("said", code_of_word, exact_name_expression)).alias("sign"),
-        (nw.col("turn") * _code_expression("shown", code_of_order_word, nw.lit(0))).alias("order"),
+        (nw.col("orientation") * _code_expression("word", code_of_word, exact_name_expression)).alias("sign"),
+        (nw.col("orientation") * _code_expression("order_word", code_of_order_word, nw.lit(0))).alias("order"),
     )
 
 
@@ -418,16 +426,23 @@ def _combine_human_rows(comparisons: Rows, annotators: Sequence[str]) -> Rows:
 
 def _count_items(rows: Rows) -> Rows:
     """For each rater, the number of `items` with a verdict, and the largest number of rows of one item (`most`)."""
-    item_row_counts = rows.group_by("rater", "item").agg(nw.len().alias("rows"))
-    return item_row_counts.group_by("rater").agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
+    return (
+        rows.group_by("rater", "item")
+        .agg(nw.len().alias("rows"))
+        .group_by("rater")
+        .agg(nw.len().alias("items"), nw.col("rows").max().alias("most"))
+    )
 
 
 def _merge_comparisons(
     signed_rows: Rows, rows: Rows, annotators: Sequence[str], orders: Orders
 ) -> tuple[Rows, list[Note]]:
     """The merged comparisons, with the annotators combined, and notes."""
-    key_column_names = ("item", "low", "high", "rater", "repeat", "shown")
-    duplicate_rows = rows.group_by(*key_column_names).agg(nw.len().alias("rows")).filter(nw.col("rows") > 1)
+    duplicate_rows = (
+        rows.group_by("item", "low", "high", "rater", "repeat", "order_word")
+        .agg(nw.len().alias("rows"))
+        .filter(nw.col("rows") > 1)
+    )
     if n_duplicate_verdicts := int(collect_rows(duplicate_rows.select(nw.len())).item()):
         raise InputError(
             f"{WHERE}: {n_duplicate_verdicts} verdicts occur twice (same item, systems, rater, repeat and order). "
@@ -438,10 +453,5 @@ def _merge_comparisons(
     merging_counts = collect_rows(
         merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum())
     )
-    n_half_comparisons, n_contradictory_comparisons = (
-        int(merging_counts["half"].sum()),
-        int(merging_counts["contradictory"].sum()),
-    )
-    return _combine_human_rows(merged_rows, annotators), merging_notes(
-        n_half_comparisons, n_contradictory_comparisons, orders
-    )
+    notes = merging_notes(int(merging_counts["half"].sum()), int(merging_counts["contradictory"].sum()), orders)
+    return _combine_human_rows(merged_rows, annotators), notes

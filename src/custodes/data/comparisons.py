@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from custodes.errors import InputError
 from custodes.stats import ABSENT
-from custodes.stats.arrays import Floats, Ints, Signs, make_read_only
+from custodes.stats.arrays import Floats, Ints, ReadOnlyArrays, Signs, make_read_only
 
 HUMAN = "human"
 """The name of the combined annotators in all tables."""
@@ -46,7 +46,7 @@ class JointPreferences(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparisons:
+class Comparisons(ReadOnlyArrays):
     """Preferences: one row per rater, item and pair of systems.
 
     Attributes
@@ -71,9 +71,6 @@ class Comparisons:
     pair: Ints
     sign: Signs
     order: Floats
-
-    def __post_init__(self) -> None:
-        make_read_only(self)
 
     def __len__(self) -> int:
         return len(self.sign)
@@ -193,8 +190,9 @@ class Comparisons:
                 for position in rater_positions
             ]
         )
-        row_counts = np.diff(self._rater_row_bounds)[list(rater_positions)]
-        new_rater_positions = np.repeat(np.arange(len(rater_positions)), row_counts)
+        new_rater_positions = np.repeat(
+            np.arange(len(rater_positions)), np.diff(self._rater_row_bounds)[list(rater_positions)]
+        )
         return replace(
             self.select_rows(row_indices),
             raters=tuple(self.raters[position] for position in rater_positions),

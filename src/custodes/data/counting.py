@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from operator import add
 from typing import Any
 
@@ -132,25 +132,25 @@ def count_pairs(
     if not np.isfinite(score_ranges.select("low", "high").drop_nulls().to_numpy()).all():
         raise InputError("count_pairs: a score is infinite; a score must be finite (empty where not rated)")
     human_score_bounds = score_ranges.filter(pl.col("rater").is_in(list(annotators))).select("low", "high").to_numpy()
-    threshold_of_metric = {
-        name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in metric_names
-    }
-    negated_raters = {name for name, sign in sign_of_rater.items() if sign < 0}
-    count_batch = partial(
-        _count_outcomes,
-        human_expression=_human_preference_expression(
-            [f"score{k}" for k in range(len(annotators))],
-            threshold=human_threshold(human_score_bounds, human_ties),
-            aggregate=aggregate,
-        ),
-        threshold_of_metric=threshold_of_metric,
-        aspect_of_rater=aspect_of_rater,
-        negated_raters=negated_raters,
+    human_expression = _human_preference_expression(
+        [f"score{k}" for k in range(len(annotators))],
+        threshold=human_threshold(human_score_bounds, human_ties),
+        aggregate=aggregate,
     )
+    negated_raters = {name for name, sign in sign_of_rater.items() if sign < 0}
     system_names = tuple(sorted(set(systems if systems is not None else score_ranges["system"])))
     row_batches = split_batches(rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
     batch_counts = (
-        count_batch(row_batch) for row_batch in progress(row_batches, total=len(row_batches), desc="counting pairs")
+        _count_outcomes(
+            row_batch,
+            human_expression=human_expression,
+            threshold_of_metric={
+                name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in metric_names
+            },
+            aspect_of_rater=aspect_of_rater,
+            negated_raters=negated_raters,
+        )
+        for row_batch in progress(row_batches, total=len(row_batches), desc="counting pairs")
     )
     origin = counting_origin(
         human=human,

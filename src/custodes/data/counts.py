@@ -108,8 +108,8 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
     >>> rows = [("1", "A", "B", "model_a")]
     >>> table = pl.LazyFrame(rows, schema=["item", "model_a", "model_b", "winner"], orient="row")
     >>> from custodes.data.battle_counting import count_battles
-    >>> place = write_counts(count_battles(table), Path(tempfile.mkdtemp()) / "arena.counts.json")
-    >>> read_counts(place).items
+    >>> path = write_counts(count_battles(table), Path(tempfile.mkdtemp()) / "arena.counts.json")
+    >>> read_counts(path).items
     {'human': 1}
     """
     if not str(path).endswith(SUFFIX):

@@ -117,7 +117,8 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
     ]
     # An item whose ratings by annotators, or by metrics, are unique is no copy.
     if rating_cell_tables and not any(
-        item_summary.select(pl.struct("own", "n").is_unique().any()).item() for item_summary in item_summary_tables
+        item_summary.select(pl.struct("fingerprint", "n").is_unique().any()).item()
+        for item_summary in item_summary_tables
     ):
         cell_item_groups += _uniform_groups(pl.concat(rating_cell_tables))
     item_groups += [
@@ -190,14 +191,14 @@ def _summarise_items(rating_cells: pl.DataFrame) -> pl.DataFrame:
     """A table with one row per item: a fingerprint of the cells, the number of cells and the number of distinct
     values."""
     return rating_cells.group_by("item", maintain_order=True).agg(
-        own=fingerprint("cell", "value"), n=pl.len(), values=pl.col("value").n_unique()
+        fingerprint=fingerprint("cell", "value"), n=pl.len(), values=pl.col("value").n_unique()
     )
 
 
 def _uniform_groups(rating_cells: pl.DataFrame) -> list[tuple[str, ...]]:
     """Groups of k equal items, if every item occurs k times."""
     item_summary = _summarise_items(rating_cells)
-    equal_item_lists = item_summary.group_by("own", "n", maintain_order=True).agg("item")["item"].to_list()
+    equal_item_lists = item_summary.group_by("fingerprint", "n", maintain_order=True).agg("item")["item"].to_list()
     n_copies = gcd(*map(len, equal_item_lists))
     if _may_match_by_chance(item_summary) or n_copies < 2 or item_summary["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
         return []
@@ -214,7 +215,9 @@ def _groups_by_cells(rating_cells: pl.DataFrame, item_summary: pl.DataFrame) -> 
     """
     if _may_match_by_chance(item_summary):
         return []
-    item_groups = _equal_groups(item_summary.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "own", "n")
+    item_groups = _equal_groups(
+        item_summary.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "fingerprint", "n"
+    )
     checked_item_groups = item_groups[:MOST_CHECKED]
     n_exact_copies = sum(len(group) - 1 for group in checked_item_groups)
     return (
@@ -228,7 +231,7 @@ def _groups_by_cells(rating_cells: pl.DataFrame, item_summary: pl.DataFrame) -> 
 def _may_match_by_chance(item_summary: pl.DataFrame) -> bool:
     """Whether items may be equal by chance, because there are too few items or the scores are too coarse."""
     has_coarse_scores = item_summary.is_empty() or item_summary["values"].mean() < FINE  # type: ignore[operator]
-    return item_summary.select("own", "n").n_unique() < (LEAST_KINDS if has_coarse_scores else LEAST_KINDS // 2)
+    return item_summary.select("fingerprint", "n").n_unique() < (LEAST_KINDS if has_coarse_scores else LEAST_KINDS // 2)
 
 
 def _count_near_copies(rating_cells: pl.DataFrame, item_summary: pl.DataFrame, copied_items: list[str]) -> int:
@@ -295,8 +298,10 @@ def items_by_annotator(
     annotation_tasks = pl.concat([frame.select("item", "rater") for frame in (score_rows, verdict_rows)]).unique(
         maintain_order=True
     )
-    n_items = annotation_tasks["item"].n_unique()
-    if annotation_tasks.height > MOST_PER_ITEM * n_items or annotation_tasks["rater"].n_unique() < 2:
+    if (
+        annotation_tasks.height > MOST_PER_ITEM * annotation_tasks["item"].n_unique()
+        or annotation_tasks["rater"].n_unique() < 2
+    ):
         return empty_result
     resampling_unit_of_item = {
         item: repeated_group[0] for repeated_group in repeated_item_groups for item in repeated_group
@@ -336,9 +341,8 @@ def _system_preferences(score_rows: pl.DataFrame, verdict_rows: pl.DataFrame) ->
     centred_score_rows = score_rows.with_columns(value=relative_rank_expression).with_columns(
         pl.col("value") - pl.col("value").mean().over(aspect_and_system_column_names)
     )
-    aspect_and_pair_column_names = ["aspect", "system_a", "system_b"]
     centred_verdict_rows = verdict_rows.with_columns(
-        value=pl.col("preference") - pl.col("preference").mean().over(aspect_and_pair_column_names)
+        value=pl.col("preference") - pl.col("preference").mean().over(["aspect", "system_a", "system_b"])
     )
     verdict_preferences = [
         centred_verdict_rows.select("item", "rater", "aspect", system=system_column_name, value=sign * pl.col("value"))

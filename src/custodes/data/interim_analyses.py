@@ -50,12 +50,17 @@ def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
     )
     if n_pairs == 0 or not has_several_analyses:
         return []
-    message = (
-        f"{n_pairs} pairs were annotated sequentially, with interim analyses. Leaderboard strengths, ranks and "
-        "groups remain valid if the stopping boundary allows for repeated analyses. Win rates, sign tests, decisions "
-        "and margins of single pairs assume a fixed sample size; for single pairs, use the table of interim analyses"
+    return build_notes(
+        (
+            SEQUENTIAL_RULE,
+            n_pairs,
+            f"{n_pairs} pairs were annotated sequentially, with interim analyses. Leaderboard strengths, ranks and "
+            "groups remain valid if the stopping boundary allows for repeated analyses. Win rates, sign tests, "
+            "decisions "
+            "and margins of single pairs assume a fixed sample size; for single pairs, use the table of interim "
+            "analyses",
+        )
     )
-    return build_notes((SEQUENTIAL_RULE, n_pairs, message))
 
 
 def last_looks(interim_analyses: pl.DataFrame) -> pl.DataFrame:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -34,12 +35,7 @@ class Items:
     stands for). An item without a row is a cluster of one item.
     """
 
-    frame: pl.DataFrame
-
-    @classmethod
-    def empty(cls) -> Items:
-        """A table without rows."""
-        return cls(frame=pl.DataFrame(schema=SCHEMA))
+    frame: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=SCHEMA))
 
     @classmethod
     def make(cls, table: Any, *, where: str = "items") -> tuple[Items, list[Note]]:
@@ -80,15 +76,16 @@ class Items:
             where=where,
             allowed="a positive whole number",
         )
-        rows_by_cluster = item_rows.filter(pl.col("cluster") != "").group_by("cluster", maintain_order=True)
-        conflicting_cluster_rows = rows_by_cluster.agg(pl.col("n_outputs").fill_null(1.0).n_unique()).filter(
-            pl.col("n_outputs") > 1
+        conflicting_cluster_rows = (
+            item_rows.filter(pl.col("cluster") != "")
+            .group_by("cluster", maintain_order=True)
+            .agg(pl.col("n_outputs").fill_null(1.0).n_unique())
+            .filter(pl.col("n_outputs") > 1)
         )
         if conflicting_cluster_rows.height:
             raise InputError(
                 f"{where}: items of cluster {conflicting_cluster_rows['cluster'][0]!r} have different n_outputs; a row "
-                "stands for "
-                "n_outputs equal clusters, so give all items of the cluster the same number"
+                "stands for n_outputs equal clusters, so give all items of the cluster the same number"
             )
         return cls(frame=item_rows), notes
 
@@ -100,8 +97,7 @@ class Items:
     def merge_with(self, other: Items) -> Items:
         """The rows of both tables. If an item has different values, `InputError` is raised."""
         all_rows = pl.concat([self.frame, other.frame]).with_columns(pl.col(pl.String).replace("", None))
-        frame = merge_item_rows(all_rows)
-        return Items(frame=frame.with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
+        return Items(frame=merge_item_rows(all_rows).with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
 
     def with_properties(self, property_table: pl.DataFrame, *, where: str) -> Items:
         """The items with properties from a table that names each item, or its question (the cluster of its turns)."""
@@ -120,9 +116,10 @@ class Items:
 
     def item_rows(self, item_names: pl.Series) -> pl.DataFrame:
         """The rows of these items in this order; unknown items have empty labels."""
-        item_name_rows = pl.DataFrame({"item": item_names}, schema={"item": pl.String})
-        return item_name_rows.join(self.frame, on="item", how="left", maintain_order="left").with_columns(
-            pl.col("cluster", "group", "dataset").fill_null("")
+        return (
+            pl.DataFrame({"item": item_names}, schema={"item": pl.String})
+            .join(self.frame, on="item", how="left", maintain_order="left")
+            .with_columns(pl.col("cluster", "group", "dataset").fill_null(""))
         )
 
 

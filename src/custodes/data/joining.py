@@ -43,9 +43,8 @@ def join(studies: Sequence[Study]) -> Study:
         )
         verdict_rows = other_study.preferences.frame
         if joined_study.sides and other_study.sides:  # files of one benchmark repeat the reference labels
-            verdict_key = [*KEY, "preference"]
             verdict_rows = verdict_rows.join(
-                joined_study.preferences.frame, on=verdict_key, how="anti", maintain_order="left"
+                joined_study.preferences.frame, on=[*KEY, "preference"], how="anti", maintain_order="left"
             )
         raters, rater_notes = joined_study.raters.merge_with(other_study.raters)
         rating_frames, scale_of_aspect = unify_scales(
@@ -94,9 +93,20 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
     (study,) = label_studies
     if not all(other.metrics and LABEL not in other.metrics for other in studies if other is not study):
         return studies
-    message = f"{study.name}: column {LABEL} is read as human labels, because the other inputs have only metrics"
-    notes = (*study.notes, *build_notes(("human-labels", True, message)))
-    human_study = replace(study, raters=study.raters.with_kinds({LABEL: "human"}), notes=notes)
+    human_study = replace(
+        study,
+        raters=study.raters.with_kinds({LABEL: "human"}),
+        notes=(
+            *study.notes,
+            *build_notes(
+                (
+                    "human-labels",
+                    True,
+                    f"{study.name}: column {LABEL} is read as human labels, because the other inputs have only metrics",
+                )
+            ),
+        ),
+    )
     return [human_study if other is study else other for other in studies]
 
 
@@ -113,8 +123,7 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
     if sum(map(len, raters_of_study)) == len(set().union(*raters_of_study)):
         return studies
     judge_studies = [study for study in unnamed_studies if study.metrics]
-    is_of_named_system = len(named_systems) == 1 and named_systems.isdisjoint(file_systems)
-    if not judge_studies and is_of_named_system:
+    if not judge_studies and len(named_systems) == 1 and named_systems.isdisjoint(file_systems):
         return studies
     rating_keys = pl.concat([study.ratings.frame.drop("system", "score") for study in unnamed_studies])
     if (
@@ -134,11 +143,14 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
             f"{names_text} have no column of systems and have a rater in common, but their names do not distinguish "
             "their systems; add a column system, or rename the files"
         )
-    message = (
-        f"{names_text} have no column of systems, so each of them is one system, named {join_labels(file_systems)}; if "
-        "they are about the same system, add a column system with one value"
+    note = build_notes(
+        (
+            "systems-of-files",
+            len(file_systems),
+            f"{names_text} have no column of systems, so each of them is one system, named "
+            f"{join_labels(file_systems)}; if they are about the same system, add a column system with one value",
+        )
     )
-    note = build_notes(("systems-of-files", len(file_systems), message))
     return [
         replace(study, unnamed_system=False, notes=(*study.notes, *(note if study is unnamed_studies[0] else ())))
         if study.unnamed_system
@@ -230,10 +242,10 @@ def _merge_rows(a: pl.DataFrame, b: pl.DataFrame, value_column_names: list[str],
             f"{name} {first_duplicate_row[name]!r}" for name in key_column_names if first_duplicate_row[name]
         )
         n_keys = duplicate_rows.select(key_column_names).n_unique()
-        n_equal = 2 * n_keys - duplicate_rows.n_unique()
         raise InputError(
-            f"two inputs hold the same {row_kind} ({key_text}; {n_keys} such {row_kind}s, {n_equal} with equal values);"
-            " remove one input, or rename the rater; if the items differ, give them different labels, such as news/1"
+            f"two inputs hold the same {row_kind} ({key_text}; {n_keys} such {row_kind}s, "
+            f"{2 * n_keys - duplicate_rows.n_unique()} with equal values); remove one input, or rename "
+            "the rater; if the items differ, give them different labels, such as news/1"
         )
     return merged_rows
 

@@ -209,9 +209,10 @@ class _Plan:
         attribute_expressions = {column_name: nw.col(column_name) for column_name in self.by}
         if layout.cluster:
             cluster_expression = nw.col(layout.cluster).cast(nw.String).fill_null("")
-            item_cluster_expression = nw.concat_str(nw.lit("item "), key_expressions["item"])
             attribute_expressions["cluster"] = (
-                nw.when(cluster_expression == "").then(item_cluster_expression).otherwise(cluster_expression)
+                nw.when(cluster_expression == "")
+                .then(nw.concat_str(nw.lit("item "), key_expressions["item"]))
+                .otherwise(cluster_expression)
             )
         if layout.probability:
             attribute_expressions["probability"] = nw.col(layout.probability)

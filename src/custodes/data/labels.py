@@ -89,8 +89,7 @@ def _words(column: pl.Series) -> pl.Series:
     column = restore_integers(column)
     words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
     if not column.dtype.is_numeric():
-        is_text_word = words.cast(pl.Float64, strict=False).is_null()
-        words = words.zip_with(~is_text_word, words.str.replace_all(r"[\s-]+", "_"))
+        words = words.zip_with(~words.cast(pl.Float64, strict=False).is_null(), words.str.replace_all(r"[\s-]+", "_"))
     words = words.str.replace(r"^(\d+)\.0+$", "$1")
     return words.set(words.is_in([*MISSING_TOKENS, "unlabelled", "unlabeled"]), None)
 
@@ -163,20 +162,12 @@ def infer_scale(
 
 
 def _are_numbers(words: Iterable[str]) -> bool:
-    return all(_is_number(word) for word in words)
+    return pl.Series(list(words), dtype=pl.String).cast(pl.Float64, strict=False).null_count() == 0
 
 
 def _are_fractions(words: Iterable[str]) -> bool:
     """Whether the words are numbers that include a non-integer."""
     return _are_numbers(words) and not all(float(word).is_integer() for word in words)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def binary_words(words: Sequence[str]) -> tuple[str, str]:
@@ -194,8 +185,9 @@ def encode_labels(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.
     code_of_word = (
         POLARITY if scale.binary and is_binary(scale.words) else {w: code for code, w in enumerate(scale.words)}
     )
-    word_codes = words.replace_strict(code_of_word, default=None, return_dtype=pl.Float64)
-    return words.cast(pl.Float64, strict=False).zip_with(raters.is_in(list(scale.scores)), word_codes)
+    return words.cast(pl.Float64, strict=False).zip_with(
+        raters.is_in(list(scale.scores)), words.replace_strict(code_of_word, default=None, return_dtype=pl.Float64)
+    )
 
 
 def check_common_labels(
@@ -270,8 +262,9 @@ def _decode_labels(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame
     number_words = label_words(rows["score"]).alias("word")
     if scale is None:
         return pl.DataFrame([rows["rater"], number_words])
-    word_of_code = {float(code): word for code, word in enumerate(scale.words)}
-    decoded_words = rows["score"].replace_strict(word_of_code, default=None, return_dtype=pl.String)
+    decoded_words = rows["score"].replace_strict(
+        {float(code): word for code, word in enumerate(scale.words)}, default=None, return_dtype=pl.String
+    )
     is_scored_row = rows["rater"].is_in(list(scale.scores))
     return pl.DataFrame([rows["rater"], number_words.zip_with(is_scored_row, decoded_words).alias("word")])
 

@@ -55,15 +55,18 @@ def merge_notes(notes: Iterable[Note]) -> list[Note]:
     """
     notes_of_key: dict[tuple[str, ...], list[Note]] = {}
     for note in notes:
-        aspect_text = ASPECT_PHRASE.format(note.aspect)
-        message_parts = note.message.split(aspect_text, 1) if note.aspect else [note.message]
+        message_parts = note.message.split(ASPECT_PHRASE.format(note.aspect), 1) if note.aspect else [note.message]
         notes_of_key.setdefault((note.rule, str(note.count), *message_parts), []).append(note)
     merged_notes = []
     for note, *further_notes in notes_of_key.values():
         *aspect_names, last_aspect = dict.fromkeys(repr(group_note.aspect) for group_note in (note, *further_notes))
         if aspect_names:
-            aspects_text = f" for aspects {', '.join(aspect_names)} and {last_aspect}"
-            message = note.message.replace(ASPECT_PHRASE.format(note.aspect), aspects_text, 1)
-            note = replace(note, message=message, aspect="")
+            note = replace(
+                note,
+                message=note.message.replace(
+                    ASPECT_PHRASE.format(note.aspect), f" for aspects {', '.join(aspect_names)} and {last_aspect}", 1
+                ),
+                aspect="",
+            )
         merged_notes.append(note)
     return merged_notes

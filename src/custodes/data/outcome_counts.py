@@ -18,7 +18,7 @@ from custodes.data.panel import pair_positions
 from custodes.data.table_engines import collect_rows
 from custodes.data.ties_and_orders import OUTPUTS
 from custodes.errors import OptionError
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, make_read_only, table_sums
+from custodes.stats.arrays import Bools, Floats, Ints, ReadOnlyArrays, Signs, table_sums
 from custodes.stats.clusters import ClusterRows, cluster_rows, outcomes
 from custodes.stats.equal_clusters import codes_of, group_clusters, iter_group_weights, sums_of
 
@@ -77,7 +77,7 @@ def counting_origin(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterCells:
+class ClusterCells(ReadOnlyArrays):
     """Preferences of all raters in groups of equal clusters, for resampling sums over clusters.
 
     Clusters with the same preferences are exchangeable, so one cluster represents each group. The number of draws from
@@ -103,17 +103,15 @@ class ClusterCells:
     signs: Signs
     n_pairs: int
 
-    def __post_init__(self) -> None:
-        make_read_only(self)
-
     @classmethod
     def from_comparisons(cls, comparisons: Comparisons, cluster_of_item: Ints) -> ClusterCells:
         """The preferences of all raters. `cluster_of_item` (items,) has the number of each item's cluster, from 0."""
         joint_preferences = comparisons.joint(*range(len(comparisons.raters)))
         cluster_of_row = cluster_of_item[joint_preferences.item]
-        n_clusters = int(cluster_of_item.max(initial=-1)) + 1
         n_clusters_of_group, row_indices, group_of_row = group_clusters(
-            codes_of(joint_preferences.pair, joint_preferences.signs), cluster_of_row, n_units=n_clusters
+            codes_of(joint_preferences.pair, joint_preferences.signs),
+            cluster_of_row,
+            n_units=int(cluster_of_item.max(initial=-1)) + 1,
         )
         return cls(
             number=n_clusters_of_group,
@@ -155,7 +153,7 @@ class ClusterCells:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutcomeCounts:
+class OutcomeCounts(ReadOnlyArrays):
     """Wins, ties and losses of pairs of systems, by human ratings and by each metric.
 
     Counts are sufficient for Favi-Scores, sample accuracy, sign tests, the mixture model and strengths without
@@ -190,9 +188,6 @@ class OutcomeCounts:
     origin: Origin = field(default_factory=Origin)
     notes: tuple[Note, ...] = ()
 
-    def __post_init__(self) -> None:
-        make_read_only(self)
-
     @classmethod
     def from_tables(cls, tables: Ints, *, systems: Sequence[str], metrics: Sequence[str], **more: Any) -> OutcomeCounts:
         """Outcome counts from tables (pairs, metrics, 4, 4) over all pairs of the sorted systems.
@@ -226,9 +221,8 @@ class OutcomeCounts:
     @property
     def human(self) -> Ints:
         """(pairs, 3): outcomes by human ratings, over all items that annotators rated."""
-        if not self.metrics:
-            return np.zeros((len(self.system_a), 3), dtype=np.int64)
-        return np.asarray((self.paired.sum(axis=3) + self.human_only)[:, 0])
+        counts_of_metrics = self.paired.sum(axis=3) + self.human_only  # all metrics have the same total
+        return np.asarray(counts_of_metrics[:, 0] if self.metrics else counts_of_metrics.sum(axis=1))
 
     @property
     def metric(self) -> Ints:

@@ -47,9 +47,8 @@ class Outputs:
     def from_sources(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
         """Outputs from `sources` that may lack columns; missing columns and nulls become empty."""
         source_rows = pl.concat([pl.DataFrame(schema=SOURCES), sources], how="diagonal_relaxed").select(list(SOURCES))
-        empty_list_expression = pl.lit([], dtype=pl.List(pl.String))
         completed_sources = source_rows.with_columns(
-            pl.col(pl.String).fill_null(""), pl.col(pl.List(pl.String)).fill_null(empty_list_expression)
+            pl.col(pl.String).fill_null(""), pl.col(pl.List(pl.String)).fill_null(pl.lit([], dtype=pl.List(pl.String)))
         )
         return cls(
             texts=texts, sources=completed_sources, images=pl.DataFrame(schema=IMAGES) if images is None else images
@@ -63,10 +62,9 @@ class Outputs:
         }
         if not path_of_name:
             return self
-        resolved_images_expression = pl.col("images").list.eval(pl.element().replace(path_of_name))
         return replace(
             self,
-            sources=self.sources.with_columns(resolved_images_expression),
+            sources=self.sources.with_columns(pl.col("images").list.eval(pl.element().replace(path_of_name))),
             images=self.images.with_columns(pl.col("image").replace(path_of_name)),
         )
 

@@ -79,5 +79,7 @@ def _mean_scores(rows: pl.DataFrame, **labels_of_axis: Sequence[str]) -> Floats:
     label_positions = np.array([label_codes(rows[name], categories) for name, categories in labels_of_axis.items()])
     is_row_in_array = (label_positions >= 0).all(axis=0)
     cell_indices, n_cells = np.ravel_multi_index(label_positions[:, is_row_in_array], shape), math.prod(shape)
-    score_sums = np.bincount(cell_indices, weights=rows["score"].to_numpy()[is_row_in_array], minlength=n_cells)
-    return ratio(score_sums, np.bincount(cell_indices, minlength=n_cells)).reshape(shape)
+    return ratio(
+        np.bincount(cell_indices, weights=rows["score"].to_numpy()[is_row_in_array], minlength=n_cells),
+        np.bincount(cell_indices, minlength=n_cells),
+    ).reshape(shape)

@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import narwhals as nw
@@ -62,13 +63,8 @@ class Preferences:
     Questions treat queries without an answer as not rated; `consistency` counts these queries.
     """
 
-    frame: pl.DataFrame
-    missing: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=MISSING))
-
-    @classmethod
-    def empty(cls) -> Preferences:
-        """A table without verdicts."""
-        return cls(frame=pl.DataFrame(schema=SCHEMA))
+    frame: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=SCHEMA))
+    missing: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=MISSING))
 
     @classmethod
     def make(
@@ -94,8 +90,12 @@ class Preferences:
         ('1', 'A', 'B', 'judge', '', '0', '', -1, None, None, None, None)
         """
         frame = to_polars(table, where=where)
-        required_column_names = ("item", "system_a", "system_b", "rater", "preference")
-        notes = check_columns(frame, where=where, required=required_column_names, optional=(*OPTIONAL, *ignore))
+        notes = check_columns(
+            frame,
+            where=where,
+            required=("item", "system_a", "system_b", "rater", "preference"),
+            optional=(*OPTIONAL, *ignore),
+        )
         if frame.height == 0:
             raise InputError(f"{where}: no rows; a study needs at least one verdict")
         verdicts = pl.DataFrame(
@@ -148,11 +148,7 @@ class Preferences:
             pl.col("preference").is_null()
         )
         invalid_rows = missing_verdicts.filter(pl.col("invalid") != "")
-        n_invalid_verdicts, n_missing_verdicts, reasons_text = (
-            invalid_rows.height,
-            missing_verdicts.filter(invalid="", why=EMPTY).height,
-            format_counts(invalid_rows["invalid"]),
-        )
+        n_missing_verdicts = missing_verdicts.filter(invalid="", why=EMPTY).height
         notes += build_notes(
             (
                 "missing-verdict",
@@ -161,8 +157,9 @@ class Preferences:
             ),
             (
                 INVALID,
-                n_invalid_verdicts,
-                f"{where}: {n_invalid_verdicts} verdicts are invalid and count as not rated ({reasons_text})",
+                invalid_rows.height,
+                f"{where}: {invalid_rows.height} verdicts are invalid and count as not rated "
+                f"({format_counts(invalid_rows['invalid'])})",
             ),
             (
                 "spare-chances",
@@ -186,15 +183,11 @@ class Preferences:
         The masks `is_second_row` and `is_answered_row` (whether there is a preference) have one entry per row of
         the original table.
         """
-        is_second_opinion, is_second_missing_verdict = (
-            is_second_row.filter(is_answered_row),
-            is_second_row.filter(~is_answered_row),
-        )
-        first_opinions = Preferences(
-            frame=self.frame.filter(~is_second_opinion), missing=self.missing.filter(~is_second_missing_verdict)
-        )
-        return first_opinions, Preferences(
-            frame=self.frame.filter(is_second_opinion), missing=self.missing.filter(is_second_missing_verdict)
+        is_second_verdict = is_second_row.filter(is_answered_row)
+        is_second_missing = is_second_row.filter(~is_answered_row)
+        return (
+            Preferences(frame=self.frame.filter(~is_second_verdict), missing=self.missing.filter(~is_second_missing)),
+            Preferences(frame=self.frame.filter(is_second_verdict), missing=self.missing.filter(is_second_missing)),
         )
 
     @property
@@ -229,10 +222,7 @@ class Preferences:
         if not may_have_half_comparisons and not has_duplicate_key(self.frame, COMPARISON).any():
             return self.frame.select(*COMPARISON, "preference", ORDER_CODES), []
         merged_rows = self._merge_rows(orders)
-        half_rows, n_contradictory_comparisons = (
-            merged_rows.filter(pl.col("half") == 1),
-            int(merged_rows["contradictory"].sum()),
-        )
+        half_rows = merged_rows.filter(pl.col("half") == 1)
         half_advice = (
             f" ({format_counts(half_rows['rater'])}). With one order, the position preference of the rater does not "
             "cancel. To keep these comparisons, set orders='first'"
@@ -240,17 +230,21 @@ class Preferences:
         comparison_rows = merged_rows.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
         )
-        return comparison_rows, merging_notes(
-            half_rows.height, n_contradictory_comparisons, orders, half_advice=half_advice
-        )
+        n_contradictory = int(merged_rows["contradictory"].sum())
+        return comparison_rows, merging_notes(half_rows.height, n_contradictory, orders, half_advice=half_advice)
 
     def _merge_rows(self, orders: Orders) -> pl.DataFrame:
         """The result of `merge_orders` for all verdicts, in file order."""
         answered_rows = self.frame.select(*COMPARISON, ORDER_CODES, sign="preference")
         missing_rows = self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8))
-        rows = pl.concat([answered_rows, missing_rows]).with_row_index("row")
         merged_rows = (
-            merge_orders(nw.from_native(rows.lazy()), orders, key_column_names=COMPARISON).collect().to_native()
+            merge_orders(
+                nw.from_native(pl.concat([answered_rows, missing_rows]).with_row_index("row").lazy()),
+                orders,
+                key_column_names=COMPARISON,
+            )
+            .collect()
+            .to_native()
         )
         ordered_comparisons = answered_rows.select(COMPARISON).unique(maintain_order=True, keep="first")
         return ordered_comparisons.join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
@@ -263,9 +257,8 @@ def column_option(role: str, column_name: str) -> str:
 
 def _read_probabilities(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     """The columns p_a, p_tie and p_b. A row must have all three probabilities or none; an empty p_tie counts as 0."""
-    allowed_text = "a probability from 0 to 1"
     probabilities = pl.DataFrame(
-        [bounded_column(frame, name, 1, where=where, allowed=allowed_text) for name in CHANCES]
+        [bounded_column(frame, name, 1, where=where, allowed="a probability from 0 to 1") for name in CHANCES]
     )
     if set(CHANCES).isdisjoint(frame.columns):
         return probabilities.get_columns()

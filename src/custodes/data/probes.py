@@ -23,8 +23,9 @@ def read_probes(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """
     check_columns(frame, where=where, required=(*KEY, *OUTCOMES), optional=("invalid",))
     label_series = [label_column(frame, name, where=where, empty=name in EMPTY) for name in KEY]
-    allowed_text = "a number from 0 to 1, or empty"
-    outcome_series = [bounded_column(frame, name, 1, where=where, allowed=allowed_text) for name in OUTCOMES]
+    outcome_series = [
+        bounded_column(frame, name, 1, where=where, allowed="a number from 0 to 1, or empty") for name in OUTCOMES
+    ]
     probes = pl.DataFrame([*label_series, *outcome_series], schema=SCHEMA)
     check_unique(probes, KEY, where=where, what="probe", hint="one row per output, probe and order")
     return probes

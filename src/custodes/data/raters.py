@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -110,8 +109,12 @@ class Raters:
 
     def select_raters(self, raters: Sequence[str]) -> Raters:
         """The table of these raters only, in this order."""
-        rater_order = pl.DataFrame({"rater": list(raters)}, schema={"rater": pl.String})
-        return replace(self, frame=rater_order.join(self.frame, on="rater", how="left", maintain_order="left"))
+        return replace(
+            self,
+            frame=pl.DataFrame({"rater": list(raters)}, schema={"rater": pl.String}).join(
+                self.frame, on="rater", how="left", maintain_order="left"
+            ),
+        )
 
     def with_kinds(self, kind_of_rater: Mapping[str, str]) -> Raters:
         """The raters, with the kinds of `kind_of_rater` set."""
@@ -137,17 +140,17 @@ class Raters:
             pl.col("own_system", "signature", "truncated").drop_nulls().first(),
         ).select(list(SCHEMA))
         signatures_by_rater = rows_by_rater.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
-        conflicting_signature_rows = signatures_by_rater.filter(pl.col("signature").list.len() > 1)
         example_texts = [
             f"{rater} ({join_labels(metric_signatures, limit=2)})"
-            for rater, metric_signatures in conflicting_signature_rows.iter_rows()
+            for rater, metric_signatures in signatures_by_rater.filter(pl.col("signature").list.len() > 1).iter_rows()
         ]
-        message = (
-            "raters with the same name in two inputs are treated as one rater, although their signatures differ: "
-            f"{join_labels(example_texts, limit=2)}. If the raters differ, rename one of them"
-        )
         return Raters(frame=frame, directed=self.directed | other.directed), build_notes(
-            (SIGNATURE_RULE, len(example_texts), message)
+            (
+                SIGNATURE_RULE,
+                len(example_texts),
+                "raters with the same name in two inputs are treated as one rater, although their signatures differ: "
+                f"{join_labels(example_texts, limit=2)}. If the raters differ, rename one of them",
+            )
         )
 
     def merge_side_table(self, table: Any, *, where: str = "raters") -> tuple[Raters, list[Note]]:
@@ -159,8 +162,12 @@ class Raters:
         truncated (0 to 1).
         """
         frame = to_polars(table, where=where)
-        column_names = [rater_name for rater_name in SCHEMA if rater_name != "rater"]
-        ignored_notes = check_columns(frame, where=where, required=("rater",), optional=column_names)
+        ignored_notes = check_columns(
+            frame,
+            where=where,
+            required=("rater",),
+            optional=[rater_name for rater_name in SCHEMA if rater_name != "rater"],
+        )
         values_of_pattern = _checked_side_table(frame, where=where)
         rater_names = list(self.frame["rater"])
         unmatched_patterns = [
@@ -210,12 +217,16 @@ class Raters:
             name for name, kind in self.kind.items() if kind != "human" and re.split("[:@]", name)[0] in ERRORS
         ]
         undeclared_metrics = [name for name in error_metrics if self.direction[name] > 0 and name not in self.directed]
-        message = (
-            f"`custodes score` has metrics named {join_labels(undeclared_metrics)}, for which lower is better, but in "
-            "these data higher counts as better; if lower is better, set higher_is_better to false in a raters table "
-            "(--raters)"
+        return build_notes(
+            (
+                DIRECTION_RULE,
+                len(undeclared_metrics),
+                f"`custodes score` has metrics named {join_labels(undeclared_metrics)}, for which lower is better, "
+                "but in "
+                "these data higher counts as better; if lower is better, set higher_is_better to false in a raters "
+                "table (--raters)",
+            )
         )
-        return build_notes((DIRECTION_RULE, len(undeclared_metrics), message))
 
 
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
@@ -250,9 +261,13 @@ def _side_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Ser
         return kind_column(frame, where=where).replace("", None)
     column = typed_column(frame, column_name, SCHEMA[column_name], where=where)
     if column_name == "date":
-        is_invalid_date = [cell_text != "" and not _is_date(cell_text) for cell_text in column]
+        full_dates = (column + "-01-01").str.head(10).str.to_date("%Y-%m-%d", strict=False)
         refuse_values(
-            column, pl.Series(is_invalid_date, dtype=pl.Boolean), where=where, allowed="YYYY, YYYY-MM, YYYY-MM-DD"
+            column,
+            (column != "")
+            & ~(column.str.contains("^[0-9]{4}(-[0-9]{2}){0,2}$") & (full_dates.dt.year().fill_null(0) > 0)),
+            where=where,
+            allowed="YYYY, YYYY-MM, YYYY-MM-DD",
         )
     return column.replace("", None) if SCHEMA[column_name] == pl.String else column
 
@@ -260,8 +275,11 @@ def _side_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Ser
 def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The column `kind` as human, metric or empty, from words such as `annotator` or `llm`."""
     cells = label_column(frame, "kind", where=where, empty=True)
-    words = cells.str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    kinds = words.replace_strict({"": "", **KIND_OF_WORD}, default=None, return_dtype=pl.String)
+    kinds = (
+        cells.str.to_lowercase()
+        .str.replace_all(r"[\s-]+", "_")
+        .replace_strict({"": "", **KIND_OF_WORD}, default=None, return_dtype=pl.String)
+    )
     refuse_values(
         cells, kinds.is_null(), where=where, allowed="human, metric, or words such as annotator, expert, llm, judge"
     )
@@ -271,8 +289,9 @@ def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
 def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
     """The kind of each rater, from the columns `rater` and `kind` (optional) of a data file. Without a kind, the label
     of the rater may show it. A rater of both kinds raises `InputError`."""
-    rater_series = label_column(frame, "rater", where=where)
-    kind_rows = pl.DataFrame([rater_series, kind_column(frame, where=where)]).unique(maintain_order=True)
+    kind_rows = pl.DataFrame([label_column(frame, "rater", where=where), kind_column(frame, where=where)]).unique(
+        maintain_order=True
+    )
     declared_kind_rows = kind_rows.filter(pl.col("kind") != "")
     raters_of_two_kinds = declared_kind_rows.filter(pl.col("rater").is_duplicated())["rater"].unique(
         maintain_order=True
@@ -287,15 +306,6 @@ def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
         rater: kind_of_rater.get(rater) or kind_of_label(rater)
         for rater in kind_rows["rater"].unique(maintain_order=True)
     }
-
-
-def _is_date(text: str) -> bool:
-    """Whether a text is YYYY, YYYY-MM or YYYY-MM-DD."""
-    try:
-        date.fromisoformat((text + "-01-01")[:10])
-    except ValueError:
-        return False
-    return bool(re.fullmatch(r"[0-9]{4}(-[0-9]{2}){0,2}", text))
 
 
 FEW_RATINGS = 20
@@ -345,8 +355,7 @@ class Scale:
         if union_width == 0:
             return True
         overlap_width = min(self.high, other.high) - max(self.low, other.low)
-        smaller_width = min(self.high - self.low, other.high - other.low)
-        if smaller_width == 0:
+        if min(self.high - self.low, other.high - other.low) == 0:
             # A constant rater uses only one point of the scale. If this point is in the range of the other rater,
             # nothing shows that the scales differ.
             return overlap_width >= 0

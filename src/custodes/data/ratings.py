@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -34,12 +35,7 @@ class Ratings:
     a system-level score. An empty aspect marks a rating of the output as a whole. A missing rating has no row.
     """
 
-    frame: pl.DataFrame
-
-    @classmethod
-    def empty(cls) -> Ratings:
-        """A table without ratings."""
-        return cls(frame=pl.DataFrame(schema=SCHEMA))
+    frame: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=SCHEMA))
 
     @classmethod
     def make(
@@ -74,8 +70,13 @@ class Ratings:
                 number_column(frame, "score", where=where),
             ]
         )
-        hint_text = "number the runs of a rater in a column 'repeat', or remove the duplicate row"
-        check_unique(ratings, KEY, where=where, what="rating", hint=hint_text)
+        check_unique(
+            ratings,
+            KEY,
+            where=where,
+            what="rating",
+            hint="number the runs of a rater in a column 'repeat', or remove the duplicate row",
+        )
         _check_size(ratings, where=where)
         reason_texts = label_column(frame, "invalid", where=where, empty=True)
         refuse(
@@ -87,17 +88,18 @@ class Ratings:
         )
         invalid_reasons = reason_texts.filter(reason_texts != "")
         n_missing_scores = ratings["score"].null_count() - invalid_reasons.len()
-        invalid_text = (
-            f"{where}: {invalid_reasons.len()} scores are invalid and count as not rated "
-            f"({format_counts(invalid_reasons)})"
-        )
         notes += build_notes(
             (
                 "missing-score",
                 n_missing_scores,
                 f"{where}: {n_missing_scores} {unit} have no score and count as not rated",
             ),
-            ("invalid-score", invalid_reasons.len(), invalid_text),
+            (
+                "invalid-score",
+                invalid_reasons.len(),
+                f"{where}: {invalid_reasons.len()} scores are invalid and count as not rated "
+                f"({format_counts(invalid_reasons)})",
+            ),
         )
         return cls(frame=ratings.drop_nulls("score")), notes
 

@@ -18,8 +18,8 @@ from custodes.data.loading import (
     PROBES,
     RATERS,
     check_exists,
+    is_input_stream,
     is_standard_input,
-    is_stream,
     load_table,
     path_and_part,
     path_exists,
@@ -243,13 +243,15 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
                 for name, kind in study.raters.kind.items()
                 if kind != "human" and not any(name == glob or fnmatchcase(name, glob) for glob in rater_patterns)
             ]
-            incomplete_text = (
-                f"{side_table.name}, read with {file.name}, does not name {join_labels(unnamed_metrics)}, so "
-                f"{side_table.name} may belong to another file. For these metrics higher counts as better; to change "
-                "this, give --raters"
-            )
             notes = build_notes(
-                ("raters-beside", True, message), (INCOMPLETE_RULE, len(unnamed_metrics), incomplete_text)
+                ("raters-beside", True, message),
+                (
+                    INCOMPLETE_RULE,
+                    len(unnamed_metrics),
+                    f"{side_table.name}, read with {file.name}, does not name {join_labels(unnamed_metrics)}, so "
+                    f"{side_table.name} may belong to another file. For these metrics higher counts as better; to "
+                    "change this, give --raters",
+                ),
             )
             study = replace(study, notes=(*study.notes, *side_table.notes, *notes))
         raters_file = file.with_name("raters.csv")
@@ -269,9 +271,9 @@ def _with_probes(study: Study, file: Path, part: str | None) -> Study:
         probe_table = load_table(path)
         probes = read_probes(probe_table.frame, where=probe_table.name)
         message = f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder"
-        notes = build_notes(("probes-beside", probes.height, message))
+        notes = (*study.notes, *build_notes(("probes-beside", probes.height, message)))
         digest = digest_of(study.digest, probes.write_csv()) if study.digest else ""
-        study = replace(study, probes=pl.concat([study.probes, probes]), notes=(*study.notes, *notes), digest=digest)
+        study = replace(study, probes=pl.concat([study.probes, probes]), notes=notes, digest=digest)
     return study
 
 
@@ -313,10 +315,13 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
 
         certain_mapping = None if reader else find_certain_mapping(frames[0], columns, partial(reads, min_systems=1))
         if certain_mapping is not None:
-            text_table = replace(table, frame=frames[0])
-            study = _read_table(text_table, reader=reader, invalid=invalid, columns=certain_mapping)
-            options_text = format_options(certain_mapping)
-            message = f"{table.name}: read as texts with {options_text}; give other columns if this is wrong"
+            study = _read_table(
+                replace(table, frame=frames[0]), reader=reader, invalid=invalid, columns=certain_mapping
+            )
+            message = (
+                f"{table.name}: read as texts with {format_options(certain_mapping)}; give other columns if this is "
+                "wrong"
+            )
             return replace(study, notes=(*build_notes(("guessed-columns", True, message)), *study.notes))
         for frame in frames if reader is None else ():
             layout = label_layout(frame, columns)
@@ -370,11 +375,14 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         raise
     except UnicodeEncodeError:  # objects of a dataframe, which Polars converts to text only here
         raise InputError(f"{table.name}: a cell holds {UNPAIRED_SURROGATE}; correct the cell") from None
-    note_text = (
-        f"{table.name}: columns that look like the presentation order are not used: {join_labels(order_column_names)}; "
-        "map one of them to the role order"
+    order_notes = build_notes(
+        (
+            "unused-order",
+            len(order_column_names),
+            f"{table.name}: columns that look like the presentation order are not used: "
+            f"{join_labels(order_column_names)}; map one of them to the role order",
+        )
     )
-    order_notes = build_notes(("unused-order", len(order_column_names), note_text))
     if mapped_table.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
     study = _complete_study(study, table, columns, mapped_table.notes, [*order_notes, *row_notes])
@@ -419,7 +427,7 @@ def _complete_study(
 
 def _path_reader(path: Path) -> PathReader | None:
     """The format of a path that is more than a table; streams cannot be inspected before reading."""
-    if is_stream(path):
+    if is_input_stream(path):
         return None
     fitting_reader = next((candidate for candidate in PATH_READERS.values() if candidate.fits(path)), None)
     top_level_keys = top_keys(path) if fitting_reader is None else ()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
-from custodes.arguments import LARGEST, argument, argument_types, check_arguments, check_at_least, check_storable
+from custodes.arguments import LARGEST, check_arguments, check_at_least, check_fields, check_storable
 from custodes.data.items import Items
 from custodes.data.raters import SCHEMA as RATERS_SCHEMA
 from custodes.data.raters import Raters
@@ -75,13 +74,7 @@ class SimulatedMetric:
     missing: float = 0.0
 
     def __post_init__(self) -> None:
-        type_of_field = argument_types(SimulatedMetric)
-        for metric_field in fields(self):
-            object.__setattr__(
-                self,
-                metric_field.name,
-                argument(metric_field.name, getattr(self, metric_field.name), type_of_field[metric_field.name]),
-            )
+        check_fields(self)
         _check_numbers({"signal": self.signal, **self.favours}, where=repr(self.name))
         _check_range("missing", self.missing, 0, 1)
         for name, value in (("noise", self.noise), ("levels", self.levels)):
@@ -108,18 +101,10 @@ class Truth:
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:
-    """A study with true values. `recipe` has the arguments of `simulate` for drawing further studies."""
+    """A study with true values."""
 
     study: Study
     truth: Truth
-    recipe: Mapping[str, Any]
-
-    def redraw(self, *, items: int, rng: int | np.random.Generator) -> Simulation:
-        """Another study of any size with the same true values and the same number of items per document."""
-        documents = self.recipe["documents"]
-        if documents is not None:
-            documents = max(1, round(items * documents / self.recipe["items"]))
-        return simulate(**{**self.recipe, "items": items, "documents": documents, "rng": rng})
 
 
 @check_arguments
@@ -178,26 +163,19 @@ def simulate(
     Examples
     --------
     >>> metric = SimulatedMetric(name="m")
-    >>> made = simulate(items=50, quality={"A": [1.0], "B": [0.0]}, annotators={"ann": 0.9}, metrics=[metric], rng=0)
-    >>> made.study.metrics, made.truth.quality.tolist()
+    >>> quality = {"A": [1.0], "B": [0.0]}
+    >>> simulation = simulate(items=50, quality=quality, annotators={"ann": 0.9}, metrics=[metric], rng=0)
+    >>> simulation.study.metrics, simulation.truth.quality.tolist()
     (('m',), [[1.0], [0.0]])
     """
     aspects, groups = ([names] if isinstance(names, str) else names for names in (aspects, groups))
-    recipe = {
-        "items": items,
-        "quality": quality,
-        "aspects": aspects,
-        "annotators": annotators,
-        "metrics": metrics,
-        "documents": documents,
-        "groups": groups,
-        "difficulty": difficulty,
-        "spread": spread,
-        "missing": missing,
-        "name": name,
-    }
     systems = tuple(sorted(quality))
-    _check_size(items, len(systems), len(aspects), len(groups))
+    _check_range("items", items, 1)
+    for option_name, entries in (("quality", quality), ("aspects", aspects), ("groups", groups)):
+        if not entries:
+            raise OptionError(f"simulate: {option_name} is empty; give at least one")
+    # Each output takes one number per aspect in an array, and one row per aspect in a table.
+    check_memory("items", items, 10.0 * items * len(systems) * len(aspects))
     _check_range("missing", missing, 0, 1)
     for option_name, standard_deviation in (("difficulty", difficulty), ("spread", spread)):
         _check_range(option_name, standard_deviation, 0)
@@ -224,9 +202,14 @@ def simulate(
         latent_scores_of_metric[metric.name] = metric_latent_scores
         scores = _map_to_scores(metric, metric_latent_scores)
         scores[rng.permutation(items) < metric.missing * items] = np.nan
-        rated_aspects = aspects if metric.by_aspect else ("",)
         rating_frames.append(
-            _rating_rows(scores, rater=metric.name, items=item_labels, systems=systems, aspects=rated_aspects)
+            _rating_rows(
+                scores,
+                rater=metric.name,
+                items=item_labels,
+                systems=systems,
+                aspects=aspects if metric.by_aspect else ("",),
+            )
         )
     study = Study(
         ratings=Ratings(frame=pl.concat(rating_frames)),
@@ -244,7 +227,7 @@ def simulate(
         latent=latent_quality,
         favours=np.array([_favour_bonuses(metric, systems) for metric in metrics]).reshape(len(metrics), len(systems)),
     )
-    return Simulation(study=study, truth=truth, recipe=recipe)
+    return Simulation(study=study, truth=truth)
 
 
 def simulate_ratings(latent_quality: Floats, *, reliability: float, sd: float, rng: np.random.Generator) -> Floats:
@@ -258,8 +241,10 @@ def simulate_ratings(latent_quality: Floats, *, reliability: float, sd: float, r
     return _round_to_levels(latent_quality + noise_sd * rng.normal(size=latent_quality.shape), LIKERT)
 
 
-def demo_simulation() -> Simulation:
+def demo_simulation(*, items: int = 80, rng: int | np.random.Generator = 0) -> Simulation:
     """The embedded demo with its true values: 80 texts of 16 documents, six systems, three annotators, seven metrics.
+
+    Other values of `items` and `rng` draw other studies with the same systems, annotators and metrics.
 
     By design, `learned` is a good metric, and `noise` is random. `selfeval` favours Dogwood and rates Dogwood as high
     as the best system. `overlap` and `overlap-stem` are near duplicates. `judge` rates each aspect from 1 to 5 and
@@ -267,8 +252,8 @@ def demo_simulation() -> Simulation:
     are equally coherent.
     """
     return simulate(
-        items=80,
-        documents=16,
+        items=items,
+        documents=items // 5,
         groups=("news", "dialogue"),
         aspects=("coherence", "fluency"),
         quality={
@@ -291,7 +276,7 @@ def demo_simulation() -> Simulation:
         ),
         missing=0.03,
         name="demo",
-        rng=0,
+        rng=rng,
     )
 
 
@@ -362,16 +347,6 @@ def _check_simulation_arguments(
     check_storable("simulate", [*systems, *aspects, *groups, *reliability_of_annotator, *metric_of_name])
     if len({*reliability_of_annotator, *metric_of_name}) < len(reliability_of_annotator) + len(metrics):
         raise OptionError("simulate: two annotators or metrics have the same name; rename one")
-
-
-def _check_size(n_items: int, n_systems: int, n_aspects: int, n_groups: int) -> None:
-    """Check that the study fits into memory. Each output takes one number per aspect in an array, and one row per
-    aspect in a table."""
-    _check_range("items", n_items, 1)
-    for option_name, n_entries in (("quality", n_systems), ("aspects", n_aspects), ("groups", n_groups)):
-        if not n_entries:
-            raise OptionError(f"simulate: {option_name} is empty; give at least one")
-    check_memory("items", n_items, 10.0 * n_items * n_systems * n_aspects)
 
 
 def _check_range(option_name: str, value: float, low: float, high: float = LARGEST) -> None:
@@ -453,8 +428,16 @@ def _build_raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric
     metric_rows = []
     for metric in metrics:
         low, high = (1.0, float(metric.levels)) if metric.levels else (0.0, 1.0 if metric.higher_is_better else None)
-        row = {"rater": metric.name, "kind": "metric", "higher_is_better": metric.higher_is_better}
-        metric_rows.append({**row, "low": low, "high": high, "person": False})
+        metric_rows.append(
+            {
+                "rater": metric.name,
+                "kind": "metric",
+                "higher_is_better": metric.higher_is_better,
+                "low": low,
+                "high": high,
+                "person": False,
+            }
+        )
     return Raters(frame=pl.DataFrame([*human_rows, *metric_rows], schema=RATERS_SCHEMA))
 
 
@@ -482,8 +465,10 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
                 fact: _random_word([word for word in FACTS[fact] if word != word_of_fact[fact]], generator)
                 for fact in misstated_facts
             }
-            answer_text = ANSWERS[template_index].format(**output_word_of_fact)
-            capitalised_text = ". ".join(sentence[:1].upper() + sentence[1:] for sentence in answer_text.split(". "))
+            capitalised_text = ". ".join(
+                sentence[:1].upper() + sentence[1:]
+                for sentence in ANSWERS[template_index].format(**output_word_of_fact).split(". ")
+            )
             output_rows.append(
                 {
                     "item": f"message{message_number:0{number_digits}}",

@@ -58,14 +58,14 @@ class Study:
     named after the file. `cache` has the results that several questions share, if the study was made by `with_cache`.
     """
 
-    ratings: Ratings = field(default_factory=Ratings.empty)
-    preferences: Preferences = field(default_factory=Preferences.empty)
-    second: Preferences = field(default_factory=Preferences.empty)
-    second_ratings: Ratings = field(default_factory=Ratings.empty)
+    ratings: Ratings = field(default_factory=Ratings)
+    preferences: Preferences = field(default_factory=Preferences)
+    second: Preferences = field(default_factory=Preferences)
+    second_ratings: Ratings = field(default_factory=Ratings)
     probes: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=PROBES))
     looks: pl.DataFrame = field(default_factory=partial(pl.DataFrame, schema=INTERIM_ANALYSES))
     raters: Raters
-    items: Items = field(default_factory=Items.empty)
+    items: Items = field(default_factory=Items)
     outputs: Outputs | None = None
     notes: tuple[Note, ...] = ()
     name: str = "study"
@@ -165,11 +165,11 @@ class Study:
             _check_own_systems(study, where=raters_name)
         if items is not None:
             described_items, notes = Items.make(items, where=items_name)
-            item_notes = _items_notes(study, described_items, where=items_name)
-            study = replace(study, items=described_items, notes=(*study.notes, *notes, *item_notes))
+            notes += _items_notes(study, described_items, where=items_name)
+            study = replace(study, items=described_items, notes=(*study.notes, *notes))
         if not study.digest:
             return study
-        csv_texts = [frame.write_csv() for frame in (study.raters.frame, study.items.frame)]
+        csv_texts = (study.raters.frame.write_csv(), study.items.frame.write_csv())
         return replace(study, digest=digest_of(study.digest, *csv_texts))
 
     @check_arguments
@@ -216,9 +216,8 @@ class Study:
             if not one_side:
                 alternatives_text = "leaderboard or consistency, which work without human ratings"
                 raise InputError(f"{self.name}: {annotators_text}; add human ratings, or use {alternatives_text}")
-            annotator_notes += build_notes(
-                ("annotators-without-ratings", len(annotators), f"{annotators_text}; only metrics are used")
-            )
+            message = f"{annotators_text}; only metrics are used"
+            annotator_notes += build_notes(("annotators-without-ratings", len(annotators), message))
             annotators = ()
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(annotators, "human")))
         candidate_metrics = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in annotators)
@@ -263,20 +262,17 @@ class Study:
         is_selected_pair = pl.lit(True) if systems is None else has_chosen_systems
         selected_preferences = self.preferences.select_rows(is_selected_row & is_selected_pair)
         excluded_systems = [name for name in self.systems if name not in chosen_systems]
-        sides_text = (
-            f"the names of systems ({join_labels(self.systems, limit=4)}) are the sides of a pair, so favoritism, "
-            "rankings and leaderboards have no meaning; use sample accuracy instead"
-        )
         interim_analyses = self.looks.filter(is_selected_pair)
         notes += sequential_notes(interim_analyses) if annotators else []
         item_groups, group_notes = self.once(("dependent items", annotators), lambda: dependent_items(self, annotators))
         notes += build_notes(
+            ("systems-not-selected", len(excluded_systems), f"systems not selected: {join_labels(excluded_systems)}"),
             (
-                "systems-not-selected",
-                len(excluded_systems),
-                f"systems not selected: {join_labels(excluded_systems)}",
+                "sides",
+                self.sides,
+                f"the names of systems ({join_labels(self.systems, limit=4)}) are the sides of a pair, so favoritism, "
+                "rankings and leaderboards have no meaning; use sample accuracy instead",
             ),
-            ("sides", self.sides, sides_text),
         )
         selected_raters = study.raters.with_kinds(dict.fromkeys(chosen_metrics, "metric")).select_raters(
             [*annotators, *chosen_metrics]
@@ -322,13 +318,8 @@ class Study:
             )
         annotators = select_labels(human, candidate_annotators, option="human", what="rater")
         excluded_annotators = [rater for rater in self.humans if rater not in annotators]
-        return annotators, build_notes(
-            (
-                "annotators-not-selected",
-                len(excluded_annotators),
-                f"annotators not selected: {join_labels(excluded_annotators)}",
-            )
-        )
+        message = f"annotators not selected: {join_labels(excluded_annotators)}"
+        return annotators, build_notes(("annotators-not-selected", len(excluded_annotators), message))
 
     def advice_on_annotators(self) -> str:
         """Advice on declaring annotators, for a study without annotators."""
@@ -374,8 +365,8 @@ class Study:
         similar_names = aspect_variants(undeclared_metrics, annotators)
         human_like_metrics = [name for name in undeclared_metrics if looks_human(name) or name in similar_names]
         message = (
-            f"raters that look human are read as metrics: {join_labels(human_like_metrics)}; name them in human, or "
-            "exclude them"
+            f"raters that look human are read as metrics: {join_labels(human_like_metrics)}; name them in human, "
+            "or exclude them"
         )
         return build_notes(("annotators-as-metrics", len(human_like_metrics), message))
 
@@ -391,8 +382,8 @@ class Study:
             and not (has_annotators and "metric" in map(KINDS.get, split_name(name)))
         ]
         message = (
-            f"nothing shows whether these raters are human, so they are read as metrics: {join_labels(unknown_raters)};"
-            " name annotators in human"
+            "nothing shows whether these raters are human, so they are read as metrics: "
+            f"{join_labels(unknown_raters)}; name annotators in human"
         )
         return build_notes((UNKNOWN_KIND_RULE, len(unknown_raters), message))
 
@@ -400,8 +391,8 @@ class Study:
         """A note on annotators whose names contain several aspects."""
         pooled_aspect_names = pooled_aspects(annotators) if "" in aspects else []
         message = (
-            f"ratings of several aspects ({join_labels(pooled_aspect_names)}) are combined as if each aspect were an "
-            f"annotator ({join_labels(annotators)}). Name the aspect in the columns, as in --columns "
+            f"ratings of several aspects ({join_labels(pooled_aspect_names)}) are combined as if each aspect "
+            f"were an annotator ({join_labels(annotators)}). Name the aspect in the columns, as in --columns "
             "'human_{aspect}_{rater}', or select one aspect with human"
         )
         return build_notes((POOLED_RULE, len(pooled_aspect_names), message))
@@ -410,16 +401,17 @@ class Study:
         rater_aspect_rows = self._rater_rows(metric_names).select("rater", "aspect").unique(maintain_order=True)
         raters_with_rated_aspects = set(rater_aspect_rows.filter(pl.col("aspect").is_in([*rated_aspects, ""]))["rater"])
         excluded_rows = rater_aspect_rows.filter(~pl.col("rater").is_in(list(raters_with_rated_aspects)))
-        note_entries = [
-            (
-                "aspect-without-annotators",
-                aspect_rows.height,
-                f"metrics of the aspect {aspect!r} are excluded ({join_labels(aspect_rows['rater'])}), because no "
-                "selected annotator rated this aspect",
+        return build_notes(
+            *(
+                (
+                    "aspect-without-annotators",
+                    aspect_rows.height,
+                    f"metrics of the aspect {aspect!r} are excluded ({join_labels(aspect_rows['rater'])}), because no "
+                    "selected annotator rated this aspect",
+                )
+                for (aspect,), aspect_rows in excluded_rows.group_by("aspect", maintain_order=True)
             )
-            for (aspect,), aspect_rows in excluded_rows.group_by("aspect", maintain_order=True)
-        ]
-        return build_notes(*note_entries)
+        )
 
     def _group_items(self, group: Patterns) -> pl.Series:
         group_labels = _unique_labels(self.items.frame, "group")
@@ -480,11 +472,14 @@ def _items_notes(study: Study, items: Items, *, where: str) -> list[Note]:
             f"{join_labels(item_labels, limit=3)})"
             f"{suggestion(str(declared_items[0]), list(item_labels)) if declared_items.len() else ''}"
         )
-    message = (
-        f"{where}: the table lacks {undescribed_items.len()} of {item_labels.len()} items of the data "
-        f"({join_labels(undescribed_items, limit=3)})"
+    return build_notes(
+        (
+            "items-not-described",
+            undescribed_items.len(),
+            f"{where}: the table lacks {undescribed_items.len()} of {item_labels.len()} items of the data "
+            f"({join_labels(undescribed_items, limit=3)})",
+        )
     )
-    return build_notes(("items-not-described", undescribed_items.len(), message))
 
 
 def _check_own_systems(study: Study, *, where: str) -> None:

@@ -50,19 +50,12 @@ def to_polars(table: Any, *, where: str) -> pl.DataFrame:
 
 def bytes_as_text(frame: pl.DataFrame) -> pl.DataFrame:
     """The table with its columns of bytes read as UTF-8; cells that are not UTF-8, such as images, become null."""
-    return frame.with_columns(_decode_column(column) for column in frame.iter_columns() if column.dtype == pl.Binary)
+    return frame.with_columns(pl.col(pl.Binary).map_elements(_decode_bytes, return_dtype=pl.String))
 
 
-def _decode_column(column: pl.Series) -> pl.Series:
+def _decode_bytes(cell: bytes) -> str | None:
     try:
-        return column.cast(pl.String)
-    except pl.exceptions.ComputeError:
-        return pl.Series(column.name, [_decode_bytes(cell) for cell in column], pl.String)
-
-
-def _decode_bytes(cell: bytes | None) -> str | None:
-    try:
-        return None if cell is None else cell.decode()
+        return cell.decode()
     except UnicodeDecodeError:
         return None
 
@@ -83,9 +76,9 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
     except nw.exceptions.DuplicateError:
         raise InputError(f"{where}: {DUPLICATE_ADVICE}") from None
     except TypeError:
-        type_name = type(table).__name__
         raise InputError(
-            f"{where}: a {type_name} is not a table; give a path or a dataframe (pandas, Polars, PyArrow, DuckDB)"
+            f"{where}: a {type(table).__name__} is not a table; give a path or a dataframe (pandas, Polars, PyArrow, "
+            "DuckDB)"
         ) from None
     if isinstance(narwhals_frame, nw.LazyFrame):
         return pl.DataFrame(narwhals_frame.collect("polars").to_native())
@@ -103,8 +96,13 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
 def _from_pandas(column: nw.Series[Any], *, where: str) -> pl.Series:
     column_name = str(column.name)
     try:
-        cells = zip(column.to_list(), column.is_null(), strict=True)
-        return series_of(column_name, [None if is_missing_cell else cell for cell, is_missing_cell in cells])
+        return series_of(
+            column_name,
+            [
+                None if is_missing_cell else cell
+                for cell, is_missing_cell in zip(column.to_list(), column.is_null(), strict=True)
+            ],
+        )
     except UnicodeEncodeError:
         raise InputError(
             f"{where}: column {column_name!r} holds an unpaired surrogate, which is not valid text; correct the cell"
@@ -120,8 +118,11 @@ def series_of(column_name: str, cell_values: Sequence[Any]) -> pl.Series:
     try:
         return pl.Series(column_name, cell_values, strict=True)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-        texts = [None if cell_value is None else str(cell_value) for cell_value in cell_values]
-        return pl.Series(column_name, texts, dtype=pl.String)
+        return pl.Series(
+            column_name,
+            [None if cell_value is None else str(cell_value) for cell_value in cell_values],
+            dtype=pl.String,
+        )
 
 
 def check_columns(
@@ -145,13 +146,12 @@ def check_columns(
         )
         if misspelling_text:
             raise InputError(f"{where}: column {column_name!r} is unknown{misspelling_text}; rename it, or remove it")
-    return build_notes(
-        (
-            "unused-columns",
-            len(unexpected_column_names),
-            f"{where}: columns not used: {join_labels(unexpected_column_names)}",
-        )
-    )
+    return build_notes(unused_columns(unexpected_column_names, where=where))
+
+
+def unused_columns(column_names: Sequence[str], *, where: str) -> tuple[str, int, str]:
+    """The entry for `build_notes` on columns of a table that are not used."""
+    return "unused-columns", len(column_names), f"{where}: columns not used: {join_labels(column_names)}"
 
 
 def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]], *, where: str) -> tuple[str, ...]:
@@ -174,17 +174,11 @@ def label_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bo
     if column_name not in frame.columns:
         return pl.repeat("", frame.height, dtype=pl.String, eager=True).alias(column_name)
     column = restore_integers(frame[column_name])
-    try:
-        if column.dtype.is_nested():
-            raise InputError(
-                f"{where}: column {column_name!r} holds {column.dtype}, which cannot be labels; give text or numbers"
-            )
-        column = column.cast(pl.String)
-    except pl.exceptions.PolarsError:
+    if column.dtype.is_nested() or column.dtype in (pl.Object, pl.Binary, pl.Duration):
         raise InputError(
             f"{where}: column {column_name!r} holds {column.dtype}, which cannot be labels; give text or numbers"
-        ) from None
-    labels = column.fill_null("").str.strip_chars()
+        )
+    labels = column.cast(pl.String).fill_null("").str.strip_chars()
     if not empty:
         refuse(
             labels == "",
@@ -343,7 +337,7 @@ def has_duplicate_key(frame: pl.DataFrame, key_column_names: Sequence[str]) -> p
     return is_candidate_row.scatter(is_candidate_row.arg_true(), is_repeated_candidate)
 
 
-def filter_rows(frame: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
+def filter_rows(frame: pl.DataFrame, condition: pl.Expr | pl.Series) -> pl.DataFrame:
     """The rows that satisfy a condition; the same frame, not a copy, if all rows satisfy the condition."""
     is_selected_row = frame.select(condition).to_series()
     return frame if is_selected_row.all(ignore_nulls=False) else frame.filter(is_selected_row)
@@ -352,9 +346,7 @@ def filter_rows(frame: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
 def drop_duplicates(frame: pl.DataFrame) -> pl.DataFrame:
     """The distinct rows, in any order."""
     is_repeated_row = has_duplicate_key(frame, frame.columns)
-    if not is_repeated_row.any():
-        return frame
-    return pl.concat([frame.filter(~is_repeated_row), frame.filter(is_repeated_row).unique()])
+    return pl.concat([filter_rows(frame, ~is_repeated_row), frame.filter(is_repeated_row).unique()])
 
 
 def format_counts(words: pl.Series) -> str:

@@ -83,9 +83,8 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
             "eager dataframe (Polars, DuckDB, pandas, PySpark)"
         ) from None
     rows = narwhals_frame if isinstance(narwhals_frame, nw.LazyFrame) else narwhals_frame.lazy("polars")
-    if "role" not in rows.collect_schema():
-        return rows
-    return rows.filter(nw.col("role").cast(nw.String).fill_null("").str.to_lowercase() != SECOND)
+    is_first_opinion = nw.col("role").cast(nw.String).fill_null("").str.to_lowercase() != SECOND
+    return rows.filter(is_first_opinion) if "role" in rows.collect_schema() else rows
 
 
 def collect_rows(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
@@ -124,8 +123,7 @@ def split_batches(
     )
     if batches == 1:
         return [rows]
-    batch_index_expression = pl.col(column_name).hash() % batches
-    return [nw.from_native(polars_frame.filter(batch_index_expression == k)) for k in range(batches)]
+    return [nw.from_native(polars_frame.filter(pl.col(column_name).hash() % batches == k)) for k in range(batches)]
 
 
 def resolve_names(
@@ -149,10 +147,11 @@ def resolve_metrics(
     metrics: str | Sequence[str] | None, raters: Sequence[str], annotators: Sequence[str], *, where: str
 ) -> tuple[str, ...]:
     """The metrics to count: the named metrics, or all raters that are not annotators."""
-    if metrics is None:
-        metric_names = tuple(name for name in raters if name not in annotators)
-    else:
-        metric_names = resolve_names("metrics", metrics, raters, where=where)
+    metric_names = (
+        tuple(name for name in raters if name not in annotators)
+        if metrics is None
+        else resolve_names("metrics", metrics, raters, where=where)
+    )
     if raters_in_both := [name for name in metric_names if name in annotators]:
         raise OptionError(
             f"{where}: human and metrics both name {join_labels(raters_in_both)}; give each rater one kind"
@@ -173,8 +172,9 @@ def match_aspects(
     raters_with_aspect = {*annotators, *rows.filter(pl.col("aspect") == aspect)["rater"]}
     aspect_of_rater = {name: aspect if name in raters_with_aspect else "" for name in (*annotators, *metrics)}
     table_columns = {"rater": list(aspect_of_rater), "aspect": list(aspect_of_rater.values())}
-    aspect_rows = pl.DataFrame(table_columns, schema=dict.fromkeys(table_columns, pl.String))
-    return rows.join(aspect_rows, on=["rater", "aspect"], how="semi"), aspect_of_rater
+    return rows.join(
+        pl.DataFrame(table_columns, schema=dict.fromkeys(table_columns, pl.String)), on=["rater", "aspect"], how="semi"
+    ), aspect_of_rater
 
 
 def indicator(condition: nw.Expr) -> nw.Expr:

@@ -75,8 +75,9 @@ def score_differences(scores: Table) -> Table:
         (nw.col("score") - nw.col("score_b")).alias("difference"),
         "threshold",
     )
-    sign_expression = tie_rule(nw.col("difference"), nw.col("threshold")).cast(nw.Int8)
-    return output_pairs.with_columns(sign_expression.alias("sign"), nw.lit(0.0).alias("order"))
+    return output_pairs.with_columns(
+        tie_rule(nw.col("difference"), nw.col("threshold")).cast(nw.Int8).alias("sign"), nw.lit(0.0).alias("order")
+    )
 
 
 def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
@@ -130,9 +131,11 @@ def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
         aggregated_rows = comparison_groups.agg(nw.col("sign").cast(nw.Int64).sum(), mean_order_expression)
         sign_expression = vote_preference(nw.col("sign"))
     else:
-        count_expression = nw.col("difference").count().alias("n")
         aggregated_rows = comparison_groups.agg(
-            nw.col("difference").sum(), count_expression, nw.col("threshold").max(), mean_order_expression
+            nw.col("difference").sum(),
+            nw.col("difference").count().alias("n"),
+            nw.col("threshold").max(),
+            mean_order_expression,
         )
         sign_expression = mean_preference(*map(nw.col, ("difference", "n", "threshold")))
     return aggregated_rows.with_columns(sign_expression.cast(nw.Int8).alias("sign")).select(*OUTPUTS, "sign", "order")

@@ -68,8 +68,12 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
     )
     if not outputs.images.height:
         return text_rows
-    image_rows = outputs.images.group_by("item", "system", maintain_order=True).agg(output_image="image")
-    return text_rows.join(image_rows, on=["item", "system"], how="left", maintain_order="left")
+    return text_rows.join(
+        outputs.images.group_by("item", "system", maintain_order=True).agg(output_image="image"),
+        on=["item", "system"],
+        how="left",
+        maintain_order="left",
+    )
 
 
 def _verdict_table(preferences: Preferences) -> pl.DataFrame:
@@ -149,8 +153,9 @@ def _iter_blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> 
     suffix = check_suffix(target)
     if target.name.endswith(".gz"):
         # A fixed time stamp, so that the same table gives the same bytes.
-        uncompressed_blocks = _iter_blocks(table, Path(f"table{suffix}"), quote_formulas=quote_formulas)
-        yield gzip.compress(b"".join(uncompressed_blocks), mtime=0)
+        yield gzip.compress(
+            b"".join(_iter_blocks(table, Path(f"table{suffix}"), quote_formulas=quote_formulas)), mtime=0
+        )
     elif suffix == ".parquet":
         buffer = io.BytesIO()
         table.write_parquet(buffer)
@@ -162,8 +167,11 @@ def _iter_blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> 
         json_expression = pl.col(pl.List(pl.String)).map_elements(
             lambda texts: msgspec.json.encode(texts.to_list()).decode(), return_dtype=pl.String
         )
-        flat_table = table.with_columns(json_expression)
-        yield from csv_blocks(flat_table, separator="\t" if suffix == ".tsv" else ",", quote_formulas=quote_formulas)
+        yield from csv_blocks(
+            table.with_columns(json_expression),
+            separator="\t" if suffix == ".tsv" else ",",
+            quote_formulas=quote_formulas,
+        )
 
 
 def csv_blocks(table: pl.DataFrame, *, separator: str = ",", quote_formulas: bool = False) -> Iterator[bytes]:

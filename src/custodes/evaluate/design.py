@@ -14,7 +14,7 @@ from custodes.data.panel import label_codes
 from custodes.data.study import Study
 from custodes.memory import check_memory, count_resample_values
 from custodes.stats import bootstrap
-from custodes.stats.arrays import Floats, make_read_only
+from custodes.stats.arrays import Floats, ReadOnlyArrays
 from custodes.stats.clusters import is_clustered
 
 MOST_BLOCKS = 2000
@@ -22,7 +22,7 @@ MOST_BLOCKS = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Design:
+class Design(ReadOnlyArrays):
     """Items and systems of a comparison, with clusters and weights.
 
     `clusters` are the names of the clusters; an item without a declared cluster is a cluster of one item. `units`
@@ -39,9 +39,6 @@ class Design:
     probability: Floats
     group: tuple[str, ...]
     dataset: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        make_read_only(self)
 
     @classmethod
     def from_study(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:

@@ -36,7 +36,7 @@ from custodes.evaluate.scores import (
     unpaired_count,
     unpaired_note,
 )
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, make_read_only
+from custodes.stats.arrays import Bools, Floats, Ints, ReadOnlyArrays, Signs
 from custodes.stats.partiality.scores import ScoredPeople
 
 NO_COMPARISON = (
@@ -48,7 +48,7 @@ ROW_BYTES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class RaterComparison:
+class RaterComparison(ReadOnlyArrays):
     """Ratings and preferences of annotators and metrics for one aspect of a study.
 
     `preferences` are the preferences of the combined annotators and of the metrics; `annotators` are the preferences of
@@ -71,9 +71,6 @@ class RaterComparison:
     epsilon: Floats
     notes: tuple[Note, ...]
     overall: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        make_read_only(self)
 
     @property
     def items(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.comparable import check_ordered, label_of
 from custodes.evaluate.design import Design
 from custodes.evaluate.scores import check_same_scale, human_means, without_float_noise
-from custodes.stats.arrays import Floats, make_read_only, round_for_sorting
+from custodes.stats.arrays import Floats, ReadOnlyArrays, round_for_sorting
 from custodes.stats.ratios import mean_of_defined
 
 HumanRaters = Literal["aspects", "annotators"]
@@ -38,7 +38,7 @@ FEW = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class RaterScores:
+class RaterScores(ReadOnlyArrays):
     """Scores of all raters; annotators come before metrics.
 
     In `scores` (raters, items, systems), higher is better; NaN if not rated or if the scores of the rater are constant.
@@ -59,9 +59,6 @@ class RaterScores:
     constant: tuple[str, ...]
     left_out: tuple[tuple[str, str], ...]
     notes: tuple[Note, ...]
-
-    def __post_init__(self) -> None:
-        make_read_only(self)
 
     @property
     def varies(self) -> NDArray[np.bool_]:

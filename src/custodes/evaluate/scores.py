@@ -19,7 +19,7 @@ from custodes.data.raters import MissingCode, Scale
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.stats.accuracy import acc_eq
-from custodes.stats.arrays import Bools, Floats, Ints, make_read_only
+from custodes.stats.arrays import Bools, Floats, Ints, ReadOnlyArrays, make_read_only
 from custodes.stats.bootstrap import with_point
 from custodes.stats.partiality.scores import annotator_levels
 from custodes.stats.ratios import mean_of_defined
@@ -42,7 +42,7 @@ class ScalesDifferError(OptionError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ItemScores:
+class ItemScores(ReadOnlyArrays):
     """Scores of the k items that have scores.
 
     `items` (k,) are the positions of these items among all `n_items` items, in ascending order. `persons` (annotators,
@@ -55,9 +55,6 @@ class ItemScores:
     persons: Floats
     human: Floats
     metrics: Floats
-
-    def __post_init__(self) -> None:
-        make_read_only(self)
 
     @classmethod
     def from_all_items(cls, *, persons: Floats, human: Floats, metrics: Floats) -> ItemScores:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 import polars as pl
 
-from custodes.arguments import argument, argument_types, check_at_least, check_storable, value_list
+from custodes.arguments import check_at_least, check_fields, check_storable, value_list
 from custodes.data.labels import MOST_LABELS, POLARITY, is_binary, label_words
 from custodes.data.notes import Note, build_notes
 from custodes.errors import OptionError, join_labels, reject, short_repr
@@ -108,13 +108,7 @@ class Judge:
     own_system: str = ""
 
     def __post_init__(self) -> None:
-        type_of_option = argument_types(Judge)
-        for option_field in fields(self):
-            object.__setattr__(
-                self,
-                option_field.name,
-                argument(option_field.name, getattr(self, option_field.name), type_of_option[option_field.name]),
-            )
+        check_fields(self)
         object.__setattr__(self, "name", self.name.strip() or self.model.strip())
         object.__setattr__(self, "aspects", tuple(value_list("aspects", self.aspects, described=True)))
         object.__setattr__(self, "labels", tuple(value_list("labels", self.labels)))

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import custodes.plots.alt as alt
+from custodes.cache import cached_text
 from custodes.errors import OptionError, suggestion
 from custodes.files import write_atomically
 from custodes.plots.drawable import drawable
-from custodes.user_cache import cached_text
 
 FORMATS = ("svg", "pdf", "png", "html", "json")
 PNG_SCALE = 3

@@ -71,7 +71,7 @@ class Scores(Result):
         raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
         described_raters, _ = raters.merge_side_table(self.raters, where="raters")
         scores_study = Study(
-            ratings=Ratings(frame=rating_rows.select(list(Ratings.empty().frame.columns))),
+            ratings=Ratings(frame=rating_rows.select(list(Ratings().frame.columns))),
             raters=described_raters,
             name="scores",
         )

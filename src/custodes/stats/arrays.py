@@ -76,6 +76,13 @@ def make_read_only(value: T) -> T:
     return value
 
 
+class ReadOnlyArrays:
+    """Base class of dataclasses whose arrays are read-only (see `make_read_only`)."""
+
+    def __post_init__(self) -> None:
+        make_read_only(self)
+
+
 def unit_of(values: Floats) -> float:
     """The largest power of two that does not exceed the largest finite absolute value; 1 if all finite values are 0.
 

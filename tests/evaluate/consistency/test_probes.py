@@ -97,7 +97,7 @@ def test_probes_are_selected_and_joined() -> None:
     assert FEW.select(metrics="judge", one_side=True).probes.height == FEW.probes.height
     aspect = FEW.probes.with_columns(aspect=pl.lit("tone"))
     assert replace(FEW, probes=aspect).select(one_side=True).probes.is_empty()
-    unrelated = replace(length_only((0.0, 1.0)), raters=FEW.raters, preferences=Preferences.empty(), outputs=None)
+    unrelated = replace(length_only((0.0, 1.0)), raters=FEW.raters, preferences=Preferences(), outputs=None)
     assert join([FEW, unrelated]).probes.height == FEW.probes.height + 1
 
 

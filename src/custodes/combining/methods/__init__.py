@@ -4,7 +4,7 @@ below."""
 
 from custodes.combining.methods.auto import automatic
 from custodes.combining.methods.method import Formula, TrainingData, Method, with_means
-from custodes.registry import members
+from custodes.plugins import members
 
 from custodes.combining.methods.linear import BEST, EQUAL, RIDGE, PAIRWISE
 from custodes.combining.methods.trees import XGBOOST, BLEND, HALF_BLEND, XGBOOST_PRUNED

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, make_read_only
+from custodes.stats.arrays import Floats, Ints, ReadOnlyArrays
 from custodes.stats.learning import folds
 from custodes.stats.learning.boost import PruningStep, Trees
 from custodes.stats.learning.even_handed import even_handed
@@ -95,7 +95,7 @@ INNER = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingData:
+class TrainingData(ReadOnlyArrays):
     """Training data of the methods, with one row for each output.
 
     - `x` (rows, metrics): scores in [0, 1]; missing scores are NaN.
@@ -118,9 +118,6 @@ class TrainingData:
     max_partiality: float | None = None
     kinds: Ints | None = None
     n_kinds: int = 0
-
-    def __post_init__(self) -> None:
-        make_read_only(self)
 
     def part(self, rows: NDArray[Any]) -> TrainingData:
         """Return the training data of some rows."""

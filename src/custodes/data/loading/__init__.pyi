@@ -9,8 +9,8 @@ from .source import RATERS as RATERS
 from .source import check_exists as check_exists
 from .source import files_of_sidecar as files_of_sidecar
 from .source import glob_files as glob_files
+from .source import is_input_stream as is_input_stream
 from .source import is_standard_input as is_standard_input
-from .source import is_stream as is_stream
 from .source import path_and_part as path_and_part
 from .source import path_exists as path_exists
 from .source import read_file_bytes as read_file_bytes

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from custodes.data.loading.source import is_stream
+from custodes.data.loading.source import is_input_stream
 from custodes.errors import CustodesError, InputError
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ OPTIONS_WITHOUT_WRITER, OPTIONS_WITH_WRITER = "mode=ro&immutable=1", "mode=ro"
 
 def is_study(path: Path) -> bool:
     """Whether a file is an annotation study according to its first bytes; False for streams and folders."""
-    if is_stream(path) or not path.is_file():
+    if is_input_stream(path) or not path.is_file():
         return False
     path = path.resolve()  # files next to a link are those next to its target
     try:

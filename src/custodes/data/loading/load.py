@@ -21,8 +21,8 @@ from custodes.data.loading.records import from_json, from_lines
 from custodes.data.loading.source import (
     check_exists,
     glob_files,
+    is_input_stream,
     is_standard_input,
-    is_stream,
     path_and_part,
     read_file_bytes,
     table_text,
@@ -134,7 +134,7 @@ def load_table(source: str | Path) -> LoadedTable:
         name=table_name,
         digest=hashlib.sha256(data).hexdigest()[:16],
         notes=tuple(notes),
-        files=() if is_stream(path) else (path,),
+        files=() if is_input_stream(path) else (path,),
         part=part,
     )
 
@@ -177,7 +177,7 @@ def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
 
 
 def _parse_bytes(data: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    is_stream_source = is_stream(path)
+    is_stream_source = is_input_stream(path)
     suffixes = ["", *(suffix.lower() for suffix in ([] if is_stream_source else path.suffixes))]
     matching_formats = (
         compression_format
@@ -201,7 +201,7 @@ def _parse_content(
     detected_format = _detect_format(data, name)
     reject(
         (
-            suffix not in SUFFIXES and detected_format is None and not is_stream(path),
+            suffix not in SUFFIXES and detected_format is None and not is_input_stream(path),
             f"{name}: unknown suffix {suffix!r}{suggestion(suffix, SUFFIXES)}; allowed: {', '.join(SUFFIXES)} (text "
             f"files also with {', '.join(COMPRESSED_SUFFIXES)}), SQLite and DuckDB files; for mt-metrics-eval also "
             ".tar, .tar.gz, .tgz or a folder",

@@ -56,7 +56,7 @@ def is_standard_input(source: object) -> bool:
     return isinstance(source, str | Path) and str(source).partition("::")[0] in STANDARD_INPUT
 
 
-def is_stream(path: Path) -> bool:
+def is_input_stream(path: Path) -> bool:
     """Whether a path is standard input, a pipe or a device, which cannot be inspected before reading."""
     return is_standard_input(path) or (path_exists(path) and not path.is_file() and not path.is_dir())
 
@@ -107,7 +107,7 @@ def read_file_bytes(path: Path) -> bytes:
     try:
         if is_standard_input(path):
             return _standard_input()
-        if is_stream(path):
+        if is_input_stream(path):
             return _read_pipe(path, LARGEST)
         check_size(path.stat().st_size, f"{path.name}: the file takes")
         return path.read_bytes()
@@ -119,7 +119,7 @@ def read_small_file(path: Path, file_kind: str) -> bytes:
     """The content of a pipe or a small file, such as a file written by hand."""
     if not path_exists(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    if is_stream(path):
+    if is_input_stream(path):
         return _read_pipe(path, SMALL)
     size = path.stat().st_size
     if size > SMALL:

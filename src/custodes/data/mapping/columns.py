@@ -28,7 +28,7 @@ from custodes.data.mapping.pattern import (
 from custodes.data.mapping.phrases import compile_phrases, read_phrases
 from custodes.data.mapping.text_columns import PAIR, TEXTS, TextColumns, expand_name
 from custodes.data.notes import Note, build_notes
-from custodes.data.table import count_filled_cells, label_column, typed_column
+from custodes.data.table import count_filled_cells, label_column, typed_column, unused_columns
 from custodes.errors import OptionError, join_labels, reject, short_repr, suggestion
 
 FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
@@ -310,13 +310,7 @@ class Columns:
                     f"{where}: no pattern matches the columns that hold numbers ({join_labels(number_column_names)}); "
                     "add a pattern"
                 )
-            text_notes += build_notes(
-                (
-                    "unused-columns",
-                    len(unused_column_names),
-                    f"{where}: columns not used: {join_labels(unused_column_names)}",
-                )
-            )
+            text_notes += build_notes(unused_columns(unused_column_names, where=where))
             mapped_table = frame.select(
                 pl.col(name).alias(role) for role, name in text_columns.roles.items() if role == "item"
             )

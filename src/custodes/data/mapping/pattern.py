@@ -20,7 +20,7 @@ from custodes.data.mapping.column_vocabulary import (
     split_name,
 )
 from custodes.data.notes import Note, build_notes
-from custodes.data.table import check_unique, count_filled_cells, label_column, number_column
+from custodes.data.table import check_unique, count_filled_cells, label_column, number_column, unused_columns
 from custodes.errors import InputError, OptionError, join_labels, reject, suggestion
 
 FIELDS = ("aspect", "rater", "kind", "repeat", "system", "order")
@@ -281,7 +281,7 @@ def melt_patterns(
         name for name in mapped_table.columns if name not in key_column_names and name not in match_of_column
     ]
     notes = build_notes(
-        ("unused-columns", len(unused_column_names), f"{where}: columns not used: {join_labels(unused_column_names)}"),
+        unused_columns(unused_column_names, where=where),
         *unused_people_notes(mapped_table, unused_column_names, where=where),
         (
             "text-columns",

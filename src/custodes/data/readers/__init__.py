@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from custodes.data.readers.reader import PathReader, TableReader, plugin_readers
-from custodes.registry import members
+from custodes.plugins import members
 
 from custodes.data.readers.ratings import READER as RATINGS
 from custodes.data.readers.battles import READER as BATTLES

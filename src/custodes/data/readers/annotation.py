@@ -287,7 +287,7 @@ def _count_questions(rows: pl.DataFrame, *system_column_names: str) -> int:
 
 def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences, list[Note]]:
     if not rows.height:
-        return Preferences.empty(), Preferences.empty(), []
+        return Preferences(), Preferences(), []
     preferences, notes = Preferences.make(rows, where=where, ignore=("kind", "role"))
     is_second_opinion = second_rows(rows, where=where)
     assert is_second_opinion is not None

@@ -20,8 +20,7 @@ from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.readers.verdict_words import without_empty
 from custodes.data.readers.verdicts import log_study
 from custodes.data.study import Study
-from custodes.data.table import fitting_columns, label_column
-from custodes.errors import join_labels
+from custodes.data.table import fitting_columns, label_column, unused_columns
 
 PAIR = ("model_a", "model_b")
 ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
@@ -81,9 +80,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         ]
     )
     verdicts, order_notes = interpret_verdicts(verdict_table, frame, where=where, verdict_column_name="winner")
-    notes += build_notes(
-        ("unused-columns", unused_table.width, f"{where}: columns not used: {join_labels(unused_table.columns)}")
-    )
+    notes += build_notes(unused_columns(unused_table.columns, where=where))
     notes += item_per_row_notes(frame, question_column_name, [*unused_table.columns, "prompt"], where=where)
     turn_labels = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
     text_rows, source_rows = _texts(

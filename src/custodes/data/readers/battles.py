@@ -100,7 +100,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         *rater_notes,
     ]
     kind_of_rater = rater_kinds(frame, where=where) if has_rater_column else {"human": "human"}
-    second_opinions = Preferences.empty()
+    second_opinions = Preferences()
     if is_second_opinion is not None:
         preferences, second_opinions = preferences.split_opinions(
             is_second_opinion, verdicts["preference"].is_not_null()

@@ -205,8 +205,8 @@ class LogRecords:
             higher_is_better=~pl.col("rater").is_in([*self.lower])
         )
         return Study(
-            ratings=Ratings.make(score_table, where=self.where)[0] if score_table.height else Ratings.empty(),
-            preferences=preferences or Preferences.empty(),
+            ratings=Ratings.make(score_table, where=self.where)[0] if score_table.height else Ratings(),
+            preferences=preferences or Preferences(),
             raters=Raters(frame=rater_table),
             items=Items.make(group_table, where=self.where)[0],
             outputs=outputs,

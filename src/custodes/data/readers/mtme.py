@@ -191,7 +191,7 @@ def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) ->
     )
     rating_rows = score_table.drop_nulls("score").with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
     documents_file = f"documents/{language_pair}.docs"
-    items = Items.empty()
+    items = Items()
     if documents_file in text_of_file:
         document_table = _read_word_pairs(
             text_of_file[documents_file], ("group", "cluster"), where=documents_file, layout="DOMAIN<TAB>DOCUMENT"

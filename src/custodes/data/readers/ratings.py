@@ -31,7 +31,7 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
         name for name in frame.columns if name not in (*KEY, *OPTIONAL, *ignored_column_names, "score")
     ]
     notes += build_notes(*unused_people_notes(frame, unused_column_names, where=where))
-    second_ratings = Ratings.empty()
+    second_ratings = Ratings()
     if is_second_opinion is not None:
         ratings, second_ratings = ratings.split_opinions(
             is_second_opinion, number_column(frame, "score", where=where).is_not_null()

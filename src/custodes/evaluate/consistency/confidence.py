@@ -103,7 +103,7 @@ def _forecasts(study: Study, part: RaterPreferences, setting: PreferenceOptions)
     only the first verdict of a rater on a comparison is used.
     """
     preferences = study.preferences.select_rows(pl.col("rater").is_in(list(study.metrics)))
-    preferences = preferences if preferences.frame["p_a"].count() else Preferences.empty()
+    preferences = preferences if preferences.frame["p_a"].count() else Preferences()
     is_first_order_only = setting["orders"] == "first"
     settled_comparison_rows, _ = preferences.merge_verdicts("first" if is_first_order_only else "mean")
     verdict_rows = select_aspect_rows(preferences.frame, part.aspect).join(

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from custodes.arguments import (
     argument,
-    argument_types,
     check_at_least,
+    check_fields,
     check_one_of,
     is_collection,
     is_number,
@@ -49,14 +49,7 @@ class Stopping:
 
     def __post_init__(self) -> None:
         # All fields are validated, including fields to which the decoder gave the default.
-        for field_name, field_type in argument_types(Stopping).items():
-            field_value = getattr(self, field_name)
-            check_field = {"looks": _looks, "boundary": _boundary}.get(field_name)
-            object.__setattr__(
-                self,
-                field_name,
-                check_field(field_value) if check_field else argument(field_name, field_value, field_type),
-            )
+        check_fields(self, {"looks": _looks, "boundary": _boundary})
         check_at_least("batch", self.batch, 1)
         for field_name, reason in ineffective_fields(self.stop, self.looks).items():
             if field_name in self.changed_fields:

@@ -1,7 +1,7 @@
 # ruff: noqa: I001, F401
 """Sections of the report, in order. To add a section, add a file here and a line below."""
 
-from custodes.registry import members
+from custodes.plugins import members
 from custodes.reporting.section import Section
 
 from custodes.reporting.sections.check import CHECK

@@ -124,7 +124,7 @@ def last_interim_analyses(study: Study) -> pl.DataFrame:
     current_margins = first_aspect_rows.group_by("system_a", "system_b").agg(
         n_now=pl.len(), margin_now=pl.col("preference").mean()
     )
-    question_rows = annotator_questions(replace(study, second=Preferences.empty()))
+    question_rows = annotator_questions(replace(study, second=Preferences()))
     refusal_counts = question_rows.group_by(pair_column_names).agg(pl.col("refused").sum())
     better_system_expression = (
         pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")

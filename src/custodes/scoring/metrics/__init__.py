@@ -1,7 +1,7 @@
 # ruff: noqa: I001, F401
 """All built-in metrics, in the order of lists. To add a metric, add a file here and an import line below."""
 
-from custodes.registry import members
+from custodes.plugins import members
 from custodes.scoring.metric import Metric
 
 from custodes.scoring.metrics.words import LENGTH, NOVELTY, JS, JS_SOURCE, EXACT, F1

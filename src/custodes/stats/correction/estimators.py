@@ -1,7 +1,7 @@
 # ruff: noqa: I001, F401
 """All estimators, in the order of the option's values. To add an estimator, add a file and an import line here."""
 
-from custodes.registry import members
+from custodes.plugins import members
 from custodes.stats.correction.estimator import Estimator
 
 from custodes.stats.correction.mixture import MIXTURE

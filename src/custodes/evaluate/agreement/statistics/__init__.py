@@ -2,7 +2,7 @@
 """Every statistic of agreement, in the order of the tables. A new statistic needs a file here and an import below."""
 
 from custodes.evaluate.agreement.statistic import Statistic
-from custodes.registry import members
+from custodes.plugins import members
 
 from custodes.evaluate.agreement.statistics.accuracies import ACCURACIES
 from custodes.evaluate.agreement.statistics.correlations import CORRELATIONS
