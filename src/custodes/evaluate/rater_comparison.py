@@ -38,6 +38,7 @@ from custodes.evaluate.scores import (
 )
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, make_read_only
 from custodes.stats.partiality.scores import ScoredPeople
+from custodes.stats.ratios import mean_of_defined
 
 NO_COMPARISON = (
     "no rater compared two systems on the same item; a comparison needs two rated outputs of one item, or a verdict"
@@ -105,6 +106,14 @@ class RaterComparison:
     def human(self) -> Floats:
         """Mean scores over annotators, (items, systems); see `human_means`."""
         return self.scores.spread(self.scores.human)
+
+    @cached_property
+    def unrounded_human(self) -> Floats:
+        """Mean scores over annotators, adjusted for levels without rounding, (items, systems); for means of outputs."""
+        if self.scores.levels is None:
+            return self.human
+        adjusted_ratings = self.persons - self.scores.levels.values[:, None, None]
+        return np.where(np.isfinite(self.human), mean_of_defined(adjusted_ratings, axis=0), np.nan)
 
     @cached_property
     def metric_scores(self) -> Floats:
@@ -198,6 +207,7 @@ class RaterComparison:
                 persons=self.persons,
                 human=np.where(scored, self.human, np.nan),
                 metrics=np.where(scored, self.metric_scores[metrics], np.nan),
+                levels=self.scores.levels,
             )
         return replace(
             self,
@@ -339,7 +349,8 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         "(aggregate='vote')"
     )
     notes += build_notes(("verdicts-vote", has_vote, vote_text))
-    human, human_tie = human_means(persons).values, human_threshold(persons, full_setting["human_ties"])
+    means, human_tie = human_means(persons), human_threshold(persons, full_setting["human_ties"])
+    human = means.values
     epsilon, item_eps = tie_thresholds(
         full_setting["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[scored_positions]
     )
@@ -359,7 +370,14 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         design=design,
         people=people,
         metrics=metrics,
-        scores=ItemScores(items=scored_positions, n_items=len(items), persons=persons, human=human, metrics=scores),
+        scores=ItemScores(
+            items=scored_positions,
+            n_items=len(items),
+            persons=persons,
+            human=human,
+            metrics=scores,
+            levels=means.levels,
+        ),
         human_system=human_means(system_scores[: len(people), None]).values[0],
         metric_system=system_scores[len(people) :],
         preferences=Comparisons.from_rows(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics), **names),

@@ -21,7 +21,7 @@ from custodes.errors import InputError, OptionError
 from custodes.stats.accuracy import acc_eq
 from custodes.stats.arrays import Bools, Floats, Ints, make_read_only
 from custodes.stats.bootstrap import with_point
-from custodes.stats.partiality.scores import annotator_levels
+from custodes.stats.partiality.scores import AnnotatorLevels, annotator_levels
 from custodes.stats.ratios import mean_of_defined
 from custodes.stats.system_scores import blocks_of, common_items
 
@@ -47,7 +47,8 @@ class ItemScores:
 
     `items` (k,) are the positions of these items among all `n_items` items, in ascending order. `persons` (annotators,
     k, systems) are the scores of annotators, `human` (k, systems) is the mean over annotators, and `metrics` (metrics,
-    k, systems) are the scores of metrics. Scores are NaN if not rated.
+    k, systems) are the scores of metrics. Scores are NaN if not rated. `levels` are the severity levels of annotators,
+    None if `human` needs no adjustment for levels.
     """
 
     items: NDArray[np.int64]
@@ -55,14 +56,18 @@ class ItemScores:
     persons: Floats
     human: Floats
     metrics: Floats
+    levels: AnnotatorLevels | None = None
 
     def __post_init__(self) -> None:
         make_read_only(self)
 
     @classmethod
-    def from_all_items(cls, *, persons: Floats, human: Floats, metrics: Floats) -> ItemScores:
+    def from_all_items(
+        cls, *, persons: Floats, human: Floats, metrics: Floats, levels: AnnotatorLevels | None = None
+    ) -> ItemScores:
         """Return the scores of a study in which every item has scores."""
-        return cls(items=np.arange(len(human)), n_items=len(human), persons=persons, human=human, metrics=metrics)
+        positions = np.arange(len(human))
+        return cls(items=positions, n_items=len(human), persons=persons, human=human, metrics=metrics, levels=levels)
 
     def spread(self, values: Floats) -> Floats:
         """Return values (..., k, systems) expanded to all items, (..., items, systems); NaN for items without scores.
@@ -130,7 +135,8 @@ class HumanMeans(NamedTuple):
 
     `values` (items, systems) are the means. `adjustment_range` is the largest minus the smallest adjustment of an
     output, and `standard_error` the largest standard error of such a difference. `n_excluded` is the number of rated
-    outputs without a mean, and `n_sets` the number of sets of comparable annotators.
+    outputs without a mean, and `n_sets` the number of sets of comparable annotators. `levels` are None without an
+    estimate of their error, and if all annotators rated the same outputs.
     """
 
     values: Floats
@@ -138,6 +144,7 @@ class HumanMeans(NamedTuple):
     standard_error: float = 0.0
     n_excluded: int = 0
     n_sets: int = 1
+    levels: AnnotatorLevels | None = None
 
     def notes(self, suffix: str, aspect: str) -> list[Note]:
         """Return the notes on adjustments, and on annotators who are not comparable; `suffix` names the aspect."""
@@ -146,8 +153,8 @@ class HumanMeans(NamedTuple):
                 "severity-adjusted",
                 self.adjustment_range > 0,
                 f"annotators rated different outputs{suffix}, so mean human scores are adjusted for the severity of "
-                f"annotators; the adjustments of outputs differ by up to {self.adjustment_range:.2g}, and intervals do "
-                f"not contain the standard error of this difference (up to {self.standard_error:.2g})",
+                f"annotators; the adjustments of outputs differ by up to {self.adjustment_range:.2g}, with a standard "
+                f"error of up to {self.standard_error:.2g}, which intervals of statistics over systems contain",
             ),
             (
                 UNCERTAIN_RULE,
@@ -155,7 +162,7 @@ class HumanMeans(NamedTuple):
                 f"annotators rated few common outputs{suffix}, so their severity is uncertain"
                 + (
                     f": the largest standard error is over {MOST_UNCERTAIN:.0%} of the standard deviation of human "
-                    "scores, and intervals of statistics of scores are too narrow"
+                    "scores, and intervals of statistics within items and over outputs do not contain it"
                     if np.isfinite(self.standard_error)
                     else " and mean human scores are not adjusted for it"
                 )
@@ -199,7 +206,8 @@ def human_means(persons: Floats) -> HumanMeans:
         return HumanMeans(means)
     levels, n_ratings = annotator_levels(persons), has_rating.sum(axis=0)
     adjustments, adjustment_variances = (
-        mean_of_defined(np.where(has_rating, values[:, None, None], np.nan), axis=0) for values in levels
+        mean_of_defined(np.where(has_rating, values[:, None, None], np.nan), axis=0)
+        for values in (levels.values, levels.covariance.diagonal())
     )
     # Of the difference of two such adjustments; levels sum to 0, so their errors are negatively correlated.
     n_active = max(int(is_active_annotator.sum()), 2)
@@ -231,7 +239,7 @@ def human_means(persons: Floats) -> HumanMeans:
     adjustment_range = float(np.ptp((values - means)[is_comparable_output]))
     if adjustment_range <= TIE * np.ptp(means[is_comparable_output]):  # annotators do not differ significantly
         values, adjustment_range = np.where(is_comparable_output, means, np.nan), 0.0
-    return HumanMeans(values, adjustment_range, largest_error, n_excluded, n_sets)
+    return HumanMeans(values, adjustment_range, largest_error, n_excluded, n_sets, levels)
 
 
 def _rating_step(persons: Floats) -> float:

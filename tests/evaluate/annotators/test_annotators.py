@@ -68,8 +68,9 @@ def test_a_reversed_scale_is_named_by_annotators_and_check(kind: str, flags: lis
     changes = {"careful": ratings[2], "random": rng.permuted(ratings[2]), "reversed": 6 - ratings[2]}
     ratings[2] = changes[kind]
     study = study_of(np.concatenate([ratings, quality[None]]), people=3)
-    result = cu.annotators(study, annotator_type="persons", resamples=0).annotators
-    assert result["flags"].to_list() == [[], [], flags]
+    for annotator_type, expected in (("persons", flags), ("slots", [flag for flag in flags if flag == REVERSED])):
+        result = cu.annotators(study, annotator_type=annotator_type, resamples=0).annotators
+        assert result["flags"].to_list() == [[], [], expected]
     problems = cu.check(study, resamples=0).problems.filter(rule="reversed-annotator")
     assert problems["examples"].to_list() == [["ann2"]] * (kind == "reversed")
 

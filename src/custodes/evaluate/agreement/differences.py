@@ -86,7 +86,7 @@ class Tester:
             comparison = replace(
                 comparison, design=replace(design, units=self.block[design.units], clusters=block_names)
             )
-        return replace(self.sample, comparison=comparison, times=self.left_out, columns=None)
+        return replace(self.sample, comparison=comparison, times=self.left_out, columns=None, redraws_levels=False)
 
     def has_marked_items(self, is_marked: Bools) -> Bools:
         """(blocks, k): whether a block contains an item that a row of `is_marked` (k, items) marks."""
@@ -268,7 +268,10 @@ def _difference_tests(
     """Return the tests of all pairs by one statistic. Resamples are computed in parts, because the resamples of all
     pairs may exceed the memory."""
     statistic = STATISTICS[statistic_name]
-    if statistic.smooth and not statistic.per_item and len(pair_groups) == 1:
+    # Jackknife samples do not contain the error of the annotators' levels, so differences over systems are resampled.
+    has_level_errors = statistic.population is not None and tester.sample.comparison.scores.levels is not None
+    is_smooth = statistic.smooth and not has_level_errors
+    if is_smooth and not statistic.per_item and len(pair_groups) == 1:
         (pair_group,) = pair_groups
         block_has_items = tester.has_marked_items(_rated_item_mask(pair_group.bootstrap_sample.comparison, 1))
         return tester.sign_flip_tests(
@@ -276,7 +279,7 @@ def _difference_tests(
             block_has_items,
             (pair_group.first_metrics, pair_group.second_metrics),
         )
-    if statistic.smooth:
+    if is_smooth:
         jackknife_values = np.full((len(tester.left_out), n_pairs), np.nan)
         block_has_items = np.zeros((len(tester.left_out) - 1, n_pairs), dtype=bool)
         for pair_group in pair_groups:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import is_not
 from typing import Any, Literal, NamedTuple
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from custodes.answers.tables import Column, score, with_interval
 from custodes.evaluate.agreement.choices import PreferenceMargins, are_choices, category_sums, margins
 from custodes.evaluate.rater_comparison import RaterComparison
-from custodes.stats import accuracy, bootstrap, intervals
+from custodes.stats import accuracy, bootstrap, intervals, multiple_testing
 from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, make_read_only
 from custodes.stats.population import population_values
+from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import common_items, system_fit, weighted_item_mean
 
 FEWEST = 4
@@ -55,7 +56,8 @@ class Sample:
     `times` (1 + B, clusters) are bootstrap weights in the form that `bootstrap.weighted_sums` takes; row 0 is the data.
     `flips` (n, clusters) are signs +-1, shared by the tests of all pairs of systems. `columns` (clusters,) is the
     column of each cluster in `times`, or -1 if the column of an earlier cluster with equal preferences represents both.
-    `columns` is set if only preferences can be compared (see `resampled_groups`); if not, it is None. `memo` caches
+    `columns` is set if only preferences can be compared (see `resampled_groups`); if not, it is None. If
+    `redraws_levels`, resamples contain the error of the annotators' levels; jackknife samples do not. `memo` caches
     values that do not depend on the resamples.
     """
 
@@ -63,6 +65,7 @@ class Sample:
     times: NDArray[Any]
     flips: NDArray[np.int8]
     columns: Ints | None = None
+    redraws_levels: bool = True
     memo: dict[str, tuple[tuple[object, ...], Any]] = field(default_factory=dict)
 
     def per_item(self, name: str, compute: Callable[[RaterComparison], Floats]) -> Floats:
@@ -91,7 +94,7 @@ class Sample:
         human ratings. If the file contains the human system-level score, the metric's system score uses all outputs
         with metric scores. A system-level score of the file is resampled by adding the change of the mean over items.
         """
-        comparison = self.comparison
+        comparison, level_errors = self.comparison, self.level_errors
         if are_choices(comparison):
             undefined_scores = np.full((len(self.times), *comparison.metric_system.shape), np.nan)
             return SystemScores(
@@ -112,16 +115,43 @@ class Sample:
         ]
         human_scores, metric_scores = np.empty((2, len(self.times), *has_file_scores[1].shape))
         for metric_group in group_equal_rows(is_used_for_human, is_used_for_metric):
-            human_score_arrays = comparison.human[np.newaxis], comparison.human_system[np.newaxis]
-            human_scores[:, metric_group] = self._fit_system_scores(
-                *human_score_arrays, is_used_output=is_used_for_human[metric_group[0]]
-            )
+            is_used_output = is_used_for_human[metric_group[0]]
+            human_score_arrays = comparison.unrounded_human[np.newaxis], comparison.human_system[np.newaxis]
+            group_scores = self._fit_system_scores(*human_score_arrays, is_used_output=is_used_output)
+            if level_errors is not None:
+                # System scores are linear in the levels of annotators.
+                level_effects = replace(self, times=self.times[:1])._fit_system_scores(
+                    self.level_weights, np.full(comparison.human_system.shape, np.nan), is_used_output=is_used_output
+                )[0]
+                errors = level_errors @ np.nan_to_num(level_effects)
+                group_scores[1:, 0] -= np.where(np.isfinite(comparison.human_system), 0.0, errors)
+            human_scores[:, metric_group] = group_scores
             metric_score_arrays = comparison.metric_scores[metric_group], comparison.metric_system[metric_group]
             metric_scores[:, metric_group] = self._fit_system_scores(
                 *metric_score_arrays, is_used_output=is_used_for_metric[metric_group[0]]
             )
         return SystemScores(
             people=human_scores, metrics=metric_scores, pairs=is_comparable_pair[0] & is_comparable_pair[1]
+        )
+
+    @cached_property
+    def level_weights(self) -> Floats:
+        """(annotators, items, systems): weight of each annotator in the mean rating of an output."""
+        has_rating = np.isfinite(self.comparison.persons)
+        return ratio(has_rating, has_rating.sum(axis=0))
+
+    @cached_property
+    def level_errors(self) -> Floats | None:
+        """(B, annotators): errors of the annotators' levels in the resamples; None without adjustment for levels.
+
+        The errors are normal, with the covariance of the least-squares fit of levels.
+        """
+        levels = self.comparison.scores.levels
+        if levels is None or not self.redraws_levels:
+            return None
+        rng = np.random.default_rng(multiple_testing.STREAM)
+        return rng.multivariate_normal(
+            np.zeros(len(levels.values)), levels.covariance, size=len(self.times) - 1, method="eigh"
         )
 
     def _fit_system_scores(self, scores: Floats, file_scores: Floats, *, is_used_output: Bools) -> Floats:
