@@ -114,20 +114,13 @@ def tie_thresholds(
         return metric_thresholds, np.repeat(metric_thresholds[:, None], n_items, axis=1)
     n_units = int(units.max()) + 1
     fold_of_unit = np.arange(n_units) % CALIBRATION_FOLDS
-    training_weights = np.stack(
-        [(fold_of_unit != fold).astype(np.float64) for fold in range(min(CALIBRATION_FOLDS, n_units))]
+    folds = range(min(CALIBRATION_FOLDS, n_units) if n_units > 1 else 0)  # of a single cluster, no data would be left
+    training_weights = np.array([fold_of_unit != fold for fold in folds], dtype=np.float64).reshape(-1, n_units)
+    _, thresholds = acc_eq(
+        human, scores, human_tie=human_tie, units=units, weights=with_point(training_weights), item_weights=None
     )
-    fold_weights = with_point(training_weights if n_units > 1 else training_weights[:0])
-    _, thresholds_of_fold = acc_eq(
-        human, scores, human_tie=human_tie, units=units, weights=fold_weights, item_weights=None
-    )
-    thresholds_of_fold = np.nan_to_num(thresholds_of_fold, nan=0.0)
-    item_thresholds = (
-        thresholds_of_fold[1:][fold_of_unit[units]].T
-        if n_units > 1
-        else np.repeat(thresholds_of_fold[0][:, None], n_items, axis=1)
-    )
-    return thresholds_of_fold[0], item_thresholds
+    thresholds = np.nan_to_num(thresholds, nan=0.0)  # row 0 is fitted on all data
+    return thresholds[0], thresholds[np.minimum(1 + fold_of_unit[units], len(folds))].T
 
 
 class HumanMeans(NamedTuple):
@@ -214,31 +207,28 @@ def human_means(persons: Floats) -> HumanMeans:
     standard_errors = np.sqrt(2 * n_active / (n_active - 1) * adjustment_variances / np.maximum(n_ratings, 1))
     block_of_annotator = blocks_of(common_items(has_rating.reshape(len(persons), -1).T))
     block_of_output = np.where(has_rating, block_of_annotator[:, None, None], -1).max(axis=0, initial=-1)
-    block_of_item = np.full((len(means), 1), -1)
-    most_outputs = np.zeros((len(means), 1), dtype=np.int64)
-    blocks = np.unique(block_of_output[is_rated_output])
-    size_of_block = {
-        block: (is_of_block.sum(), n_ratings[is_of_block].sum(), np.sort(means[is_of_block]).sum())
-        for block in blocks.tolist()
-        for is_of_block in [block_of_output == block]
-    }
-    for block in sorted(size_of_block, key=lambda block: size_of_block[block], reverse=True):
-        n_outputs = (block_of_output == block).sum(axis=1, keepdims=True)
-        block_of_item = np.where(n_outputs > most_outputs, block, block_of_item)
-        most_outputs = np.maximum(n_outputs, most_outputs)
-    is_comparable_output = is_rated_output & (block_of_output == block_of_item)
-    n_excluded, n_sets = (
-        int((is_rated_output & ~is_comparable_output).sum()),
-        len(np.unique(block_of_output[is_comparable_output])),
+    blocks = sorted(
+        np.unique(block_of_output[is_rated_output]).tolist(),
+        key=lambda block: (
+            (block_of_output == block).sum(),
+            n_ratings[block_of_output == block].sum(),
+            np.sort(means[block_of_output == block]).sum(),
+        ),
+        reverse=True,
     )
+    n_outputs = np.stack([(block_of_output == block).sum(axis=1) for block in blocks])  # (blocks, items)
+    is_comparable_output = is_rated_output & (block_of_output == np.array(blocks)[n_outputs.argmax(axis=0), None])
+    n_excluded = int((is_rated_output & ~is_comparable_output).sum())
+    n_sets = len(np.unique(block_of_output[is_comparable_output]))
     largest_error = float(standard_errors[is_comparable_output].max())
+    comparable_means = np.where(is_comparable_output, means, np.nan)
     if not np.isfinite(largest_error):
-        return HumanMeans(np.where(is_comparable_output, means, np.nan), 0.0, largest_error, n_excluded, n_sets)
-    adjusted_means = np.where(is_comparable_output, means - adjustments, np.nan)
-    values = _snap_to_steps(adjusted_means, n_ratings, _rating_step(persons), tolerances=_SNAPPED * standard_errors)
+        return HumanMeans(comparable_means, 0.0, largest_error, n_excluded, n_sets)
+    tolerances = _SNAPPED * standard_errors
+    values = _snap_to_steps(comparable_means - adjustments, n_ratings, _rating_step(persons), tolerances=tolerances)
     adjustment_range = float(np.ptp((values - means)[is_comparable_output]))
     if adjustment_range <= TIE * np.ptp(means[is_comparable_output]):  # annotators do not differ significantly
-        values, adjustment_range = np.where(is_comparable_output, means, np.nan), 0.0
+        values, adjustment_range = comparable_means, 0.0
     return HumanMeans(values, adjustment_range, largest_error, n_excluded, n_sets, levels)
 
 
@@ -330,16 +320,11 @@ def without_float_noise(values: Floats) -> Floats:
     >>> without_float_noise(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()
     [0.3, 0.3, 4.0]
     """
-    distinct_values = np.unique(values[np.isfinite(values)])
-    if not distinct_values.size:
-        return values
-    is_new_level = np.concatenate([[True], np.diff(distinct_values) > TIE * (distinct_values[-1] - distinct_values[0])])
-    representatives = distinct_values[np.flatnonzero(is_new_level)[np.cumsum(is_new_level) - 1]]
-    level_index = np.minimum(
-        np.searchsorted(distinct_values, np.where(np.isfinite(values), values, distinct_values[0])),
-        distinct_values.size - 1,
-    )
-    return np.where(np.isfinite(values), representatives[level_index], np.nan)
+    distinct_values, value_index = np.unique(values, return_inverse=True)
+    tolerance = TIE * np.ptp(distinct_values[np.isfinite(distinct_values)]) if np.isfinite(values).any() else 0.0
+    is_same_level = np.diff(distinct_values, prepend=-np.inf) <= tolerance
+    first_of_level = np.maximum.accumulate(np.where(is_same_level, 0, np.arange(len(distinct_values))))
+    return np.asarray(distinct_values[first_of_level[value_index.reshape(values.shape)]])
 
 
 def check_same_scale(study: Study, annotator_names: Sequence[str], persons: Floats, aspect_text: str) -> None:
