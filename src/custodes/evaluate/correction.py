@@ -28,13 +28,14 @@ from custodes.evaluate.clusters import (
     counts_by_aspect,
     has_clusters,
     margin_effects,
+    not_random_note,
+    random_part_p_values,
     table_effects,
 )
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.decision_graph import PAIR, cycle_notes, format_decisions, ranking_edges
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM
 from custodes.evaluate.parallel import merge_parts
-from custodes.evaluate.random_part import not_random_note, random_part_p_values
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
 from custodes.stats.clusters import DesignEffect

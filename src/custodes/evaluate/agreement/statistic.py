@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import is_not
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -57,8 +56,7 @@ class Sample:
     `flips` (n, clusters) are signs +-1, shared by the tests of all pairs of systems. `columns` (clusters,) is the
     column of each cluster in `times`, or -1 if the column of an earlier cluster with equal preferences represents both.
     `columns` is set if only preferences can be compared (see `resampled_groups`); if not, it is None. If
-    `redraws_levels`, resamples contain the error of the annotators' levels; jackknife samples do not. `memo` caches
-    values that do not depend on the resamples.
+    `redraws_levels`, resamples contain the error of the annotators' levels; jackknife samples do not.
     """
 
     comparison: RaterComparison
@@ -66,25 +64,12 @@ class Sample:
     flips: NDArray[np.int8]
     columns: Ints | None = None
     redraws_levels: bool = True
-    memo: dict[str, tuple[tuple[object, ...], Any]] = field(default_factory=dict)
 
-    def per_item(self, name: str, compute: Callable[[RaterComparison], Floats]) -> Floats:
+    def per_item(self, compute: Callable[[RaterComparison], Floats]) -> Floats:
         """The value of `compute` for the comparison, (metrics, items); NaN if there are only preferences."""
         if are_choices(self.comparison):
             return np.full((len(self.comparison.metrics), len(self.comparison.items)), np.nan)
-        values: Floats = self._once(
-            name, lambda: make_read_only(compute(self.comparison)), self.comparison.metric_scores
-        )
-        return values
-
-    def _once(self, cache_key: str, compute: Callable[[], Any], *source_arrays: object) -> Any:
-        """Return the cached value of `compute` for the `source_arrays`. Samples that differ only in the resamples share
-        the cache."""
-        cached_arrays, cached_value = self.memo.get(cache_key, ((), None))
-        if not cached_arrays or any(map(is_not, cached_arrays, source_arrays)):
-            cached_value = compute()
-            self.memo[cache_key] = source_arrays, cached_value
-        return cached_value
+        return compute(self.comparison)
 
     @cached_property
     def system_scores(self) -> SystemScores:
@@ -199,19 +184,13 @@ class Sample:
         """Accuracy with calibrated ties, and the tie threshold that maximises the accuracy of each metric; both arrays
         are (1 + B, metrics)."""
         comparison, design = self.comparison, self.comparison.design
-        metric_scores = comparison.metric_scores
-        events = self._once(
-            "acc_eq",
-            lambda: accuracy.events(
-                comparison.human,
-                metric_scores,
-                human_tie=comparison.human_tie,
-                units=design.units,
-                n_units=self.times.shape[1],
-                item_weights=design.item_weights,
-            ),
-            metric_scores,
-            design.units,
+        events = accuracy.events(
+            comparison.human,
+            comparison.metric_scores,
+            human_tie=comparison.human_tie,
+            units=design.units,
+            n_units=self.times.shape[1],
+            item_weights=design.item_weights,
         )
         return accuracy.accuracy_and_epsilon(events, self.times)
 

@@ -21,14 +21,20 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.ceiling.halo import halo_columns
 from custodes.evaluate.ceiling.metric_paths import backward_columns, forward_columns, next_columns
-from custodes.evaluate.ceiling.missing_information import information_columns, lasso_columns
 from custodes.evaluate.ceiling.prediction_target import (
     MODELS,
     Folds,
     Model,
     target_of,
 )
-from custodes.evaluate.ceiling.predictions import agreements, annotator_columns, history_columns, prediction_columns
+from custodes.evaluate.ceiling.predictions import (
+    agreements,
+    annotator_columns,
+    history_columns,
+    information_columns,
+    lasso_columns,
+    prediction_columns,
+)
 from custodes.evaluate.ceiling.system_level import system_target_of
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.rater_scores import FEW, METRIC, RaterScores, few_clusters_notes, rater_scores
