@@ -291,16 +291,6 @@ def test_items_in_their_order_with_cluster_weight_and_group() -> None:
     assert design.dataset == ("",) * 5
 
 
-def test_resamples_draw_clusters_after_the_data_themselves() -> None:
-    times = design_of().draw_weights(50, np.random.default_rng(0))
-    assert times.shape == (51, 4)
-    assert times[0].tolist() == [1, 1, 1, 1]
-    np.testing.assert_array_equal(times.sum(axis=1), 4)
-    assert (times[1:] != 1).any()
-    # the same numbers from the same generator
-    np.testing.assert_array_equal(times, design_of().draw_weights(50, np.random.default_rng(0)))
-
-
 def test_one_cluster_is_never_resampled() -> None:
     design = design_of(("i0", "i3"))
     assert (design.clusters, design.n_units) == (("doc",), 1)

@@ -89,17 +89,13 @@ def has_clusters(aspect_counts: AspectCounts) -> bool:
     return aspect_counts.comparison is not None and aspect_counts.comparison.design.has_clusters
 
 
-def margin_effects(aspect_counts: AspectCounts, n_raters: int | None = None) -> Floats:
-    """Return the design effects of the margins of the first `n_raters` raters, (raters, pairs); NaN without clusters.
-
-    Annotators come first. By default, the design effects of all raters are returned.
-    """
-    n_raters = 1 + len(aspect_counts.counts.metrics) if n_raters is None else n_raters
+def margin_effects(aspect_counts: AspectCounts) -> Floats:
+    """Return the design effects of margins, (raters, pairs), annotators first; NaN without clusters."""
     if aspect_counts.comparison is None or not has_clusters(aspect_counts):
-        return np.full((n_raters, len(aspect_counts.counts.system_a)), np.nan)
+        return np.full((1 + len(aspect_counts.counts.metrics), len(aspect_counts.counts.system_a)), np.nan)
     cluster_preferences = aspect_counts.comparison.cells
     rows_of_rater = (
-        cluster_preferences.rows(outcomes(rater_signs), width=3) for rater_signs in cluster_preferences.signs[:n_raters]
+        cluster_preferences.rows(outcomes(rater_signs), width=3) for rater_signs in cluster_preferences.signs
     )
     return np.stack([design_effect(margin_of, rater_rows).effect for rater_rows in rows_of_rater])
 

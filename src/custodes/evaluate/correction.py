@@ -387,7 +387,7 @@ def _answer(
         edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edge_rows, strict=True), strict=False)),
     )
     remarks = _estimate_remarks(estimate_of_estimator, label_of(aspect_counts.aspect), gamma=gamma)
-    notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts, 1)[0]), *_annotation_notes(aspect_counts)]
+    notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts)[0]), *_annotation_notes(aspect_counts)]
     notes += [Note(**vars(remark), aspect=aspect_counts.aspect) for remark in remarks]
     notes += _selection_note(aspect_counts, p_random, list(estimate_of_estimator))
     return tables, [*aspect_counts.notes, *notes, *cycle_notes(aspect_counts.aspect, cyclic_raters)]

@@ -60,14 +60,8 @@ def test_one_item_answers_without_intervals() -> None:
 
 def test_bad_options() -> None:
     study = study_of(scores_of(7))
-    with pytest.raises(OptionError, match="confidence=1.5"):
-        agreement(study, confidence=1.5)
     with pytest.raises(OptionError, match="did you mean 'acc_eq'"):
         agreement(study, compare_by=("acc_q",))
-    with pytest.raises(OptionError, match="human='anm': no such rater; raters: ann.*did you mean 'ann'"):
-        agreement(study, human="anm")
-    with pytest.raises(TypeError, match="did you mean 'systems'"):
-        agreement(study, sytems="A")
     with pytest.raises(InputError, match="only 1 system"):
         agreement(study, systems="S0")
 

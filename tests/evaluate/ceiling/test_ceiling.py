@@ -271,18 +271,9 @@ def test_people_who_rated_few_items_of_many() -> None:
     assert "two-clusters" in [note.rule for note in result.notes]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"folds": "items"}, "folds='items'; allowed: item, plain .did you mean 'item'"),
-        ({"steps": 0}, "steps=0"),
-        ({"systems": "A"}, "only 1 system"),
-        ({"in_use": "bleu"}, "in_use"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises((OptionError, InputError), match=message):
-        ceiling_of(planted(), **options)
+def test_metrics_in_use_must_exist() -> None:
+    with pytest.raises(OptionError, match="in_use"):
+        ceiling_of(planted(), in_use="bleu")
 
 
 def test_without_xgboost_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,11 +81,8 @@ class Tester:
     def leave_blocks_out(self, comparison: RaterComparison) -> Sample:
         """Return the sample of a comparison of the same items, with jackknife weights and with blocks as clusters."""
         design, n_blocks = comparison.design, self.left_out.shape[1]
-        if n_blocks < design.n_units:
-            block_names = tuple(map(str, range(n_blocks)))
-            comparison = replace(
-                comparison, design=replace(design, units=self.block[design.units], clusters=block_names)
-            )
+        block_names = tuple(map(str, range(n_blocks)))
+        comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=block_names))
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None, redraws_levels=False)
 
     def has_marked_items(self, is_marked: Bools) -> Bools:
@@ -309,15 +306,6 @@ def _on_common_ground(tester: Tester, pairs: Ints) -> Iterator[_PairGroup]:
     groups_of_pair = np.sort(group_of_metric[pairs], axis=1)
     for pair_positions in equal_positions(map(tuple, groups_of_pair.tolist())):
         first_metrics, second_metrics = pairs[pair_positions].T
-        if not group_of_metric.any():
-            yield _PairGroup(
-                pair_positions=pair_positions,
-                first_metrics=first_metrics,
-                second_metrics=second_metrics,
-                bootstrap_sample=tester.bootstrap_sample,
-                jackknife_sample=tester.jackknife_sample,
-            )
-            continue
         metric_positions = np.unique(pairs[pair_positions])
         shared_ground = grounds_of_metrics[first_metrics[0]].shared_with(grounds_of_metrics[second_metrics[0]])
         shared_comparison = comparison.only(metric_positions, **shared_ground._asdict())

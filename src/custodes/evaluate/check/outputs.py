@@ -153,15 +153,10 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
         evidence_tables.append((_texts(selected_study).with_columns(by=pl.lit("their texts")), ("text",)))
     evidence_of_systems: dict[tuple[str, ...], list[str]] = {}
     for evidence_rows, value_column_names in evidence_tables:
-        fingerprint_rows = evidence_rows.group_by("by", "system").agg(digest=fingerprint("item", *value_column_names))
-        evidence_with_equal_systems = fingerprint_rows.filter(pl.struct("by", "digest").is_duplicated())["by"].unique()
-        grouped_outputs = evidence_rows.filter(pl.col("by").is_in(evidence_with_equal_systems.implode())).group_by(
-            "by", "item", "system", maintain_order=True
-        )
-        for (evidence_name,), output_fingerprints in grouped_outputs.agg(
-            score=fingerprint(*value_column_names)
-        ).group_by("by", maintain_order=True):
-            for identical_systems in _equal_systems(output_fingerprints):
+        grouped_outputs = evidence_rows.group_by("by", "item", "system", maintain_order=True)
+        output_fingerprints = grouped_outputs.agg(score=fingerprint(*value_column_names))
+        for (evidence_name,), score_rows in output_fingerprints.group_by("by", maintain_order=True):
+            for identical_systems in _equal_systems(score_rows):
                 evidence_of_systems.setdefault(identical_systems, []).append(str(evidence_name))
     return evidence_of_systems
 
