@@ -134,10 +134,13 @@ class Sample:
         levels = self.comparison.scores.levels
         if levels is None or not self.redraws_levels:
             return None
-        rng = np.random.default_rng(multiple_testing.STREAM)
-        return rng.multivariate_normal(
-            np.zeros(len(levels.values)), levels.covariance, size=len(self.times) - 1, method="eigh"
+        normal_draws = np.random.default_rng(multiple_testing.STREAM).normal(
+            size=(len(self.times) - 1, len(levels.values))
         )
+        # The symmetric root and the order of names make draws independent of the order of annotators.
+        variances, axes = np.linalg.eigh(levels.covariance)
+        order_of_name = np.argsort(np.argsort(self.comparison.people))
+        return normal_draws[:, order_of_name] @ (axes * np.sqrt(np.maximum(variances, 0.0))) @ axes.T
 
     def _fit_system_scores(self, scores: Floats, file_scores: Floats, *, is_used_output: Bools) -> Floats:
         """(1 + B, raters, systems): means over the outputs `is_used_output` (items, systems), or `file_scores`."""

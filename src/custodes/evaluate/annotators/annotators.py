@@ -384,15 +384,14 @@ def _answer(
             np.stack([consensus_model.competence, consensus_model.low, consensus_model.high]),
             np.nan,
         )
-        has_undefined_competence = np.isnan(consensus_model.competence) & (method_name != "majority")
-        reason_of_rater = np.where(
-            has_few_shared_tasks,
-            FEW_SHARED,
-            np.where(
-                has_undefined_competence,
-                ALIKE,
-                np.where(aspect_answers.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason),
-            ),
+        reason_of_rater = np.select(
+            [
+                has_few_shared_tasks,
+                np.isnan(consensus_model.competence) & (method_name != "majority"),
+                aspect_answers.clusters < FEWEST_UNITS,
+            ],
+            [FEW_SHARED, ALIKE, reason or FEW_ITEMS],
+            reason,
         )
         label_table = label_columns(aspect_answers, consensus_model)
     annotator_table |= dict(

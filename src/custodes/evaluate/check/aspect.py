@@ -35,9 +35,7 @@ ROUNDING = 1e-9
 """Two numbers are equal up to rounding if their relative difference is smaller than this value."""
 
 
-def compared_problems(
-    comparison: RaterComparison, _: np.random.Generator, *, negated_raters: Set[str], resamples: int
-) -> list[Problem]:
+def compared_problems(comparison: RaterComparison, negated_raters: Set[str], resamples: int) -> list[Problem]:
     """Return the problems of metrics that are compared with annotators; lower is better for `negated_raters`."""
     human_comparisons = comparison.preferences.select_rater(0)
     return [
