@@ -140,7 +140,8 @@ class Sample:
         # The symmetric root and the order of names make draws independent of the order of annotators.
         variances, axes = np.linalg.eigh(levels.covariance)
         order_of_name = np.argsort(np.argsort(self.comparison.people))
-        return normal_draws[:, order_of_name] @ (axes * np.sqrt(np.maximum(variances, 0.0))) @ axes.T
+        covariance_root = (axes * np.sqrt(np.maximum(variances, 0.0))) @ axes.T
+        return np.asarray(normal_draws[:, order_of_name] @ covariance_root)
 
     def _fit_system_scores(self, scores: Floats, file_scores: Floats, *, is_used_output: Bools) -> Floats:
         """(1 + B, raters, systems): means over the outputs `is_used_output` (items, systems), or `file_scores`."""
