@@ -32,6 +32,7 @@ from custodes.evaluate.scores import (
     check_same_scale,
     check_size,
     human_means,
+    score_table,
     tie_thresholds,
     unpaired_count,
     unpaired_note,
@@ -348,12 +349,15 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     )
     notes += build_notes(("verdicts-vote", has_vote, vote_text))
     means, human_tie = human_means(persons), human_threshold(persons, full_setting["human_ties"])
-    human = means.values
+    human, n_items = means.values, len(items)
+    item_scores = ItemScores(
+        items=scored_positions, n_items=n_items, persons=persons, human=human, metrics=scores, levels=means.levels
+    )
     epsilon, item_eps = tie_thresholds(
         full_setting["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[scored_positions]
     )
     annotator_rows, combined_rows = compare_in_memory(
-        _score_rows(panel.values, scored_positions, np.concatenate([np.full(persons.shape[:2], human_tie), item_eps])),
+        score_table(panel.values, scored_positions, np.concatenate([np.full(persons.shape[:2], human_tie), item_eps])),
         _verdict_rows(verdicts, raters, items, systems),
         n_annotators=len(people),
         aggregate=full_setting["aggregate"],
@@ -368,14 +372,7 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         design=design,
         people=people,
         metrics=metrics,
-        scores=ItemScores(
-            items=scored_positions,
-            n_items=len(items),
-            persons=persons,
-            human=human,
-            metrics=scores,
-            levels=means.levels,
-        ),
+        scores=item_scores,
         human_system=human_means(system_scores[: len(people), None]).values[0],
         metric_system=system_scores[len(people) :],
         preferences=Comparisons.from_rows(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics), **names),
@@ -386,19 +383,6 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         notes=tuple(notes),
         overall=tuple(metric for metric in metrics if metric not in scored_metrics),
     )
-
-
-def _score_rows(scores: Floats, item_positions: NDArray[np.int64], thresholds: Floats) -> pl.DataFrame:
-    """Return a row for each score by a rater who scored at least two outputs of the item.
-
-    `scores` (raters, k, systems) are the scores of the items at `item_positions`, and `thresholds` (raters, k) are the
-    tie thresholds.
-    """
-    is_scored = np.isfinite(scores)
-    rater, item, system = np.nonzero(is_scored & (is_scored.sum(axis=2, keepdims=True) > 1))
-    index_columns = {"rater": rater, "item": item_positions[item], "system": system}
-    rows = pl.DataFrame({column_name: indices.astype(np.int32) for column_name, indices in index_columns.items()})
-    return rows.with_columns(score=pl.Series(scores[rater, item, system]), threshold=pl.Series(thresholds[rater, item]))
 
 
 def _verdict_rows(

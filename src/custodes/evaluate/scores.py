@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.shared_arguments import Ties
@@ -298,6 +299,19 @@ def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
     """Return the rule, the count and the message of the note on comparisons that `unpaired_count` counts."""
     message = f"{count} comparisons{label} count for no preference, because no annotator rated both outputs"
     return "unpaired", count, message
+
+
+def score_table(scores: Floats, item_positions: NDArray[np.int64], thresholds: Floats) -> pl.DataFrame:
+    """Return a row for each score by a rater who scored at least two outputs of the item.
+
+    `scores` (raters, k, systems) are the scores of the items at `item_positions`, and `thresholds` (raters, k) are the
+    tie thresholds.
+    """
+    is_scored = np.isfinite(scores)
+    rater, item, system = np.nonzero(is_scored & (is_scored.sum(axis=2, keepdims=True) > 1))
+    index_columns = {"rater": rater, "item": item_positions[item], "system": system}
+    rows = pl.DataFrame({column_name: indices.astype(np.int32) for column_name, indices in index_columns.items()})
+    return rows.with_columns(score=pl.Series(scores[rater, item, system]), threshold=pl.Series(thresholds[rater, item]))
 
 
 def check_size(study: Study, shape: tuple[int, ...], n_bytes: int) -> None:

@@ -103,6 +103,38 @@ def adjust_jointly(p_values_of_parts: Sequence[Floats]) -> list[Floats]:
     return np.split(adjusted_p_values, np.cumsum([len(p_values) for p_values in p_values_of_parts])[:-1])
 
 
+def add_flags(
+    annotator_tables: Sequence[dict[str, Any]], tests_of_aspects: Sequence[AnnotatorTests], alpha: float
+) -> None:
+    """Add adjusted p-values and flags to the columns of every part; all tests of the study are adjusted jointly.
+
+    Slots are tested only for a reversed scale.
+    """
+    nan_if_slot = [np.where(columns["is_person"], 1.0, np.nan) for columns in annotator_tables]
+    p_values = adjust_jointly(
+        [
+            part_p_values * factors
+            for tests, factors in zip(tests_of_aspects, nan_if_slot, strict=True)
+            for part_p_values in (tests.position.p_value, tests.p_careless)
+        ]
+    )
+    for columns, tests, is_reversed, p_position, p_careless in zip(
+        annotator_tables, tests_of_aspects, are_reversed(tests_of_aspects), p_values[::2], p_values[1::2], strict=True
+    ):
+        side_flags = np.where(tests.position.share > 0.5, FIRST, SECOND)
+        flag_masks = (
+            (side_flags, p_position <= alpha),
+            (np.where(is_reversed, REVERSED, LITTLE), is_reversed | (p_careless <= alpha)),
+        )
+        columns |= {
+            "p_position": p_position,
+            "p_careless": p_careless,
+            "flags": [
+                [str(flags[i]) for flags, is_flagged in flag_masks if is_flagged[i]] for i in range(len(is_reversed))
+            ],
+        }
+
+
 def annotator_columns(
     aspect_answers: AnnotatorAnswers,
     tests: AnnotatorTests,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -35,11 +34,10 @@ from custodes.evaluate.annotators.annotator_statistics import (
     REVERSED,
     SECOND,
     AnnotatorTests,
-    adjust_jointly,
+    add_flags,
     agreement_columns,
     annotator_columns,
     annotator_tests,
-    are_reversed,
     concentration_columns,
     pair_columns,
 )
@@ -318,7 +316,7 @@ def annotators(
         )
     )
     annotator_tables = [columns_of_table["annotators"] for columns_of_table, _, _ in aspect_results]
-    _add_flags(annotator_tables, [tests for _, tests, _ in aspect_results], alpha)
+    add_flags(annotator_tables, [tests for _, tests, _ in aspect_results], alpha)
     tables = [
         Annotators.part(aspect_answers.aspect, **columns_of_table)
         for aspect_answers, (columns_of_table, *_) in zip(answers_of_aspects, aspect_results, strict=True)
@@ -411,38 +409,6 @@ def _answer(
         tests,
         _notes(aspect_answers, method_name, method_reason, reason, n_slots, n_untested_by_reason),
     )
-
-
-def _add_flags(
-    annotator_tables: Sequence[dict[str, Any]], tests_of_aspects: Sequence[AnnotatorTests], alpha: float
-) -> None:
-    """Add adjusted p-values and flags to the columns of every part; all tests of the study are adjusted jointly.
-
-    The tests of slots are not adjusted, except that of a reversed scale.
-    """
-    nan_if_slot = [np.where(columns["is_person"], 1.0, np.nan) for columns in annotator_tables]
-    p_values = adjust_jointly(
-        [
-            part_p_values * factors
-            for tests, factors in zip(tests_of_aspects, nan_if_slot, strict=True)
-            for part_p_values in (tests.position.p_value, tests.p_careless)
-        ]
-    )
-    for columns, tests, is_reversed, p_position, p_careless in zip(
-        annotator_tables, tests_of_aspects, are_reversed(tests_of_aspects), p_values[::2], p_values[1::2], strict=True
-    ):
-        side_flags = np.where(tests.position.share > 0.5, FIRST, SECOND)
-        flag_masks = (
-            (side_flags, p_position <= alpha),
-            (np.where(is_reversed, REVERSED, LITTLE), is_reversed | (p_careless <= alpha)),
-        )
-        columns |= {
-            "p_position": p_position,
-            "p_careless": p_careless,
-            "flags": [
-                [str(flags[i]) for flags, is_flagged in flag_masks if is_flagged[i]] for i in range(len(is_reversed))
-            ],
-        }
 
 
 def _notes(

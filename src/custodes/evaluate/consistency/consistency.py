@@ -394,11 +394,8 @@ def consistency(
     ]
     n_ties = selected_study.preferences.frame.height - selected_study.preferences.queried_verdicts.frame.height
     message = f"{n_ties} ties between identical outputs are excluded, because the judge was not queried for these ties"
-    notes = [
-        *selected_study.notes,
-        *(note for *_, part_entries in part_results for note in part_entries),
-        *build_notes(("not-asked", n_ties, message)),
-    ]
+    notes = [*selected_study.notes, *(note for *_, part_entries in part_results for note in part_entries)]
+    notes += build_notes(("not-asked", n_ties, message))
     result_without_notes = Consistency.from_parts(tables, notes)
     return Consistency.from_parts(tables, [*notes, *_notes(result_without_notes, study)])
 
@@ -447,13 +444,8 @@ def _answer(
         tables["slices"] = slice_columns("rater", ratios, slices, confidence=confidence, alpha=alpha)
         notes += slice_notes(by, ratios, slices, part.aspect)
     notes += committee_notes(committee_table, part.aspect)
-    notes += build_notes(
-        (
-            "item-weights",
-            part.design.item_weights is not None,
-            "item weights have no effect on this question, in which every item counts once",
-        )
-    )
+    message = "item weights have no effect on this question, in which every item counts once"
+    notes += build_notes(("item-weights", part.design.item_weights is not None, message))
     return tables, findings, notes
 
 
