@@ -226,12 +226,6 @@ def test_metrics_alone_are_told_what_they_hold() -> None:
     assert result.status == 0
 
 
-@pytest.mark.parametrize("kind", ["human", "metric"])
-def test_one_side_is_told_of_systems_that_look_alike(kind: str) -> None:
-    study = cu.read(battles("ann", kind, systems=("GPT-4", "gpt-4", "B")))
-    assert problems_of(study)["look-alikes"]["examples"] == ["GPT-4", "gpt-4"]
-
-
 def test_judges_alone_are_told_of_orders_twins_and_few_items() -> None:
     m = marks(0)
     study = cu.read(scored(m1=m, m2=2 * m, m3=marks(1)).head(60))
@@ -261,8 +255,7 @@ def test_a_mean_of_metrics_is_told_and_agreement_is_no_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "rest"),
-    [(-1, range(1, 6)), (-99, range(-3, 4)), (99, range(1, 6)), (999, range(101))],
+    ("code", "rest"), [(-1, range(1, 6)), (-99, range(-3, 4)), (99, range(1, 6)), (999, range(101))]
 )
 def test_a_code_for_missing_is_told(code: int, rest: range) -> None:
     scores = np.array([*rest, *rest, *rest, *rest, *rest, code, code], float)

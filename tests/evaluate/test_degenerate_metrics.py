@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,32 +71,3 @@ def test_every_question_takes_degenerate_metrics(question: str) -> None:
         for name, kind in table.schema.items():
             if kind.is_float():
                 assert not table[name].is_nan().any(), name
-
-
-@pytest.mark.parametrize("question", ["agreement", "verdict"])
-def test_linear_functions_of_real_marks(question: str, shared_data: Path) -> None:
-    study = cu.read(shared_data / "dialsummeval" / "ratings.csv.gz").select(aspect="consistency")
-    means = (
-        study.ratings.frame.filter(pl.col("rater").is_in(list(study.humans)))
-        .group_by("item", "system")
-        .agg(pl.col("score").mean())
-    )
-    rows = study.ratings.frame.join(study.raters.frame.select("rater", "kind"), on="rater")
-    columns = ["item", "system", "rater", "kind", "aspect", "score"]
-    results = [
-        means.select(
-            "item",
-            "system",
-            rater=pl.lit(name),
-            kind=pl.lit("metric"),
-            aspect=pl.lit("consistency"),
-            score=slope * pl.col("score") + level,
-        )
-        for name, (slope, level) in OF_PEOPLE.items()
-    ]
-    selected = rows.filter((pl.col("kind") == "human") | pl.col("rater").str.contains("rouge1|bert"))
-    result = QUESTIONS[question](cu.read(pl.concat([selected.select(columns), *results])), resamples=100)
-    if question == "agreement":
-        assert_perfect(result.metrics, {name: slope for name, (slope, _) in OF_PEOPLE.items()})
-    else:
-        assert result.verdict.height

@@ -1,13 +1,17 @@
+from __future__ import annotations
+
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
+import custodes as cu
 from custodes.data.outcome_counts import OutcomeCounts
+from custodes.data.study import Study
 from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.favoritism import favoritism
+from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, NEAR_COPY, near_copies
+from custodes.evaluate.rater_comparison import compare
 from tests.evaluate.studies import GOLDEN, counts_of, study_of
 
 
@@ -71,25 +75,6 @@ def test_many_systems_are_rows_not_columns() -> None:
     assert len(last.rows) == 17
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_swapping_the_names_of_two_systems_turns_the_sign(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    scores = rng.integers(0, 3, (3, 12, 2)).astype(float)
-    scores[rng.random(scores.shape) < 0.1] = np.nan
-    scores[:, 0] = 1.0
-    plain = favoritism(study_of(scores, ["A", "B"]), resamples=60)
-    swapped = favoritism(study_of(scores, ["B", "A"]), resamples=60)
-    for column, sign in (("favi", -1), ("sample_accuracy", 1), ("flip_probability", 1)):
-        a, b = (t.pairs[column].cast(pl.Float64).fill_null(np.nan).to_numpy() for t in (plain, swapped))
-        np.testing.assert_allclose(a, sign * b)
-    low, high = (plain.pairs[name].fill_null(np.nan).to_numpy() for name in ("favi_low", "favi_high"))
-    np.testing.assert_allclose(low, -swapped.pairs["favi_high"].fill_null(np.nan).to_numpy())
-    np.testing.assert_allclose(high, -swapped.pairs["favi_low"].fill_null(np.nan).to_numpy())
-    for a, b in zip(plain.pairs["decision_metric"], swapped.pairs["decision_metric"], strict=True):
-        assert a == {"+": "-", "-": "+"}.get(b, b)
-
-
 def test_counts_and_study_agree() -> None:
     rng = np.random.default_rng(5)
     scores = rng.integers(0, 3, (4, 25, 4)).astype(float)
@@ -137,3 +122,37 @@ def test_inconclusive_partiality_has_a_reason() -> None:
     result = favoritism(study_of(distant), resamples=0)
     reasons = dict(result.partiality.filter(finding="inconclusive").select("system", "reason").rows())
     assert reasons["S0"] == "no other system of similar quality"
+
+
+def noisy_study(seed: int) -> Study:
+    """Return a study of metrics with increasing noise on one quality, with ties and missing scores."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(size=(30, 6))
+    scores = np.stack([quality + noise * rng.normal(size=(30, 6)) for noise in (0.5, 0.1, 0.2, 0.3, 0.5, 1.0)])
+    scores[3] = np.round(scores[3], 1)
+    scores[4, :12, 2] = np.nan
+    return study_of(scores)
+
+
+@pytest.mark.parametrize("study", [cu.read("demo"), noisy_study(0), noisy_study(1)], ids=["demo", "noisy", "other"])
+def test_distances_are_those_of_complementarity(study: Study) -> None:
+    aspect = study.aspects[0]
+    (comparison,) = compare(study, aspect=aspect)
+    names, n_systems = comparison.metrics, len(comparison.systems)
+    pairs = cu.complementarity(study, aspect=aspect, resamples=0).pairs.filter(kind_a="metric", kind_b="metric")
+    near = {
+        frozenset(name.removesuffix(f":{aspect}") for name in (row["rater_a"], row["rater_b"]))
+        for row in pairs.to_dicts()
+        if row["complementarity"] <= NEAR_COPY
+    }
+    assert near
+    assert len(near) < pairs.height
+    # Every metric over-rates the first system, the last metric under-rates the second one, and there are no other
+    # findings.
+    finding = [FAVOURED if k % n_systems == 0 else "" for k in range(len(names) * n_systems)]
+    finding[-n_systems + 1] = DISFAVOURED
+    copies = near_copies(comparison, finding)
+    for m, name in enumerate(names):
+        expected = {copy for copy in names if frozenset((name, copy)) in near and copy != name}
+        assert set(copies[m * n_systems]) == expected
+        assert not any(copies[m * n_systems + 1 : (m + 1) * n_systems])

@@ -181,8 +181,7 @@ def test_scores_beyond_what_can_be_squared_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "frame"),
-    [*((name, ratings) for name in OF_A_STUDY), *((name, verdicts) for name in OF_VERDICTS)],
+    ("question", "frame"), [*((name, ratings) for name in OF_A_STUDY), *((name, verdicts) for name in OF_VERDICTS)]
 )
 def test_the_order_of_rows_changes_nothing(question: str, frame: Any) -> None:
     options = usual(question, frame).provenance.options if question == "gate" else {}

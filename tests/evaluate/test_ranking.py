@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import re
 from itertools import combinations
 
@@ -8,6 +10,7 @@ from scipy.stats import binomtest, norm, rankdata
 from statsmodels.stats.multitest import multipletests
 
 import custodes as cu
+from custodes.evaluate.decision_graph import format_decisions, pair_matrix
 from custodes.evaluate.ranking import ALL_METRICS, MOST_REVERSED, ranking
 from tests.evaluate.studies import counts_of, study_of
 
@@ -148,3 +151,16 @@ def test_replication_is_the_mean_of_resamples_with_a_decision() -> None:
     notes = cu.ranking(study.describe(items=clusters), resamples=100).notes
     (message,) = [note.message for note in notes if note.rule == "self-agreement"]
     assert re.search(r"stay the same for \d+ % of pairs", message)
+
+
+def test_decisions_as_written() -> None:
+    assert format_decisions(np.array([[1, 0], [-1, np.nan]])) == ["+", "=", "-", None]
+    assert format_decisions(np.array([-1, 0, 1], dtype=np.int8)) == ["-", "=", "+"]
+
+
+def test_each_system_against_each() -> None:
+    values = np.array([[1.0, 2.0], [3.0, 4.0]])
+    systems, square = pair_matrix(("b", "c"), ("a", "a"), values, 10 * values)
+    assert systems == ["a", "b", "c"]
+    expected = [[[np.nan, 10 * b, 10 * c], [b, np.nan, np.nan], [c, np.nan, np.nan]] for b, c in values]
+    np.testing.assert_array_equal(square, expected)

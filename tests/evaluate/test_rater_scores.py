@@ -57,12 +57,7 @@ def test_lower_is_better_is_turned_round_and_dates_are_known() -> None:
 
 def test_who_cannot_take_part_is_named_with_the_reason() -> None:
     partial = np.where(np.arange(3) == 2, BASE["bleu", ""], np.nan)
-    scores = {
-        **BASE,
-        ("flat", ""): np.full((6, 3), 2.0),
-        ("judge", "wit"): drawn(9, 6, 3),
-        ("elsewhere", ""): partial,
-    }
+    scores = {**BASE, ("flat", ""): np.full((6, 3), 2.0), ("judge", "wit"): drawn(9, 6, 3), ("elsewhere", ""): partial}
     whole = pl.DataFrame({"item": "", "system": ["A", "B"], "rater": "sysmetric", "aspect": "", "score": [1.0, 2.0]})
     study = study_from(pl.concat([rows_of(scores), whole]))
     verdicts = {"item": ["i000"], "system_a": ["A"], "system_b": ["B"], "rater": ["arena"], "preference": [1]}
@@ -127,9 +122,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
         raters=Raters.infer({"ann": "human", "arena": "metric"}),
         name="arena",
     )
-    with pytest.raises(
-        InputError, match="arena: there are only verdicts, and this question ranks scores; add scores of single outputs"
-    ):
+    with pytest.raises(InputError, match="arena: there are only verdicts, and this question ranks scores; add scores"):
         rater_scores(study)
 
 

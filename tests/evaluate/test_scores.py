@@ -9,6 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import custodes as cu
+from custodes.evaluate.agreement.statistic import Sample
+from custodes.evaluate.agreement.statistics import STATISTICS
+from custodes.evaluate.rater_comparison import compare
 from custodes.evaluate.scores import ItemScores, human_means, without_float_noise
 from custodes.stats.partiality.scores import annotator_levels
 from custodes.stats.ratios import mean_of_defined
@@ -112,6 +115,32 @@ def test_few_common_outputs_are_reported(n_common: int, is_uncertain: bool) -> N
     ratings[0, 150 + n_common // 2 :] = ratings[1, : 150 - n_common // 2] = np.nan
     rules = [note.rule for note in human_means(ratings.reshape(2, 60, 5)).notes("", "")]
     assert ("few-common-outputs" in rules) is is_uncertain
+
+
+def test_resamples_of_system_scores_contain_the_error_of_levels() -> None:
+    # The second annotator rated the last two systems, and 12 outputs that the first one rated, too.
+    ratings = ratings_with_gaps(8, 0.0)[:2]
+    ratings[0, :, 3:] = ratings[1, 4:, :3] = np.nan
+    study = study_of(np.concatenate([ratings, ratings_with_gaps(9, 0.0)[:1]]), people=2)
+    (comparison,) = compare(study)
+    times = comparison.design.draw_weights(2000, np.random.default_rng(0))
+    samples = [
+        Sample(comparison=comparison, times=times, flips=np.ones((1, 60), dtype=np.int8), redraws_levels=is_redrawn)
+        for is_redrawn in (True, False)
+    ]
+    gaps = [sample.system_scores.people[:, 0, 0] - sample.system_scores.people[:, 0, 4] for sample in samples]
+    assert gaps[0][0] == gaps[1][0]
+    levels = annotator_levels(ratings)
+    variance = np.array([1, -1]) @ levels.covariance @ [1, -1]
+    # The second annotator gave 1 of 30 of the ratings of the first three systems.
+    assert np.var(gaps[0][1:]) - np.var(gaps[1][1:]) == pytest.approx((29 / 30) ** 2 * variance, rel=0.2)
+    spa = [STATISTICS["spa"].compute(sample)[:, 0] for sample in samples]
+    assert spa[0][0] == spa[1][0]
+    assert np.std(spa[0][1:]) > np.std(spa[1][1:])
+    assert (
+        Sample(comparison=compare(study_of(ratings_with_gaps(8, 0.0)))[0], times=times, flips=times).level_errors
+        is None
+    )
 
 
 def test_annotators_without_common_outputs_are_not_compared() -> None:

@@ -1,23 +1,28 @@
-"""Outcome counts of one aspect, and the design effects of clusters of items."""
+"""Outcome counts of one aspect, design effects of clusters of items, and whether annotated items are a random part."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
 from custodes.answers.shared_arguments import DEFAULTS, PreferenceOptions
+from custodes.answers.wording import p_value_phrase
+from custodes.data.interim_analyses import SEQUENTIAL_RULE
 from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.comparable import label_of
+from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM, match_comparisons
 from custodes.evaluate.rater_comparison import RaterComparison, compare, require_shared_outputs
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats
 from custodes.stats.clusters import DesignEffect, design_effect, joint_outcomes, null_effect, outcomes
 from custodes.stats.correction.estimator import Counts, margin_of
+from custodes.stats.strength.random_part import p_random_within_pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,17 +89,13 @@ def has_clusters(aspect_counts: AspectCounts) -> bool:
     return aspect_counts.comparison is not None and aspect_counts.comparison.design.has_clusters
 
 
-def margin_effects(aspect_counts: AspectCounts, n_raters: int | None = None) -> Floats:
-    """Return the design effects of the margins of the first `n_raters` raters, (raters, pairs); NaN without clusters.
-
-    Annotators come first. By default, the design effects of all raters are returned.
-    """
-    n_raters = 1 + len(aspect_counts.counts.metrics) if n_raters is None else n_raters
+def margin_effects(aspect_counts: AspectCounts) -> Floats:
+    """Return the design effects of margins, (raters, pairs), annotators first; NaN without clusters."""
     if aspect_counts.comparison is None or not has_clusters(aspect_counts):
-        return np.full((n_raters, len(aspect_counts.counts.system_a)), np.nan)
+        return np.full((1 + len(aspect_counts.counts.metrics), len(aspect_counts.counts.system_a)), np.nan)
     cluster_preferences = aspect_counts.comparison.cells
     rows_of_rater = (
-        cluster_preferences.rows(outcomes(rater_signs), width=3) for rater_signs in cluster_preferences.signs[:n_raters]
+        cluster_preferences.rows(outcomes(rater_signs), width=3) for rater_signs in cluster_preferences.signs
     )
     return np.stack([design_effect(margin_of, rater_rows).effect for rater_rows in rows_of_rater])
 
@@ -191,3 +192,42 @@ def cluster_notes(aspect_counts: AspectCounts, human_effects: Sequence[float] | 
         ("one-cluster", n_single_cluster_pairs, single_cluster_text),
         aspect=aspect_counts.aspect,
     )
+
+
+def random_part_p_values(comparison: RaterComparison) -> Floats:
+    """Return the p-value (metrics,) of 'within each pair of systems, the annotated items are a random part'.
+
+    The result is NaN for a metric without ratings of items that are not annotated, and for studies with interim
+    analyses, which draw items at random but stop by the answers.
+    """
+    preferences, p_values = comparison.preferences, np.full(len(comparison.metrics), np.nan)
+    human = preferences.select_rater(0)
+    if not len(human) or any(note.rule == SEQUENTIAL_RULE for note in comparison.notes):
+        return p_values
+    for metric_index in range(len(p_values)):
+        metric = preferences.select_rater(1 + metric_index)
+        if len(metric):
+            p_values[metric_index] = p_random_within_pairs(
+                metric.first,
+                metric.second,
+                metric.sign,
+                match_comparisons(human, metric)[1],
+                unit=comparison.design.units[metric.item],
+                n_systems=len(comparison.systems),
+            )
+    return p_values
+
+
+def not_random_note(metrics: Sequence[str], p_values: Floats, consequence: str, *, aspect: str) -> list[Note]:
+    """Return the note on the metrics with a significant result of `random_part_p_values`; empty without such metrics.
+
+    `consequence` is a clause on the results of the question.
+    """
+    is_selected = p_values < NOT_RANDOM
+    p_value_text = p_value_phrase(p_values[is_selected].max()) if is_selected.any() else ""
+    metrics_text = join_labels(list(compress(metrics, is_selected)), limit=4)
+    message = (
+        f"{metrics_text}{label_of(aspect)}: the annotated items are not a random part of the items that the metric "
+        f"rated ({p_value_text}), {consequence}. Let annotators rate a random part of the items"
+    )
+    return build_notes(("not-random", int(is_selected.sum()), message), aspect=aspect)

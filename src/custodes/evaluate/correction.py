@@ -28,13 +28,14 @@ from custodes.evaluate.clusters import (
     counts_by_aspect,
     has_clusters,
     margin_effects,
+    not_random_note,
+    random_part_p_values,
     table_effects,
 )
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.decision_graph import PAIR, cycle_notes, format_decisions, ranking_edges
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM
 from custodes.evaluate.parallel import merge_parts
-from custodes.evaluate.random_part import not_random_note, random_part_p_values
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Floats
 from custodes.stats.clusters import DesignEffect
@@ -386,7 +387,7 @@ def _answer(
         edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edge_rows, strict=True), strict=False)),
     )
     remarks = _estimate_remarks(estimate_of_estimator, label_of(aspect_counts.aspect), gamma=gamma)
-    notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts, 1)[0]), *_annotation_notes(aspect_counts)]
+    notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts)[0]), *_annotation_notes(aspect_counts)]
     notes += [Note(**vars(remark), aspect=aspect_counts.aspect) for remark in remarks]
     notes += _selection_note(aspect_counts, p_random, list(estimate_of_estimator))
     return tables, [*aspect_counts.notes, *notes, *cycle_notes(aspect_counts.aspect, cyclic_raters)]

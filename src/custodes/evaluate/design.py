@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -123,8 +123,7 @@ class Design(ReadOnlyArrays):
     def draw_weights(self, resamples: int, rng: np.random.Generator) -> Floats:
         """Return the bootstrap weights (1 + B, clusters) of B resamples; row 0 has the weights of the data.
 
-        A single cluster is never resampled. The matrix takes eight bytes per weight. With `draw_byte_weights`, a weight
-        takes one byte; with `blocks`, only some rows are in memory at a time.
+        A single cluster is never resampled. A weight takes eight bytes; with `draw_byte_weights`, it takes one byte.
         """
         check_memory("resamples", resamples, count_resample_values(resamples, self.n_units))
         return bootstrap.bootstrap_weights(self.n_units, self._n_resamples(resamples), rng)
@@ -133,10 +132,6 @@ class Design(ReadOnlyArrays):
         """Return the bootstrap weights as integers of one byte, for `bootstrap.weighted_sums`."""
         check_memory("resamples", resamples, count_resample_values(resamples, self.n_units / 8))
         return bootstrap.bootstrap_weights(self.n_units, self._n_resamples(resamples), rng, dtype=np.uint8)
-
-    def blocks(self, resamples: int, rng: np.random.Generator) -> Iterator[tuple[slice, Floats]]:
-        """Yield the bootstrap weights in blocks of rows: the slice of rows, and the weights (rows, clusters)."""
-        return bootstrap.bootstrap_blocks(self.n_units, self._n_resamples(resamples), rng)
 
     def _n_resamples(self, resamples: int) -> int:
         return resamples if self.n_units > 1 else 0

@@ -400,7 +400,7 @@ def _answer(
         confusion=key_columns | {cell_name: paired[..., i // 3, i % 3] for i, cell_name in enumerate(CELLS)},
     )
     notes = [
-        *cluster_notes(outcomes, margin_effects(outcomes, 1)[0]),
+        *cluster_notes(outcomes, margin_effects(outcomes)[0]),
         *favoritism_notes(outcomes, partiality_table, n_items, n_errors),
         *few_clusters_notes(outcomes.n_clusters, resamples, fewest=FEWEST, aspect=outcomes.aspect),
     ]

@@ -138,30 +138,18 @@ def near_copies(comparison: RaterComparison, findings: Sequence[str]) -> list[li
     Metrics without scores of outputs have no near copies.
     """
     n_metrics, n_systems = len(comparison.metrics), len(comparison.systems)
-    finding_signs = np.select(
-        [np.array(findings) == finding_name for finding_name in (FAVOURED, DISFAVOURED)], [1, -1], 0
-    )
-    finding_signs = finding_signs.reshape(n_metrics, n_systems)
+    sign_of_finding = {FAVOURED: 1, DISFAVOURED: -1}
+    finding_signs = np.array([sign_of_finding.get(finding, 0) for finding in findings]).reshape(n_metrics, n_systems)
     first_metrics, second_metrics = np.triu_indices(n_metrics, 1)
-    has_same_finding = np.concatenate(
-        [
-            (
-                (finding_signs[first_metrics[pair_chunk]] == finding_signs[second_metrics[pair_chunk]])
-                & (finding_signs[first_metrics[pair_chunk]] != 0)
-            ).any(axis=1)
-            for pair_chunk in chunks(len(first_metrics), n_systems)
-        ]
-        or [np.zeros(0, dtype=bool)]
-    )
-    first_metrics, second_metrics = first_metrics[has_same_finding], second_metrics[has_same_finding]
-    is_near_copy = _complementarity(comparison, first_metrics, second_metrics) <= NEAR_COPY
+    is_same_finding = (finding_signs[first_metrics] == finding_signs[second_metrics]) & (
+        finding_signs[first_metrics] != 0
+    )  # (pairs, systems)
+    candidates = np.flatnonzero(is_same_finding.any(axis=1))
+    is_near_copy = _complementarity(comparison, first_metrics[candidates], second_metrics[candidates]) <= NEAR_COPY
     copy_names: list[list[str]] = [[] for _ in findings]
-    for first_metric, second_metric in zip(
-        first_metrics[is_near_copy].tolist(), second_metrics[is_near_copy].tolist(), strict=True
-    ):
-        for system_index in np.flatnonzero(
-            (finding_signs[first_metric] == finding_signs[second_metric]) & (finding_signs[first_metric] != 0)
-        ).tolist():
+    for pair in candidates[is_near_copy]:
+        for system_index in np.flatnonzero(is_same_finding[pair]):
+            first_metric, second_metric = first_metrics[pair], second_metrics[pair]
             copy_names[first_metric * n_systems + system_index].append(comparison.metrics[second_metric])
             copy_names[second_metric * n_systems + system_index].append(comparison.metrics[first_metric])
     return copy_names

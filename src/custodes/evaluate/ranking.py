@@ -33,7 +33,7 @@ from custodes.evaluate.clusters import (
 )
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.decision_graph import PAIR, cycle_notes, format_decisions, pair_matrix, ranking_edges
-from custodes.evaluate.parallel import map_parts
+from custodes.evaluate.parallel import merge_parts
 from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.memory import check_memory, count_resample_values
 from custodes.progress import Progress, silent
@@ -188,12 +188,7 @@ def ranking(
     sign_test = SignTest(alpha=alpha, test=test, correction=correction)
     answer_aspect = partial(_answer, sign_test=sign_test, kld=kld, confidence=confidence, resamples=resamples)
     all_aspect_counts = counts_by_aspect(study, setting)
-    tables_and_notes = list(
-        map_parts(answer_aspect, all_aspect_counts, rng=np.random.default_rng(rng), progress=progress, desc="rank")
-    )
-    return Ranking.from_parts(
-        [tables for tables, _ in tables_and_notes], [note for _, notes in tables_and_notes for note in notes]
-    )
+    return merge_parts(Ranking, answer_aspect, all_aspect_counts, rng=rng, progress=progress, desc="rank")
 
 
 def _answer(

@@ -32,12 +32,14 @@ from custodes.evaluate.scores import (
     check_same_scale,
     check_size,
     human_means,
+    score_table,
     tie_thresholds,
     unpaired_count,
     unpaired_note,
 )
 from custodes.stats.arrays import Bools, Floats, Ints, ReadOnlyArrays, Signs
 from custodes.stats.partiality.scores import ScoredPeople
+from custodes.stats.ratios import mean_of_defined
 
 NO_COMPARISON = (
     "no rater compared two systems on the same item; a comparison needs two rated outputs of one item, or a verdict"
@@ -104,6 +106,14 @@ class RaterComparison(ReadOnlyArrays):
         return self.scores.spread(self.scores.human)
 
     @cached_property
+    def unrounded_human(self) -> Floats:
+        """Mean scores over annotators, adjusted for levels without rounding, (items, systems); for means of outputs."""
+        if self.scores.levels is None:
+            return self.human
+        adjusted_ratings = self.persons - self.scores.levels.values[:, None, None]
+        return np.where(np.isfinite(self.human), mean_of_defined(adjusted_ratings, axis=0), np.nan)
+
+    @cached_property
     def metric_scores(self) -> Floats:
         """Scores of each metric, (metrics, items, systems)."""
         return self.scores.spread(self.scores.metrics)
@@ -132,8 +142,6 @@ class RaterComparison(ReadOnlyArrays):
         """Return the comparisons that both the annotators and a metric rated."""
         joint = self.preferences.joint(0, 1 + metric)
         is_shared = joint.is_rated_by_all
-        if is_shared.all():
-            return joint
         return JointPreferences(joint.pair[is_shared], joint.item[is_shared], joint.signs[:, is_shared])
 
     @property
@@ -195,6 +203,7 @@ class RaterComparison(ReadOnlyArrays):
                 persons=self.persons,
                 human=np.where(scored, self.human, np.nan),
                 metrics=np.where(scored, self.metric_scores[metrics], np.nan),
+                levels=self.scores.levels,
             )
         return replace(
             self,
@@ -336,12 +345,16 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         "(aggregate='vote')"
     )
     notes += build_notes(("verdicts-vote", has_vote, vote_text))
-    human, human_tie = human_means(persons).values, human_threshold(persons, full_setting["human_ties"])
+    means, human_tie = human_means(persons), human_threshold(persons, full_setting["human_ties"])
+    human, n_items = means.values, len(items)
+    item_scores = ItemScores(
+        items=scored_positions, n_items=n_items, persons=persons, human=human, metrics=scores, levels=means.levels
+    )
     epsilon, item_eps = tie_thresholds(
         full_setting["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[scored_positions]
     )
     annotator_rows, combined_rows = compare_in_memory(
-        _score_rows(panel.values, scored_positions, np.concatenate([np.full(persons.shape[:2], human_tie), item_eps])),
+        score_table(panel.values, scored_positions, np.concatenate([np.full(persons.shape[:2], human_tie), item_eps])),
         _verdict_rows(verdicts, raters, items, systems),
         n_annotators=len(people),
         aggregate=full_setting["aggregate"],
@@ -356,7 +369,7 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         design=design,
         people=people,
         metrics=metrics,
-        scores=ItemScores(items=scored_positions, n_items=len(items), persons=persons, human=human, metrics=scores),
+        scores=item_scores,
         human_system=human_means(system_scores[: len(people), None]).values[0],
         metric_system=system_scores[len(people) :],
         preferences=Comparisons.from_rows(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics), **names),
@@ -367,19 +380,6 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         notes=tuple(notes),
         overall=tuple(metric for metric in metrics if metric not in scored_metrics),
     )
-
-
-def _score_rows(scores: Floats, item_positions: NDArray[np.int64], thresholds: Floats) -> pl.DataFrame:
-    """Return a row for each score by a rater who scored at least two outputs of the item.
-
-    `scores` (raters, k, systems) are the scores of the items at `item_positions`, and `thresholds` (raters, k) are the
-    tie thresholds.
-    """
-    is_scored = np.isfinite(scores)
-    rater, item, system = np.nonzero(is_scored & (is_scored.sum(axis=2, keepdims=True) > 1))
-    index_columns = {"rater": rater, "item": item_positions[item], "system": system}
-    rows = pl.DataFrame({column_name: indices.astype(np.int32) for column_name, indices in index_columns.items()})
-    return rows.with_columns(score=pl.Series(scores[rater, item, system]), threshold=pl.Series(thresholds[rater, item]))
 
 
 def _verdict_rows(

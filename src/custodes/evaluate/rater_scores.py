@@ -30,9 +30,6 @@ from custodes.stats.ratios import mean_of_defined
 
 HumanRaters = Literal["aspects", "annotators"]
 METRIC = "metric"
-WHOLE, VERDICTS = "whole-system scores only", "verdicts, not scores"
-UNSCORED = "no scores of the selected systems and items"
-
 FEW = 12
 """Minimum number of clusters of items for reliable intervals; see docs/explanation/statistics/intervals.md."""
 
@@ -174,14 +171,9 @@ def _mean_of_standardised(scores: Floats) -> Floats:
 
     The standardised scores of a metric have mean 0 and standard deviation 1. If the means are constant, all are NaN.
     """
-    flat_scores = scores.reshape(len(scores), -1)
-    metric_means = mean_of_defined(flat_scores)[:, np.newaxis]
-    standardised_scores = (flat_scores - metric_means) / np.sqrt(mean_of_defined((flat_scores - metric_means) ** 2))[
-        :, np.newaxis
-    ]
-    mean_scores = round_for_sorting(mean_of_defined(standardised_scores, axis=0))
-    is_mean_varying = len(np.unique(mean_scores[np.isfinite(mean_scores)])) > 1
-    return np.where(is_mean_varying, mean_scores, np.nan).reshape(scores.shape[1:])
+    metric_means, metric_sds = (statistic(scores, axis=(1, 2), keepdims=True) for statistic in (np.nanmean, np.nanstd))
+    mean_scores = round_for_sorting(mean_of_defined((scores - metric_means) / metric_sds, axis=0))
+    return np.where(len(np.unique(mean_scores[np.isfinite(mean_scores)])) > 1, mean_scores, np.nan)
 
 
 def select_rater_scores(study: Study, selected_study: Study, human_raters: HumanRaters) -> RaterScores:
@@ -205,9 +197,8 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
             selected_study, raters=rater_names, aspect=aspect, items=item_labels, systems=system_labels
         ).values
 
-    for aspect in aspects:
-        check_ordered(study, aspect)
     for aspect_index, aspect in enumerate(aspects):
+        check_ordered(study, aspect)
         # Ratings without an aspect are not used here, because all aspects would then have the same ratings.
         rater_names, scores_of_raters = scores_of(selected_study.humans, aspect)
         annotator_scores[aspect_index, [selected_study.humans.index(name) for name in rater_names]] = scores_of_raters
@@ -226,15 +217,8 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
         rater_parts += [
             (name, METRIC, aspect, scores) for name, scores in zip(rater_names, scores_of_raters, strict=True)
         ]
-    raters = _assemble_scores(
-        study,
-        selected_study,
-        rater_parts,
-        aspects,
-        annotator_scores,
-        Design.from_study(selected_study, items=item_labels, systems=system_labels),
-    )
-    return replace(raters, notes=(*raters.notes, *severity_notes))
+    design = Design.from_study(selected_study, items=item_labels, systems=system_labels)
+    return _assemble_scores(study, selected_study, rater_parts, aspects, annotator_scores, design, severity_notes)
 
 
 def _check_enough(study: Study, scored_rows: pl.DataFrame) -> None:
@@ -258,6 +242,7 @@ def _assemble_scores(
     aspects: tuple[str, ...],
     annotator_scores: Floats,
     design: Design,
+    severity_notes: list[Note],
 ) -> RaterScores:
     rater_names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in rater_parts)
     if len(rater_names) < 2:
@@ -278,10 +263,6 @@ def _assemble_scores(
     constant_raters = tuple(
         name for name, is_constant in zip(rater_names, is_constant_rater, strict=True) if is_constant
     )
-    left_out_rows = [
-        *_unused_raters(study, selected_study, aspects),
-        *((name, "its scores are constant, so it ranks nothing") for name in constant_raters),
-    ]
     has_score = np.isfinite(scores)
     n_missing_scores = int((~has_score[~is_constant_rater]).sum())
     data_notes = build_notes(
@@ -309,8 +290,11 @@ def _assemble_scores(
         people=selected_study.humans,
         dates=tuple(date_of_rater.get(rater) for rater, *_ in rater_parts),
         constant=constant_raters,
-        left_out=tuple(left_out_rows),
-        notes=(*selected_study.notes, *data_notes),
+        left_out=(
+            *_unused_raters(study, selected_study, aspects),
+            *((name, "its scores are constant, so it ranks nothing") for name in constant_raters),
+        ),
+        notes=(*selected_study.notes, *data_notes, *severity_notes),
     )
 
 
@@ -323,21 +307,24 @@ def _unused_raters(study: Study, selected_study: Study, aspects: tuple[str, ...]
     raters_and_aspects = study._rater_rows(selected_study.metrics).select("rater", "aspect").unique(maintain_order=True)
     is_selected_aspect = pl.col("aspect").is_in([*aspects, ""])
     raters_with_aspect = set(raters_and_aspects.filter(is_selected_aspect)["rater"])
-    unused_rows = [
-        (
-            rater,
-            WHOLE if rater in system_score_raters else VERDICTS if rater in verdict_raters else UNSCORED,
-        )
-        for rater in (*selected_study.humans, *selected_study.metrics)
-        if rater not in scored_raters
-        and (rater in system_score_raters or rater in verdict_raters or rater in raters_with_aspect)
+    return [
+        *(
+            (
+                rater,
+                "whole-system scores only"
+                if rater in system_score_raters
+                else "verdicts, not scores"
+                if rater in verdict_raters
+                else "no scores of the selected systems and items",
+            )
+            for rater in (*selected_study.humans, *selected_study.metrics)
+            if rater not in scored_raters and rater in system_score_raters | verdict_raters | raters_with_aspect
+        ),
+        *(
+            (name_of(rater, aspect), f"no selected annotator rated the aspect {aspect!r}")
+            for rater, aspect in raters_and_aspects.filter(~is_selected_aspect).iter_rows()
+        ),
     ]
-    unselected_aspect_rows = raters_and_aspects.filter(~is_selected_aspect)
-    unused_rows += [
-        (name_of(rater, aspect), f"no selected annotator rated the aspect {aspect!r}")
-        for rater, aspect in unselected_aspect_rows.iter_rows()
-    ]
-    return unused_rows
 
 
 def few_clusters_notes(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from custodes.answers.shared_arguments import Ties
@@ -21,7 +22,7 @@ from custodes.errors import InputError, OptionError
 from custodes.stats.accuracy import acc_eq
 from custodes.stats.arrays import Bools, Floats, Ints, ReadOnlyArrays, make_read_only
 from custodes.stats.bootstrap import with_point
-from custodes.stats.partiality.scores import annotator_levels
+from custodes.stats.partiality.scores import AnnotatorLevels, annotator_levels
 from custodes.stats.ratios import mean_of_defined
 from custodes.stats.system_scores import blocks_of, common_items
 
@@ -47,7 +48,8 @@ class ItemScores(ReadOnlyArrays):
 
     `items` (k,) are the positions of these items among all `n_items` items, in ascending order. `persons` (annotators,
     k, systems) are the scores of annotators, `human` (k, systems) is the mean over annotators, and `metrics` (metrics,
-    k, systems) are the scores of metrics. Scores are NaN if not rated.
+    k, systems) are the scores of metrics. Scores are NaN if not rated. `levels` are the severity levels of annotators,
+    None if `human` needs no adjustment for levels.
     """
 
     items: NDArray[np.int64]
@@ -55,11 +57,15 @@ class ItemScores(ReadOnlyArrays):
     persons: Floats
     human: Floats
     metrics: Floats
+    levels: AnnotatorLevels | None = None
 
     @classmethod
-    def from_all_items(cls, *, persons: Floats, human: Floats, metrics: Floats) -> ItemScores:
+    def from_all_items(
+        cls, *, persons: Floats, human: Floats, metrics: Floats, levels: AnnotatorLevels | None = None
+    ) -> ItemScores:
         """Return the scores of a study in which every item has scores."""
-        return cls(items=np.arange(len(human)), n_items=len(human), persons=persons, human=human, metrics=metrics)
+        positions = np.arange(len(human))
+        return cls(items=positions, n_items=len(human), persons=persons, human=human, metrics=metrics, levels=levels)
 
     def spread(self, values: Floats) -> Floats:
         """Return values (..., k, systems) expanded to all items, (..., items, systems); NaN for items without scores.
@@ -106,20 +112,13 @@ def tie_thresholds(
         return metric_thresholds, np.repeat(metric_thresholds[:, None], n_items, axis=1)
     n_units = int(units.max()) + 1
     fold_of_unit = np.arange(n_units) % CALIBRATION_FOLDS
-    training_weights = np.stack(
-        [(fold_of_unit != fold).astype(np.float64) for fold in range(min(CALIBRATION_FOLDS, n_units))]
+    folds = range(min(CALIBRATION_FOLDS, n_units) if n_units > 1 else 0)  # of a single cluster, no data would be left
+    training_weights = np.array([fold_of_unit != fold for fold in folds], dtype=np.float64).reshape(-1, n_units)
+    _, thresholds = acc_eq(
+        human, scores, human_tie=human_tie, units=units, weights=with_point(training_weights), item_weights=None
     )
-    fold_weights = with_point(training_weights if n_units > 1 else training_weights[:0])
-    _, thresholds_of_fold = acc_eq(
-        human, scores, human_tie=human_tie, units=units, weights=fold_weights, item_weights=None
-    )
-    thresholds_of_fold = np.nan_to_num(thresholds_of_fold, nan=0.0)
-    item_thresholds = (
-        thresholds_of_fold[1:][fold_of_unit[units]].T
-        if n_units > 1
-        else np.repeat(thresholds_of_fold[0][:, None], n_items, axis=1)
-    )
-    return thresholds_of_fold[0], item_thresholds
+    thresholds = np.nan_to_num(thresholds, nan=0.0)  # row 0 is fitted on all data
+    return thresholds[0], thresholds[np.minimum(1 + fold_of_unit[units], len(folds))].T
 
 
 class HumanMeans(NamedTuple):
@@ -127,7 +126,8 @@ class HumanMeans(NamedTuple):
 
     `values` (items, systems) are the means. `adjustment_range` is the largest minus the smallest adjustment of an
     output, and `standard_error` the largest standard error of such a difference. `n_excluded` is the number of rated
-    outputs without a mean, and `n_sets` the number of sets of comparable annotators.
+    outputs without a mean, and `n_sets` the number of sets of comparable annotators. `levels` are None without an
+    estimate of their error, and if all annotators rated the same outputs.
     """
 
     values: Floats
@@ -135,6 +135,7 @@ class HumanMeans(NamedTuple):
     standard_error: float = 0.0
     n_excluded: int = 0
     n_sets: int = 1
+    levels: AnnotatorLevels | None = None
 
     def notes(self, suffix: str, aspect: str) -> list[Note]:
         """Return the notes on adjustments, and on annotators who are not comparable; `suffix` names the aspect."""
@@ -143,8 +144,8 @@ class HumanMeans(NamedTuple):
                 "severity-adjusted",
                 self.adjustment_range > 0,
                 f"annotators rated different outputs{suffix}, so mean human scores are adjusted for the severity of "
-                f"annotators; the adjustments of outputs differ by up to {self.adjustment_range:.2g}, and intervals do "
-                f"not contain the standard error of this difference (up to {self.standard_error:.2g})",
+                f"annotators; the adjustments of outputs differ by up to {self.adjustment_range:.2g}, with a standard "
+                f"error of up to {self.standard_error:.2g}, which intervals of statistics over systems contain",
             ),
             (
                 UNCERTAIN_RULE,
@@ -152,7 +153,7 @@ class HumanMeans(NamedTuple):
                 f"annotators rated few common outputs{suffix}, so their severity is uncertain"
                 + (
                     f": the largest standard error is over {MOST_UNCERTAIN:.0%} of the standard deviation of human "
-                    "scores, and intervals of statistics of scores are too narrow"
+                    "scores, and intervals of statistics within items and over outputs do not contain it"
                     if np.isfinite(self.standard_error)
                     else " and mean human scores are not adjusted for it"
                 )
@@ -196,39 +197,37 @@ def human_means(persons: Floats) -> HumanMeans:
         return HumanMeans(means)
     levels, n_ratings = annotator_levels(persons), has_rating.sum(axis=0)
     adjustments, adjustment_variances = (
-        mean_of_defined(np.where(has_rating, values[:, None, None], np.nan), axis=0) for values in levels
+        mean_of_defined(np.where(has_rating, values[:, None, None], np.nan), axis=0)
+        for values in (levels.values, levels.covariance.diagonal())
     )
     # Of the difference of two such adjustments; levels sum to 0, so their errors are negatively correlated.
     n_active = max(int(is_active_annotator.sum()), 2)
     standard_errors = np.sqrt(2 * n_active / (n_active - 1) * adjustment_variances / np.maximum(n_ratings, 1))
     block_of_annotator = blocks_of(common_items(has_rating.reshape(len(persons), -1).T))
     block_of_output = np.where(has_rating, block_of_annotator[:, None, None], -1).max(axis=0, initial=-1)
-    block_of_item = np.full((len(means), 1), -1)
-    most_outputs = np.zeros((len(means), 1), dtype=np.int64)
-    blocks = np.unique(block_of_output[is_rated_output])
-    size_of_block = {
-        block: (is_of_block.sum(), n_ratings[is_of_block].sum(), np.sort(means[is_of_block]).sum())
-        for block in blocks.tolist()
-        for is_of_block in [block_of_output == block]
-    }
-    for block in sorted(size_of_block, key=lambda block: size_of_block[block], reverse=True):
-        n_outputs = (block_of_output == block).sum(axis=1, keepdims=True)
-        block_of_item = np.where(n_outputs > most_outputs, block, block_of_item)
-        most_outputs = np.maximum(n_outputs, most_outputs)
-    is_comparable_output = is_rated_output & (block_of_output == block_of_item)
-    n_excluded, n_sets = (
-        int((is_rated_output & ~is_comparable_output).sum()),
-        len(np.unique(block_of_output[is_comparable_output])),
+    blocks = sorted(
+        np.unique(block_of_output[is_rated_output]).tolist(),
+        key=lambda block: (
+            (block_of_output == block).sum(),
+            n_ratings[block_of_output == block].sum(),
+            np.sort(means[block_of_output == block]).sum(),
+        ),
+        reverse=True,
     )
+    n_outputs = np.stack([(block_of_output == block).sum(axis=1) for block in blocks])  # (blocks, items)
+    is_comparable_output = is_rated_output & (block_of_output == np.array(blocks)[n_outputs.argmax(axis=0), None])
+    n_excluded = int((is_rated_output & ~is_comparable_output).sum())
+    n_sets = len(np.unique(block_of_output[is_comparable_output]))
     largest_error = float(standard_errors[is_comparable_output].max())
+    comparable_means = np.where(is_comparable_output, means, np.nan)
     if not np.isfinite(largest_error):
-        return HumanMeans(np.where(is_comparable_output, means, np.nan), 0.0, largest_error, n_excluded, n_sets)
-    adjusted_means = np.where(is_comparable_output, means - adjustments, np.nan)
-    values = _snap_to_steps(adjusted_means, n_ratings, _rating_step(persons), tolerances=_SNAPPED * standard_errors)
+        return HumanMeans(comparable_means, 0.0, largest_error, n_excluded, n_sets)
+    tolerances = _SNAPPED * standard_errors
+    values = _snap_to_steps(comparable_means - adjustments, n_ratings, _rating_step(persons), tolerances=tolerances)
     adjustment_range = float(np.ptp((values - means)[is_comparable_output]))
     if adjustment_range <= TIE * np.ptp(means[is_comparable_output]):  # annotators do not differ significantly
-        values, adjustment_range = np.where(is_comparable_output, means, np.nan), 0.0
-    return HumanMeans(values, adjustment_range, largest_error, n_excluded, n_sets)
+        values, adjustment_range = comparable_means, 0.0
+    return HumanMeans(values, adjustment_range, largest_error, n_excluded, n_sets, levels)
 
 
 def _rating_step(persons: Floats) -> float:
@@ -299,6 +298,19 @@ def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
     return "unpaired", count, message
 
 
+def score_table(scores: Floats, item_positions: NDArray[np.int64], thresholds: Floats) -> pl.DataFrame:
+    """Return a row for each score by a rater who scored at least two outputs of the item.
+
+    `scores` (raters, k, systems) are the scores of the items at `item_positions`, and `thresholds` (raters, k) are the
+    tie thresholds.
+    """
+    is_scored = np.isfinite(scores)
+    rater, item, system = np.nonzero(is_scored & (is_scored.sum(axis=2, keepdims=True) > 1))
+    index_columns = {"rater": rater, "item": item_positions[item], "system": system}
+    rows = pl.DataFrame({column_name: indices.astype(np.int32) for column_name, indices in index_columns.items()})
+    return rows.with_columns(score=pl.Series(scores[rater, item, system]), threshold=pl.Series(thresholds[rater, item]))
+
+
 def check_size(study: Study, shape: tuple[int, ...], n_bytes: int) -> None:
     """Raise `InputError` if scores or comparisons of `n_bytes` bytes do not fit into the memory of common computers.
 
@@ -319,16 +331,11 @@ def without_float_noise(values: Floats) -> Floats:
     >>> without_float_noise(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()
     [0.3, 0.3, 4.0]
     """
-    distinct_values = np.unique(values[np.isfinite(values)])
-    if not distinct_values.size:
-        return values
-    is_new_level = np.concatenate([[True], np.diff(distinct_values) > TIE * (distinct_values[-1] - distinct_values[0])])
-    representatives = distinct_values[np.flatnonzero(is_new_level)[np.cumsum(is_new_level) - 1]]
-    level_index = np.minimum(
-        np.searchsorted(distinct_values, np.where(np.isfinite(values), values, distinct_values[0])),
-        distinct_values.size - 1,
-    )
-    return np.where(np.isfinite(values), representatives[level_index], np.nan)
+    distinct_values, value_index = np.unique(values, return_inverse=True)
+    tolerance = TIE * np.ptp(distinct_values[np.isfinite(distinct_values)]) if np.isfinite(values).any() else 0.0
+    is_same_level = np.diff(distinct_values, prepend=-np.inf) <= tolerance
+    first_of_level = np.maximum.accumulate(np.where(is_same_level, 0, np.arange(len(distinct_values))))
+    return np.asarray(distinct_values[first_of_level[value_index.reshape(values.shape)]])
 
 
 def check_same_scale(study: Study, annotator_names: Sequence[str], persons: Floats, aspect_text: str) -> None:

@@ -5,7 +5,6 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from custodes.data.reading import read
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.check.check import check
 from custodes.evaluate.verdict.verdict import verdict
@@ -170,7 +169,7 @@ def test_item_weights_act_on_every_statistic() -> None:
 def test_a_metric_that_ties_on_the_hard_items_gains_nothing() -> None:
     # Two equally good judges; one gives all outputs of the hard half the same score, where correlations are undefined.
     called = 0
-    for seed in range(20):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         human = rng.normal(size=(100, 6))
         hard = np.arange(100) < 50
@@ -180,7 +179,7 @@ def test_a_metric_that_ties_on_the_hard_items_gains_nothing() -> None:
         # each metric on its scored items
         assert result.metrics["kendall_item"][0] > result.metrics["kendall_item"][1] + 0.1
         called += result.comparisons["p_value"][0] <= 0.05
-    assert called <= 3  # of twenty tests at .05
+    assert called <= 2  # of eight tests at .05
 
 
 def test_a_metric_with_two_items_silences_nobody() -> None:
@@ -195,10 +194,3 @@ def test_a_metric_with_two_items_silences_nobody() -> None:
     rows = {(row["metric_a"], row["metric_b"]): row for row in beside.comparisons.to_dicts()}
     assert rows["m1", "m2"]["p_adjusted"] < 0.01
     assert rows["m1", "m3"]["p_adjusted"] is None
-
-
-def test_every_pair_of_metrics_is_tested_by_every_statistic() -> None:
-    statistics = ("pairwise_accuracy", "kendall_item", "pearson_system")
-    result = agreement(read("demo"), resamples=20, compare_by=statistics)
-    assert sorted(result.comparisons["statistic"].unique()) == sorted(statistics)
-    assert result.comparisons["p_value"].null_count() == 0

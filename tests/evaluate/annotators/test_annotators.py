@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import custodes as cu
 from custodes.data.preferences import Preferences
@@ -53,13 +51,6 @@ def test_who_chooses_by_the_side_is_named_and_nobody_else(triple: cu.Annotators)
     assert share[TRIPLE[1].tolist().index(1)] == 1
 
 
-def test_who_only_guesses_often_enough_is_named() -> None:
-    rows, kind, _ = planted(np.random.default_rng(5), tasks=600, people=6, overlap=1, times=3, careless=0.17)
-    result = cu.annotators(cu.read(rows), resamples=0).annotators.sort("rater")
-    assert [LITTLE in flags for flags in result["flags"]] == (kind == 2).tolist()
-    assert result["competence_low"].is_null().all()
-
-
 @pytest.mark.parametrize(("kind", "flags"), [("careful", []), ("random", [LITTLE]), ("reversed", [REVERSED])])
 def test_a_reversed_scale_is_named_by_annotators_and_check(kind: str, flags: list[str]) -> None:
     rng = np.random.default_rng(0)
@@ -68,8 +59,9 @@ def test_a_reversed_scale_is_named_by_annotators_and_check(kind: str, flags: lis
     changes = {"careful": ratings[2], "random": rng.permuted(ratings[2]), "reversed": 6 - ratings[2]}
     ratings[2] = changes[kind]
     study = study_of(np.concatenate([ratings, quality[None]]), people=3)
-    result = cu.annotators(study, annotator_type="persons", resamples=0).annotators
-    assert result["flags"].to_list() == [[], [], flags]
+    for annotator_type, expected in (("persons", flags), ("slots", [flag for flag in flags if flag == REVERSED])):
+        result = cu.annotators(study, annotator_type=annotator_type, resamples=0).annotators
+        assert result["flags"].to_list() == [[], [], expected]
     problems = cu.check(study, resamples=0).problems.filter(rule="reversed-annotator")
     assert problems["examples"].to_list() == [["ann2"]] * (kind == "reversed")
 
@@ -200,69 +192,19 @@ def test_nothing_is_known_where_nobody_doubled_a_task() -> None:
     result = cu.annotators(study, resamples=20)
     assert result.annotators["agreement"].is_null().all()
     assert result.annotators["flags"].list.len().sum() == 0
-    with pytest.raises(
-        OptionError,
-        match=("method='mace': no task was answered twice, so competence cannot be estimated; use method='majority'"),
-    ):
+    with pytest.raises(OptionError, match="method='mace': no task was answered twice, so competence cannot be"):
         cu.annotators(study, method="mace")
 
 
 def test_no_people_is_an_error_that_helps() -> None:
     scores = pl.DataFrame({"item": ["x", "y"], "system": "A", "rater": "judge", "kind": "metric", "score": [1.0, 2.0]})
-    with pytest.raises(
-        OptionError,
-        match=r"no human ratings, as every rater is a metric \(judge\); add a file of human ratings",
-    ):
+    with pytest.raises(OptionError, match=r"no human ratings, as every rater is a metric \(judge\); add a file of"):
         cu.annotators(cu.read(scores))
     whole = pl.DataFrame(
         {"item": ["", "x"], "system": "A", "rater": ["ann", "m"], "kind": ["human", "metric"], "score": 1}
     )
     with pytest.raises(InputError, match="table: the selected annotators gave no score or verdict"):
         cu.annotators(cu.read(whole))
-
-
-ANSWER = st.tuples(
-    st.integers(0, 12), st.sampled_from(["ann", "bea", "cy"]), st.integers(-1, 1), st.sampled_from(["ab", "ba"])
-)
-BOTH = [(99, "ann", 1, "ab"), (99, "bea", 1, "ab"), (98, "ann", -1, "ba")]
-ROWS = st.lists(ANSWER, min_size=1, max_size=30, unique_by=lambda answer: answer[:2]).map(
-    lambda answer: [*answer, *BOTH]
-)
-
-
-def of_rows(rows: list[tuple[int, str, int, str]]) -> pl.DataFrame:
-    item, rater, preference, order = zip(*rows, strict=True)
-    return verdicts(list(zip(rater, map(str, item), preference, strict=True)), order=order)
-
-
-@settings(max_examples=7)
-@given(rows=ROWS, method=st.sampled_from(["dawid-skene", "majority", "mace"]), seed=st.integers(0, 99))
-def test_the_order_of_rows_changes_nothing(rows: list[tuple[int, str, int, str]], method: str, seed: int) -> None:
-    frame = of_rows(rows)
-    plain_result, shuffled_result = (
-        cu.annotators(cu.read(table), method=method, resamples=20).tables()
-        for table in (frame, frame.sample(fraction=1, shuffle=True, seed=seed))
-    )
-    for name, result in plain_result.items():
-        assert result.equals(shuffled_result[name]), name
-
-
-@settings(max_examples=7)
-@given(rows=ROWS, method=st.sampled_from(["dawid-skene", "majority", "mace"]))
-def test_names_of_systems_turned_round_swap_wins_and_losses_alone(
-    rows: list[tuple[int, str, int, str]], method: str
-) -> None:
-    plain = of_rows(rows)
-    swapped = plain.with_columns(system_a=pl.lit("B"), system_b=pl.lit("A"))
-    first, second = (cu.annotators(cu.read(table), method=method, resamples=0) for table in (plain, swapped))
-    assert first.agreement.equals(second.agreement)
-    swap = {"win": "loss", "loss": "win", "tie": "tie"}
-    assert first.labels["label"].replace_strict(swap).to_list() == second.labels["label"].to_list()
-    assert first.labels["p_a"].equals(second.labels["p_b"].alias("p_a"))
-    same = [name for name in first.annotators.columns if name != "flags"]
-    for name in same:
-        first_values, second_values = first.annotators[name], second.annotators[name]
-        assert first_values.to_list() == pytest.approx(second_values.to_list(), abs=1e-9), name
 
 
 def test_people_who_always_say_the_same_are_not_said_to_guess() -> None:

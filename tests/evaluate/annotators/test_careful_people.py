@@ -30,15 +30,7 @@ def flagged(draw: Draw, seed: int) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "cause",
-    [
-        "harder items, 3 of 10 each",
-        "harsh and lenient, all ten",
-        "very harsh and lenient",
-        "other scales",
-        "an expert beside two who rate high",
-        "an expert beside two who click",
-    ],
+    "cause", ["harder items, 3 of 10 each", "very harsh and lenient", "an expert beside two who click"]
 )
 def test_careful_people_are_not_flagged(cause: str) -> None:
     assert rates(CAREFUL[cause], 4).false == 0
@@ -99,13 +91,3 @@ def test_a_person_above_chance_is_not_flagged_for_little_agreement() -> None:
     first = annotated(crowd).annotators.sort("rater").row(0, named=True)
     assert first["p_chance"] < 0.001
     assert (first["p_careless"], first["untested_reason"], first["flags"]) == (None, ABOVE_CHANCE, [])
-
-
-def test_severity_changes_no_flag_and_no_p_value() -> None:
-    crowd = crowds.harsh_and_lenient(np.random.default_rng(3), by=0.0, careless=1)
-    severe = crowd.rows.with_columns(
-        score=pl.when(pl.col("rater") == "w04x").then(pl.col("score") * 2 + 10).otherwise(pl.col("score"))
-    )
-    mild, strict = (annotated(Crowd(frame)).annotators for frame in (crowd.rows, severe))
-    for name in ("p_careless", "p_chance", "untested_reason", "flags"):
-        assert mild[name].equals(strict[name]), name

@@ -3,21 +3,12 @@ force."""
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
-from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from custodes.errors import OptionError
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from custodes.evaluate.ceiling.metric_paths import backward_columns
-from custodes.evaluate.ceiling.prediction_target import target_of
-from custodes.evaluate.rater_scores import rater_scores
 from tests.evaluate.ceiling.planted import ceiling_of, planted, rows
-from tests.evaluate.judged_studies import judged
 
 
 def test_the_path_finds_the_planted_metrics_first(planted_ceiling: Ceiling) -> None:
@@ -88,39 +79,6 @@ def test_taking_out_starts_with_what_is_least_missed() -> None:
     single = ceiling_of(scores, in_use="first", resamples=0).backward
     assert single.height == 0
     assert single.schema == path.schema
-
-
-@pytest.mark.parametrize("in_use", [None, "first,noise,second"])
-def test_each_step_out_is_that_of_least_squared_error(in_use: str | None) -> None:
-    scores = planted(3)
-    raters = rater_scores(judged(scores))
-    target = target_of(raters, 0, "item", 0, np.random.default_rng(0))
-    metrics = raters.select_kind("metric")
-    used = np.array([], dtype=int) if in_use is None else np.array([raters.names.index(n) for n in in_use.split(",")])
-    columns = backward_columns(target, np.flatnonzero(np.isin(metrics, used)), 9, 0.9)
-    remaining = sorted((metrics if in_use is None else used).tolist())
-    for name, kendall in zip(columns["metric"], columns["kendall"], strict=True):
-        error, tau = {}, {}
-        for out in remaining:
-            subset = [i for i in remaining if i != out]
-            predicted = np.full(len(target.y), np.nan)
-            for f in range(5):
-                train, held = target.fold != f, target.fold == f
-                centre, spread = target.x[train][:, subset].mean(axis=0), target.x[train][:, subset].std(axis=0)
-                clip = [
-                    np.clip(target.x[part][:, subset], centre - 3 * spread, centre + 3 * spread)
-                    for part in (train, held)
-                ]
-                fitted = make_pipeline(StandardScaler(), Ridge(alpha=0.1 * train.sum())).fit(clip[0], target.y[train])
-                predicted[held] = fitted.predict(clip[1])
-            error[out] = ((predicted - target.y) ** 2).sum()
-            folds = [stats.kendalltau(predicted[target.fold == f], target.y[target.fold == f])[0] for f in range(5)]
-            tau[out] = np.mean(folds)
-        least = min(error, key=error.__getitem__)
-        assert name == raters.names[least]
-        assert kendall == pytest.approx(tau[least])
-        remaining.remove(least)
-    assert len(remaining) == 1
 
 
 def test_the_only_metric_in_use_is_worth_its_own_score() -> None:

@@ -14,6 +14,8 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.consistency.orders import ONE_ORDER
+from custodes.stats.annotator_models import AnnotatorLabels
+from custodes.stats.reliability import alpha, coincidences
 from tests.simulation.planted_judges import PLANTED, World, planted
 
 INCONCLUSIVE = "inconclusive"
@@ -220,10 +222,7 @@ def test_one_comparison_says_nothing_and_no_comparison_is_one_line() -> None:
     assert result.orders["flip_rate_low"].item() is None
     assert result.findings["finding"].item() == ""
     single_rating = pl.DataFrame({"item": [1], "system": ["A"], "rater": ["j"], "kind": ["metric"], "score": [1.0]})
-    with pytest.raises(
-        InputError,
-        match="table: there is nothing to compare: no verdicts, no item with scores of two outputs, and no output",
-    ):
+    with pytest.raises(InputError, match="table: there is nothing to compare: no verdicts, no item with scores of"):
         consistency_of(cu.read(single_rating))
     with pytest.raises(OptionError, match="judgee"):
         consistency_of(battles((1, "ab", 1)), metrics="judgee")
@@ -255,8 +254,10 @@ def test_committees_by_hand() -> None:
     ]
     person = base.with_columns(rater=pl.lit("ann"), kind=pl.lit("human"), preference=pl.Series(truth))
     raters = pl.DataFrame({"rater": ["a", "b", "c"], "cost": [1.0, 2.0, 3.0]})
-    result = consistency_of(cu.read(pl.concat([*judges, person]), raters=raters))
+    result = consistency_of(cu.read(pl.concat([*judges, person]), raters=raters), resamples=50)
     row = result.committee.row(0, named=True)
+    assert row["effective_judges_low"] == pytest.approx(3 / (1 + 2 * row["error_correlation_high"]))
+    assert row["effective_judges_low"] < row["effective_judges"]
     # Each judge errs on another fifth: phi = -(.2 x .2) / (.2 x .8).
     assert row["error_correlation"] == pytest.approx(-0.25)
     assert row["effective_judges"] == pytest.approx(3 / (1 - 2 * 0.25))
@@ -269,7 +270,8 @@ def test_committees_by_hand() -> None:
     single = consistency_of(cu.read(pl.concat([judges[0], person]), raters=raters)).panels
     assert single["panel"].to_list() == ["a"]  # one judge is no committee
     # The name of the combined annotators may be the name of an annotator.
-    as_human = consistency_of(cu.read(pl.concat([*judges, person.with_columns(rater=pl.lit("human"))]), raters=raters))
+    human = person.with_columns(rater=pl.lit("human"))
+    as_human = consistency_of(cu.read(pl.concat([*judges, human]), raters=raters), resamples=50)
     assert as_human.committee.equals(result.committee)
     assert as_human.panels.equals(result.panels)
     mixed = raters.with_columns(cost_unit=pl.Series(["usd", "usd", "cpu-s"]))
@@ -311,23 +313,6 @@ def test_check_tells_of_orders() -> None:
     ) in found_rules["half-judged"]
 
 
-def test_the_interval_of_the_effective_number_follows_that_of_the_correlation() -> None:
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        truth = rng.choice([-1, 1], 80)
-        base = pl.DataFrame({"item": range(80), "system_a": "A", "system_b": "B"})
-        rows = [
-            base.with_columns(
-                rater=pl.lit(r), kind=pl.lit(kind), preference=pl.Series(np.where(rng.random(80) < err, -truth, truth))
-            )
-            for r, kind, err in (("a", "metric", 0.2), ("b", "metric", 0.2), ("c", "metric", 0.2), ("ann", "human", 0))
-        ]
-        row = consistency_of(cu.read(pl.concat(rows)), resamples=50).committee.row(0, named=True)
-        assert row["effective_judges_low"] == pytest.approx(3 / (1 + 2 * row["error_correlation_high"]))
-        assert row["effective_judges"] == pytest.approx(3 / (1 + 2 * row["error_correlation"]))
-        assert row["effective_judges_high"] == pytest.approx(3 / (1 + 2 * row["error_correlation_low"]))
-
-
 def test_failures_are_told_by_the_reasons_that_the_file_gives() -> None:
     reasons = ["refusal"] * 3 + ["label"] * 2 + [""]
     rows = [(k, "ab", None if k < 6 else 1) for k in range(40)]
@@ -347,3 +332,68 @@ def test_failures_are_told_by_the_reasons_that_the_file_gives() -> None:
     whole = result.missing.row(0, named=True)
     assert (whole["empty_rate"], whole["unreadable_rate"]) == (1 / 40, 5 / 40)
     assert "reason" not in set(consistency_of(cu.read(frame.drop("invalid"))).missing["factor"])
+
+
+WORDS = np.array(["bug", "praise", "refund"])
+
+
+def repeated(n: int = 60, runs: int = 3, n_words: int = 3) -> tuple[pl.DataFrame, np.ndarray]:
+    """Return labels of a judge, run by run, and their codes (outputs, runs)."""
+    rng = np.random.default_rng(20_260_220)
+    first = rng.integers(n_words, size=n)
+    codes = np.where(rng.random((n, runs)) < 0.75, first[:, None], rng.integers(n_words, size=(n, runs)))
+    rows = {
+        "id": np.repeat(np.arange(n), runs),
+        "run": np.tile(np.arange(runs), n),
+        "human_label": WORDS[np.repeat(first, runs)],
+        "judge_label": WORDS[codes.ravel()],
+    }
+    return pl.DataFrame(rows), codes
+
+
+def test_repeats_are_compared_output_by_output() -> None:
+    frame, codes = repeated()
+    row = cu.consistency(frame).repeated_labels.row(0, named=True)
+    pairs = [codes[:, i] == codes[:, j] for i in range(3) for j in range(3) if i != j]
+    assert row["rater"] == "judge_label"
+    assert (row["outputs"], row["runs"]) == (60, 3.0)
+    assert row["agreement"] == pytest.approx(np.mean(pairs))
+    assert row["changed"] == pytest.approx(np.mean(codes.min(axis=1) < codes.max(axis=1)))
+    task, run = np.indices(codes.shape).reshape(2, -1)
+    labels = AnnotatorLabels.from_labels(task, run, codes.ravel(), n_tasks=60, n_workers=3, n_labels=3)
+    counts = coincidences(labels, units=np.zeros(60, dtype=int), n_units=1)[0]
+    assert row["alpha"] == pytest.approx(float(alpha(counts, scale="nominal")))
+    assert row["agreement_low"] < row["agreement"] < row["agreement_high"]
+
+
+def test_a_human_label_beside_every_run_was_given_once() -> None:
+    frame, _ = repeated()
+    study = cu.read(frame)
+    assert study.ratings.frame.filter(rater="human_label").height == 60
+    assert cu.consistency(study).repeated_labels["rater"].to_list() == ["judge_label"]
+    assert cu.rates(study, positive="refund").rates["n"].to_list() == [60]
+
+
+def test_labels_once_are_refused_in_one_line() -> None:
+    frame, _ = repeated()
+    with pytest.raises(cu.CustodesError, match="no output that a rater labelled several times; give verdicts, scores"):
+        cu.consistency(frame.filter(run=0))
+
+
+def test_categories_are_not_compared_as_numbers() -> None:
+    frame, _ = repeated(n=40)
+    two = pl.concat([frame.with_columns(system=pl.lit(name)) for name in ("a", "b")])
+    answer = cu.consistency(two)
+    assert answer.repeats.is_empty()
+    assert answer.repeated_labels["outputs"].to_list() == [80]
+
+
+def test_repeated_scores_of_few_whole_numbers_are_labels() -> None:
+    rng = np.random.default_rng(20_260_221)
+    scores = {"item": np.repeat(np.arange(40), 2), "repeat": [0, 1] * 40, "system": "a", "rater": "j", "kind": "metric"}
+    whole = pl.DataFrame(scores | {"score": rng.integers(1, 6, 80)})
+    row = cu.consistency(whole).repeated_labels.row(0, named=True)
+    values = whole["score"].to_numpy().reshape(40, 2)
+    assert row["agreement"] == pytest.approx(np.mean(values[:, 0] == values[:, 1]))
+    with pytest.raises(cu.CustodesError, match="no verdicts"):
+        cu.consistency(pl.DataFrame(scores | {"score": rng.normal(size=80)}))

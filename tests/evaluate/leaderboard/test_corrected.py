@@ -300,9 +300,6 @@ def test_numbers_of_annotated_items_are_compared_with_their_binomial_distributio
 ) -> None:
     # 100 items with probability .5 and standard error 5: z = 2.4 and 2.6, two-sided p = .016 and .009.
     message = sampling_mismatch(
-        np.full(100, 0.5),
-        np.arange(100) < n_labelled,
-        item_codes=np.arange(100),
-        cluster_of_item=np.arange(100),
+        np.full(100, 0.5), np.arange(100) < n_labelled, item_codes=np.arange(100), cluster_of_item=np.arange(100)
     )
     assert bool(message) is is_mismatch

@@ -80,7 +80,7 @@ class Agreement(Result):
             essential=False,
         ),
         *(statistic.column for statistic in STATISTICS.values()),
-        *(own.chance_column for own in STATISTICS.values() if own.chance_column),
+        *(statistic.chance_column for statistic in STATISTICS.values() if statistic.chance_column),
         UNRELIABLE,
         rows=lambda result: by_standing(result.metrics, result.standing),
         compact=lambda result: list(dict.fromkeys([*result.standing["statistic"][:1], ORDERING, CHOOSING])),
@@ -459,7 +459,7 @@ def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> 
     )
     item_pearson_statistic = STATISTICS["pearson_item"]
     assert item_pearson_statistic.per_item is not None
-    is_defined_correlation = np.isfinite(sample.per_item(item_pearson_statistic.name, item_pearson_statistic.per_item))
+    is_defined_correlation = np.isfinite(sample.per_item(item_pearson_statistic.per_item))
     n_undefined = int(
         (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum() * len(comparison.metrics)
         - is_defined_correlation.sum()

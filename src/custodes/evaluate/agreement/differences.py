@@ -81,12 +81,9 @@ class Tester:
     def leave_blocks_out(self, comparison: RaterComparison) -> Sample:
         """Return the sample of a comparison of the same items, with jackknife weights and with blocks as clusters."""
         design, n_blocks = comparison.design, self.left_out.shape[1]
-        if n_blocks < design.n_units:
-            block_names = tuple(map(str, range(n_blocks)))
-            comparison = replace(
-                comparison, design=replace(design, units=self.block[design.units], clusters=block_names)
-            )
-        return replace(self.sample, comparison=comparison, times=self.left_out, columns=None)
+        block_names = tuple(map(str, range(n_blocks)))
+        comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=block_names))
+        return replace(self.sample, comparison=comparison, times=self.left_out, columns=None, redraws_levels=False)
 
     def has_marked_items(self, is_marked: Bools) -> Bools:
         """(blocks, k): whether a block contains an item that a row of `is_marked` (k, items) marks."""
@@ -95,13 +92,10 @@ class Tester:
         block_has_item[self.block[self.sample.comparison.design.units[item_indices]], row_indices] = True
         return block_has_item
 
-    def sign_flip_tests(
-        self, jackknife_values: Floats, block_has_data: Bools, pairs: tuple[Ints, Ints] | None = None
-    ) -> multiple_testing.Family:
+    def sign_flip_tests(self, jackknife_values: Floats, block_has_data: Bools) -> multiple_testing.Family:
         """Return sign-flip tests of a family of k statistics with `jackknife_values` (1 + blocks, k).
 
-        `block_has_data` (blocks, k) tells whether a block has data for a statistic.
-        If `pairs` is given, the tests are of differences between the statistics, see `flip_tests`."""
+        `block_has_data` (blocks, k) tells whether a block has data for a statistic."""
         return multiple_testing.flip_tests(
             jackknife_values[0],
             jackknife_values[1:],
@@ -109,7 +103,6 @@ class Tester:
             flips=self.flips,
             confidence=self.confidence,
             alpha=self.alpha,
-            pairs=pairs,
         )
 
 
@@ -239,7 +232,7 @@ def difference(
     comparison = sample.comparison
     if statistic.per_item:
         # An item counts only where the statistic is defined for both metrics.
-        item_values = sample.per_item(statistic.name, statistic.per_item)
+        item_values = sample.per_item(statistic.per_item)
         item_differences = item_values[first_metrics] - item_values[second_metrics]
         return sample.item_mean(item_differences), np.isfinite(item_differences)
     metric_values = statistic.compute(sample)
@@ -268,15 +261,10 @@ def _difference_tests(
     """Return the tests of all pairs by one statistic. Resamples are computed in parts, because the resamples of all
     pairs may exceed the memory."""
     statistic = STATISTICS[statistic_name]
-    if statistic.smooth and not statistic.per_item and len(pair_groups) == 1:
-        (pair_group,) = pair_groups
-        block_has_items = tester.has_marked_items(_rated_item_mask(pair_group.bootstrap_sample.comparison, 1))
-        return tester.sign_flip_tests(
-            statistic.compute(pair_group.jackknife_sample),
-            block_has_items,
-            (pair_group.first_metrics, pair_group.second_metrics),
-        )
-    if statistic.smooth:
+    # Jackknife samples do not contain the error of the annotators' levels, so differences over systems are resampled.
+    has_level_errors = statistic.population is not None and tester.sample.comparison.scores.levels is not None
+    is_smooth = statistic.smooth and not has_level_errors
+    if is_smooth:
         jackknife_values = np.full((len(tester.left_out), n_pairs), np.nan)
         block_has_items = np.zeros((len(tester.left_out) - 1, n_pairs), dtype=bool)
         for pair_group in pair_groups:
@@ -292,28 +280,16 @@ def _difference_tests(
                 )
                 block_has_items[:, pair_group.pair_positions[pair_slice]] = tester.has_marked_items(is_used_item)
         return tester.sign_flip_tests(jackknife_values, block_has_items)
-    values_by_group = [
-        np.ascontiguousarray(statistic.compute(pair_group.bootstrap_sample).T) for pair_group in pair_groups
-    ]
-    n_draws = len(tester.sample.times)
-
-    def draw_differences(pair_indices: Ints) -> Floats:
-        bootstrap_differences = np.full((len(pair_indices), n_draws), np.nan)
-        for pair_group, group_values in zip(pair_groups, values_by_group, strict=True):
-            insertion_positions_in_group = np.minimum(
-                np.searchsorted(pair_group.pair_positions, pair_indices), len(pair_group.pair_positions) - 1
-            )
-            matching_rows = np.flatnonzero(pair_group.pair_positions[insertion_positions_in_group] == pair_indices)
-            pair_positions_in_group = insertion_positions_in_group[matching_rows]
-            bootstrap_differences[matching_rows] = (
-                group_values[pair_group.first_metrics[pair_positions_in_group]]
-                - group_values[pair_group.second_metrics[pair_positions_in_group]]
-            )
-        return bootstrap_differences
-
+    values_by_group = [statistic.compute(pair_group.bootstrap_sample).T for pair_group in pair_groups]
+    first_rows, second_rows = np.empty((2, n_pairs), dtype=np.intp)  # rows of the two metrics in the joined values
+    group_starts = np.cumsum([0, *map(len, values_by_group)])
+    for pair_group, start in zip(pair_groups, group_starts[:-1], strict=True):
+        first_rows[pair_group.pair_positions] = start + pair_group.first_metrics
+        second_rows[pair_group.pair_positions] = start + pair_group.second_metrics
+    metric_values = np.concatenate(values_by_group) if values_by_group else np.empty((0, len(tester.sample.times)))
     return multiple_testing.bootstrap_tests(
-        draw_differences,
-        (n_pairs, n_draws),
+        lambda pair_indices: metric_values[first_rows[pair_indices]] - metric_values[second_rows[pair_indices]],
+        (n_pairs, metric_values.shape[1]),
         n_units=tester.sample.comparison.design.n_units,
         confidence=tester.confidence,
         alpha=tester.alpha,
@@ -330,15 +306,6 @@ def _on_common_ground(tester: Tester, pairs: Ints) -> Iterator[_PairGroup]:
     groups_of_pair = np.sort(group_of_metric[pairs], axis=1)
     for pair_positions in equal_positions(map(tuple, groups_of_pair.tolist())):
         first_metrics, second_metrics = pairs[pair_positions].T
-        if not group_of_metric.any():
-            yield _PairGroup(
-                pair_positions=pair_positions,
-                first_metrics=first_metrics,
-                second_metrics=second_metrics,
-                bootstrap_sample=tester.bootstrap_sample,
-                jackknife_sample=tester.jackknife_sample,
-            )
-            continue
         metric_positions = np.unique(pairs[pair_positions])
         shared_ground = grounds_of_metrics[first_metrics[0]].shared_with(grounds_of_metrics[second_metrics[0]])
         shared_comparison = comparison.only(metric_positions, **shared_ground._asdict())
@@ -354,7 +321,7 @@ def _on_common_ground(tester: Tester, pairs: Ints) -> Iterator[_PairGroup]:
 def used_item_mask(statistic: Statistic, sample: Sample) -> Bools:
     """(metrics, items): whether the statistic of each metric depends on the item."""
     if statistic.per_item:
-        return np.isfinite(sample.per_item(statistic.name, statistic.per_item))
+        return np.isfinite(sample.per_item(statistic.per_item))
     return _rated_item_mask(sample.comparison)
 
 

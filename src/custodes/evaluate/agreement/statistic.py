@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import is_not
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 from custodes.answers.tables import Column, score, with_interval
 from custodes.evaluate.agreement.choices import PreferenceMargins, are_choices, category_sums, margins
 from custodes.evaluate.rater_comparison import RaterComparison
-from custodes.stats import accuracy, bootstrap, intervals
+from custodes.stats import accuracy, bootstrap, intervals, multiple_testing
 from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, make_read_only
 from custodes.stats.population import population_values
+from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import common_items, system_fit, weighted_item_mean
 
 FEWEST = 4
@@ -55,33 +55,21 @@ class Sample:
     `times` (1 + B, clusters) are bootstrap weights in the form that `bootstrap.weighted_sums` takes; row 0 is the data.
     `flips` (n, clusters) are signs +-1, shared by the tests of all pairs of systems. `columns` (clusters,) is the
     column of each cluster in `times`, or -1 if the column of an earlier cluster with equal preferences represents both.
-    `columns` is set if only preferences can be compared (see `resampled_groups`); if not, it is None. `memo` caches
-    values that do not depend on the resamples.
+    `columns` is set if only preferences can be compared (see `resampled_groups`); if not, it is None. If
+    `redraws_levels`, resamples contain the error of the annotators' levels; jackknife samples do not.
     """
 
     comparison: RaterComparison
     times: NDArray[Any]
     flips: NDArray[np.int8]
     columns: Ints | None = None
-    memo: dict[str, tuple[tuple[object, ...], Any]] = field(default_factory=dict)
+    redraws_levels: bool = True
 
-    def per_item(self, name: str, compute: Callable[[RaterComparison], Floats]) -> Floats:
+    def per_item(self, compute: Callable[[RaterComparison], Floats]) -> Floats:
         """The value of `compute` for the comparison, (metrics, items); NaN if there are only preferences."""
         if are_choices(self.comparison):
             return np.full((len(self.comparison.metrics), len(self.comparison.items)), np.nan)
-        values: Floats = self._once(
-            name, lambda: make_read_only(compute(self.comparison)), self.comparison.metric_scores
-        )
-        return values
-
-    def _once(self, cache_key: str, compute: Callable[[], Any], *source_arrays: object) -> Any:
-        """Return the cached value of `compute` for the `source_arrays`. Samples that differ only in the resamples share
-        the cache."""
-        cached_arrays, cached_value = self.memo.get(cache_key, ((), None))
-        if not cached_arrays or any(map(is_not, cached_arrays, source_arrays)):
-            cached_value = compute()
-            self.memo[cache_key] = source_arrays, cached_value
-        return cached_value
+        return compute(self.comparison)
 
     @cached_property
     def system_scores(self) -> SystemScores:
@@ -91,7 +79,7 @@ class Sample:
         human ratings. If the file contains the human system-level score, the metric's system score uses all outputs
         with metric scores. A system-level score of the file is resampled by adding the change of the mean over items.
         """
-        comparison = self.comparison
+        comparison, level_errors = self.comparison, self.level_errors
         if are_choices(comparison):
             undefined_scores = np.full((len(self.times), *comparison.metric_system.shape), np.nan)
             return SystemScores(
@@ -112,10 +100,17 @@ class Sample:
         ]
         human_scores, metric_scores = np.empty((2, len(self.times), *has_file_scores[1].shape))
         for metric_group in group_equal_rows(is_used_for_human, is_used_for_metric):
-            human_score_arrays = comparison.human[np.newaxis], comparison.human_system[np.newaxis]
-            human_scores[:, metric_group] = self._fit_system_scores(
-                *human_score_arrays, is_used_output=is_used_for_human[metric_group[0]]
-            )
+            is_used_output = is_used_for_human[metric_group[0]]
+            human_score_arrays = comparison.unrounded_human[np.newaxis], comparison.human_system[np.newaxis]
+            group_scores = self._fit_system_scores(*human_score_arrays, is_used_output=is_used_output)
+            if level_errors is not None:
+                # System scores are linear in the levels of annotators.
+                level_effects = replace(self, times=self.times[:1])._fit_system_scores(
+                    self.level_weights, np.full(comparison.human_system.shape, np.nan), is_used_output=is_used_output
+                )[0]
+                errors = level_errors @ np.nan_to_num(level_effects)
+                group_scores[1:, 0] -= np.where(np.isfinite(comparison.human_system), 0.0, errors)
+            human_scores[:, metric_group] = group_scores
             metric_score_arrays = comparison.metric_scores[metric_group], comparison.metric_system[metric_group]
             metric_scores[:, metric_group] = self._fit_system_scores(
                 *metric_score_arrays, is_used_output=is_used_for_metric[metric_group[0]]
@@ -123,6 +118,30 @@ class Sample:
         return SystemScores(
             people=human_scores, metrics=metric_scores, pairs=is_comparable_pair[0] & is_comparable_pair[1]
         )
+
+    @cached_property
+    def level_weights(self) -> Floats:
+        """(annotators, items, systems): weight of each annotator in the mean rating of an output."""
+        has_rating = np.isfinite(self.comparison.persons)
+        return ratio(has_rating, has_rating.sum(axis=0))
+
+    @cached_property
+    def level_errors(self) -> Floats | None:
+        """(B, annotators): errors of the annotators' levels in the resamples; None without adjustment for levels.
+
+        The errors are normal, with the covariance of the least-squares fit of levels.
+        """
+        levels = self.comparison.scores.levels
+        if levels is None or not self.redraws_levels:
+            return None
+        normal_draws = np.random.default_rng(multiple_testing.STREAM).normal(
+            size=(len(self.times) - 1, len(levels.values))
+        )
+        # The symmetric root and the order of names make draws independent of the order of annotators.
+        variances, axes = np.linalg.eigh(levels.covariance)
+        order_of_name = np.argsort(np.argsort(self.comparison.people))
+        covariance_root = (axes * np.sqrt(np.maximum(variances, 0.0))) @ axes.T
+        return np.asarray(normal_draws[:, order_of_name] @ covariance_root)
 
     def _fit_system_scores(self, scores: Floats, file_scores: Floats, *, is_used_output: Bools) -> Floats:
         """(1 + B, raters, systems): means over the outputs `is_used_output` (items, systems), or `file_scores`."""
@@ -169,19 +188,13 @@ class Sample:
         """Accuracy with calibrated ties, and the tie threshold that maximises the accuracy of each metric; both arrays
         are (1 + B, metrics)."""
         comparison, design = self.comparison, self.comparison.design
-        metric_scores = comparison.metric_scores
-        events = self._once(
-            "acc_eq",
-            lambda: accuracy.events(
-                comparison.human,
-                metric_scores,
-                human_tie=comparison.human_tie,
-                units=design.units,
-                n_units=self.times.shape[1],
-                item_weights=design.item_weights,
-            ),
-            metric_scores,
-            design.units,
+        events = accuracy.events(
+            comparison.human,
+            comparison.metric_scores,
+            human_tie=comparison.human_tie,
+            units=design.units,
+            n_units=self.times.shape[1],
+            item_weights=design.item_weights,
         )
         return accuracy.accuracy_and_epsilon(events, self.times)
 

@@ -282,9 +282,11 @@ def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
         rater: "_".join(stem(name_part) for name_part in split_name(rater) if len(stem(name_part)) > 1)
         for rater in numbered_raters
     }
-    task_rows = task_rows.with_columns(like=pl.col("rater").replace_strict(stem_of_rater, return_dtype=pl.String))
-    n_tasks_of_stem = task_rows.select(pl.exclude("rater")).unique().group_by("like").len("tasks")
-    n_tasks_of_rater = task_rows.group_by("like", "rater").len("own").join(n_tasks_of_stem, on="like")
-    similar_rater_rows = n_tasks_of_rater.filter(pl.len().over("like") > 1)
-    slot_rows = similar_rater_rows.filter((pl.col("own") >= MOST_OF_TASKS * pl.col("tasks")).all().over("like"))
+    task_rows = task_rows.with_columns(name_stem=pl.col("rater").replace_strict(stem_of_rater, return_dtype=pl.String))
+    n_tasks_of_stem = task_rows.select(pl.exclude("rater")).unique().group_by("name_stem").len("tasks")
+    n_tasks_of_rater = task_rows.group_by("name_stem", "rater").len("answered").join(n_tasks_of_stem, on="name_stem")
+    similar_rater_rows = n_tasks_of_rater.filter(pl.len().over("name_stem") > 1)
+    slot_rows = similar_rater_rows.filter(
+        (pl.col("answered") >= MOST_OF_TASKS * pl.col("tasks")).all().over("name_stem")
+    )
     return frozenset(slot_rows["rater"])

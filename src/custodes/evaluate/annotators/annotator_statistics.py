@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from custodes.answers.tables import with_interval
 from custodes.evaluate.annotators.annotator_answers import VERDICTS, AnnotatorAnswers
 from custodes.stats import bootstrap, intervals
-from custodes.stats.annotator_quality import peer_agreement, position_tests
+from custodes.stats.annotator_quality import PositionTests, peer_agreement, position_tests
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, table_sums
 from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
@@ -37,7 +36,7 @@ LITTLE = "agrees with others no better than chance"
 REVERSED = "disagrees with others more than by chance (perhaps the scale is reversed)"
 
 REVERSED_LEVEL = 0.01
-"""Level of the test of agreement below chance, adjusted by Holm's method for all annotators."""
+"""Familywise level of the test of agreement below chance, for all annotators of a study (Holm)."""
 
 HALF = 0.5
 """The test of low agreement compares an annotator with this fraction of the agreement among other annotators."""
@@ -51,9 +50,19 @@ NO_AGREEMENT = "the other annotators agree too little with one another"
 ABOVE_CHANCE = "agreement is above the level of random answers"
 
 
-Tests = tuple[Floats, Floats, Floats, Bools]
-"""Four arrays (workers,): p-values of position preference, of low agreement and of agreement below chance (NaN if not
-tested), and whether the annotator preferred the output shown first in more than half of the verdicts."""
+class AnnotatorTests(NamedTuple):
+    """Tests of every annotator, (workers,) each, whether a person or a slot.
+
+    `position` has the tests of position preference. `p_careless`, `p_chance` and `untested_reason` are those of
+    `_compare_with_peers`, in which annotators with a position preference are no peers. `p_reversed` is the p-value of
+    the hypothesis that agreement is at least that of random answers, NaN if not tested or if labels have no order.
+    """
+
+    position: PositionTests
+    p_careless: Floats
+    p_chance: Floats
+    p_reversed: Floats
+    untested_reason: NDArray[np.str_]
 
 
 FEW_DOUBLES = 30
@@ -70,23 +79,80 @@ WITHOUT_ORDER = "categories have no order, so only the nominal alpha is defined"
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
 
+def annotator_tests(aspect_answers: AnnotatorAnswers) -> AnnotatorTests:
+    """Return the tests of position preference, and of agreement with the other annotators."""
+    position_result = position_tests(*aspect_answers.sided, n_workers=len(aspect_answers.raters))
+    p_careless, p_chance, untested_reason = _compare_with_peers(
+        aspect_answers, is_trusted=~(position_result.p_value <= LEVEL)
+    )
+    p_reversed = np.full_like(p_chance, np.nan) if aspect_answers.nominal else 1 - p_chance
+    return AnnotatorTests(position_result, p_careless, p_chance, p_reversed, untested_reason)
+
+
+def are_reversed(tests_of_aspects: Sequence[AnnotatorTests]) -> list[Bools]:
+    """Return, for each part, whether annotators (workers,) agree with others significantly less than by chance.
+
+    All annotators of the study are tested jointly (Holm) at `REVERSED_LEVEL`.
+    """
+    return [p_values <= REVERSED_LEVEL for p_values in adjust_jointly([tests.p_reversed for tests in tests_of_aspects])]
+
+
+def adjust_jointly(p_values_of_parts: Sequence[Floats]) -> list[Floats]:
+    """Return the p-values of each part, adjusted for all parts (Holm)."""
+    adjusted_p_values = adjust(np.concatenate([np.empty(0), *p_values_of_parts]), correction="holm")
+    return np.split(adjusted_p_values, np.cumsum([len(p_values) for p_values in p_values_of_parts])[:-1])
+
+
+def add_flags(
+    annotator_tables: Sequence[dict[str, Any]], tests_of_aspects: Sequence[AnnotatorTests], alpha: float
+) -> None:
+    """Add adjusted p-values and flags to the columns of every part; all tests of the study are adjusted jointly.
+
+    Slots are tested only for a reversed scale.
+    """
+    nan_if_slot = [np.where(columns["is_person"], 1.0, np.nan) for columns in annotator_tables]
+    p_values = adjust_jointly(
+        [
+            part_p_values * factors
+            for tests, factors in zip(tests_of_aspects, nan_if_slot, strict=True)
+            for part_p_values in (tests.position.p_value, tests.p_careless)
+        ]
+    )
+    for columns, tests, is_reversed, p_position, p_careless in zip(
+        annotator_tables, tests_of_aspects, are_reversed(tests_of_aspects), p_values[::2], p_values[1::2], strict=True
+    ):
+        side_flags = np.where(tests.position.share > 0.5, FIRST, SECOND)
+        flag_masks = (
+            (side_flags, p_position <= alpha),
+            (np.where(is_reversed, REVERSED, LITTLE), is_reversed | (p_careless <= alpha)),
+        )
+        columns |= {
+            "p_position": p_position,
+            "p_careless": p_careless,
+            "flags": [
+                [str(flags[i]) for flags, is_flagged in flag_masks if is_flagged[i]] for i in range(len(is_reversed))
+            ],
+        }
+
+
 def annotator_columns(
-    aspect_answers: AnnotatorAnswers, is_person: Bools, *, bootstrap_weights: Floats, confidence: float
-) -> tuple[dict[str, Any], Tests]:
-    """Return the columns of the table `annotators` except competence and flags, and the tests behind the flags.
+    aspect_answers: AnnotatorAnswers,
+    tests: AnnotatorTests,
+    is_person: Bools,
+    *,
+    bootstrap_weights: Floats,
+    confidence: float,
+) -> dict[str, Any]:
+    """Return the columns of the table `annotators` except competence and flags.
 
     Statistics that describe a person are NaN for slots.
     """
     answers, n_raters = aspect_answers.answers, len(aspect_answers.raters)
     n_answers = np.bincount(answers.worker, minlength=n_raters)
     nan_if_slot = np.where(is_person, 1.0, np.nan)
-    position_result = position_tests(*aspect_answers.sided, n_workers=n_raters)
     agreement_and_bounds = _agreement(aspect_answers, bootstrap_weights, confidence)
-    p_careless, p_chance, untested_reason = _compare_with_peers(
-        aspect_answers, is_trusted=~(position_result.p_value <= LEVEL)
-    )
     n_ties = np.bincount(answers.worker, weights=aspect_answers.value == 0, minlength=n_raters)
-    table_columns = {
+    return {
         "answer_type": aspect_answers.what,
         "rater": list(aspect_answers.raters),
         "is_person": is_person,
@@ -94,32 +160,13 @@ def annotator_columns(
         "proportion": ratio(n_answers, n_answers.sum()),
         "n_multiply_rated": np.bincount(answers.worker[aspect_answers.both], minlength=n_raters),
         **{column_name: column_values * nan_if_slot for column_name, column_values in agreement_and_bounds.items()},
-        "decided": position_result.decided,
-        "first_rate": position_result.share * nan_if_slot,
+        "decided": tests.position.decided,
+        "first_rate": tests.position.share * nan_if_slot,
         "tie_rate": ratio(n_ties, n_answers) if aspect_answers.what == VERDICTS else np.nan,
         "seconds": aspect_answers.seconds * nan_if_slot,
-        "p_chance": p_chance * nan_if_slot,
-        "untested_reason": np.where(is_person, untested_reason, ""),
+        "p_chance": tests.p_chance * nan_if_slot,
+        "untested_reason": np.where(is_person, tests.untested_reason, ""),
     }
-    p_below = np.full(n_raters, np.nan) if aspect_answers.nominal else 1 - p_chance
-    return table_columns, (
-        position_result.p_value * nan_if_slot,
-        p_careless * nan_if_slot,
-        p_below * nan_if_slot,
-        position_result.share > 0.5,
-    )
-
-
-def reversed_raters(answers_of_aspects: Sequence[AnnotatorAnswers]) -> list[tuple[str, str]]:
-    """Return the raters and aspects with agreement significantly below chance."""
-    tested_answers = [answers for answers in answers_of_aspects if not answers.nominal]
-    p_values = [
-        1 - _compare_with_peers(answers, is_trusted=np.ones(len(answers.raters), dtype=np.bool_))[1]
-        for answers in tested_answers
-    ]
-    is_below = adjust(np.concatenate([np.empty(0), *p_values]), correction="holm") <= REVERSED_LEVEL
-    names = [(rater, answers.aspect) for answers in tested_answers for rater in answers.raters]
-    return list(dict.fromkeys(compress(names, is_below)))
 
 
 def _agreement(aspect_answers: AnnotatorAnswers, bootstrap_weights: Floats, confidence: float) -> dict[str, Floats]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -33,11 +32,12 @@ from custodes.evaluate.annotators.annotator_statistics import (
     LITTLE,
     NO_AGREEMENT,
     REVERSED,
-    REVERSED_LEVEL,
     SECOND,
-    Tests,
+    AnnotatorTests,
+    add_flags,
     agreement_columns,
     annotator_columns,
+    annotator_tests,
     concentration_columns,
     pair_columns,
 )
@@ -54,8 +54,6 @@ from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import map_parts
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap
-from custodes.stats.arrays import Floats
-from custodes.stats.sign_test import adjust
 
 ANSWER_TYPE = label("answer_type", "`verdicts` on comparisons, or `ratings` of outputs")
 MOST_SHOWN = 20
@@ -317,10 +315,8 @@ def annotators(
             label=lambda aspect_answers: aspect_answers.aspect + aspect_answers.what,
         )
     )
-    for (columns_of_table, _, _), flag_columns in zip(
-        aspect_results, _flag_columns([tests for _, tests, _ in aspect_results], alpha), strict=True
-    ):
-        columns_of_table["annotators"] |= flag_columns
+    annotator_tables = [columns_of_table["annotators"] for columns_of_table, _, _ in aspect_results]
+    add_flags(annotator_tables, [tests for _, tests, _ in aspect_results], alpha)
     tables = [
         Annotators.part(aspect_answers.aspect, **columns_of_table)
         for aspect_answers, (columns_of_table, *_) in zip(answers_of_aspects, aspect_results, strict=True)
@@ -349,14 +345,15 @@ def _answer(
     method: Method,
     resamples: int,
     confidence: float,
-) -> tuple[dict[str, dict[str, Any]], Tests, list[Note]]:
+) -> tuple[dict[str, dict[str, Any]], AnnotatorTests, list[Note]]:
     bootstrap_weights = bootstrap.bootstrap_weights(
         aspect_answers.n_units, resamples if aspect_answers.n_units > 1 else 0, rng
     )
     is_person = np.array([rater in person_names for rater in aspect_answers.raters])
     n_slots = int((~is_person).sum())
-    annotator_table, tests = annotator_columns(
-        aspect_answers, is_person, bootstrap_weights=bootstrap_weights, confidence=confidence
+    tests = annotator_tests(aspect_answers)
+    annotator_table = annotator_columns(
+        aspect_answers, tests, is_person, bootstrap_weights=bootstrap_weights, confidence=confidence
     )
     method_name, method_reason = (
         chosen_method(aspect_answers, method, has_slots=bool(n_slots)) if not aspect_answers.continuous else ("", "")
@@ -385,15 +382,14 @@ def _answer(
             np.stack([consensus_model.competence, consensus_model.low, consensus_model.high]),
             np.nan,
         )
-        has_undefined_competence = np.isnan(consensus_model.competence) & (method_name != "majority")
-        reason_of_rater = np.where(
-            has_few_shared_tasks,
-            FEW_SHARED,
-            np.where(
-                has_undefined_competence,
-                ALIKE,
-                np.where(aspect_answers.clusters < FEWEST_UNITS, reason or FEW_ITEMS, reason),
-            ),
+        reason_of_rater = np.select(
+            [
+                has_few_shared_tasks,
+                np.isnan(consensus_model.competence) & (method_name != "majority"),
+                aspect_answers.clusters < FEWEST_UNITS,
+            ],
+            [FEW_SHARED, ALIKE, reason or FEW_ITEMS],
+            reason,
         )
         label_table = label_columns(aspect_answers, consensus_model)
     annotator_table |= dict(
@@ -413,27 +409,6 @@ def _answer(
         tests,
         _notes(aspect_answers, method_name, method_reason, reason, n_slots, n_untested_by_reason),
     )
-
-
-def _flag_columns(tests_of_aspects: list[Tests], alpha: float) -> Iterator[dict[str, Any]]:
-    """Yield the adjusted p-values and the flags of every part; the adjustment covers all tests of the study."""
-
-    def adjusted_parts(arrays: list[Floats]) -> Iterator[Floats]:
-        adjusted_p_values = adjust(np.concatenate(arrays), correction="holm")
-        return iter(np.split(adjusted_p_values, np.cumsum([len(array) for array in arrays])))
-
-    parts = adjusted_parts([p_values for tests in tests_of_aspects for p_values in tests[:2]])
-    parts_below = adjusted_parts([p_below for *_, p_below, _ in tests_of_aspects])
-    for *_, prefers_first in tests_of_aspects:
-        p_position, p_careless, p_below = next(parts), next(parts), next(parts_below)
-        flags_of_raters = [
-            [FIRST if is_first_preferred else SECOND] * bool(p_position_of_rater <= alpha)
-            + [REVERSED if p_below_of_rater <= REVERSED_LEVEL else LITTLE] * bool(p_careless_of_rater <= alpha)
-            for p_position_of_rater, p_careless_of_rater, p_below_of_rater, is_first_preferred in zip(
-                p_position, p_careless, p_below, prefers_first, strict=True
-            )
-        ]
-        yield {"p_position": p_position, "p_careless": p_careless, "flags": flags_of_raters}
 
 
 def _notes(

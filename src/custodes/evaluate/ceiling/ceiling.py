@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Literal, Unpack
 
 import numpy as np
@@ -19,16 +20,15 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels
+from custodes.evaluate.ceiling import predictions
 from custodes.evaluate.ceiling.halo import halo_columns
 from custodes.evaluate.ceiling.metric_paths import backward_columns, forward_columns, next_columns
-from custodes.evaluate.ceiling.missing_information import information_columns, lasso_columns
 from custodes.evaluate.ceiling.prediction_target import (
     MODELS,
     Folds,
     Model,
     target_of,
 )
-from custodes.evaluate.ceiling.predictions import agreements, annotator_columns, history_columns, prediction_columns
 from custodes.evaluate.ceiling.system_level import system_target_of
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.rater_scores import FEW, METRIC, RaterScores, few_clusters_notes, rater_scores
@@ -316,18 +316,19 @@ def ceiling(
         if level == "system":
             return _system_level_tables(raters, target_index, fit, resamples, confidence, rng, human_generator), []
         target = target_of(raters, target_index, folds, resamples, rng)
+        draws = predictions.agreements(target, fit)
         halo_table, excluded_positions = halo_columns(target, confidence)
         return Ceiling.part(
             target.aspect,
-            **prediction_columns(target, agreements(target, fit), len(target.y), confidence, target.n_clusters),
-            annotators=annotator_columns(target, human_generator, confidence),
+            **predictions.prediction_columns(target, draws, len(target.y), confidence, target.n_clusters),
+            annotators=predictions.annotator_columns(target, human_generator, confidence),
             halo=halo_table,
-            information=information_columns(target, confidence),
-            lasso=lasso_columns(target, target.x, target.y),
+            information=predictions.information_columns(target, confidence),
+            lasso=predictions.lasso_columns(target, target.x, target.y),
             forward=forward_columns(target, positions_in_use, steps, confidence),
             backward=backward_columns(target, positions_in_use, steps, confidence),
             next=next_columns(target, positions_in_use, confidence),
-            history=history_columns(
+            history=predictions.history_columns(
                 target,
                 lambda rater_sets: target.agreement(target.predict_from_raters(rater_sets, fit)),
                 confidence,
@@ -380,11 +381,7 @@ def _match_metrics(raters: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
     If a pattern matches the name of a rater, the scores of this rater under all aspects match.
     """
     names_of_metric = [(raters.names[i], raters.raters[i]) for i in raters.select_kind(METRIC)]
-    all_names = list(
-        dict.fromkeys(
-            name for names_of_all_metrics in zip(*names_of_metric, strict=True) for name in names_of_all_metrics
-        )
-    )
+    all_names = list(dict.fromkeys(chain(*zip(*names_of_metric, strict=True))))
     selected_names = select_labels(patterns, all_names, option="in_use", what="metric")
     return np.flatnonzero([not {*names}.isdisjoint(selected_names) for names in names_of_metric])
 
@@ -405,11 +402,11 @@ def _system_level_tables(
     draws = {"kendall": compute_agreement(rater_sets), "unexplained": target.unexplained_variance(rater_sets, fit)}
     return Ceiling.part(
         target.aspect,
-        **prediction_columns(target, draws, target.n_clusters, confidence, target.n_clusters),
+        **predictions.prediction_columns(target, draws, target.n_clusters, confidence, target.n_clusters),
         annotators=target.split_half_columns(confidence, human_generator),
         information=target.information_columns(confidence),
         lasso=target.lasso_columns(),
-        history=history_columns(target, compute_agreement, confidence, target.n_clusters),
+        history=predictions.history_columns(target, compute_agreement, confidence, target.n_clusters),
     )
 
 

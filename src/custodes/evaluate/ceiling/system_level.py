@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from custodes.answers.tables import with_interval
 from custodes.errors import InputError
-from custodes.evaluate.ceiling.missing_information import error_columns, lasso_columns
 from custodes.evaluate.ceiling.prediction_target import PredictedAspect
-from custodes.evaluate.ceiling.predictions import SPLITS
+from custodes.evaluate.ceiling.predictions import SPLITS, error_columns, lasso_columns
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_scores import RaterScores
 from custodes.memory import check_memory, count_resample_values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -135,21 +134,18 @@ def check(
     )
     negated_raters = {name for name, direction in selected_study.raters.direction.items() if direction < 0}
     problems_of_comparisons = map_parts(
-        partial(compared_problems, negated_raters=negated_raters, resamples=resamples),
-        [comparison for comparison, is_compared, *_ in examined_aspects if is_compared],
+        lambda examined, _: compared_problems(examined[0], negated_raters, resamples) if examined[1] else [],
+        examined_aspects,
         rng=np.random.default_rng(rng),
         progress=progress,
         desc="check",
+        label=lambda examined: examined[0].aspect,
     )
-    metric_problem_lists = iter(problems_of_comparisons)
     aspect_tables = [
-        _aspect_tables(
-            selected_study,
-            comparison,
-            [*problems, *(next(metric_problem_lists) if is_compared else ())],
-            is_comparable=is_comparable,
+        _aspect_tables(selected_study, comparison, [*problems, *more_problems], is_comparable=is_comparable)
+        for (comparison, _, is_comparable, _, problems), more_problems in zip(
+            examined_aspects, problems_of_comparisons, strict=True
         )
-        for comparison, is_compared, is_comparable, _, problems in examined_aspects
     ]
     rater_table = selected_study.raters.frame
     metadata_table = {

@@ -153,15 +153,10 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
         evidence_tables.append((_texts(selected_study).with_columns(by=pl.lit("their texts")), ("text",)))
     evidence_of_systems: dict[tuple[str, ...], list[str]] = {}
     for evidence_rows, value_column_names in evidence_tables:
-        fingerprint_rows = evidence_rows.group_by("by", "system").agg(own=fingerprint("item", *value_column_names))
-        evidence_with_equal_systems = fingerprint_rows.filter(pl.struct("by", "own").is_duplicated())["by"].unique()
-        grouped_outputs = evidence_rows.filter(pl.col("by").is_in(evidence_with_equal_systems.implode())).group_by(
-            "by", "item", "system", maintain_order=True
-        )
-        for (evidence_name,), output_fingerprints in grouped_outputs.agg(
-            score=fingerprint(*value_column_names)
-        ).group_by("by", maintain_order=True):
-            for identical_systems in _equal_systems(output_fingerprints):
+        grouped_outputs = evidence_rows.group_by("by", "item", "system", maintain_order=True)
+        output_fingerprints = grouped_outputs.agg(score=fingerprint(*value_column_names))
+        for (evidence_name,), score_rows in output_fingerprints.group_by("by", maintain_order=True):
+            for identical_systems in _equal_systems(score_rows):
                 evidence_of_systems.setdefault(identical_systems, []).append(str(evidence_name))
     return evidence_of_systems
 
@@ -169,11 +164,13 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
 def _equal_systems(score_rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     """Yield sets of systems with the same `score` on the same items, if equal scores of systems are not common."""
     system_rows = score_rows.group_by("system", maintain_order=True).agg(
-        own=fingerprint("item", "score"), n=pl.len(), distinct=pl.col("score").n_unique()
+        digest=fingerprint("item", "score"), n=pl.len(), distinct=pl.col("score").n_unique()
     )
     has_enough_items = (pl.col("n") >= FEWEST_ITEMS) & (pl.col("distinct") >= FEWEST_DISTINCT)
     varied_system_rows = system_rows.filter(has_enough_items, pl.col("distinct") >= DISTINCT * pl.col("n"))
-    for equal_systems in varied_system_rows.group_by("own", "n", maintain_order=True).agg("system")["system"].to_list():
+    for equal_systems in (
+        varied_system_rows.group_by("digest", "n", maintain_order=True).agg("system")["system"].to_list()
+    ):
         if len(equal_systems) < 2 or len(equal_systems) == len(system_rows) > 2:
             continue
         other_rows = score_rows.filter(~pl.col("system").is_in(equal_systems))

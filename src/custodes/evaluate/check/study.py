@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, compress
 from math import erfc, sqrt
 
 import polars as pl
@@ -18,7 +18,7 @@ from custodes.data.raters import RANGE_MARGIN, MissingCode
 from custodes.data.study import NO_METRIC, UNKNOWN_KIND_RULE, Study
 from custodes.errors import join_labels
 from custodes.evaluate.annotators.annotator_answers import annotator_answers
-from custodes.evaluate.annotators.annotator_statistics import REVERSED_LEVEL, reversed_raters
+from custodes.evaluate.annotators.annotator_statistics import REVERSED_LEVEL, annotator_tests, are_reversed
 from custodes.evaluate.check.aspect import ROUNDING
 from custodes.evaluate.check.outputs import constant_outputs, copied_systems, text_problems, texts_alone
 from custodes.evaluate.check.rules import SERIOUS_NOTES, SILENT, TRUNCATED, WARNED, Problem, problem, problems_of
@@ -88,9 +88,15 @@ def _reversed_annotators(study: Study) -> Iterator[Problem]:
     """Yield annotators whose answers agree with those of others significantly less than by chance."""
     if len(study.humans) < FEWEST_FOR_DIRECTION:
         return
-    reversed_names = [
-        f"{rater}{label_of(aspect)}" for rater, aspect in reversed_raters(annotator_answers(study, study.humans)[0])
-    ]
+    answers_of_aspects, _ = annotator_answers(study, study.humans)
+    reversed_masks = are_reversed([annotator_tests(answers) for answers in answers_of_aspects])
+    reversed_names = list(
+        dict.fromkeys(
+            f"{rater}{label_of(answers.aspect)}"
+            for answers, is_reversed in zip(answers_of_aspects, reversed_masks, strict=True)
+            for rater in compress(answers.raters, is_reversed)
+        )
+    )
     yield from problems_of(
         "reversed-annotator", reversed_names, raters=join_labels(reversed_names, limit=3), alpha=REVERSED_LEVEL
     )

@@ -44,23 +44,16 @@ def committee_columns(
     `committee` is also empty if there is only one judge.
     """
     has_human_preference = part.people != ABSENT
-    metric_indices = range(part.n_humans, len(part.raters))
-    n_comparisons_of_judge = {
-        rater_index: int((has_human_preference & (part.signs[rater_index] != ABSENT)).sum())
-        for rater_index in metric_indices
-    }
-    most_comparisons = max(n_comparisons_of_judge.values(), default=0)
-    judge_indices = [
-        rater_index
-        for rater_index in metric_indices
-        if n_comparisons_of_judge[rater_index]
-        and n_comparisons_of_judge[rater_index] >= MOST_LEFT_OUT * most_comparisons
-    ]
+    metric_indices = np.arange(part.n_humans, len(part.raters))
+    n_comparisons = (has_human_preference & (part.signs[metric_indices] != ABSENT)).sum(axis=1)
+    is_judge = (n_comparisons > 0) & (n_comparisons >= MOST_LEFT_OUT * n_comparisons.max(initial=0))
     # Judges of this aspect take precedence over metrics with one score for all aspects.
     row_tables = (study.ratings.frame, study.preferences.frame)
     aspect_raters = {rater for rows in row_tables for rater in rows.filter(aspect=part.aspect)["rater"].unique()}
     judge_indices = sorted(
-        sorted(judge_indices, key=lambda rater_index: part.raters[rater_index] not in aspect_raters)[:MOST_JUDGES]
+        sorted(
+            metric_indices[is_judge].tolist(), key=lambda rater_index: part.raters[rater_index] not in aspect_raters
+        )[:MOST_JUDGES]
     )
     is_shared_comparison = (
         has_human_preference & (part.signs[judge_indices] != ABSENT).all(axis=0)

@@ -197,7 +197,7 @@ class Consistency(Result):
             "p_value",
             "p-value for the hypothesis that failures do not depend on the factor; null with fewer than five failures",
         ),
-        rows=lambda made: made.missing.filter(pl.col("factor").is_in([ALL, REASON])),
+        rows=lambda result: result.missing.filter(pl.col("factor").is_in([ALL, REASON])),
     )
     length: pl.DataFrame = table(
         "One row per rater of outputs with texts: does the rater prefer longer outputs?",
@@ -367,31 +367,35 @@ def consistency(
     Examples
     --------
     >>> import custodes as cu
-    >>> made = cu.consistency(cu.read("demo"), aspect="fluency", resamples=50)
-    >>> made.committee["judges"].item() > made.committee["effective_judges"].item()
+    >>> result = cu.consistency(cu.read("demo"), aspect="fluency", resamples=50)
+    >>> result.committee["judges"].item() > result.committee["effective_judges"].item()
     True
     """
-    full = settings(setting)
-    subset = study.select(**selection_arguments(full), one_side=True)
+    full_setting = settings(setting)
+    selected_study = study.select(**selection_arguments(full_setting), one_side=True)
     generator = np.random.default_rng(rng)
-    own_findings = self_preference(study, subset, full, alpha=alpha, confidence=confidence)
+    own_findings = self_preference(study, selected_study, full_setting, alpha=alpha, confidence=confidence)
     answer_part = partial(
-        _answer, subset, own_findings, setting=full, by=by, alpha=alpha, confidence=confidence, resamples=resamples
+        _answer,
+        selected_study,
+        own_findings,
+        setting=full_setting,
+        by=by,
+        alpha=alpha,
+        confidence=confidence,
+        resamples=resamples,
     )
-    parts = rater_preferences(subset, full)
+    parts = rater_preferences(selected_study, full_setting)
     part_results = list(map_parts(answer_part, parts, rng=generator, progress=progress, desc="consistency"))
     findings = finding_rows([finding for _, part_entries, _ in part_results for finding in part_entries], alpha=alpha)
     tables = [
         Consistency.part(part.aspect, **columns, findings=[row for row in findings if row["aspect"] == part.aspect])
         for part, (columns, _, _) in zip(parts, part_results, strict=True)
     ]
-    n_ties = subset.preferences.frame.height - subset.preferences.queried_verdicts.frame.height
+    n_ties = selected_study.preferences.frame.height - selected_study.preferences.queried_verdicts.frame.height
     message = f"{n_ties} ties between identical outputs are excluded, because the judge was not queried for these ties"
-    notes = [
-        *subset.notes,
-        *(note for *_, part_entries in part_results for note in part_entries),
-        *build_notes(("not-asked", n_ties, message)),
-    ]
+    notes = [*selected_study.notes, *(note for *_, part_entries in part_results for note in part_entries)]
+    notes += build_notes(("not-asked", n_ties, message))
     result_without_notes = Consistency.from_parts(tables, notes)
     return Consistency.from_parts(tables, [*notes, *_notes(result_without_notes, study)])
 
@@ -440,13 +444,8 @@ def _answer(
         tables["slices"] = slice_columns("rater", ratios, slices, confidence=confidence, alpha=alpha)
         notes += slice_notes(by, ratios, slices, part.aspect)
     notes += committee_notes(committee_table, part.aspect)
-    notes += build_notes(
-        (
-            "item-weights",
-            part.design.item_weights is not None,
-            "item weights have no effect on this question, in which every item counts once",
-        )
-    )
+    message = "item weights have no effect on this question, in which every item counts once"
+    notes += build_notes(("item-weights", part.design.item_weights is not None, message))
     return tables, findings, notes
 
 

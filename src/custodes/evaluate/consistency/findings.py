@@ -55,12 +55,14 @@ def finding_rows(findings: Sequence[Finding], *, alpha: float) -> list[dict[str,
     """Return the rows of the table `findings` with aspects; p-values are adjusted for all tests (Holm)."""
     adjusted_p_values = adjust(np.array([finding.p_value for finding in findings], dtype=np.float64), correction="holm")
     return [
-        finding._asdict() | {"p_adjusted": adjusted_p_value, "finding": _finding_text(finding, adjusted_p_value, alpha)}
+        finding._asdict()
+        | {
+            "p_adjusted": adjusted_p_value,
+            "finding": INCONCLUSIVE
+            if np.isnan(adjusted_p_value)
+            else SAID[finding.kind][int(finding.estimate < 0)]
+            if adjusted_p_value <= alpha
+            else "",
+        }
         for finding, adjusted_p_value in zip(findings, adjusted_p_values, strict=True)
     ]
-
-
-def _finding_text(finding: Finding, adjusted_p_value: float, alpha: float) -> str:
-    if np.isnan(adjusted_p_value):
-        return INCONCLUSIVE
-    return SAID[finding.kind][int(finding.estimate < 0)] if adjusted_p_value <= alpha else ""

@@ -183,13 +183,13 @@ def self_preference(
     study: Study, selected_study: Study, setting: PreferenceOptions, *, alpha: float, confidence: float
 ) -> dict[str, list[Finding]]:
     """Return the findings by aspect, for every rater and each of its own systems in `selected_study`."""
-    own_systems_of_rater = {
-        rater: select_labels(patterns, study.systems, option="own_system", what="system")
-        for rater, patterns in selected_study.raters.own_systems.items()
-    }
     selected_own_systems_of_rater = {
-        rater: [system for system in systems if system in selected_study.systems]
-        for rater, systems in own_systems_of_rater.items()
+        rater: [
+            system
+            for system in select_labels(patterns, study.systems, option="own_system", what="system")
+            if system in selected_study.systems
+        ]
+        for rater, patterns in selected_study.raters.own_systems.items()
     }
     if not any(selected_own_systems_of_rater.values()):
         return {}

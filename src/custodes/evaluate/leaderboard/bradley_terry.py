@@ -493,7 +493,6 @@ def _count_by_system(
     first_system: Ints, second_system: Ints, n_systems: int, n_comparisons: Ints | None = None
 ) -> Ints:
     """(systems,): number of comparisons of each system."""
-    counts_by_side = [
-        np.bincount(codes, weights=n_comparisons, minlength=n_systems) for codes in (first_system, second_system)
-    ]
-    return np.asarray(counts_by_side[0] + counts_by_side[1]).astype(np.int64)
+    weights = None if n_comparisons is None else np.tile(n_comparisons, 2)
+    counts = np.bincount(np.concatenate([first_system, second_system]), weights=weights, minlength=n_systems)
+    return counts.astype(np.int64)

@@ -12,7 +12,7 @@ from custodes.data.comparisons import Comparisons
 from custodes.data.panel import label_codes
 from custodes.data.study import Study, select_aspect_rows
 from custodes.errors import OptionError, join_labels, suggestion
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Floats
 
 LENGTH = "length"
 """The covariate computed from texts: log ratio of the numbers of words of two outputs."""
@@ -43,34 +43,20 @@ class Covariate:
     def differences(self, comparisons: Comparisons) -> Floats:
         """(n,): value of the first output minus value of the second output; NaN if a value is missing."""
         n_systems = len(comparisons.systems)
-        item_codes = label_codes(self.rows["item"], comparisons.items)
-        system_codes = label_codes(self.rows["system"], comparisons.systems)
-        matched_row_indices = np.flatnonzero((item_codes >= 0) & (system_codes >= 0))
-        output_codes = item_codes[matched_row_indices] * n_systems + system_codes[matched_row_indices]
-        sort_order = np.argsort(output_codes)
-        output_codes, covariate_values = (
-            output_codes[sort_order],
-            self.rows["value"].to_numpy()[matched_row_indices][sort_order],
-        )
+        value_of_output = self.rows.select(
+            "value",
+            item=pl.Series(label_codes(self.rows["item"], comparisons.items)),
+            output=pl.Series(label_codes(self.rows["system"], comparisons.systems)),
+        ).filter(pl.col("item") >= 0, pl.col("output") >= 0)
+        value_of_output = value_of_output.with_columns(pl.col("item") * n_systems + pl.col("output"))
         first_values, second_values = (
-            _value_of(
-                comparisons.item.astype(np.int64) * n_systems + compared_system_codes, output_codes, covariate_values
-            )
-            for compared_system_codes in (comparisons.first, comparisons.second)
+            pl.DataFrame({"item": comparisons.item.astype(np.int64) * n_systems + system_codes})
+            .join(value_of_output, on="item", how="left", maintain_order="left")["value"]
+            .fill_null(np.nan)
+            .to_numpy()
+            for system_codes in (comparisons.first, comparisons.second)
         )
-        return first_values - second_values
-
-
-def _value_of(output_codes: Ints, sorted_output_codes: Ints, sorted_values: Floats) -> Floats:
-    """Return the value of each output, looked up in `sorted_output_codes` with `sorted_values`; NaN for other outputs.
-
-    >>> _value_of(np.array([2, 5, 9]), np.array([2, 9]), np.array([0.1, 0.9])).tolist()
-    [0.1, nan, 0.9]
-    """
-    if not sorted_output_codes.size:
-        return np.full(len(output_codes), np.nan)
-    row_indices = np.searchsorted(sorted_output_codes, output_codes).clip(max=sorted_output_codes.size - 1)
-    return np.where(sorted_output_codes[row_indices] == output_codes, sorted_values[row_indices], np.nan)
+        return np.asarray(first_values - second_values)
 
 
 def check_names(covariate_names: Sequence[str], study: Study) -> None:

@@ -122,7 +122,7 @@ class Leaderboard(Result):
             "through other systems",
             essential=False,
         ),
-        rows=lambda made: main_rows(made, made.systems),
+        rows=lambda board: main_rows(board, board.systems),
     )
     pairs: pl.DataFrame = table(
         "One row per rater and pair of compared systems.",
@@ -236,7 +236,7 @@ class Leaderboard(Result):
         ),
         label("unit", "unit of `value`"),
         p_value("p_value", "p-value of the test that a covariate has no effect", "p"),
-        rows=lambda made: main_rows(made, made.effects),
+        rows=lambda board: main_rows(board, board.effects),
     )
     reference: pl.DataFrame = table(
         "One row per rater and system, if the rater compared all systems with one reference system.",

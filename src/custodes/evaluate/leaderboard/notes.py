@@ -16,12 +16,9 @@ from custodes.errors import join_labels
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM, CorrectedModel, FittedModel, Options
 from custodes.evaluate.leaderboard.tables import is_testable, parts
-from custodes.evaluate.rater_scores import few_clusters_notes
+from custodes.evaluate.rater_scores import FEW, few_clusters_notes
 from custodes.stats.arrays import Bools
 from custodes.stats.normal_pairs import can_be_significant
-
-FEWEST = 12
-"""If there are fewer clusters, a note says that intervals are unreliable."""
 
 
 def notes_on(
@@ -73,8 +70,8 @@ def notes_on(
             " the table pairs)"
         )
         notes += build_notes(("misfit", bool(fit_tests.misfit.any()), message), aspect=aspect)
-    n_clusters = min((model.strengths.clusters for model in model_of_rater.values()), default=FEWEST)
-    notes += few_clusters_notes(n_clusters, options.resamples, fewest=FEWEST, aspect=aspect)
+    n_clusters = min((model.strengths.clusters for model in model_of_rater.values()), default=FEW)
+    notes += few_clusters_notes(n_clusters, options.resamples, aspect=aspect)
     one_item_text = (
         f"there is only one item or cluster{aspect_text}, so nothing can be resampled and there are no intervals"
     )

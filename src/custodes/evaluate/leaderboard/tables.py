@@ -11,6 +11,7 @@ import polars as pl
 from custodes.answers.tables import AT_THRESHOLD
 from custodes.data.comparisons import HUMAN
 from custodes.data.interim_analyses import last_looks
+from custodes.evaluate.decision_graph import format_decisions
 from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedModel
 from custodes.evaluate.leaderboard.covariates import OTHER_UNIT, TIES, UNITS
 from custodes.stats.arrays import Floats, Ints, chunks, round_for_sorting
@@ -165,9 +166,8 @@ def _pairs(rater: str, model: FittedModel, system_names: np.ndarray, confidence:
         strength_differences[block], lower_bounds[block], upper_bounds[block] = block_columns.values()
     # If the strength of a system is unbounded, one bound of the difference is unknown.
     is_unbounded_pair = ~(strengths.bounded[first_system_codes] & strengths.bounded[second_system_codes])
-    decisions = np.where(
-        ~ranks.apart[first_system_codes, second_system_codes], "=", np.where(strength_differences > 0, "+", "-")
-    )
+    is_decided = ranks.apart[first_system_codes, second_system_codes]
+    decisions = np.where(is_decided, np.where(strength_differences > 0, 1, -1), 0)
     win_odds, tie_odds, loss_odds = (
         np.exp(strength_differences / 2),
         float(np.nan_to_num(strengths.ties[0])),
@@ -187,7 +187,7 @@ def _pairs(rater: str, model: FittedModel, system_names: np.ndarray, confidence:
         "difference_low": np.where(is_unbounded_pair & (strength_differences <= 0), np.nan, lower_bounds),
         "difference_high": np.where(is_unbounded_pair & (strength_differences > 0), np.nan, upper_bounds),
         "p_adjusted": ranks.p_adjusted[first_system_codes, second_system_codes],
-        "decision": decisions if is_testable(model, confidence) else np.full(len(decisions), None),
+        "decision": format_decisions(decisions if is_testable(model, confidence) else np.full(len(decisions), np.nan)),
         "note": np.where(ranks.at_threshold[first_system_codes, second_system_codes], AT_THRESHOLD, ""),
         **_direct(model.direct, len(first_system_codes)),
         "more_comparisons": model.more_battles,
@@ -199,9 +199,8 @@ def _direct(tests: DirectTests | None, n_pairs: int) -> dict[str, Any]:
     if tests is None:
         undefined_p = np.full(n_pairs, np.nan)
         return {"p_direct": undefined_p, "direct": np.full(n_pairs, None), "p_fit": undefined_p}
-    direct_decisions = np.array(["=", "+", "-"], dtype=object)[tests.better]
-    direct_decisions[np.isnan(tests.p_direct)] = None
-    return {"p_direct": tests.p_direct, "direct": direct_decisions, "p_fit": tests.p_fit}
+    decisions = np.where(np.isnan(tests.p_direct), np.nan, tests.better)
+    return {"p_direct": tests.p_direct, "direct": format_decisions(decisions), "p_fit": tests.p_fit}
 
 
 def _cycles(rater: str, model: FittedModel, system_names: np.ndarray) -> dict[str, Any]:

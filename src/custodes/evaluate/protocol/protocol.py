@@ -17,6 +17,7 @@ from custodes.answers.shared_arguments import NONE, PreferenceOptions
 from custodes.answers.tables import Column, count, difference, label, score, share, table, with_sd
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
+from custodes.evaluate.clusters import not_random_note, random_part_p_values
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.protocol.annotations import (
@@ -31,7 +32,6 @@ from custodes.evaluate.protocol.annotations import (
     simulate_ideal_metric,
 )
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, select_estimators_and_rules
-from custodes.evaluate.random_part import not_random_note, random_part_p_values
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.memory import check_memory
 from custodes.progress import Progress, silent

@@ -213,8 +213,8 @@ def _build(context: Context) -> Mapping[str, Any]:
                 column for column in context.table_declaration(f"annotators.{table_name}").columns if column.essential
             ]
             columns = columns_with_values(essential_columns, rows)
-            if table_name == "annotators" and not rows["is_person"].any():
-                # Slots are not tested, so empty flags would look as if no fault had been found.
+            if table_name == "annotators" and not (rows["is_person"].any() or rows["flags"].list.len().sum()):
+                # Slots are tested only for a reversed scale, so empty flags would look as if no fault had been found.
                 columns = tuple(column for column in columns if column.name != "flags")
             notes = context.notes("annotators", "few-", "none-", "slots") if table_name == "concentration" else ()
             table_texts.append(

@@ -210,13 +210,13 @@ FEWEST_RESIDUALS = 5
 
 
 class AnnotatorLevels(NamedTuple):
-    """Level of each annotator (annotators,), high for a lenient annotator, and the variance of its error.
+    """Level of each annotator (annotators,), high for a lenient annotator, and the covariance of the errors of levels.
 
-    The variance is infinite if the residuals have fewer than `FEWEST_RESIDUALS` degrees of freedom.
+    The covariance is infinite if the residuals have fewer than `FEWEST_RESIDUALS` degrees of freedom.
     """
 
     values: Floats
-    variances: Floats
+    covariance: Floats
 
 
 def annotator_levels(annotator_ratings: Floats) -> AnnotatorLevels:
@@ -238,9 +238,9 @@ def annotator_levels(annotator_ratings: Floats) -> AnnotatorLevels:
     n_parameters = int(is_repeated.any(axis=1).sum()) + np.linalg.matrix_rank(laplacian_inverse, hermitian=True)
     degrees_of_freedom = int(is_repeated.sum()) - int(n_parameters)
     if degrees_of_freedom < FEWEST_RESIDUALS:
-        return AnnotatorLevels(fit.effects, np.full(len(annotator_ratings), np.inf))
+        return AnnotatorLevels(fit.effects, np.full_like(laplacian_inverse, np.inf))
     error_variance = float((fit.residuals**2).sum()) / degrees_of_freedom
-    return AnnotatorLevels(fit.effects, error_variance * laplacian_inverse.diagonal())
+    return AnnotatorLevels(fit.effects, error_variance * laplacian_inverse)
 
 
 def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tuple[Effects, Instruments | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from custodes.evaluate.agreement.statistic import Sample, Statistic, output_statistic
@@ -101,16 +103,25 @@ WITH_TIES = (
 )
 
 
+LEVEL_DRAWS = 50
+"""Number of draws of the annotators' levels for the intervals of soft pairwise accuracy."""
+
+
 def _spa(sample: Sample) -> Floats:
     comparison, design = sample.comparison, sample.comparison.design
-    return accuracy.spa(
-        comparison.human,
-        comparison.metric_scores,
-        units=design.units,
-        weights=sample.times,
-        flips=sample.flips,
-        item_weights=design.item_weights,
+    compute = partial(
+        accuracy.spa, metrics=comparison.metric_scores, units=design.units, item_weights=design.item_weights
     )
+    if sample.level_errors is None:
+        return compute(comparison.unrounded_human, weights=sample.times, flips=sample.flips)
+    values = np.empty((len(sample.times), len(comparison.metrics)))
+    values[:1] = compute(comparison.unrounded_human, weights=sample.times[:1], flips=sample.flips)
+    # Resamples share a few draws of the levels, because each draw needs a computation of its own.
+    for first_row in range(1, min(1 + LEVEL_DRAWS, len(values))):
+        human = comparison.unrounded_human - np.tensordot(sample.level_errors[first_row - 1], sample.level_weights, 1)
+        rows = [0, *range(first_row, len(values), LEVEL_DRAWS)]
+        values[rows[1:]] = compute(human, weights=sample.times[rows], flips=sample.flips[:1])[1:]
+    return values
 
 
 SPA = Statistic(

@@ -26,7 +26,7 @@ def _item_correlations(comparison: RaterComparison, *, kind: Kind) -> Floats:
 
 
 def _mean_item_correlations(sample: Sample, *, kind: Kind) -> Floats:
-    return sample.item_mean(sample.per_item(f"{kind}_item", partial(_item_correlations, kind=kind)))
+    return sample.item_mean(sample.per_item(partial(_item_correlations, kind=kind)))
 
 
 def _correlations_over_outputs(sample: Sample, *, kind: Kind) -> Floats:
