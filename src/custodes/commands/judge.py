@@ -17,7 +17,7 @@ from custodes.arguments import assignment_list, value_list
 from custodes.cache import Cache
 from custodes.command_line import OUTPUT_OPTIONS, SWITCH
 from custodes.commands.output_files import OutputFiles, summary_lines
-from custodes.console import print_diagnostic, print_line
+from custodes.console import print_diagnostic, print_line, print_notes
 from custodes.errors import OptionError, reject, short_repr, suggestion
 from custodes.judging import batch, cost, run
 from custodes.judging.clients import client_from_spec
@@ -123,6 +123,9 @@ def judge(
             batch.read_replies(replies, all_requests(plan, reply_cache), reply_cache) if replies else ({}, [])
         )
         _, unsent_requests = find_replies(all_requests(plan, reply_cache), reply_cache)
+        notes += plan.notes
+        if dry_run or write_requests is not None:
+            print_notes(notes)
         if dry_run:
             for line in estimate_lines(plan, unsent_requests, budget.price, reply_tokens(plan, reply_cache)):
                 print_line(line)
@@ -145,14 +148,14 @@ def judge(
                     query, client=connected_client, cache=reply_cache, budget=budget, progress=track, **rate_limits
                 )
             judgements = judgements_of(plan, query_plan(plan, answer_requests), budget.price)
-    for note in dict.fromkeys([*notes, *judgements.notes]):
-        print_diagnostic(f"note: {note.message}")
+    print_notes([*notes, *judgements.notes])
     output_files.write(judgements.output_tables())
     print_diagnostic(summary(judgements))
     if "raters" in output_files.tables and not quiet:
         for line in summary_lines(output_files.tables[""]):
             print_diagnostic(line)
     return judgements.status
+
 
 
 def parse_sampling(entries: Sequence[str]) -> dict[str, Any]:

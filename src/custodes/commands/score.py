@@ -15,7 +15,7 @@ from custodes.answers.question import function_options
 from custodes.answers.result import Result
 from custodes.command_line import OUTPUT_OPTIONS, SWITCH
 from custodes.commands.output_files import STREAMED, OutputFiles, print_lower_is_better, summary_lines
-from custodes.console import print_diagnostic, quiet_pipe
+from custodes.console import print_diagnostic, print_notes, quiet_pipe
 from custodes.errors import reject
 from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, progress
 from custodes.process import Stoppable
@@ -84,6 +84,7 @@ def score(
     output_files.check(input_files(inputs, *reading.files, sidecars=False))
     study, arguments = reading.study(inputs), arguments_of(cu.score, options)
     if dry_run:
+        print_notes(study.notes)
         default_of_option = {option.name: option.default for option in function_options(cu.score)}
         value_of_argument = default_of_option | arguments | {"cache": output_files.cache}
         print_table(
@@ -94,8 +95,7 @@ def score(
         return 0
     with Stoppable(output_files.follows), progress(quiet=quiet) as track:
         result = cu.score(study, metrics, cache=output_files.cache, progress=track, **arguments)
-    for note in dict.fromkeys([*study.notes, *result.notes]):
-        print_diagnostic(f"note: {note.message}")
+    print_notes([*study.notes, *result.notes])
     output_files.write(
         {"": result.ratings.with_columns(kind=pl.lit("metric")), "raters": result.raters}, quote_formulas=quote_formulas
     )
