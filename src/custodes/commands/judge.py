@@ -157,7 +157,6 @@ def judge(
     return judgements.status
 
 
-
 def parse_sampling(entries: Sequence[str]) -> dict[str, Any]:
     """The values of entries KEY=VALUE by key. A value that is valid JSON is parsed; any other value stays text.
 

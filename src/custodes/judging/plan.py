@@ -83,11 +83,6 @@ class JudgingPlan:
         """The distinct requests of the questions, without second requests (see `querying`)."""
         return list({question.request.key: question.request for question in self.asked}.values())
 
-    @property
-    def texts(self) -> dict[str, tuple[str, ...]]:
-        """The texts that each request shows, by the key of the request."""
-        return {question.request.key: question.texts for question in self.asked}
-
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedTexts:
@@ -139,11 +134,11 @@ class JudgedTexts:
 
     def merge_texts(self, other: JudgedTexts) -> JudgedTexts:
         """These texts and the texts of `other`. If both have a text, the text of `other` is used."""
-        outputs_of_item = {
-            item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})}
-            for item in (*self.outputs, *other.outputs)
-        }
-        return JudgedTexts(outputs=outputs_of_item, materials={**self.materials, **other.materials})
+        items = (*self.outputs, *other.outputs)
+        return JudgedTexts(
+            outputs={item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})} for item in items},
+            materials={**self.materials, **other.materials},
+        )
 
     def material(self, item: str) -> ItemTexts:
         """Texts and images of an item."""
@@ -248,11 +243,10 @@ def messages(
     prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str], systems: Sequence[str] = ("", "")
 ) -> list[dict[str, Any]]:
     """The messages of a request: one user message, with the images of the item if there are any."""
-    prompt_text = prompt.fill_template(aspect, material, *outputs, systems=systems)
-    if not material.images:
-        return [{"role": "user", "content": prompt_text}]
-    image_parts = [image_part(image) for image in material.images]
-    return [{"role": "user", "content": [*image_parts, {"type": "text", "text": prompt_text}]}]
+    content: Any = prompt.fill_template(aspect, material, *outputs, systems=systems)
+    if material.images:
+        content = [*map(image_part, material.images), {"type": "text", "text": content}]
+    return [{"role": "user", "content": content}]
 
 
 def _draw_order(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
@@ -359,8 +353,7 @@ def _read_pairs(systems_of_item: Mapping[str, Collection[str]], pairs: Any) -> l
         raise OptionError(
             f"pairs={pairs!r} is unknown{suggestion(pairs, (ALL,))}; give all, vs:SYSTEM, sample:N or a file"
         )
-    is_path = isinstance(pairs, str) or hasattr(pairs, "__fspath__")
-    table = load_table(pairs) if is_path else None
+    table = load_table(pairs) if isinstance(pairs, str) or hasattr(pairs, "__fspath__") else None
     table_name = table.name if table else "pairs"
     frame = table.frame if table else to_polars(pairs, where=table_name)
     required_column_names = ("item", "system_a", "system_b")

@@ -30,8 +30,7 @@ from custodes.judging.replies import ReadReply
 
 COST_UNIT = "usd"
 
-MOST_SERVED = 8
-"""Maximum number of model names in a signature, because a server may report a different name in each reply."""
+MOST_SERVED = 8  # model names in a signature, because a server may report a different name in each reply
 
 
 WHERE = (
@@ -57,8 +56,8 @@ INVALID = label(
     "question); empty for a valid answer",
 )
 
-NOT_ANSWERED = "not-answered"
-UNREADABLE = "mostly-unreadable"
+TABLE_OF_KEY: Mapping[Key, str] = {"verdict": "verdicts", "score": "ratings", "label": "labels"}
+NOT_ANSWERED, UNREADABLE = "not-answered", "mostly-unreadable"
 """Codes of notes that set the exit status to 1."""
 
 
@@ -192,8 +191,8 @@ class Judgements(Result):
 
         Raises InputError if the judge gave no valid answer.
         """
-        notes = dict.fromkeys((*self.judged.notes, *self.notes))
-        return join([replace(self.judged, notes=tuple(notes)), self._answers_study])
+        notes = tuple(dict.fromkeys((*self.judged.notes, *self.notes)))
+        return join([replace(self.judged, notes=notes), self._answers_study])
 
     @cached_property
     def _answers_study(self) -> Study:
@@ -202,7 +201,7 @@ class Judgements(Result):
 
     @property
     def _answers(self) -> pl.DataFrame:
-        return {"verdict": self.verdicts, "score": self.ratings, "label": self.labels}[self.key]
+        return self.tables()[TABLE_OF_KEY[self.key]]
 
     @property
     def invalid_rows(self) -> pl.DataFrame:
@@ -211,8 +210,7 @@ class Judgements(Result):
 
     @property
     def status(self) -> int:
-        """The exit status. It is 1 if some questions have no reply, or if fewer than half of the replies can be parsed,
-        and otherwise 0."""
+        """The exit status: 1 if some questions have no reply or if fewer than half of the replies can be parsed."""
         return int(any(note.rule in (NOT_ANSWERED, UNREADABLE) for note in self.notes))
 
     @property
@@ -238,7 +236,6 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
     tokens_in, tokens_out, n_estimated = (sum(counts[i] for counts in token_counts) for i in range(3))
     dollars = price.token_cost(tokens_in, tokens_out) if price else None
     n_answered = sum(not why for _, _, why in all_rows)
-    table_of_key = {"verdict": "verdicts", "score": "ratings", "label": "labels"}
     answer_rows = (
         [*_verdicts(judge.name, reported_rows, plan.same)]
         if judge.key == "verdict"
@@ -251,7 +248,7 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
         name for name in signature_of_rater if name == judge.name or name in {row["rater"] for row in answer_rows}
     ]
     data_of_table: dict[str, TableData] = {
-        table_of_key[judge.key]: answer_rows,
+        TABLE_OF_KEY[judge.key]: answer_rows,
         "probes": probe_outcomes(judge, all_rows),
         "raters": {
             "rater": rater_names,
@@ -286,8 +283,8 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
         versions=versions(),
         dropped=tuple(note for note in notes if note.count),
     )
-    frame_of_table = Judgements.part("", **data_of_table)
-    return Judgements(notes=notes, provenance=provenance, judged=plan.study, key=judge.key, **frame_of_table)
+    tables = Judgements.part("", **data_of_table)
+    return Judgements(notes=notes, provenance=provenance, judged=plan.study, key=judge.key, **tables)
 
 
 Row = tuple[JudgeQuestion, ReadReply | None, str]
@@ -390,18 +387,14 @@ def _combine_labels(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """The number of failures by reason, in total and for each system."""
-    query_counts, answer_counts, failure_counts = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
-    for question, _, why in rows:
-        for system in ("", *question.systems):
-            query_counts[system] += 1
-            answer_counts[system] += not why
-            failure_counts[system, why] += bool(why)
-    for (system, why), n_failures in sorted(failure_counts.items()):
-        if n_failures:
+    outcomes = [(system, why) for question, _, why in rows for system in ("", *question.systems)]
+    n_queries, n_of_outcome = Counter(system for system, _ in outcomes), Counter(outcomes)
+    for (system, why), n_failures in sorted(n_of_outcome.items()):
+        if why:
             yield {
                 "system": system,
-                "asked": query_counts[system],
-                "answered": answer_counts[system],
+                "asked": n_queries[system],
+                "answered": n_of_outcome[system, ""],
                 "invalid": why,
                 "failures": n_failures,
             }
@@ -455,7 +448,7 @@ def _served_models(rows: Sequence[Row]) -> list[str]:
 
 def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_estimated: int) -> list[Note]:
     """Notes on failures and on properties of the answers."""
-    n_invalid_of_reason = Counter(why for _, answer, why in rows if why and answer is not None)
+    n_invalid_of_reason = Counter(why for _, answer, why in rows if why and answer)
     unread_texts = Counter(answer.reason for _, answer, why in rows if why and answer and answer.reason)
     frequent_text = "".join(
         f"; most frequent text ({n} of them): {short_repr(text)}" for text, n in unread_texts.most_common(1)

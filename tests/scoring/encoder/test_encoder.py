@@ -103,7 +103,7 @@ def test_outputs_come_in_parts_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART", 8)
     inputs = texts(["aaaa", "bb", "aaaa", "cccccccccc", "d"], item=[1, 0, 1, 2, 0])
     results = list(iter_item_groups(inputs, [["xx"], ["yy"], ["zz"]]))
-    assert results == [{1: [0, 2]}, {0: [1, 4]}, {2: [3]}]
+    assert results == [{0: [1, 4]}, {1: [0, 2]}, {2: [3]}]
 
 
 def test_long_texts_are_cut_and_counted(encoder: Path) -> None:
