@@ -16,6 +16,7 @@ from custodes.scoring.metric import MetricInputs, MetricResult, Traits
 from tests.scoring.made import (
     OUTPUTS,
     OVERLAP,
+    POOLED,
     REFERENCES,
     Recorded,
     overlap,
@@ -26,13 +27,6 @@ from tests.scoring.made import (
     scores_of,
 )
 from tests.scoring.made import study as texts_of
-
-POOLED = Traits(needs=("references",), rules=("all", "first", "best", "mean"))
-
-
-@pytest.fixture
-def study() -> Study:
-    return texts_of(OUTPUTS, references=REFERENCES)
 
 
 def test_every_rule_is_a_rater_of_one_computation(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:

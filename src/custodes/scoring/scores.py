@@ -176,9 +176,7 @@ def omission_notes(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
     for rater in raters:
         for need in rater.traits.needs:
             if n_items := int(corpus.lacks_input(need).sum()):
-                message = (
-                    f"{n_items} of {len(corpus.items)} items have no {need}, so their outputs are not scored by"
-                )
+                message = f"{n_items} of {len(corpus.items)} items have no {need}, so their outputs are not scored by"
                 metric_names_of_message.setdefault(message, []).append(rater.spec.name)
     reference_metric_names = [rater.spec.name for rater in raters if "references" in rater.traits.needs]
     copying_systems = corpus.reference_systems if reference_metric_names else []
