@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -124,8 +125,6 @@ def test_long_texts_are_cut_and_counted(encoder: Path) -> None:
     ],
 )
 def test_the_limit_is_that_of_the_model(encoder: Path, tmp_path: Path, config: dict[str, object], limit: int) -> None:
-    import msgspec
-
     for name in ("model.onnx", "tokenizer.json"):
         (tmp_path / name).write_bytes((encoder / name).read_bytes())
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))

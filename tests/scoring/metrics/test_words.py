@@ -103,13 +103,9 @@ def test_case_punctuation_and_articles_do_not_count() -> None:
     assert pairs("exact", rows) == [1, 1, 0, 0, 1]
     assert pairs("f1", rows) == [1, 1, pytest.approx(2 / 3), 0, 1]
     assert pairs("exact", [("The who", ["who"])], articles=True) == [0]
-
-
-def test_a_question_without_an_answer_has_an_empty_reference() -> None:
     # SQuAD 2.0: an empty answer is correct for unanswerable questions and wrong for others; an article alone is empty.
     rows = [("", [""]), ("Paris", [""]), ("", ["Paris"]), ("the", [""]), ("", ["Paris", ""])]
-    assert pairs("exact", rows) == [1, 0, 0, 1, 1]
-    assert pairs("f1", rows) == [1, 0, 0, 1, 1]
+    assert pairs("exact", rows) == pairs("f1", rows) == [1, 0, 0, 1, 1]
 
 
 def plainly(output: str, reference: str) -> float:
@@ -122,15 +118,9 @@ def plainly(output: str, reference: str) -> float:
     if not output_words or not right:
         return float(output_words == right)
     left = list(right)
-    common = 0
-    for word in output_words:
-        if word in left:
-            left.remove(word)
-            common += 1
-    if not common:
-        return 0.0
+    common = sum(word in left and (left.remove(word) or True) for word in output_words)  # type: ignore[func-returns-value]
     precision, recall = common / len(output_words), common / len(right)
-    return 2 * precision * recall / (precision + recall)
+    return 2 * precision * recall / (precision + recall) if common else 0.0
 
 
 @example(rows=[("b b b c", "b b d")])
