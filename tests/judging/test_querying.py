@@ -91,7 +91,7 @@ PASSING: dict[str, Manner] = {
     "no completion": sends(200, {"object": "list", "data": []}),
     "a list": sends(200, [1, 2]),
     "an error with 200": sends(200, {"error": {"message": "overloaded", "code": 502}}),
-    "an error in the choice": sends(200, completion("", finish="error", error={"code": 503, "message": "gone"})),
+    "an error in the choice": sends(200, completion("", finish_reason="error", error={"code": 503, "message": "gone"})),
     "reset": reset,
 }
 

@@ -102,6 +102,26 @@ class Corpus:
         return np.array([not item_inputs for item_inputs in inputs_of_need[need]], dtype=np.bool_)
 
     @cached_property
+    def output_digests(self) -> list[bytes]:
+        """SHA-256 digest of each output."""
+        return [hashlib.sha256(text.encode()).digest() for text in self.texts.outputs]
+
+    @cached_property
+    def _image_digest(self) -> Callable[[str], bytes]:
+        return cache(_image_digest)  # each image is read only once
+
+    def item_digest(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
+        """Return the digest of those inputs of an item that a metric with these needs uses."""
+        texts = self.texts
+        inputs_in_use = (
+            list(references) if "references" in needs else [],
+            texts.sources[item] if "source" in needs else "",
+            texts.contexts[item] if "context" in needs else "",
+            [self._image_digest(path).hex() for path in texts.images[item]] if "image" in needs else [],
+        )
+        return hashlib.sha256(msgspec.json.encode(inputs_in_use)).digest()
+
+    @cached_property
     def absent(self) -> list[tuple[int, int]]:
         """Item and system of each missing output."""
         has_output = np.zeros((len(self.items), len(self.systems)), dtype=np.bool_)
@@ -149,26 +169,6 @@ class RuleScores(NamedTuple):
     truncated: list[bool]
 
 
-class Digests:
-    """SHA-256 digests of outputs and of the inputs of items; each digest is computed only once."""
-
-    def __init__(self, texts: MetricInputs) -> None:
-        self._texts = texts
-        self._image = cache(_image_digest)
-        self.outputs = [hashlib.sha256(text.encode()).digest() for text in texts.outputs]
-
-    def item(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
-        """Return the digest of those inputs of an item that a metric with these needs uses."""
-        texts = self._texts
-        inputs_in_use = (
-            list(references) if "references" in needs else [],
-            texts.sources[item] if "source" in needs else "",
-            texts.contexts[item] if "context" in needs else "",
-            [self._image(path).hex() for path in texts.images[item]] if "image" in needs else [],
-        )
-        return hashlib.sha256(msgspec.json.encode(inputs_in_use)).digest()
-
-
 def _image_digest(path: str) -> bytes:
     try:
         return hashlib.sha256(path.encode() if path.startswith(ADDRESSES) else Path(path).read_bytes()).digest()
@@ -187,7 +187,6 @@ class Computation:
     scorer: Scorer
     mode: Mode
     corpus: Corpus
-    digests: Digests
     used: Sequence[int]
 
     @cached_property
@@ -208,7 +207,8 @@ class Computation:
         for output, item in output_item_pairs:
             pairs_of_system[int(texts.system[output])].append((output, item))
         return [
-            sorted(unit, key=lambda pair: (pair[1].digest, self.digests.outputs[pair[0]])) for unit in pairs_of_system
+            sorted(unit, key=lambda pair: (pair[1].digest, self.corpus.output_digests[pair[0]]))
+            for unit in pairs_of_system
         ]
 
     def _items(self, item: int) -> list[ShownItem]:
@@ -220,7 +220,7 @@ class Computation:
             "alone": [[text] for text in references],
         }
         return [
-            ShownItem(item, references_of_call, self.digests.item(item, references_of_call, needs))
+            ShownItem(item, references_of_call, self.corpus.item_digest(item, references_of_call, needs))
             for references_of_call in reference_lists[self.mode]
         ]
 
@@ -228,7 +228,9 @@ class Computation:
     def keys(self) -> list[str]:
         """Cache key of each unit: a hash of exactly those inputs that can change the unit's values."""
         traits = self.scorer.traits
-        digests_of_unit = [[item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units]
+        digests_of_unit = [
+            [item.digest + self.corpus.output_digests[output] for output, item in unit] for unit in self.units
+        ]
         sorted_digests = sorted(chain(*digests_of_unit)) if traits.whole else []
         key_prefix = hashlib.sha256(b"".join([FORMAT, self.scorer.signature.encode(), b"\n", *sorted_digests])).digest()
         key_prefix += b"system" if traits.systems else b""

@@ -11,7 +11,7 @@ import numpy as np
 from custodes.cache import KeptScore
 from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError, OptionError, join_labels
-from custodes.scoring.computation import Computation, Corpus, Digests, Mode
+from custodes.scoring.computation import Computation, Corpus, Mode
 from custodes.scoring.listing import load_metric, metrics_by_name
 from custodes.scoring.metric import Place, Rule, Scorer, Traits
 from custodes.scoring.spec import RaterSpec, parse
@@ -46,7 +46,7 @@ def load_raters(
     rules = [_rule(spec, scorer_of_computation[spec.computation]) for spec in specs]
     if missing == "error":
         _check(texts, corpus, specs, scorer_of_computation)
-    digests, raters, computation_of_key = Digests(corpus.texts), [], dict[tuple[str, Mode], Computation]()
+    raters, computation_of_key = [], dict[tuple[str, Mode], Computation]()
     for spec, rule in zip(specs, rules, strict=True):
         computation_name, scorer = spec.computation, scorer_of_computation[spec.computation]
         rules_of_computation = {
@@ -60,7 +60,6 @@ def load_raters(
                 scorer=scorer,
                 mode=computation_key[1],
                 corpus=corpus,
-                digests=digests,
                 used=_usable_outputs(corpus, scorer),
             )
             _ = computation_of_key[computation_key].keys  # raises for an unreadable image
