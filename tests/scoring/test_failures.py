@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -94,8 +95,7 @@ def test_no_number_is_in_no_mean_and_no_best(monkeypatch: pytest.MonkeyPatch, st
 
 def test_cut_texts_are_counted(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     def cut(texts: MetricInputs) -> MetricResult:
-        long = np.array([len(text) > 8 for text in texts.outputs])
-        return MetricResult(values=np.ones((len(texts.outputs), 1)), truncated=long)
+        return replace(constant(1.0)(texts), truncated=np.array([len(text) > 8 for text in texts.outputs]))
 
     recorded(monkeypatch, cut, Traits())
     result = cu.score(study, ["made"])
@@ -214,9 +214,8 @@ def test_scores_need_texts() -> None:
 
 def test_an_image_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(monkeypatch, constant(1.0), Traits(needs=("image",)))
-    some = texts_of({"1": {"A": "a fox"}}, image={"1": "no such.png"})
     with pytest.raises(InputError, match="image 'no such.png': No such file or directory; give the path of a file"):
-        cu.score(some, ["made"])
+        cu.score(texts_of({"1": {"A": "a fox"}}, image={"1": "no such.png"}), ["made"])
 
 
 def test_a_metric_may_refuse_what_would_take_too_long(

@@ -91,18 +91,17 @@ def test_a_score_is_kept_under_what_its_metric_needs(
 
 def test_an_image_counts_by_what_it_holds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache_db: str) -> None:
     recorder = recorded(monkeypatch, constant(1.0), Traits(needs=("image",)))
-    image = tmp_path / "one.png"
-    some = texts_of({"1": {"A": "a fox"}}, image={"1": str(image)})
-    for content, calls in ((b"1", 1), (b"1", 1), (b"2", 2)):
-        image.write_bytes(content)
-        cu.score(some, ["made"], cache=cache_db)
-        assert len(recorder.calls) == calls
-    image.rename(tmp_path / "two.png")
-    cu.score(texts_of({"x": {"B": "a fox"}}, image={"x": str(tmp_path / "two.png")}), ["made"], cache=cache_db)
-    assert len(recorder.calls) == 2
-    address = texts_of({"1": {"A": "a fox"}}, image={"1": "https://example.org/one.png"})
-    cu.score(address, ["made"], cache=cache_db)
-    assert len(recorder.calls) == 3
+
+    def n_calls(image: Path | str, item: str = "1") -> int:
+        cu.score(texts_of({item: {"A": "a fox"}}, image={item: str(image)}), ["made"], cache=cache_db)
+        return len(recorder.calls)
+
+    one, two = tmp_path / "one.png", tmp_path / "two.png"
+    for content, expected in ((b"1", 1), (b"1", 1), (b"2", 2)):
+        one.write_bytes(content)
+        assert n_calls(one) == expected
+    assert n_calls(one.rename(two), "x") == 2
+    assert n_calls("https://example.org/one.png") == 3
 
 
 def test_parameters_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch, study: Study, cache_db: str) -> None:
@@ -187,9 +186,7 @@ def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(study: Study, tmp
 def test_a_file_is_made_when_there_is_something_to_keep(tmp_path: Path) -> None:
     place = tmp_path / "kept.db"
     with Cache(place) as cache:
-        assert not cache.scores(["k"])
-        assert not cache.replies(["k"])
-        assert cache.seconds_of("m") is None
+        assert (cache.scores(["k"]), cache.replies(["k"]), cache.seconds_of("m")) == ({}, {}, None)
         assert not place.exists()
         with Cache(place) as second:
             second.keep_reply("k", b"{}", b"{}")
@@ -209,8 +206,7 @@ def test_scores_are_kept_all_or_none(cache_db: str) -> None:
         assert cache.scores(["k"]) == {}
         cache.keep_scores([row, row._replace(seconds=2.0)])
         assert cache.scores(["k", "other"]) == {"k": row}
-        assert cache.seconds_of("m") == 1.0
-        assert cache.seconds_of("other") is None
+        assert (cache.seconds_of("m"), cache.seconds_of("other")) == (1.0, None)
 
 
 def test_first_costs_its_share_and_the_others_all(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:

@@ -171,7 +171,7 @@ def plan_questions(
     notes: list[Note] = []
     items_and_systems: Sequence[tuple[str, ...]]
     if judge_settings.mode == "pointwise":
-        items_and_systems = [(item, system) for item, text_of in texts.outputs.items() for system in text_of]
+        items_and_systems = [(item, system) for item, outputs in texts.outputs.items() for system in outputs]
     else:
         items_and_systems, notes = pairs_of(texts.outputs, pairs, seed)
     for item, *systems in items_and_systems:

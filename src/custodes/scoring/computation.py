@@ -315,6 +315,7 @@ class Computation:
             raise InputError("the metric returned an infinite score; a score must be finite, or NaN with a reason")
         truncated = [False] * len(units) if metric_result.truncated is None else metric_result.truncated
         reasons = ["" if scores_systems else metric_result.why.get(i, "") for i in range(len(units))]
+        seconds_per_output = seconds / sum(map(len, units))
         return [
             KeptScore(
                 self.keys[unit_index],
@@ -324,7 +325,7 @@ class Computation:
                 .tobytes(),
                 bool(np.any(truncated if scores_systems else truncated[i])),
                 escape_controls(reasons[i]),
-                seconds / sum(map(len, units)),
+                seconds_per_output,
             )
             for i, unit_index in enumerate(unit_indices)
         ]
