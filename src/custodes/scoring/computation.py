@@ -337,25 +337,34 @@ class Computation:
         the CPU seconds of the first value count. With any other rule, the CPU seconds of all values count.
 
         """
-        kept_of_output = [
+        unit_scores_of_output = [
             [stored_values[key] for key, _ in group]
             for _, group in groupby(zip(self.keys, self.units, strict=True), key=lambda pair: pair[1][0][0])
         ]
-        is_truncated = [any(kept.truncated for kept in kept_scores) for kept_scores in kept_of_output]
-        n_values_of_output = [sum(len(kept.values) // 8 for kept in kept_scores) for kept_scores in kept_of_output]
+        is_truncated = [
+            any(unit_score.truncated for unit_score in unit_scores) for unit_scores in unit_scores_of_output
+        ]
+        n_values_of_output = [
+            sum(len(unit_score.values) // 8 for unit_score in unit_scores) for unit_scores in unit_scores_of_output
+        ]
         first_indices = np.cumsum([0, *n_values_of_output[:-1]])
-        values = np.frombuffer(b"".join(kept.values for kept in chain(*kept_of_output)), dtype="<f8").astype(float)
+        values = np.frombuffer(
+            b"".join(unit_score.values for unit_score in chain(*unit_scores_of_output)), dtype="<f8"
+        ).astype(float)
         if rule == "first":
-            scores, kept_of_output = values[first_indices], [kept_scores[:1] for kept_scores in kept_of_output]
-            seconds = [kept.seconds / (len(kept.values) // 8) for (kept,) in kept_of_output]
+            scores, unit_scores_of_output = (
+                values[first_indices],
+                [unit_scores[:1] for unit_scores in unit_scores_of_output],
+            )
+            seconds = [unit_score.seconds / (len(unit_score.values) // 8) for (unit_score,) in unit_scores_of_output]
         else:
             reduce = np.maximum if self.scorer.traits.higher_is_better else np.minimum
             scores = (reduce if rule == "best" else np.add).reduceat(values, first_indices)
             scores = scores if rule == "best" else scores / n_values_of_output
-            seconds = [sum(kept.seconds for kept in kept_scores) for kept_scores in kept_of_output]
+            seconds = [sum(unit_score.seconds for unit_score in unit_scores) for unit_scores in unit_scores_of_output]
         reasons = [
-            next(filter(None, (kept.why for kept in kept_scores)), NO_NUMBER if np.isnan(score) else "")
-            for kept_scores, score in zip(kept_of_output, scores.tolist(), strict=True)
+            next(filter(None, (unit_score.why for unit_score in unit_scores)), NO_NUMBER if np.isnan(score) else "")
+            for unit_scores, score in zip(unit_scores_of_output, scores.tolist(), strict=True)
         ]
         return RuleScores(np.where(np.array(reasons) != "", np.nan, scores), reasons, np.array(seconds), is_truncated)
 
