@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from errno import EBADF
 from io import TextIOWrapper
 from signal import SIGINT
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from custodes.control_characters import escape_controls
 from custodes.errors import CustodesError, CustodesWarning, OptionError, short_repr
 from custodes.process import interruption_message
+
+if TYPE_CHECKING:
+    from custodes.data.notes import Note
 
 
 def print_line(text: str) -> None:
@@ -26,6 +29,12 @@ def print_line(text: str) -> None:
 def print_diagnostic(text: str) -> None:
     """Print a line on standard error, with the name of the program."""
     print(f"custodes: {escape_controls(text)}", file=sys.stderr)
+
+
+def print_notes(notes: Iterable[Note]) -> None:
+    """Print each note once on standard error."""
+    for note in dict.fromkeys(notes):
+        print_diagnostic(f"note: {note.message}")
 
 
 def write_stdout(content: Iterable[bytes]) -> None:

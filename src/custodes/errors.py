@@ -6,7 +6,8 @@ A message states what is wrong, which value is wrong, what is allowed, and what 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from custodes.control_characters import escape_controls
 
@@ -40,6 +41,18 @@ class OptionError(CustodesError, ValueError):
 
 class MissingExtraError(CustodesError, ImportError):
     """Error of a feature whose optional package is not installed."""
+
+
+@contextmanager
+def requires_extra(need: str, extra: str, advice: str = "") -> Iterator[None]:
+    """Context for the import of an optional package, whose absence raises MissingExtraError.
+
+    `need`: what needs the package, as in 'ROUGE needs rouge-score-rs'. `extra`: the extra that installs the package.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(f"{need}: pip install 'custodes[{extra}]'{advice}") from error
 
 
 class CustodesWarning(UserWarning):

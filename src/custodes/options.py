@@ -31,7 +31,6 @@ from custodes.data.loading import PROBES, RATERS, glob_files, path_and_part, sid
 from custodes.data.mapping.columns import ROLES
 from custodes.data.mapping.pattern import KINDS
 from custodes.data.mapping.schema import Schema
-from custodes.data.notes import Note
 from custodes.data.patterns import Patterns
 from custodes.data.readers.reader import Invalid
 from custodes.data.reading import read
@@ -388,12 +387,6 @@ def input_files(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> 
         for sidecar_path in sidecar_tables(main_path, table_kind, part_name)
     ]
     return [*file_paths, *sidecar_paths, *filter(os.path.isfile, _words(options))]
-
-
-def print_notes(notes: Iterable[Note]) -> None:
-    """Print each note once, on standard error."""
-    for note in dict.fromkeys(notes):
-        print_diagnostic(f"note: {note.message}")
 
 
 def print_output_path(path: Path) -> None:

@@ -27,13 +27,13 @@ class Seen:
     body: Any
 
 
-def completion(text: str | None = "A", *, finish: str = "stop", usage: bool = True, **more: Any) -> dict[str, Any]:
+def completion(text: str | None = "A", *, usage: bool = True, **choice: Any) -> dict[str, Any]:
     """Return the body of a chat completion."""
     message = {"role": "assistant", "content": text}
     body = {
         "id": "x",
         "model": "served",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish, **more}],
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"} | choice],
     }
     return body | ({"usage": {"prompt_tokens": 10, "completion_tokens": 2}} if usage else {})
 

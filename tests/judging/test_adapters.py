@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from custodes.cache import Cache
-from custodes.errors import CustodesError, MissingExtraError, OptionError
+from custodes.errors import MissingExtraError, OptionError
 from custodes.judging.clients import PydanticAI, asynchronous, client_from_spec, client_identity
 from custodes.judging.cost import Budget
 from custodes.judging.querying import QueryReplies, query
@@ -66,21 +66,16 @@ judge = Judge()
 
 @pytest.mark.parametrize("name", ["reply", "later", "judge", "judge.made"])
 def test_a_function_of_ones_own(module: Callable[[str], None], name: str) -> None:
-    module(GOOD)
-    before = list(sys.path)
-    client = client_from_spec(f"own_judge:{name}")
-    assert re.fullmatch(rf"own_judge:{name}#[0-9a-f]{{12}}", client.address)  # type: ignore[attr-defined]
-    assert reply(client)["choices"][0]["message"]["content"] == "2?"
-    assert sys.path == before
-
-
-@pytest.mark.parametrize("name", ["reply", "judge"])
-def test_a_function_that_was_edited_is_another_one(module: Callable[[str], None], name: str) -> None:
-    places = []
+    addresses = []
     for code in (GOOD, GOOD, f"{GOOD}# edited\n"):
         module(code)
-        places.append(client_from_spec(f"own_judge:{name}").address)  # type: ignore[attr-defined]
-    assert places[0] == places[1] != places[2]
+        before = list(sys.path)
+        client = client_from_spec(f"own_judge:{name}")
+        assert reply(client)["choices"][0]["message"]["content"] == "2?"
+        assert sys.path == before
+        addresses.append(client.address)  # type: ignore[attr-defined]
+    assert re.fullmatch(rf"own_judge:{name}#[0-9a-f]{{12}}", addresses[0])
+    assert addresses[0] == addresses[1] != addresses[2]
 
 
 @pytest.mark.parametrize(
@@ -156,14 +151,13 @@ def function_model() -> Iterator[Callable[..., PydanticAI]]:
 def test_pydantic_ai_by_its_test_model() -> None:
     client = client_from_spec("pydantic-ai:test")
     answer = reply(client, max_tokens=5, temperature=0)
-    assert answer["choices"][0]["message"]["content"] == "success (no tool calls)"
-    assert answer["choices"][0]["finish_reason"] == "stop"
-    assert answer["model"] == "test"
-    assert answer["usage"]["prompt_tokens"] > 0
+    (choice,) = answer["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("success (no tool calls)", "stop")
+    assert (answer["model"], answer["usage"]["prompt_tokens"] > 0) == ("test", True)
     assert client.address == "pydantic-ai:test"  # type: ignore[attr-defined]
 
 
-def test_pydantic_ai_gets_the_messages_and_settings(function_model: Callable[..., PydanticAI]) -> None:
+def test_pydantic_ai_gets_messages_pictures_and_settings(function_model: Callable[..., PydanticAI]) -> None:
     from pydantic_ai import messages
 
     histories: list[Any] = []
@@ -175,42 +169,30 @@ def test_pydantic_ai_gets_the_messages_and_settings(function_model: Callable[...
 
     schema = {"type": "object", "properties": {"verdict": {"type": "string"}}}
     response_format = {"type": "json_schema", "json_schema": {"name": "v", "schema": schema, "strict": True}}
-    answer = reply(function_model(model), max_completion_tokens=7, seed=3, stop=["x"], response_format=response_format)
-    ((history, info),) = histories
+    addresses = ("https://example.org/a.png", "data:image/png;base64,AAAA")
+    parts = [{"type": "text", "text": "See:"}] + [{"type": "image_url", "image_url": {"url": url}} for url in addresses]
+    answer = reply(
+        function_model(model),
+        messages=[*MESSAGES, {"role": "user", "content": parts}],
+        max_completion_tokens=7,
+        seed=3,
+        stop=["x"],
+        response_format=response_format,
+    )
+    (((*history, shown), info),) = histories
     assert [[(type(part).__name__, part.content) for part in message.parts] for message in history] == [
         [("SystemPromptPart", "You judge.")],
         [("UserPromptPart", "1?")],
         [("TextPart", "A")],
         [("UserPromptPart", "2?")],
     ]
+    text, linked, inline = shown.parts[0].content
+    assert (text, linked.url, inline.data, inline.media_type) == ("See:", addresses[0], b"\0\0\0", "image/png")
     assert info.model_settings == {"max_tokens": 7, "seed": 3, "stop_sequences": ["x"]}
     assert info.model_request_parameters.output_object.json_schema == schema
-    assert answer["choices"][0]["message"] == {
-        "role": "assistant",
-        "content": '{"verdict": "A"}',
-        "reasoning_content": "hm",
-    }
-    assert answer["choices"][0]["finish_reason"] == "length"
-
-
-def test_pydantic_ai_gets_pictures(function_model: Callable[..., PydanticAI]) -> None:
-    from pydantic_ai import messages
-
-    histories: list[Any] = []
-
-    def model(history: Any, info: Any) -> messages.ModelResponse:
-        histories.extend(history[-1].parts[0].content)
-        return messages.ModelResponse(parts=[messages.TextPart("A")])
-
-    addresses = ("https://example.org/a.png", "data:image/png;base64,AAAA")
-    parts = [{"type": "text", "text": "See:"}] + [{"type": "image_url", "image_url": {"url": url}} for url in addresses]
-    reply(function_model(model), messages=[{"role": "user", "content": parts}])
-    assert histories[0] == "See:"
-    assert (histories[1].url, histories[2].data, histories[2].media_type) == (
-        addresses[0],
-        b"\x00\x00\x00",
-        "image/png",
-    )
+    (choice,) = answer["choices"]
+    message = {"role": "assistant", "content": '{"verdict": "A"}', "reasoning_content": "hm"}
+    assert (choice["message"], choice["finish_reason"]) == (message, "length")
 
 
 @pytest.mark.parametrize(
@@ -242,11 +224,7 @@ def test_models_that_are_not_there_are_one_line(spec: str, monkeypatch: pytest.M
         monkeypatch.delenv(name, raising=False)
     with pytest.raises((OptionError, MissingExtraError)) as caught:
         client_from_spec(spec)
-    assert isinstance(caught.value, CustodesError)
     assert "\n" not in str(caught.value)
-
-
-def test_without_pydantic_ai(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'custodes\[vendors\]'$"):
-        client_from_spec("pydantic-ai:anthropic:m")
+        client_from_spec(spec)

@@ -48,14 +48,10 @@ def texts(first: str) -> pl.DataFrame:
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise"])
 def test_an_output_stands_whole_in_its_fence_and_changes_nothing_else(attack: str, mode: Any) -> None:
     config = Judge(model="m", base_url="http://localhost/v1", mode=mode)
-    mild, hostile = (planned(texts(text), config) for text in ("Something.", attack))
-    keys = {
-        name: [(question.item, question.order, question.request.key) for question in plan.asked if question.item == "2"]
-        for name, plan in (("mild", mild), ("hostile", hostile))
-    }
-    assert keys["mild"] == keys["hostile"]
-    for question in hostile.asked:
-        assert question.request is not None
+    mild, hostile = (planned(texts(text), config).asked for text in ("Something.", attack))
+    keys = [[question.request.key for question in asked if question.item == "2"] for asked in (mild, hostile)]
+    assert keys[0] == keys[1]
+    for question in hostile:
         text = prompt_of(question.request.body)
         assert outputs_of(question.request.body) == list(question.texts)
         for tag, inside in FENCE.findall(text):
@@ -75,12 +71,11 @@ def test_a_judge_that_quotes_an_output_before_its_verdict_is_read_right(attack: 
         return completion(json.dumps({"reason": "\n".join(outputs_of(body)), "verdict": "B"}))
 
     for client in (prose, reason):
-        result = judge(frame, Judge(model="m"), client=client)
-        assert result.verdicts.filter(pl.col("invalid") == "")["preference"].to_list() == [
-            {"ab": -1, "ba": 1}[order] for order in result.verdicts.filter(pl.col("invalid") == "")["order"]
-        ]
-        assert set(result.verdicts["invalid"]) <= {"", "no-verdict"}
-        assert result.verdicts.filter(pl.col("item") == "2")["invalid"].to_list() == ["", ""]
+        verdicts = judge(frame, Judge(model="m"), client=client).verdicts
+        answered = verdicts.filter(invalid="").select("order", "preference").rows()
+        assert set(answered) <= {("ab", -1), ("ba", 1)}
+        assert set(verdicts["invalid"]) <= {"", "no-verdict"}
+        assert verdicts.filter(item="2")["invalid"].to_list() == ["", ""]
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -26,30 +27,6 @@ ONE = Judge(model="m")
 
 
 def test_a_judge_that_prefers_length_is_read_in_both_orders() -> None:
-    result = judge(TEXTS, ONE, client=judging(longer))
-    rows = result.verdicts.select("item", "system_a", "system_b", "order", "preference").rows()
-    assert rows == [
-        ("1", "X", "Y", "ab", -1),
-        ("1", "X", "Y", "ba", -1),
-        ("1", "X", "Z", "ab", -1),
-        ("1", "X", "Z", "ba", -1),
-        ("1", "Y", "Z", "ab", -1),
-        ("1", "Y", "Z", "ba", -1),
-        ("2", "X", "Y", "ab", 1),
-        ("2", "X", "Y", "ba", 1),
-        ("2", "X", "Z", "ab", 1),
-        ("2", "X", "Z", "ba", 1),
-        ("2", "Y", "Z", "", 0),
-    ]
-    study = result.study()
-    assert study.metrics == ("m",)
-    assert study.preferences.frame.height == 11
-    assert study.outputs is not None
-    assert result.status == 0
-    assert [note.rule for note in result.notes] == ["identical-outputs"]
-
-
-def test_two_pairs_of_the_same_texts_are_asked_once() -> None:
     bodies = []
 
     def client(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,9 +34,19 @@ def test_two_pairs_of_the_same_texts_are_asked_once() -> None:
         return judging(longer)(body)
 
     result = judge(TEXTS, ONE, client=client)
+    pairs = {("1", "X", "Y"): -1, ("1", "X", "Z"): -1, ("1", "Y", "Z"): -1, ("2", "X", "Y"): 1, ("2", "X", "Z"): 1}
+    rows = [(*pair, order, preference) for pair, preference in pairs.items() for order in ("ab", "ba")]
+    assert result.verdicts.select("item", "system_a", "system_b", "order", "preference").rows() == [
+        *rows,
+        ("2", "Y", "Z", "", 0),
+    ]
     assert len(bodies) == 8  # 12 less the 2 of equal texts, less the 2 of X and Z with the texts of X and Y
     assert result.usage.select("questions", "asked").row(0) == (10, 8)
     assert ["dddd", "ee"] in bodies
+    study = result.study()
+    assert (study.metrics, study.preferences.frame.height, result.status) == (("m",), 11, 0)
+    assert study.outputs is not None
+    assert [note.rule for note in result.notes] == ["identical-outputs"]
 
 
 def test_scores_by_aspect_and_repeat() -> None:
@@ -145,35 +132,35 @@ def test_a_replay_asks_nothing_else(server: Server, quick: None) -> None:
     assert {repr(request.body) for request in server.seen} == bodies
 
 
-def test_probabilities_of_a_pair_are_of_the_systems_and_not_of_the_places() -> None:
-    import math
+def with_probabilities(
+    reply: dict[str, Any], tokens: list[str], place: int, top: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return a reply with the probabilities of one of its tokens."""
+    entries: list[dict[str, Any]] = [{"token": token, "logprob": 0.0} for token in tokens]
+    entries[place]["top_logprobs"] = [{"token": label, "logprob": log(chance)} for label, chance in top.items()]
+    reply["choices"][0]["logprobs"] = {"content": entries}
+    return reply
 
+
+def test_probabilities_of_a_pair_are_of_the_systems_and_not_of_the_places() -> None:
     def client(body: Mapping[str, Any]) -> dict[str, Any]:
-        first = {"A": 0.5, "B": 0.3, "tie": 0.2} if "ccc" in outputs_of(body)[0] else {"A": 0.1, "B": 0.7, "tie": 0.2}
-        top = [{"token": label, "logprob": math.log(chance)} for label, chance in first.items()]
-        reply = completion(max(first, key=lambda label: first[label]))
-        content = reply["choices"][0]["message"]["content"]
-        reply["choices"][0]["logprobs"] = {"content": [{"token": content, "logprob": -0.1, "top_logprobs": top}]}
-        return reply
+        is_first = "ccc" in outputs_of(body)[0]
+        top = {"A": 0.5, "B": 0.3, "tie": 0.2} if is_first else {"A": 0.1, "B": 0.7, "tie": 0.2}
+        label = "A" if is_first else "B"
+        return with_probabilities(completion(label), [label], 0, top)
 
     result = judge(TEXTS, Judge(model="m", logprobs=True), client=client, pairs="vs:Z")
-    rows = result.verdicts.filter((pl.col("item") == "1") & (pl.col("system_a") == "X"))
-    values_by_order = {
-        row["order"]: (row["preference"], row["p_a"], row["p_tie"], row["p_b"]) for row in rows.to_dicts()
-    }
-    assert values_by_order["ab"] == (-1, pytest.approx(0.1), pytest.approx(0.2), pytest.approx(0.7))
-    assert values_by_order["ba"] == (-1, pytest.approx(0.3), pytest.approx(0.2), pytest.approx(0.5))
+    rows = result.verdicts.filter(item="1", system_a="X").select("order", "preference", "p_a", "p_tie", "p_b").rows()
+    assert rows == [
+        ("ab", -1, *map(pytest.approx, (0.1, 0.2, 0.7))),
+        ("ba", -1, *map(pytest.approx, (0.3, 0.2, 0.5))),
+    ]
 
 
 def test_expected_scores_are_a_rater_of_their_own() -> None:
-    import math
-
     def client(body: Mapping[str, Any]) -> dict[str, Any]:
-        reply = completion('{"score":4}')
-        tokens: list[dict[str, Any]] = [{"token": text, "logprob": 0.0} for text in ('{"', "score", '":', "4", "}")]
-        tokens[3]["top_logprobs"] = [{"token": str(n), "logprob": math.log(0.2)} for n in range(1, 6)]
-        reply["choices"][0]["logprobs"] = {"content": tokens}
-        return reply
+        top = {str(n): 0.2 for n in range(1, 6)}
+        return with_probabilities(completion('{"score":4}'), ['{"', "score", '":', "4", "}"], 3, top)
 
     result = judge(TEXTS, Judge(model="m", mode="pointwise", logprobs=True), client=client)
     means = dict(result.ratings.group_by("rater").agg(pl.col("score").mean()).iter_rows())

@@ -13,7 +13,7 @@ from threading import Event
 import polars as pl
 import pytest
 
-from tests.command_line import Run, custodes, interruptible
+from tests.command_line import Run, custodes, interruptible, refused
 from tests.judging.clients import longer, outputs_of
 from tests.judging.servers import Manner, Seen, Server, fails, says, silence
 
@@ -39,15 +39,15 @@ def command(server: Server, *more: str) -> Sequence[str]:
     return ("judge", "texts.jsonl", "--model", "m", "--base-url", server.url, "-o", "verdicts.csv", *more)
 
 
-def test_from_texts_to_a_question(custodes: Run, server: Server) -> None:
+def test_from_texts_to_a_question(custodes: Run, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_JUDGE_KEY", "sk-never-to-be-seen")
     server.answer = lengths
-    result = custodes(*command(server, "--name", "length", "--own-system", "X"))
+    result = custodes(*command(server, "--name", "length", "--own-system", "X", "--key-env", "TEST_JUDGE_KEY"))
     assert (result.status, result.out.split()) == (0, ["verdicts.csv", "verdicts.raters.csv", "verdicts.details.jsonl"])
     assert (
         "24 of 24 queries have a reply, and 24 replies contain a verdict; 24 requests sent, 240 input tokens, "
         "48 output tokens" in result.err
     )
-    assert Path("verdicts.cache.db").exists()
     header = Path("verdicts.csv").read_text().splitlines()[0]
     assert header == ("item,system_a,system_b,rater,kind,aspect,repeat,order,preference,invalid,p_a,p_tie,p_b")
     raters = pl.read_csv("verdicts.raters.csv").row(0, named=True)
@@ -55,10 +55,11 @@ def test_from_texts_to_a_question(custodes: Run, server: Server) -> None:
     assert raters["cost_unit"] is None
     assert raters["signature"].startswith("model:served|mode:pairwise|prompt:answer:")
     details = [json.loads(line) for line in Path("verdicts.details.jsonl").read_text().splitlines()]
-    assert len(details) == 24
-    assert {row["model"] for row in details} == {"served"}
-    board = custodes("leaderboard", "verdicts.csv", "--format", "json")
-    assert board.status == 0
+    assert [row["model"] for row in details] == ["served"] * 24
+    assert server.seen[0].headers["authorization"] == "Bearer sk-never-to-be-seen"
+    assert Path("verdicts.cache.db").exists()
+    assert not any(b"never-to-be-seen" in path.read_bytes() for path in Path().iterdir())
+    assert custodes("leaderboard", "verdicts.csv", "--format", "json").status == 0
     assert custodes("consistency", "verdicts.csv", "texts.jsonl").status == 0
 
 
@@ -69,26 +70,28 @@ def test_a_part_is_written_and_the_next_run_asks_the_rest(custodes: Run, server:
     server.answer = patchy
     result = custodes(*command(server, "--concurrency", "1", "--pairs", "vs:X"))
     assert result.status == 1
-    assert "4 of 16 queries have no reply (4 rejected" in result.err
-    assert "too long for me" in result.err
-    frame = pl.read_csv("verdicts.csv", infer_schema=False)
-    failures = frame.filter(pl.col("invalid") != "")
-    assert failures["invalid"].to_list() == ["rejected"] * 4
-    assert failures["preference"].to_list() == [None] * 4
+    assert "4 of 16 queries have no reply (4 rejected: 413: too long for me" in result.err
+    failures = pl.read_csv("verdicts.csv", infer_schema=False).filter(pl.col("invalid") != "")
+    assert failures.select("invalid", "preference").rows() == [("rejected", None)] * 4
     server.answer, n_sent = lengths, len(server.seen)
     assert custodes(*command(server, "--pairs", "vs:X")).status == 0
     assert len(server.seen) == n_sent + 4
 
 
 def test_a_dry_run_sends_and_writes_nothing(custodes: Run, server: Server) -> None:
-    result = custodes(*command(server, "--dry-run", "--price", "1,10", "--sampling", "max_tokens=20"))
-    assert result.status == 0
+    options = ("--price", "1,10", "--sampling", "max_tokens=20")
+    result = custodes(*command(server, "--dry-run", *options))
+    assert (result.status, result.err) == (0, "")
     assert not server.seen
     assert sorted(path.name for path in Path().iterdir()) == ["texts.jsonl"]
     lines = result.out.splitlines()
     assert lines[0] == "24 queries and 24 requests; 24 requests have no reply yet"
     assert lines[1].endswith("about 216 output tokens expected, at most 480")
     assert lines[3] == "cost: about $0.0064 expected, at most $0.0090; a batch costs about half (price: given)"
+    sampled = custodes(*command(server, "--dry-run", "--pairs", "sample:2"))
+    assert sampled.err == "custodes: note: 2 of 4 items are judged for each pair of systems\n"
+    server.answer = lengths
+    assert custodes(*command(server, "--pairs", "sample:2", "--quiet")).err.startswith(sampled.err)
 
 
 @pytest.mark.parametrize("more", [("--dry-run",), ("--write-requests", "requests.jsonl")])
@@ -99,13 +102,11 @@ def test_what_asks_nothing_needs_no_client(
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     result = custodes(*command(server, *more))
     assert result.status == 0, result.err
-    if more == ("--dry-run",):
-        assert "the price of m is unknown; give --price IN,OUT, or" in result.out
-        assert "pip install 'custodes[judge]'" in result.out
-    refused = custodes(*command(server, *more, "--max-cost", "1"))
-    assert refused.status == 2
-    assert "--max-cost 1: the price of 'm' is unknown; give --price IN,OUT, or" in refused.err
-    assert "pip install 'custodes[judge]'" in refused.err
+    price_text = "give --price IN,OUT, or an address whose prices genai-prices knows (pip install 'custodes[judge]')"
+    assert (f"the price of m is unknown; {price_text}" in result.out) == (more == ("--dry-run",))
+    refused(
+        custodes(*command(server, *more, "--max-cost", "1")), f"--max-cost 1: the price of 'm' is unknown; {price_text}"
+    )
 
 
 def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
@@ -139,7 +140,6 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
         (("--pairs", "nothing.csv"), "no such file"),
         (("--scale", "1-5:0.3", "--mode", "pointwise"), "custodes: --scale '1-5:0.3' is not allowed; give LOW-HIGH"),
         (("--sampling", "temperature"), "custodes: --sampling 'temperature' is not allowed; give KEY=VALUE"),
-        (("--max-cost", "1"), "the price of 'm' is unknown"),
         (("--price", "1"), "give two numbers"),
         (
             ("--examples", "texts.jsonl:2"),
@@ -154,22 +154,9 @@ def test_batches(custodes: Run, server: Server, tmp_path: Path) -> None:
 def test_what_is_refused_before_anything_is_sent(
     custodes: Run, server: Server, words: Sequence[str], message: str
 ) -> None:
-    result = custodes(*command(server, *words))
-    assert result.status == 2
-    assert message in result.err
-    assert len(result.err.splitlines()) == 1
+    refused(custodes(*command(server, *words)), message)
     assert not server.seen
     assert not Path("verdicts.csv").exists()
-
-
-def test_a_key_is_nowhere(custodes: Run, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TEST_JUDGE_KEY", "sk-never-to-be-seen")
-    server.answer = lengths
-    result = custodes(*command(server, "--key-env", "TEST_JUDGE_KEY"))
-    assert result.status == 0
-    assert server.seen[0].headers["authorization"] == "Bearer sk-never-to-be-seen"
-    for path in Path().iterdir():
-        assert b"never-to-be-seen" not in path.read_bytes()
 
 
 def test_very_many_requests_want_a_word(custodes: Run, server: Server) -> None:
@@ -177,29 +164,24 @@ def test_very_many_requests_want_a_word(custodes: Run, server: Server) -> None:
         {"item": str(item), "outputs": {str(system): f"{item} {system}" for system in range(12)}} for item in range(20)
     ]
     Path("texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result = custodes(*command(server, "--price", "0,1", "--sampling", "max_tokens=1000"))
-    assert result.status == 2
-    assert (
+    refused(
+        custodes(*command(server, "--price", "0,1", "--sampling", "max_tokens=1000")),
         "2640 requests, about $0.0238 expected, at most $2.64: more than 2000 need permission; give --max-cost "
-        "DOLLARS or --yes, or send fewer requests, as with --pairs"
-    ) in result.err
-    assert "--pairs sample:N" in result.err
+        "DOLLARS or --yes, or send fewer requests, as with --pairs sample:N",
+    )
     assert not server.seen
 
 
 @pytest.mark.parametrize("key", ["sk-abcdefghijklmnop0123", "sk=part,two"])
-@pytest.mark.parametrize(("option", "more"), [("--key-env", ()), ("--key-env", ("--dry-run",)), ("--api-key=", ())])
+@pytest.mark.parametrize("words", [("--key-env", "{}"), ("--key-env", "{}", "--dry-run"), ("--api-key={}",)])
 def test_a_key_in_place_of_its_variable_is_not_repeated(
-    custodes: Run, server: Server, tmp_path: Path, key: str, option: str, more: Sequence[str]
+    custodes: Run, server: Server, key: str, words: Sequence[str]
 ) -> None:
-    words = (option + key,) if option.endswith("=") else (option, key)
-    result = custodes(*command(server, *words, *more))
-    assert result.status == (0 if more else 2)
-    for part in (key, key.partition("=")[2] or key):
-        assert part not in result.out + result.err
+    result = custodes(*command(server, *(word.format(key) for word in words)))
+    assert result.status == (0 if "--dry-run" in words else 2)
+    assert (key.partition("=")[2] or key) not in result.out + result.err
     assert not server.seen
-    for path in tmp_path.iterdir():
-        assert key.encode() not in path.read_bytes()
+    assert not any(key.encode() in path.read_bytes() for path in Path().iterdir())
 
 
 @pytest.mark.parametrize("readable", [11, 12])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,9 @@ def nested(levels: int, inner: bytes = b"") -> bytes:
 
 
 ODD = {
-    "lone surrogate": SAID % (rb'"{\"verdict\": \"A\", \"reason\": \"\ud800\"}"', b"0"),
-    "surrogate in a key": SAID % (VERDICT, rb'{"\udfff": 1}'),
+    "lone surrogate": SAID % (rb'"{\"verdict\": \"A\", \"reason\": \"\ud800\"}"', rb'{"\udfff": 1}'),
     "no UTF-8": SAID % (VERDICT, b'"\xff\xfe"'),
-    "not a number": SAID % (VERDICT, b"[NaN, Infinity]"),
-    "large numbers": SAID % (VERDICT, b"[1e999, %s]" % (b"9" * 400)),
-    "900 levels": SAID % (VERDICT, nested(900)),
+    "odd numbers": SAID % (VERDICT, b"[NaN, Infinity, 1e999, %s]" % (b"9" * 400)),
     "brackets in a text": SAID % (VERDICT, nested(900, rb'"]}\"]}"')),
     "deep and no UTF-8": SAID % (VERDICT, nested(900, b'"\xff"')),
 }
@@ -92,35 +90,28 @@ def test_a_sound_value_stays_as_it_is(value: Any) -> None:
 
 
 def test_what_is_deeper_than_the_limit_is_null() -> None:
-    value: Any = "deep"
-    for _ in range(DEEPEST):
-        value = [value]
+    value: Any = reduce(lambda inner, _: [inner], range(DEEPEST), "deep")
     assert storable(value) == value
     assert "deep" not in str(storable([value]))
 
 
 def test_a_client_of_ones_own_may_give_what_json_has_not(tmp_path: Path) -> None:
-    calls = []
-
     async def client(body: Any) -> Any:
-        calls.append(body)
         return completion('{"verdict": "B", "reason": "\ud800"}') | {("a", 1): (1, 2)}
 
     client.address = "mine"  # type: ignore[attr-defined]
     result = cu.judge(TEXTS, Judge(model="m"), orders="ab", client=client, cache=tmp_path / "c.db")
-    assert (result.verdicts["preference"].to_list(), len(calls)) == ([-1], 1)
+    assert (result.verdicts["preference"].to_list(), result.usage["sent"].item()) == ([-1], 1)
 
 
 def test_a_long_name_of_a_model_is_short_in_every_table(server: Server, tmp_path: Path, quick: None) -> None:
     def answer(request: Seen, attempts: int) -> Manner:
-        name = "x" * 5_000_000 + ("y" if "Yes." in str(request.body)[-60:] else "z")
-        return sends(200, completion('{"verdict": "A"}') | {"model": name})
+        return sends(200, completion('{"verdict": "A"}') | {"model": "x" * 5_000_000 + str(len(server.seen))})
 
     server.answer = answer
     result = cu.judge(TEXTS, Judge(model="m", base_url=server.url), cache=tmp_path / "c.db")
-    names = result.details["model"].to_list()
-    assert len(names) == 2
-    assert all(len(name) < LONGEST_NAME + 20 for name in names)
+    assert len(set(result.details["model"])) == 2
+    assert result.details["model"].str.len_chars().max() < LONGEST_NAME + 20  # type: ignore[operator]
     for frame in (result.details, result.raters, result.verdicts):
         assert len(frame.write_csv()) < 5_000
     assert all(len(note.message) < 1_000 for note in result.notes)

@@ -10,7 +10,9 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +91,7 @@ PASSING: dict[str, Manner] = {
     "no completion": sends(200, {"object": "list", "data": []}),
     "a list": sends(200, [1, 2]),
     "an error with 200": sends(200, {"error": {"message": "overloaded", "code": 502}}),
-    "an error in the choice": sends(200, completion("", finish="error", error={"code": 503, "message": "gone"})),
+    "an error in the choice": sends(200, completion("", finish_reason="error", error={"code": 503, "message": "gone"})),
     "reset": reset,
 }
 
@@ -128,13 +130,16 @@ def test_a_reply_that_does_not_come_in_time_is_asked_for_again(server: Server, m
     assert given_up == [f"{server.url}: no complete reply within 0.05 s"]
 
 
+def outcomes(answers: QueryReplies) -> dict[tuple[str, str], int]:
+    """Return the number of failures by reason and message."""
+    return Counter((failure.reason, failure.message) for failure in answers.failures.values())
+
+
 def test_what_does_not_pass_is_named_and_not_kept(server: Server) -> None:
     server.answer = lambda request, attempts: fails(500, "out of\norder\x1b[31m") if number(request) == 2 else says()
     cache = Cache()
     answers = replies_to(bodies(6), client(server), cache)
-    (failure,) = answers.failures.values()
-    assert failure.reason == "unavailable"
-    assert failure.message == r"500: out of order\x1b[31m (sent 6 times)"
+    assert outcomes(answers) == {("unavailable", r"500: out of order\x1b[31m (sent 6 times)"): 1}
     assert (len(answers.replies), answers.asked, len(server.seen)) == (5, 6, 11)
     server.answer = lambda request, attempts: says()
     assert (replies_to(bodies(6), client(server), cache).asked, len(server.seen)) == (1, 12)
@@ -143,11 +148,9 @@ def test_what_does_not_pass_is_named_and_not_kept(server: Server) -> None:
 def test_a_server_that_is_gone_ends_the_run(server: Server) -> None:
     server.answer = lambda request, attempts: fails(500)
     answers = replies_to(bodies(100), client(server))
-    messages = [failure.message for failure in answers.failures.values()]
-    assert (len(messages), messages.count("500: told so (sent 6 times)"), answers.replies) == (100, 5, {})
-    assert {words for words in messages if words != "500: told so (sent 6 times)"} == {
-        "not sent: 5 requests in a row were not answered: 500: told so (sent 6 times)"
-    }
+    message = "500: told so (sent 6 times)"
+    stopped = ("unavailable", f"not sent: 5 requests in a row were not answered: {message}")
+    assert outcomes(answers) == {("unavailable", message): 5, stopped: 95}
     assert 5 <= answers.asked <= 10
     assert 5 * 6 <= len(server.seen) < 10 * 6
 
@@ -157,19 +160,15 @@ def test_a_server_that_wants_hours_of_rest_ends_the_run(server: Server) -> None:
         fails(429, headers={"retry-after": "86400"}) if number(request) else says()
     )
     answers = replies_to(bodies(30), client(server), concurrency=1)
-    assert len(server.seen) == 2
-    assert len(answers.replies) == 1
-    assert list(answers.failures.values())[-1].message == (
-        "not sent: the server requests a pause of 86400 s; run the command again after that time"
-    )
+    message = "not sent: the server requests a pause of 86400 s; run the command again after that time"
+    assert (len(server.seen), outcomes(answers)["unavailable", message]) == (2, 28)
 
 
 def test_rejected_requests_carry_the_servers_words_and_are_not_asked_again(server: Server) -> None:
     server.answer = lambda request, attempts: fails(400, f"no {'x' * 1000}") if number(request) in (2, 4, 6) else says()
     answers = replies_to(bodies(8), client(server))
-    assert {failure.reason for failure in answers.failures.values()} == {"rejected"}
-    assert {len(failure.message) for failure in answers.failures.values()} == {305}
-    assert (len(answers.replies), len(answers.failures), len(server.seen)) == (5, 3, 8)
+    assert outcomes(answers) == {("rejected", f"400: no {'x' * 294}..."): 3}
+    assert (len(answers.replies), len(server.seen)) == (5, 8)
 
 
 def test_five_rejections_in_a_row_end_the_run(server: Server) -> None:
@@ -180,8 +179,8 @@ def test_five_rejections_in_a_row_end_the_run(server: Server) -> None:
     cache = Cache()
     server.answer = lambda request, attempts: says() if number(request) < 10 else fails(422)
     answers = replies_to(bodies(60), client(server), cache, concurrency=1)
-    assert (len(answers.replies), len(answers.failures), len(server.seen)) == (10, 50, 20)
-    assert {failure.reason for failure in answers.failures.values()} == {"rejected"}
+    assert (len(answers.replies), len(server.seen)) == (10, 20)
+    assert [reason for reason, _ in outcomes(answers)] == ["rejected"] * 2
 
 
 DENIED = {
@@ -205,27 +204,23 @@ def test_a_server_that_answers_nothing_is_asked_once(server: Server, manner: Man
     server.answer = lambda request, attempts: manner  # a revoked key
     answers = replies_to(bodies(30), client(server), cache, concurrency=1)
     assert (len(answers.replies), len(answers.failures)) == (3, 27)
-    assert {failure.reason for failure in answers.failures.values()} == {"denied"}
+    assert {reason for reason, _ in outcomes(answers)} == {"denied"}
     assert KEY not in repr(answers)
 
 
 def test_403_after_an_answer_is_about_one_request(server: Server) -> None:
     server.answer = lambda request, attempts: fails(403, "flagged by moderation") if number(request) == 3 else says()
     answers = replies_to(bodies(9), client(server))
-    assert [failure.reason for failure in answers.failures.values()] == ["rejected"]
-    assert len(answers.replies) == 8
+    assert (outcomes(answers), len(answers.replies)) == ({("rejected", "403: flagged by moderation"): 1}, 8)
 
 
 def test_a_redirect_is_not_followed_and_the_key_goes_nowhere(server: Server) -> None:
-    target = Server()
-    try:
+    with closing(Server()) as target:
         server.answer = lambda request, attempts: sends(307, b"", {"location": f"{target.url}/chat/completions"})
         with pytest.raises(OptionError, match="307: the server redirects to another address") as caught:
             replies_to(bodies(3), client(server))
         assert target.seen == []
         assert KEY not in str(caught.value)
-    finally:
-        target.close()
 
 
 @pytest.mark.parametrize(
@@ -238,11 +233,9 @@ def test_a_redirect_is_not_followed_and_the_key_goes_nowhere(server: Server) -> 
     ],
     ids=["solidus", "numbers", "solidus within", "numbers within"],
 )
-@pytest.mark.parametrize("name", ["value", "key"])
-def test_a_key_that_is_escaped_is_not_kept(server: Server, escaped: Callable[[str], str], name: str) -> None:
+def test_a_key_that_is_escaped_is_not_kept(server: Server, escaped: Callable[[str], str]) -> None:
     key = "sk-very/secret/0123456789"
-    text = f'{{"said": {escaped(key)}}}' if name == "value" else f"{{{escaped(key)}: 1}}"
-    content = json.dumps(completion())[:-1] + f', "more": {text}}}'
+    content = json.dumps(completion())[:-1] + f', "more": {{"said": {escaped(key)}, {escaped(key)}: 1}}}}'
     server.answer = lambda request, attempts: sends(200, content.encode())
     (reply,) = replies_to(bodies(1), client(server, key=key)).replies.values()
     assert "[key]" in str(reply.body["more"])
@@ -270,7 +263,7 @@ def test_credentials_of_the_address_are_not_kept_either(server: Server) -> None:
         replies_to(bodies(1, start=5), asker)
 
 
-@pytest.mark.parametrize("key", ["1", "0", "x", "A", "EMPTY", "verdict"])
+@pytest.mark.parametrize("key", ["1", "EMPTY", "verdict"])
 def test_a_placeholder_for_a_key_changes_no_reply(server: Server, key: str) -> None:
     body = completion('{"verdict": "A", "why": "x, EMPTY"}') | {"created": 1010}
     server.answer = lambda request, attempts: sends(200, body)
@@ -335,10 +328,8 @@ def test_the_budget_is_never_passed_and_a_run_goes_on_where_it_ended(server: Ser
     cache, requests = Cache(), bodies(20, max_tokens=5)  # at most $5 each, $2 in fact
     answers = replies_to(requests, client(server), cache, budget=Budget(limit=21, price=PRICE))
     # Nine cost $18; the tenth could cost $5, and 18 + 5 > 21.
-    assert (len(answers.replies), len(answers.failures), len(server.seen)) == (9, 11, 9)
-    assert {(failure.reason, failure.message) for failure in answers.failures.values()} == {
-        ("budget", "not sent: the request could exceed the cost limit of $21, of which $18.0000 are spent")
-    }
+    message = "not sent: the request could exceed the cost limit of $21, of which $18.0000 are spent"
+    assert (outcomes(answers), len(answers.replies), len(server.seen)) == ({("budget", message): 11}, 9, 9)
     rest = replies_to(requests, client(server), cache, budget=Budget(limit=30, price=PRICE))
     assert (len(rest.replies), rest.failures, len(server.seen)) == (20, {}, 20)
     none = replies_to(bodies(3, start=50), client(server), cache, budget=Budget(limit=1, price=PRICE))
@@ -354,17 +345,14 @@ def test_a_client_of_somebody_else_that_gives_nonsense_is_named(result: Any) -> 
 
     answers = replies_to(bodies(2), odd)
     assert answers.replies == {}
-    assert {failure.reason for failure in answers.failures.values()} == {"unavailable"}
+    assert {reason for reason, _ in outcomes(answers)} == {"unavailable"}
 
 
 ODD: dict[str, Any] = {
     "a choice that is none": completion(usage=False) | {"choices": [*completion()["choices"], None]},
     "parts that are texts": completion(['{"verdict": "A"}'], usage=False),  # type: ignore[arg-type]
     "a usage that is none": completion() | {"usage": [1]},
-    **{
-        f"{count} tokens": completion() | {"usage": {"prompt_tokens": count, "completion_tokens": count}}
-        for count in (2**63, 10**30, -1, "7", 1.5, True, None)
-    },
+    "tokens that are none": completion() | {"usage": {"prompt_tokens": 10**30, "completion_tokens": True}},
 }
 
 
@@ -378,31 +366,23 @@ def test_a_reply_that_came_is_kept_whatever_else_is_in_it(server: Server, body: 
     assert len(find_replies(bodies(3, max_tokens=5), cache)[0]) == 3
 
 
-def test_a_client_that_changes_what_it_is_given_changes_no_request() -> None:
-    async def emptying(body: Any) -> Any:
-        body["messages"][0].clear()
-        body["messages"].clear()
-        return completion()
-
-    requests = bodies(2)
-    replies_to(requests, emptying)
-    assert [request.body["messages"][0]["content"] for request in requests] == ["text 0", "text 1"]
-
-
 @pytest.mark.parametrize(
     "fault", [ZeroDivisionError("by zero"), SystemExit(3), TimeoutError(), asyncio.CancelledError()]
 )
 def test_a_client_of_somebody_else_that_fails_is_asked_again(fault: BaseException) -> None:
     tries: list[int] = []
 
-    async def odd(body: Mapping[str, Any]) -> Any:
+    async def odd(body: Any) -> Any:
         tries.append(1)
+        body["messages"].clear()  # changes no request
         if len(tries) < 3:
             raise fault
         return completion()
 
-    answers = replies_to(bodies(3), odd)
+    requests = bodies(3)
+    answers = replies_to(requests, odd)
     assert (len(answers.replies), len(tries)) == (3, 5)
+    assert [request.body["messages"][0]["content"] for request in requests] == ["text 0", "text 1", "text 2"]
 
 
 def test_progress_counts_every_request_and_an_interrupt_keeps_what_came(server: Server) -> None:

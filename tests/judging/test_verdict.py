@@ -27,106 +27,74 @@ def reply_of(content: str, judge: Judge = PAIR, outputs: tuple[str, ...] = ("one
     return read_answer(completion(content, **more), judge, outputs)
 
 
-@pytest.mark.parametrize(
-    ("content", "label"),
-    [
-        ('{"verdict": "A"}', "A"),
-        ('{"verdict": "Tie"}', "tie"),
-        ('```json\n{"verdict": "B"}\n```', "B"),
-        ('{"verdict": "A"}\nNo: the second one.\n{"verdict": "B"}', "B"),
-        ('```json\n{"verdict": "A"}\n```\nOn a second look B is better:\n```json\n{"verdict": "B"}\n```\n', "B"),
-        ('{"verdict": "A"} as B is empty, and A is not.', "A"),
-        ('{"verdict": "A"} A is better than B.', "A"),
-        ('{"verdict": "B"} It is longer.', "B"),
-        ('{"verdict": "B"} - it is longer', "B"),
-        ('My verdict: {"verdict": "B"}.', "B"),
-        ('B says more than A, so it is no tie.\n\n{"verdict": "B"}', "B"),
-        ('I say {"verdict": "B"}\n\n{"verdict": "B"}', "B"),
-        ('[{"verdict": "A"}]', "A"),
-        ('{"verdict": "A"}</s>', "A"),
-        ('{"verdict": "A"}\nI prefer it, since it is short.', "A"),
-        ('<think>Perhaps {"verdict": "A"}?</think>{"verdict": "B"}', "B"),
-        ('Perhaps {"verdict": "A"}?</think>\n\nB', "B"),
-        ('{"reason": "It says {\\"verdict\\": \\"A\\"} and </think>", "verdict": "B"}', "B"),
-        ('{"verdict": "B", "reason": "It says \\"verdict\\": \\"A\\""}', "B"),
-        ("[[A]]", "A"),
-        ("**tie**", "tie"),
-        (" B.\n", "B"),
-        ('{"verdict": "tie."}', "tie"),
-        ('{"Verdict": "A"}', "A"),
-        ('{"verdict": "Output A"}', "A"),
-        ('{"verdict": "Next turn B"}', "B"),
-        ('{"verdict": "**B**"}', "B"),
-        ("Answer: B", "B"),
-        ("**Final verdict:** tie", "tie"),
-        ("Answer: [[B]]", "B"),
-        ("\\boxed{A}", "A"),
-        ("$\\boxed{\\text{tie}}$", "tie"),
-        ("<think>A?</think>Answer: B", "B"),
+READ = {
+    "A": [
+        *('{"verdict": "A"}', '[{"verdict": "A"}]', '{"verdict": "A"}</s>', "[[A]]", "\\boxed{A}", '{"Verdict": "A"}'),
+        *('{"verdict": "A"} as B is empty, and A is not.', '{"verdict": "A"} A is better than B.'),
+        *('{"verdict": "A"}\nI prefer it, since it is short.', '{"verdict": "Output A"}'),
     ],
-)
+    "tie": ['{"verdict": "Tie"}', "**tie**", '{"verdict": "tie."}', "**Final verdict:** tie", "$\\boxed{\\text{tie}}$"],
+    "B": [
+        *('```json\n{"verdict": "B"}\n```', '{"verdict": "A"}\nNo: the second one.\n{"verdict": "B"}', " B.\n"),
+        '```json\n{"verdict": "A"}\n```\nOn a second look B is better:\n```json\n{"verdict": "B"}\n```\n',
+        *('{"verdict": "B"} It is longer.', '{"verdict": "B"} - it is longer', 'My verdict: {"verdict": "B"}.'),
+        *('B says more than A, so it is no tie.\n\n{"verdict": "B"}', 'I say {"verdict": "B"}\n\n{"verdict": "B"}'),
+        *('<think>Perhaps {"verdict": "A"}?</think>{"verdict": "B"}', 'Perhaps {"verdict": "A"}?</think>\n\nB'),
+        '{"reason": "It says {\\"verdict\\": \\"A\\"} and </think>", "verdict": "B"}',
+        *('{"verdict": "B", "reason": "It says \\"verdict\\": \\"A\\""}', '{"verdict": "Next turn B"}'),
+        *('{"verdict": "**B**"}', "Answer: B", "Answer: [[B]]", "<think>A?</think>Answer: B"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("content", "label"), [(content, label) for label in READ for content in READ[label]])
 def test_verdicts(content: str, label: str) -> None:
     assert reply_of(content).label == label
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        ("", "empty"),
-        (" \n", "empty"),
-        ("I like both of them.", "no-verdict"),
-        ("A is good and B is bad", "no-verdict"),
-        ('{"answer": "A"}', "no-verdict"),
-        ('{"verdict": "A", "verdict": "B"}', "no-verdict"),
-        ('<think>{"verdict": "A"}', "no-verdict"),
-        ('Perhaps {"verdict": "A"}?</think> I cannot say.', "no-verdict"),
-        ('{"verdict": "C"}', "label"),
-        ('{"verdict": "Output C"}', "label"),
-        ('{"verdict": "A or B"}', "label"),
-        ('{"verdict": "A/2"}', "label"),
-        ('{"verdict": "A", "Verdict": "B"}', "no-verdict"),
-        ('{"verdict": "A"', "no-verdict"),
-        ("Answer: A or B", "no-verdict"),
-        ('{"verdict": null}', "label"),
-        ('{"verdict": ["A"]}', "label"),
-        ('{"verdict": {"verdict": "A"}}', "label"),
-        ("{" * 5000 + '{"verdict": "A"}', "no-verdict"),
-        ('{"verdict": "A"}' + " " * 300_000 + "x", "no-verdict"),
-        ('{"a":' * 3000 + '{"verdict": "A"}', "no-verdict"),
+UNREAD = {
+    "empty": ["", " \n"],
+    "no-verdict": [
+        *("I like both of them.", "A is good and B is bad", '{"answer": "A"}', "I cannot help with that."),
+        *('{"verdict": "A", "verdict": "B"}', '{"verdict": "A", "Verdict": "B"}', '<think>{"verdict": "A"}'),
+        *('Perhaps {"verdict": "A"}?</think> I cannot say.', '{"verdict": "A"', "Answer: A or B"),
+        *(
+            "{" * 5000 + '{"verdict": "A"}',
+            '{"verdict": "A"}' + " " * 300_000 + "x",
+            '{"a":' * 3000 + '{"verdict": "A"}',
+        ),
     ],
-)
+    "label": [
+        *('{"verdict": "C"}', '{"verdict": "Output C"}', '{"verdict": "A or B"}', '{"verdict": "A/2"}'),
+        *('{"verdict": null}', '{"verdict": ["A"]}', '{"verdict": {"verdict": "A"}}'),
+    ],
+}
+
+
+@pytest.mark.parametrize(("content", "why"), [(content, why) for why in UNREAD for content in UNREAD[why]])
 def test_no_verdict(content: str, why: str) -> None:
     answer = reply_of(content)
-    assert (answer.label, answer.why) == ("", why)
+    assert (answer.label, answer.why, answer.reason) == ("", why, content.strip())
 
 
 MENU = '{"verdict":"A"}, {"verdict":"B"} or {"verdict":"tie"}.'
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        MENU,
-        PAIR.form,
-        Judge(model="m", reason="first").form,
-        Prompt.load(PAIR).fill_template("", ItemTexts(source="Why?"), "One.", "Two."),
-        '{"verdict":"A"} or {"verdict":"B"}',
-        '{"verdict":"A"}\nor\n{"verdict":"B"}',
-        '- {"verdict":"A"}\n- {"verdict":"B"}\n- {"verdict":"tie"}',
-        '```json\n{"verdict":"A"}\n```\n```json\n{"verdict":"B"}\n```',
-        '[{"verdict":"A"},{"verdict":"B"},{"verdict":"tie"}]',
-        'If A is better:\n{"verdict":"A"}\nIf B is better:\n{"verdict":"B"}\nIf neither is:\n{"verdict":"tie"}',
-        '{"verdict":"A"} if A is better\n{"verdict":"B"} if B is better',
-        'If A is better: {"verdict":"A"}\nIf B is better: {"verdict":"B"}',
-        '{"verdict":"A"} No: the second one. {"verdict":"B"}',
-        'I say {"verdict":"A"} rather than {"verdict":"B"}',
-        '{"verdict":"tie"} is what one could say, but B is better, so: B',
-        '{"verdict":"A"}, "B" or "tie"',
-        '{"verdict":"A"} would be wrong.',
-        '{"verdict":"A"} No: B is better.',
-        '{"verdict":"tie"}\n\nAnswer: B',
-    ],
-)
+SEVERAL = [
+    *(MENU, PAIR.form, Judge(model="m", reason="first").form, '{"verdict":"A"}, "B" or "tie"'),
+    Prompt.load(PAIR).fill_template("", ItemTexts(source="Why?"), "One.", "Two."),
+    *('{"verdict":"A"} or {"verdict":"B"}', '{"verdict":"A"}\nor\n{"verdict":"B"}', '{"verdict":"tie"}\n\nAnswer: B'),
+    *('- {"verdict":"A"}\n- {"verdict":"B"}\n- {"verdict":"tie"}', '[{"verdict":"A"},{"verdict":"B"}]'),
+    '```json\n{"verdict":"A"}\n```\n```json\n{"verdict":"B"}\n```',
+    'If A is better:\n{"verdict":"A"}\nIf B is better:\n{"verdict":"B"}\nIf neither is:\n{"verdict":"tie"}',
+    *('{"verdict":"A"} if A is better\n{"verdict":"B"} if B is better', '{"verdict":"A"} would be wrong.'),
+    'If A is better: {"verdict":"A"}\nIf B is better: {"verdict":"B"}',
+    *('{"verdict":"A"} No: the second one. {"verdict":"B"}', 'I say {"verdict":"A"} rather than {"verdict":"B"}'),
+    *('{"verdict":"tie"} is what one could say, but B is better, so: B', '{"verdict":"A"} No: B is better.'),
+]
+
+
+@pytest.mark.parametrize("content", SEVERAL)
 def test_several_verdicts_are_none(content: str) -> None:
     answer = reply_of(content)
     assert (answer.label, answer.why) == ("", "no-verdict")
@@ -171,45 +139,30 @@ def test_content_in_parts() -> None:
     assert read_answer(body, PAIR, ()).label == "A"
 
 
-@pytest.mark.parametrize(
-    ("content", "label"),
-    [
-        ('{"score": 4}', "4"),
-        ('{"score": 4.0}', "4"),
-        ('{"score": "3"}', "3"),
-        ("5", "5"),
-        ('{"score": 3.5}', ""),
-        ('{"score": 6}', ""),
-        ('{"score": true}', ""),
-        ('{"score": "4/5"}', "4"),
-        ("Score: 4", "4"),
-        ("4 out of 5.", "4"),
-        ("5.", "5"),
-        ('{"score": "4/10"}', ""),
-        ('{"score": "45/5"}', ""),
-        ('{"score": 1' + "0" * 400 + "}", ""),
-        ('{"score": -1' + "0" * 400 + "}", ""),
-        ('{"score": NaN}', ""),
-        ('{"score": 1e400}', ""),
+SCORES = {
+    "3": ['{"score": "3"}'],
+    "4": ['{"score": 4}', '{"score": 4.0}', '{"score": "4/5"}', "Score: 4", "4 out of 5."],
+    "5": ["5", "5."],
+    "": [
+        *('{"score": 3.5}', '{"score": 6}', '{"score": true}', '{"score": "4/10"}', '{"score": "45/5"}'),
+        *('{"score": 1' + "0" * 400 + "}", '{"score": -1' + "0" * 400 + "}", '{"score": NaN}', '{"score": 1e400}'),
     ],
-)
+}
+
+
+@pytest.mark.parametrize(("content", "label"), [(content, label) for label in SCORES for content in SCORES[label]])
 def test_scores(content: str, label: str) -> None:
     answer = reply_of(content, SCORE)
     assert (answer.label, answer.why) == (label, "" if label else "label")
 
 
-def test_half_points_where_the_scale_has_them() -> None:
-    half = Judge(model="m", mode="pointwise", scale="0-1:0.5")
-    assert half.answers == ("0", "0.5", "1")
-    assert reply_of('{"score": 0.5}', half).label == "0.5"
-
-
 @pytest.mark.parametrize(
     ("content", "label"),
-    [(".5", "0.5"), (".5.", "0.5"), ("0.5.", "0.5"), ("5.", "5"), ("5", "5"), ("-.5", "-0.5"), ("**-0.5**", "-0.5")],
+    [(".5", "0.5"), (".5.", "0.5"), ("0.5.", "0.5"), ("5.", "5"), ("-.5", "-0.5"), ("**-0.5**", "-0.5")],
 )
 def test_a_point_before_digits_is_no_full_stop(content: str, label: str) -> None:
     half = Judge(model="m", mode="pointwise", scale="-1-10:0.5")
+    assert half.answers[:4] == ("-1", "-0.5", "0", "0.5")
     assert reply_of(content, half).label == label
     assert reply_of(json.dumps({"score": content}), half).label == label
 
@@ -217,11 +170,6 @@ def test_a_point_before_digits_is_no_full_stop(content: str, label: str) -> None
 def test_reasons() -> None:
     assert reply_of('{"reason": "short", "verdict": "A"}').reason == "short"
     assert reply_of('<think>hidden</think>B is longer.\n{"verdict": "A"}').reason == "B is longer"
-
-
-def test_model_and_tokens() -> None:
-    answer = reply_of('{"verdict": "A"}')
-    assert (answer.model, answer.tokens_in, answer.tokens_out) == ("test-1", 100, 5)
 
 
 def logprobs(tokens: list[str], place: int, top: dict[str, float]) -> dict[str, Any]:
@@ -238,23 +186,27 @@ def chances(tokens: list[str], place: int, top: dict[str, float], judge: Judge) 
     return read_answer(body, judge, ()).chances
 
 
-def test_probabilities_are_parts_of_the_labels_alone() -> None:
-    config = Judge(model="m", logprobs=True)
-    tokens = ['{"', "verdict", '":', ' "', "A", '"}']
-    # The unconstrained model prefers another token: .6 of the probability is for no label.
-    probabilities = chances(tokens, 4, {"The": 0.6, "A": 0.2, "B": 0.1, "t": 0.04, "tie": 0.06}, config)
-    assert probabilities == pytest.approx({"A": 0.5, "B": 0.25, "tie": 0.25})
+PROBABILITIES = Judge(model="m", logprobs=True)
+TOP = {"A": 0.1, "B": 0.6, "tie": 0.3}
 
 
-def test_a_label_that_is_not_told_of_makes_all_probabilities_unknown() -> None:
-    config = Judge(model="m", logprobs=True)
-    assert chances(["A"], 0, {"A": 0.9, "B": 0.1}, config) is None
-
-
-def test_a_quote_may_belong_to_the_token() -> None:
-    config = Judge(model="m", logprobs=True)
-    probabilities = chances(['{"verdict":', ' "A', '"}'], 1, {' "A': 0.5, ' "B': 0.3, ' "tie': 0.2}, config)
-    assert probabilities == pytest.approx({"A": 0.5, "B": 0.3, "tie": 0.2})
+@pytest.mark.parametrize(
+    ("tokens", "place", "top", "expected"),
+    [
+        # The unconstrained model prefers another token: .6 of the probability is for no label.
+        (['{"', "verdict", '":', ' "', "A", '"}'], 4, {"The": 0.6, "A": 0.04, "B": 0.24, "t": 0.04, "tie": 0.08}, TOP),
+        (["A"], 0, {"A": 0.9, "B": 0.1}, None),  # a label is missing
+        (['{"verdict":', ' "A', '"}'], 1, {' "A': 0.1, ' "B': 0.6, ' "tie': 0.3}, TOP),  # the quote is in the token
+        (["Answer", ":", " ", "B"], 3, TOP, TOP),
+        (["Answer", ":", " B"], 0, {"Answer": 0.5, **TOP}, None),
+        (['{"Verdict": "', "Output ", "B", '"}'], 2, TOP, TOP),
+    ],
+)
+def test_probabilities_are_those_of_the_labels(
+    tokens: list[str], place: int, top: dict[str, float], expected: dict[str, float] | None
+) -> None:
+    result = chances(tokens, place, top, PROBABILITIES)
+    assert result == (expected and pytest.approx(expected))
 
 
 def test_a_number_that_begins_another_is_not_taken_for_it() -> None:
@@ -264,18 +216,10 @@ def test_a_number_that_begins_another_is_not_taken_for_it() -> None:
     assert chances(["7"], 0, {**top, "10": 0.1}, config) == pytest.approx(dict.fromkeys(config.answers, 0.1))
 
 
-def test_probabilities_are_those_of_the_label_behind_other_words() -> None:
-    config = Judge(model="m", logprobs=True)
-    top = {"A": 0.1, "B": 0.6, "tie": 0.3}
-    assert chances(["Answer", ":", " ", "B"], 3, top, config) == pytest.approx(top)
-    assert chances(["Answer", ":", " B"], 0, {"Answer": 0.5, **top}, config) is None
-    assert chances(['{"Verdict": "', "Output ", "B", '"}'], 2, top, config) == pytest.approx(top)
-
-
-@pytest.mark.parametrize("count", [2**63, 10**30, 10**400, 2**40 + 1, -1, True, 1.5])
+@pytest.mark.parametrize("count", [10**400, 2**40 + 1, -1, True, 1.5])
 def test_impossible_counts_of_tokens_are_unknown(count: Any) -> None:
     answer = reply_of('{"verdict": "A"}', usage={"prompt_tokens": count, "completion_tokens": count})
-    assert (answer.label, answer.tokens_in, answer.tokens_out) == ("A", None, None)
+    assert (answer.label, answer.model, answer.tokens_in, answer.tokens_out) == ("A", "test-1", None, None)
     assert reply_of("A", usage={"prompt_tokens": 2**40}).tokens_in == 2**40
 
 

@@ -6,7 +6,6 @@ server.
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import signal
@@ -17,7 +16,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -29,9 +27,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.llm]
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-llm" / "bin" / "python"
-SUMMEVAL = ROOT.parent / "shared" / "data" / "summeval"
-SYSTEMS = ("M11", "M13", "M22")
-ITEMS = 4  # x 3 pairs x 2 orders: 24 requests
 SECONDS = 1200.0
 
 
@@ -67,33 +62,9 @@ def server() -> Iterator[Server]:
     result.stop()
 
 
-def shortened(text: str, words: int) -> str:
-    return " ".join(text.split()[:words])
-
-
-def summeval() -> tuple[list[dict[str, Any]], pl.DataFrame]:
-    """Excerpts of SummEval's articles and summaries, with the mean expert ratings."""
-    with gzip.open(SUMMEVAL / "outputs.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for _, line in zip(range(ITEMS), lines, strict=False)]
-    texts = [
-        {
-            "item": row["item"],
-            "source": shortened(row["source"], 60),
-            "outputs": {system: shortened(row["outputs"][system], 25) for system in SYSTEMS},
-        }
-        for row in rows
-    ]
-    ratings = pl.read_csv(SUMMEVAL / "ratings.csv.gz").filter(
-        pl.col("item").is_in([row["item"] for row in rows]),
-        pl.col("system").is_in(SYSTEMS),
-        pl.col("rater").str.starts_with("expert"),
-        pl.col("aspect") == "relevance",
-    )
-    return texts, ratings.with_columns(aspect=pl.lit(""))
-
-
-def generated_texts() -> tuple[list[dict[str, Any]], pl.DataFrame]:
-    """Substitute for SummEval: generated texts, and an annotator who prefers complete ones."""
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Folder with texts of three systems, and an annotator who prefers complete texts."""
     reports = (
         "The city council closed the old bridge on Monday, because an inspector found a crack in a pillar.",
         "The museum hired ten guides for the summer, because more visitors came than in any year before.",
@@ -107,20 +78,15 @@ def generated_texts() -> tuple[list[dict[str, Any]], pl.DataFrame]:
             "outputs": {
                 "M11": report.split(",")[0] + ".",
                 "M13": report.replace(" on Monday", "").replace(" until Friday", ""),
-                "M22": shortened(report, 5),
+                "M22": " ".join(report.split()[:5]),
             },
         }
         for number, report in enumerate(reports)
     ]
     marks = {"M11": 3.0, "M13": 5.0, "M22": 1.0}
     rows = [(text["item"], system, "ann", "human", mark) for text in texts for system, mark in marks.items()]
-    return texts, pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    texts, human = summeval() if SUMMEVAL.is_dir() else generated_texts()
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts), encoding="utf-8")
+    human = pl.DataFrame(rows, schema=["item", "system", "rater", "kind", "score"], orient="row")
     human.write_csv(tmp_path / "people.csv")
     return tmp_path
 

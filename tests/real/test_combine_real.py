@@ -71,10 +71,9 @@ def test_weights_of_the_page_give_the_published_score_of_rewardbench(
     assert metrics["sample_accuracy"].item() == pytest.approx(0.9342, abs=5e-5)
 
 
-def test_auto_is_not_below_the_best_metric_where_the_others_add_noise(shared_data: Path) -> None:
-    study = cu.read(shared_data / "summeval" / "ratings.csv.gz")
+def test_auto_is_not_below_the_best_metric_where_the_others_add_noise(summeval: cu.Study) -> None:
     result = cu.combine(
-        study, target="consistency", human="expert*", method=["auto", "best"], repeats=1, resamples=0, unseen="none"
+        summeval, target="consistency", human="expert*", method=["auto", "best"], repeats=1, resamples=0, unseen="none"
     )
     auto, best = result.comparison["kendall"]
     assert auto > best - 0.005

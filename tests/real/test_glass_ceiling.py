@@ -12,16 +12,6 @@ from custodes.errors import InputError
 from tests.real.glass_ceiling import TURNED, authors_scores, authors_study
 
 
-@pytest.fixture(scope="module")
-def summeval(shared_data: Path) -> cu.Study:
-    return cu.read(shared_data / "summeval" / "ratings.csv.gz")
-
-
-@pytest.fixture(scope="module")
-def hanna(shared_data: Path) -> cu.Study:
-    return cu.read(shared_data / "hanna" / "ratings.csv.gz")
-
-
 def averages(result: cu.Complementarity) -> list[float]:
     """Mean distances among humans, between humans and metrics, and among metrics."""
     return [round(value, 2) for value in result.averages["complementarity"]]
@@ -81,11 +71,9 @@ def test_finding_2_people_predict_people_better_than_all_metrics_do(summeval: cu
 
 
 @pytest.mark.parametrize("level", ["system", "utterance"])
-def test_wmt23_has_one_aspect_and_both_levels(shared_data: Path, level: str) -> None:
-    wmt = shared_data / "wmt23-en-de" / "mt-metrics-eval-v2.wmt23.en-de.tar.gz"
-    study = cu.read(f"{wmt}::wmt23/en-de")
+def test_wmt23_has_one_aspect_and_both_levels(wmt23: cu.Study, level: str) -> None:
     options = {"human": "mqm", "systems": "!refA", "metrics": "*-refA", "resamples": 20}
-    result = cu.complementarity(study, level=level, **options)  # type: ignore[arg-type]
+    result = cu.complementarity(wmt23, level=level, **options)  # type: ignore[arg-type]
     assert result.averages["complementarity"].is_null().to_list() == [True, False, False]  # undefined with one aspect
     assert gap(result)["difference_low"] > 0
     assert result.raters["rater"][0] == "human"

@@ -1,12 +1,8 @@
-from pathlib import Path
-
 import polars as pl
 import pytest
 
 import custodes as cu
 from custodes.evaluate.protocol.protocol import protocol
-
-SUMMEVAL = "summeval/ratings.csv.gz"
 
 # statistics.md, section 7: means of a prototype over 100 replications, human ratings only, batch 10 (the paper has one
 # replication: annotation rate .43 .42 .53 .60, accuracy .96 .97 .93 .95), and how often the reference decisions
@@ -17,11 +13,6 @@ MEASURED = {
     "consistency": (0.560, 0.959, 0.89),
     "fluency": (0.592, 0.921, 0.87),
 }
-
-
-@pytest.fixture(scope="module")
-def summeval(shared_data: Path) -> cu.Study:
-    return cu.read(shared_data / SUMMEVAL)
 
 
 def test_people_alone_as_published(summeval: cu.Study) -> None:

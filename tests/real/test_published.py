@@ -8,8 +8,6 @@ import pytest
 import custodes as cu
 from custodes.evaluate.rater_comparison import compare
 
-WMT = "wmt23-en-de/mt-metrics-eval-v2.wmt23.en-de.tar.gz"
-
 # Global Pearson as published by the WMT23 metrics task for en-de, MQM, without refA; acc_eq from a prototype of the
 # same definition (statistics.md, section 3).
 PUBLISHED = {
@@ -21,15 +19,14 @@ PUBLISHED = {
 }
 
 
-def test_wmt23_pearson_and_acc_eq_to_three_decimals(shared_data: Path) -> None:
-    study = cu.read(f"{shared_data / WMT}::wmt23/en-de")
-    result = cu.agreement(study, human="mqm", systems="!refA", metrics=list(PUBLISHED), resamples=50, compare_by=())
+def test_wmt23_pearson_and_acc_eq_to_three_decimals(wmt23: cu.Study) -> None:
+    result = cu.agreement(wmt23, human="mqm", systems="!refA", metrics=list(PUBLISHED), resamples=50, compare_by=())
     results = {row["metric"]: row for row in result.metrics.iter_rows(named=True)}
     for metric, (pearson, acc_eq) in PUBLISHED.items():
         assert round(results[metric]["pearson_global"], 3) == pearson
         assert round(results[metric]["acc_eq"], 3) == acc_eq
         assert results[metric]["pearson_global_low"] < pearson < results[metric]["pearson_global_high"]
-    (comparison,) = compare(study, human="mqm", systems="!refA", metrics="BLEU-refA")
+    (comparison,) = compare(wmt23, human="mqm", systems="!refA", metrics="BLEU-refA")
     # 190 documents among the segments with MQM ratings (statistics.md, section 0).
     rated = comparison.design.units[(comparison.human_signs != -128).any(axis=0)]
     assert len(set(rated.tolist())) == 190
@@ -47,15 +44,14 @@ def accuracy_by_threshold(human: np.ndarray, metric: np.ndarray) -> float:
     return float((ties + concordant).max() / len(differences))
 
 
-def test_wmt23_acc_eq_of_rounded_scores_is_that_of_whole_numbers(shared_data: Path) -> None:
-    study = cu.read(f"{shared_data / WMT}::wmt23/en-de")
+def test_wmt23_acc_eq_of_rounded_scores_is_that_of_whole_numbers(wmt23: cu.Study) -> None:
     chosen = {"human": "mqm", "systems": "!refA", "metrics": ["cometoid22-wmt22-src", "XCOMET-Ensemble-refA"]}
-    (comparison,) = compare(study, **chosen)
+    (comparison,) = compare(wmt23, **chosen)
     finite = np.isfinite(comparison.human)
     rated = np.ix_(finite.any(axis=1), finite.any(axis=0))  # items have all systems or none
     human = comparison.human[rated]
     scores = dict(zip(comparison.metrics, (value[rated] for value in comparison.metric_scores), strict=True))
-    results = dict(cu.agreement(study, **chosen, resamples=0).metrics.select("metric", "acc_eq").iter_rows())
+    results = dict(cu.agreement(wmt23, **chosen, resamples=0).metrics.select("metric", "acc_eq").iter_rows())
     rounded = scores["cometoid22-wmt22-src"]  # rounded to four digits
     np.testing.assert_allclose(np.rint(rounded * 1e4), rounded * 1e4, atol=1e-8)
     assert results["cometoid22-wmt22-src"] == pytest.approx(
@@ -68,17 +64,16 @@ def test_wmt23_acc_eq_of_rounded_scores_is_that_of_whole_numbers(shared_data: Pa
     assert results["XCOMET-Ensemble-refA"] == pytest.approx(accuracy_by_threshold(human, continuous), abs=1e-12)
 
 
-def test_summeval_ties_and_reproducibility(shared_data: Path) -> None:
-    study = cu.read(shared_data / "summeval" / "ratings.csv.gz")
+def test_summeval_ties_and_reproducibility(summeval: cu.Study) -> None:
     # Proportion of tied comparisons with the mean of three experts (statistics.md, section 1).
-    ties = dict(cu.check(study, human="expert*", metrics="METEOR").summary.select("aspect", "ties").rows())
+    ties = dict(cu.check(summeval, human="expert*", metrics="METEOR").summary.select("aspect", "ties").rows())
     assert {aspect: round(share, 2) for aspect, share in ties.items()} == {
         "coherence": 0.11,
         "consistency": 0.67,
         "fluency": 0.55,
         "relevance": 0.15,  # .15475; the prototype rounded it to 16 %
     }
-    ranking = cu.ranking(study, human="expert*", metrics="METEOR")
+    ranking = cu.ranking(summeval, human="expert*", metrics="METEOR")
     notes = [note.message for note in ranking.notes if note.rule == "self-agreement"]
     messages = {aspect: next(m for m in notes if f"aspect {aspect!r}" in m) for aspect in ties}
     # Replication rate of human decisions on resampled items (statistics.md, section 7): .88 .91 .89 .87.
@@ -87,12 +82,11 @@ def test_summeval_ties_and_reproducibility(shared_data: Path) -> None:
         assert abs(match - share) <= 0.015
 
 
-def test_mean_and_vote_differ_on_few_comparisons(shared_data: Path) -> None:
-    study = cu.read(shared_data / "summeval" / "ratings.csv.gz")
+def test_mean_and_vote_differ_on_few_comparisons(summeval: cu.Study) -> None:
     # 3 to 4 % with few ties (statistics.md, section 1); less if most comparisons tie.
     for aspect, share in (("coherence", 0.033), ("consistency", 0.0015), ("fluency", 0.007), ("relevance", 0.039)):
         setting = {"human": "expert*", "metrics": "METEOR", "aspect": aspect}
-        mean, vote = (compare(study, aggregate=how, **setting)[0].human_signs for how in ("mean", "vote"))
+        mean, vote = (compare(summeval, aggregate=how, **setting)[0].human_signs for how in ("mean", "vote"))
         assert (mean != vote).mean() == pytest.approx(share, abs=0.0006)
 
 

@@ -50,11 +50,10 @@ def test_rouge_of_summeval_by_the_first_reference_with_stemming(shared_data: Pat
 
 
 @pytest.mark.slow
-def test_bleu_and_chrf_of_wmt23_are_those_that_were_published(shared_data: Path) -> None:
-    study = cu.read(f"{shared_data / 'wmt23-en-de' / 'mt-metrics-eval-v2.wmt23.en-de.tar.gz'}::wmt23/en-de")
-    published = study.ratings.frame.filter(pl.col("rater").is_in(["BLEU-refA", "chrF-refA"]))
-    result = cu.score(study, ["BLEU-refA=bleu", "chrF-refA=chrf"]).ratings
-    totals = cu.score(study, ["BLEU-refA=corpus-bleu", "chrF-refA=corpus-chrf"]).ratings
+def test_bleu_and_chrf_of_wmt23_are_those_that_were_published(wmt23: cu.Study) -> None:
+    published = wmt23.ratings.frame.filter(pl.col("rater").is_in(["BLEU-refA", "chrF-refA"]))
+    result = cu.score(wmt23, ["BLEU-refA=bleu", "chrF-refA=chrf"]).ratings
+    totals = cu.score(wmt23, ["BLEU-refA=corpus-bleu", "chrF-refA=corpus-chrf"]).ratings
     both = published.join(pl.concat([result, totals]), on=["rater", "item", "system"], suffix="_ours")
     assert both.height == 2 * (7241 + 13)  # segments and systems; the reference has no scores
     differ = both.with_columns(differs=(pl.col("score") - pl.col("score_ours")).abs()).filter(pl.col("differs") > 1e-9)

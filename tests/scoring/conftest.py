@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from custodes.data.study import Study
+from tests.scoring import made
 from tests.scoring.encoders import onnx_model, tokenizer
 
 
@@ -14,3 +16,9 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer(folder, limit=24)
     onnx_model(folder / "model.onnx", limit=24)
     return folder
+
+
+@pytest.fixture
+def study() -> Study:
+    """Two items with references and outputs of three systems."""
+    return made.study(made.OUTPUTS, references=made.REFERENCES)

@@ -14,6 +14,7 @@ from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, S
 from custodes.scoring.metrics import METRICS
 
 OVERLAP = Traits(needs=("references",), rules=("first", "best", "mean"), low=0.0, high=1.0)
+POOLED = Traits(needs=("references",), rules=("all", "first", "best", "mean"))
 
 
 class Recorded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -29,6 +30,13 @@ def files() -> set[str]:
     return {path.name for path in Path().iterdir()}
 
 
+def people(path: str, scores: Mapping[tuple[str, str], float]) -> None:
+    rows = [
+        {"item": i, "system": s, "rater": "ann", "kind": "human", "score": value} for (i, s), value in scores.items()
+    ]
+    pl.DataFrame(rows).write_csv(path)
+
+
 def test_texts_to_a_file_that_every_verb_takes(
     monkeypatch: pytest.MonkeyPatch, texts: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -41,10 +49,9 @@ def test_texts_to_a_file_that_every_verb_takes(
     assert lines[0] == "custodes: made@first (A): 0.67"  # two items give a mean without an interval
     assert lines[-1].startswith("custodes: next: custodes report scores.csv")
     assert files() == {"texts.jsonl", "scores.csv", "scores.raters.csv", "scores.cache.db"}
-    humans = pl.DataFrame(
-        {"item": ["1", "1", "1", "2", "2", "2"], "system": ["A", "B", "C"] * 2, "rater": "ann", "kind": "human"}
-    ).with_columns(score=pl.Series([3, 2, 1, 3, 2, 1]))
-    humans.write_csv("people.csv")
+    people(
+        "people.csv", {(item, system): score for item in "12" for system, score in zip("ABC", (3, 2, 1), strict=True)}
+    )
     study = cu.read("scores.csv", "people.csv", raters="scores.raters.csv")
     assert study.metrics == ("made@first", "made@best", "length")
     assert study.raters.bounds == {"made@first": (0, 1), "made@best": (0, 1)}
@@ -63,21 +70,14 @@ def test_the_costs_are_what_combine_takes(monkeypatch: pytest.MonkeyPatch, tmp_p
     ]
     Path("texts.jsonl").write_text("".join(json.dumps(row | {"references": ["a fox ran"]}) + "\n" for row in rows))
     assert cli.run(["score", "texts.jsonl", "--metric", "slow", "--metric", "length", "-o", "scores.csv"]) == 0
-    rated = [
-        {"item": str(i), "system": s, "rater": "ann", "kind": "human", "score": (i * k) % 5 + k}
-        for i in range(12)
-        for k, s in enumerate("ABCD")
-    ]
-    pl.DataFrame(rated).write_csv("people.csv")
-    scores = pl.read_csv("scores.raters.csv")
-    assert scores.filter(pl.col("rater") == "slow")["cost"][0] == pytest.approx(9 / 16, rel=0.1)  # 16 distinct texts
-    study = cu.read("scores.csv", "people.csv", raters="scores.raters.csv")
+    people("people.csv", {(str(i), s): (i * k) % 5 + k for i in range(12) for k, s in enumerate("ABCD")})
+    expected = dict(pl.read_csv("scores.raters.csv").select("rater", "cost").rows())
+    assert expected["slow"] == pytest.approx(9 / 16, rel=0.1)  # 16 distinct texts
     options = {"method": ["best"], "repeats": 1, "resamples": 20}
-    by_study = cu.combine(study, **options)
+    by_study = cu.combine(cu.read("scores.csv", "people.csv", raters="scores.raters.csv"), **options)
     by_file = cu.combine(cu.read("scores.csv", "people.csv"), costs="scores.raters.csv", **options)
     for result in (by_study, by_file):
-        costs = dict(result.path.select("metric", "cost").rows())
-        assert costs == dict(scores.select("rater", "cost").rows())
+        assert dict(result.path.select("metric", "cost").rows()) == expected
 
 
 def test_a_metric_that_fails_is_exit_1_with_the_others_written(
@@ -123,12 +123,17 @@ def test_dropped_outputs_are_told_of(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("texts.jsonl").write_text(
-        '{"item": "1", "outputs": {"A": "a", "B": "b"}}\n{"item": "2", "outputs": {"A": "a"}}'
+        '{"item": "1", "outputs": {"A": "a", "B": ""}}\n{"item": "2", "outputs": {"A": "a"}}'
     )
-    assert cli.run(["score", "texts.jsonl", "--metric", "length", "-o", "s.csv"]) == 2
+    line = ["score", "texts.jsonl", "--metric", "length", "-o", "s.csv"]
+    assert cli.run(line) == 2
     assert "1 of 4 outputs are missing (B of 2); add them, or score the remaining outputs" in capsys.readouterr().err
-    assert cli.run(["score", "texts.jsonl", "--metric", "length", "-o", "s.csv", "--missing", "drop"]) == 0
-    assert capsys.readouterr().err.startswith("custodes: note: 1 of 4 outputs are missing\n")
+    line += ["--missing", "drop"]
+    assert cli.run([*line, "--dry-run"]) == 0
+    notes = capsys.readouterr().err
+    assert notes.startswith("custodes: note: texts.jsonl: the text of 1 of 3 outputs is empty (B of 1)")
+    assert cli.run(line) == 0
+    assert capsys.readouterr().err.startswith(f"{notes}custodes: note: 1 of 4 outputs are missing\n")
 
 
 @pytest.mark.parametrize("words", [("-o", "-"), ("--output=-",)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,8 @@ from custodes.data.study import Study
 from custodes.errors import InputError, MissingExtraError, OptionError
 from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Need, Place, Scorer, Traits
 from custodes.scoring.metrics import METRICS
-from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, overlap, recorded, register, scores_of
+from tests.scoring.made import OUTPUTS, OVERLAP, constant, overlap, recorded, register, scores_of
 from tests.scoring.made import study as texts_of
-
-
-@pytest.fixture
-def study() -> Study:
-    return texts_of(OUTPUTS, references=REFERENCES)
 
 
 def messages(result: cu.Scores) -> list[str]:
@@ -41,30 +37,28 @@ def test_what_a_metric_needs_is_there_or_nothing_is_scored(monkeypatch: pytest.M
 def test_what_lacks_it_is_dropped_on_request_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(monkeypatch, overlap, OVERLAP)
     result = cu.score(texts_of(OUTPUTS, references={"1": ["a fox"]}), ["length", "made"], missing="drop")
-    assert len(scores_of(result, "length")) == 6
-    assert len(scores_of(result, "made")) == 3
+    assert (len(scores_of(result, "length")), len(scores_of(result, "made")), result.status) == (6, 3, 0)
     assert result.skipped.rows() == [("2", system, "made", "no references") for system in "ABC"]
     assert messages(result) == ["1 of 2 items have no references, so their outputs are not scored by made"]
-    assert result.status == 0
 
 
 def test_every_system_has_every_item_unless_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     some = texts_of({"1": {"A": "a", "B": "b b"}, "2": {"A": "a"}, "3": {"B": "b"}})
     with pytest.raises(InputError, match=r"2 of 6 outputs are missing \(B of 2, A of 3\); add them, or score"):
         cu.score(some, ["length"])
-    result = cu.score(some, ["length"], missing="drop")
-    assert scores_of(result, "length") == [1, 2, 1, 1]
-    assert result.skipped["why"].to_list() == ["the system has no output of this item"] * 2
-    assert messages(result) == ["2 of 6 outputs are missing"]
 
-    traits = Traits(systems=True)
-    recorder = recorded(
-        monkeypatch, lambda texts: MetricResult(values=np.zeros((1, 0)), systems=np.array([len(texts.outputs)])), traits
-    )
-    result = cu.score(some, ["made"], missing="drop")
-    assert scores_of(result, "made") == [1, 1]
+    def count(texts: MetricInputs) -> MetricResult:
+        return MetricResult(values=np.zeros((1, 0)), systems=np.array([len(texts.outputs)]))
+
+    recorder = recorded(monkeypatch, count, Traits(systems=True))
+    result = cu.score(some, ["length", "made"], missing="drop")
+    assert (scores_of(result, "length"), scores_of(result, "made")) == ([1, 2, 1, 1], [1, 1])
     assert sorted(recorder.outputs) == ["a", "b b"]
-    assert "systems are scored by made on the 1 of 3 items that have an output of every system" in messages(result)
+    assert result.skipped["why"].to_list() == ["the system has no output of this item"] * 2
+    assert messages(result) == [
+        "2 of 6 outputs are missing",
+        "systems are scored by made on the 1 of 3 items that have an output of every system",
+    ]
 
 
 def test_no_output_that_can_be_scored(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
@@ -101,8 +95,7 @@ def test_no_number_is_in_no_mean_and_no_best(monkeypatch: pytest.MonkeyPatch, st
 
 def test_cut_texts_are_counted(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     def cut(texts: MetricInputs) -> MetricResult:
-        long = np.array([len(text) > 8 for text in texts.outputs])
-        return MetricResult(values=np.ones((len(texts.outputs), 1)), truncated=long)
+        return replace(constant(1.0)(texts), truncated=np.array([len(text) > 8 for text in texts.outputs]))
 
     recorded(monkeypatch, cut, Traits())
     result = cu.score(study, ["made"])
@@ -156,27 +149,26 @@ def test_systems_must_be_scored_by_a_metric_of_systems(monkeypatch: pytest.Monke
         cu.score(study, ["made"])
 
 
+def metric(name: str, load: Callable[..., Scorer]) -> Metric:
+    return Metric(name=name, gives="", source="", load=load, traits=Traits())
+
+
 def test_a_metric_that_cannot_be_loaded_stops_before_anything_is_scored(
     monkeypatch: pytest.MonkeyPatch, study: Study
 ) -> None:
     recorder = recorded(monkeypatch, constant(1.0), Traits())
+    closed = []
 
     def broken(place: Place) -> Scorer:
         raise OSError("no such file")
 
-    closed = []
-
     def closing(place: Place) -> Scorer:
         return Scorer(signature="", traits=Traits(), score=constant(1.0), close=lambda: closed.append(1))
-
-    def metric(name: str, load: Callable[..., Scorer]) -> Metric:
-        return Metric(name=name, gives="", source="", load=load, traits=Traits())
 
     register(monkeypatch, recorder.metric, metric("broken", broken), metric("closing", closing))
     with pytest.raises(InputError, match=r"^metric broken: the metric cannot be loaded: OSError: no such file$"):
         cu.score(study, ["made", "closing", "broken"])
-    assert not recorder.calls
-    assert closed == [1]
+    assert (recorder.calls, closed) == ([], [1])
 
 
 @pytest.mark.parametrize(
@@ -222,9 +214,8 @@ def test_scores_need_texts() -> None:
 
 def test_an_image_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded(monkeypatch, constant(1.0), Traits(needs=("image",)))
-    some = texts_of({"1": {"A": "a fox"}}, image={"1": "no such.png"})
     with pytest.raises(InputError, match="image 'no such.png': No such file or directory; give the path of a file"):
-        cu.score(some, ["made"])
+        cu.score(texts_of({"1": {"A": "a fox"}}, image={"1": "no such.png"}), ["made"])
 
 
 def test_a_metric_may_refuse_what_would_take_too_long(
@@ -240,7 +231,7 @@ def test_a_metric_may_refuse_what_would_take_too_long(
 
         return Scorer(signature="slow 1", traits=Traits(), score=constant(1.0), ready=ready)
 
-    register(monkeypatch, recorder.metric, Metric(name="slow", gives="", source="", load=load, traits=Traits()))
+    register(monkeypatch, recorder.metric, metric("slow", load))
     with pytest.raises(OptionError, match="^metric slow: it would take a year$"):
         cu.score(study, ["made", "slow"], cache=tmp_path / "kept.db")
     assert seen == [5]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +17,8 @@ from custodes.cache import Cache, KeptScore
 from custodes.data.study import Study
 from custodes.errors import CustodesError
 from custodes.scoring.metric import MetricInputs, MetricResult, Need, Traits
-from tests.scoring.made import OUTPUTS, OVERLAP, REFERENCES, constant, overlap, pooled, recorded, scores_of
+from tests.scoring.made import OUTPUTS, OVERLAP, POOLED, REFERENCES, constant, overlap, pooled, recorded, scores_of
 from tests.scoring.made import study as texts_of
-
-POOLED = Traits(needs=("references",), rules=("all", "first", "best", "mean"))
-
-
-@pytest.fixture
-def study() -> Study:
-    return texts_of(OUTPUTS, references=REFERENCES)
 
 
 @pytest.fixture
@@ -97,58 +91,49 @@ def test_a_score_is_kept_under_what_its_metric_needs(
 
 def test_an_image_counts_by_what_it_holds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache_db: str) -> None:
     recorder = recorded(monkeypatch, constant(1.0), Traits(needs=("image",)))
-    image = tmp_path / "one.png"
-    some = texts_of({"1": {"A": "a fox"}}, image={"1": str(image)})
-    for content, calls in ((b"1", 1), (b"1", 1), (b"2", 2)):
-        image.write_bytes(content)
-        cu.score(some, ["made"], cache=cache_db)
-        assert len(recorder.calls) == calls
-    image.rename(tmp_path / "two.png")
-    cu.score(texts_of({"x": {"B": "a fox"}}, image={"x": str(tmp_path / "two.png")}), ["made"], cache=cache_db)
-    assert len(recorder.calls) == 2
-    address = texts_of({"1": {"A": "a fox"}}, image={"1": "https://example.org/one.png"})
-    cu.score(address, ["made"], cache=cache_db)
-    assert len(recorder.calls) == 3
+
+    def n_calls(image: Path | str, item: str = "1") -> int:
+        cu.score(texts_of({item: {"A": "a fox"}}, image={item: str(image)}), ["made"], cache=cache_db)
+        return len(recorder.calls)
+
+    one, two = tmp_path / "one.png", tmp_path / "two.png"
+    for content, expected in ((b"1", 1), (b"1", 1), (b"2", 2)):
+        one.write_bytes(content)
+        assert n_calls(one) == expected
+    assert n_calls(one.rename(two), "x") == 2
+    assert n_calls("https://example.org/one.png") == 3
 
 
 def test_parameters_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch, study: Study, cache_db: str) -> None:
     recorder = recorded(monkeypatch, constant(1.0), Traits(), n=1)
-    cu.score(study, ["made", "made:n=2"], cache=cache_db)
-    assert len(recorder.calls) == 2
-    cu.score(study, ["x=made:n=1", "y=made:n=2"], cache=cache_db)
-    assert len(recorder.calls) == 2
+    for specs in (["made", "made:n=2"], ["x=made:n=1", "y=made:n=2"]):
+        cu.score(study, specs, cache=cache_db)
+        assert len(recorder.calls) == 2
 
 
 def test_a_metric_of_the_whole_is_scored_anew_where_any_text_is_another(
     monkeypatch: pytest.MonkeyPatch, study: Study, cache_db: str
 ) -> None:
     traits = Traits(needs=("references",), rules=("all",), whole=True)
-    recorder = recorded(
-        monkeypatch, lambda texts: MetricResult(values=np.full((len(texts.outputs), 1), len(texts.outputs))), traits
-    )
+    recorder = recorded(monkeypatch, lambda texts: constant(len(texts.outputs))(texts), traits)
     cu.score(study, ["made"], cache=cache_db)
     assert [len(texts.outputs) for texts in recorder.calls] == [6]
     cu.score(texts_of(OUTPUTS, references=REFERENCES, source={"1": "new"}), ["made"], cache=cache_db)
     assert len(recorder.calls) == 1
     changed = {**OUTPUTS, "2": {**OUTPUTS["2"], "C": "another"}}
     result = cu.score(texts_of(changed, references=REFERENCES), ["made"], cache=cache_db)
-    assert len(recorder.calls) == 2
-    assert scores_of(result, "made") == [6.0] * 6
+    assert (len(recorder.calls), scores_of(result, "made")) == (2, [6.0] * 6)
 
 
 def test_scores_of_systems_are_kept_by_system(monkeypatch: pytest.MonkeyPatch, study: Study, cache_db: str) -> None:
-    traits = Traits(systems=True)
-    recorder = recorded(
-        monkeypatch,
-        lambda texts: MetricResult(values=np.zeros((1, 0)), systems=np.array([len("".join(texts.outputs))])),
-        traits,
-    )
-    first = cu.score(study, ["made"], cache=cache_db)
+    def length(texts: MetricInputs) -> MetricResult:
+        return MetricResult(values=np.zeros((1, 0)), systems=np.array([len("".join(texts.outputs))]))
+
+    recorder = recorded(monkeypatch, length, Traits(systems=True))
+    first = scores_of(cu.score(study, ["made"], cache=cache_db), "made")
     changed = {item: {**texts, "C": f"{texts['C']} now"} for item, texts in OUTPUTS.items()}
-    second = cu.score(texts_of(changed), ["made"], cache=cache_db)
+    assert scores_of(cu.score(texts_of(changed), ["made"], cache=cache_db), "made") == [*first[:2], first[2] + 8]
     assert len(recorder.calls) == 4
-    assert scores_of(second, "made")[:2] == scores_of(first, "made")[:2]
-    assert scores_of(second, "made")[2] == scores_of(first, "made")[2] + 8
 
 
 def test_a_killed_run_loses_one_call_and_its_file_is_whole(
@@ -175,23 +160,20 @@ cu.score(study({{str(i): {{"A": f"a {{i}}"}} for i in range(40)}}), ["made"], ba
     assert len(recorder.outputs) == 40 - 16
 
 
+def database(path: Path, statement: str) -> Path:
+    with closing(sqlite3.connect(path)) as base:
+        base.execute(statement)
+    return path
+
+
 def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(study: Study, tmp_path: Path) -> None:
-    other_file = tmp_path / "other.db"
-    with sqlite3.connect(other_file) as base:
-        base.execute("CREATE TABLE mine (x)")
-    base.close()
-    text = tmp_path / "texts.csv"
-    text.write_text("item,system\n" * 100)
-    newer = tmp_path / "newer.db"
-    with Cache(newer) as cache:
+    (tmp_path / "texts.csv").write_text("item,system\n" * 100)
+    with Cache(tmp_path / "newer.db") as cache:
         cache.keep_scores([])
-    with sqlite3.connect(newer) as base:
-        base.execute("PRAGMA user_version = 99")
-    base.close()
     for place, message in (
-        (other_file, "this database is of another program; name another file with --cache"),
-        (text, r"not a file of cached scores or replies \(file is not a database\)"),
-        (newer, "this database is of version 99, not 1"),
+        (database(tmp_path / "other.db", "CREATE TABLE mine (x)"), "this database is of another program; name another"),
+        (tmp_path / "texts.csv", r"not a file of cached scores or replies \(file is not a database\)"),
+        (database(tmp_path / "newer.db", "PRAGMA user_version = 99"), "this database is of version 99, not 1"),
         (tmp_path, "it is a folder"),
         (tmp_path / "no" / "kept.db", "no such folder"),
     ):
@@ -204,9 +186,7 @@ def test_a_file_of_somebody_else_is_refused_and_stays_as_it_is(study: Study, tmp
 def test_a_file_is_made_when_there_is_something_to_keep(tmp_path: Path) -> None:
     place = tmp_path / "kept.db"
     with Cache(place) as cache:
-        assert not cache.scores(["k"])
-        assert not cache.replies(["k"])
-        assert cache.seconds_of("m") is None
+        assert (cache.scores(["k"]), cache.replies(["k"]), cache.seconds_of("m")) == ({}, {}, None)
         assert not place.exists()
         with Cache(place) as second:
             second.keep_reply("k", b"{}", b"{}")
@@ -226,8 +206,7 @@ def test_scores_are_kept_all_or_none(cache_db: str) -> None:
         assert cache.scores(["k"]) == {}
         cache.keep_scores([row, row._replace(seconds=2.0)])
         assert cache.scores(["k", "other"]) == {"k": row}
-        assert cache.seconds_of("m") == 1.0
-        assert cache.seconds_of("other") is None
+        assert (cache.seconds_of("m"), cache.seconds_of("other")) == (1.0, None)
 
 
 def test_first_costs_its_share_and_the_others_all(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:

@@ -16,6 +16,7 @@ from custodes.scoring.metric import MetricInputs, MetricResult, Traits
 from tests.scoring.made import (
     OUTPUTS,
     OVERLAP,
+    POOLED,
     REFERENCES,
     Recorded,
     overlap,
@@ -27,52 +28,39 @@ from tests.scoring.made import (
 )
 from tests.scoring.made import study as texts_of
 
-POOLED = Traits(needs=("references",), rules=("all", "first", "best", "mean"))
-
-
-@pytest.fixture
-def study() -> Study:
-    return texts_of(OUTPUTS, references=REFERENCES)
+FIRST, BEST, MEAN = ([value, 1, 0, 2 / 3, 1 / 2, 0] for value in (2 / 3, 1, 5 / 6))
+"""Scores by hand: 2 of 3 words of "a red fox" occur in "a fox", and 3 of 3 in "a red fox ran"."""
 
 
 def test_every_rule_is_a_rater_of_one_computation(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     recorder = recorded(monkeypatch, overlap, OVERLAP)
     result = cu.score(study, ["made", "made@best,mean", "other=made@first"])
-    # By hand: 2 of 3 words of "a red fox" occur in "a fox", and 3 of 3 in "a red fox ran".
-    assert scores_of(result, "made") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
-    assert scores_of(result, "made@best") == pytest.approx([1, 1, 0, 2 / 3, 1 / 2, 0])
-    assert scores_of(result, "made@mean") == pytest.approx([5 / 6, 1, 0, 2 / 3, 1 / 2, 0])
-    assert scores_of(result, "other") == scores_of(result, "made")
+    expected = {"made": FIRST, "made@best": BEST, "made@mean": MEAN, "other": FIRST}
+    assert {name: scores_of(result, name) for name in expected} == {n: pytest.approx(v) for n, v in expected.items()}
     assert len(recorder.outputs) == 6
     rules = [signature.rpartition("=")[2] for signature in result.raters["signature"]]
     assert rules == ["first", "best", "mean", "first"]
-    assert result.status == 0
-    assert result.skipped.is_empty()
-
-
-def test_the_worst_is_best_where_lower_is_better(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
+    assert (result.status, result.skipped.height) == (0, 0)
     recorded(monkeypatch, overlap, Traits(needs=("references",), rules=("best",), higher_is_better=False))
-    assert scores_of(cu.score(study, ["made"]), "made") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
+    assert scores_of(cu.score(study, ["made"]), "made") == pytest.approx(FIRST)  # the worst is the best
 
 
 def test_all_references_at_once_or_each_alone(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     recorder = recorded(monkeypatch, pooled, POOLED)
     result = cu.score(study, ["made", "made@first,best,mean"])
-    assert scores_of(result, "made") == pytest.approx([1, 1, 0, 2 / 3, 1 / 2, 0])
-    assert scores_of(result, "made@mean") == pytest.approx([5 / 6, 1, 0, 2 / 3, 1 / 2, 0])
-    assert scores_of(result, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
+    expected = {"made": BEST, "made@first": FIRST, "made@mean": MEAN}
+    assert {name: scores_of(result, name) for name in expected} == {n: pytest.approx(v) for n, v in expected.items()}
     assert all(len(refs) == 1 for texts in recorder.calls[1:] for refs in texts.references)
     assert len(recorder.outputs) == 6 + 6  # items with one reference take the cached scores
 
 
+@pytest.mark.parametrize(("score", "traits"), [(overlap, OVERLAP), (pooled, POOLED)])
 def test_only_the_first_reference_is_looked_at_where_nothing_else_is_asked(
-    monkeypatch: pytest.MonkeyPatch, study: Study
+    monkeypatch: pytest.MonkeyPatch, study: Study, score: Any, traits: Traits
 ) -> None:
-    for score, traits in ((overlap, OVERLAP), (pooled, POOLED)):
-        recorder = recorded(monkeypatch, score, traits)
-        result = cu.score(study, ["made@first"])
-        assert scores_of(result, "made@first") == pytest.approx([2 / 3, 1, 0, 2 / 3, 1 / 2, 0])
-        assert all(len(refs) == 1 for texts in recorder.calls for refs in texts.references)
+    recorder = recorded(monkeypatch, score, traits)
+    assert scores_of(cu.score(study, ["made@first"]), "made@first") == pytest.approx(FIRST)
+    assert all(len(refs) == 1 for texts in recorder.calls for refs in texts.references)
 
 
 def test_a_metric_is_given_what_it_needs_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,24 +134,20 @@ def test_texts_are_what_questions_take(tmp_path: Any, study: Study) -> None:
 
 
 def test_scores_of_systems_are_rows_of_their_own(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
-    traits = Traits(needs=("references",), rules=("all", "first"), systems=True)
-
     def corpus(texts: MetricInputs) -> MetricResult:
-        lengths = sum(len(text) for text in texts.outputs) / sum(
-            len(value) for refs in texts.references for value in refs
-        )
-        return MetricResult(values=np.zeros((len(texts.outputs), 0)), systems=np.array([lengths]))
+        n_letters = [
+            sum(map(len, words)) for words in (texts.outputs, [text for refs in texts.references for text in refs])
+        ]
+        return MetricResult(values=np.zeros((len(texts.outputs), 0)), systems=np.array([n_letters[0] / n_letters[1]]))
 
-    recorder = Recorded(corpus, traits, "corpus")
-    register(monkeypatch, recorder.metric)
+    traits = Traits(needs=("references",), rules=("all", "first"), systems=True)
+    register(monkeypatch, Recorded(corpus, traits, "corpus").metric)
     result = cu.score(study, ["corpus", "corpus@first", "length"])
     whole = result.ratings.filter(pl.col("item") == "")
-    assert whole.select("system", "rater").rows() == [
-        (system, rater) for rater in ("corpus", "corpus@first") for system in "ABC"
-    ]
+    assert whole.select("system", "rater").rows() == [(s, rater) for rater in ("corpus", "corpus@first") for s in "ABC"]
     assert scores_of(result, "corpus") == pytest.approx([20 / 25, 10 / 25, 12 / 25])
     assert scores_of(result, "corpus@first") == pytest.approx([20 / 12, 10 / 12, 12 / 12])
-    assert result.ratings.filter((pl.col("rater") != "length") & (pl.col("item") != "")).is_empty()
+    assert set(result.ratings.filter(pl.col("item") != "")["rater"]) == {"length"}
 
 
 def test_the_study_of_scores_is_asked_like_any_other(study: Study) -> None:
@@ -180,9 +164,6 @@ def test_the_study_of_scores_is_asked_like_any_other(study: Study) -> None:
 
 
 def test_provenance_names_texts_metrics_and_versions(study: Study) -> None:
-    result = cu.score(study, ["length"], missing="drop")
-    line = str(result.provenance)
+    line = str(cu.score(study, ["length"], missing="drop").provenance)
     assert line.startswith("score | study=")
-    assert "metrics=length" in line
-    assert "missing=drop" in line
-    assert "custodes=" in line
+    assert all(part in line for part in ("metrics=length", "missing=drop", "custodes="))

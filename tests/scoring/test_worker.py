@@ -103,15 +103,15 @@ def test_what_one_says_wrong_harms_no_other_metric(tmp_path: Path) -> None:
 
 
 def test_a_reference_without_a_score_leaves_no_mean_of_the_others(start: Start) -> None:
-    scorer = start("one null")
-    result = scorer.score(texts(["a", "b"], [["x"], ["?"]]))
+    result = start("one null").score(texts(["a", "b"], [["x"], ["?"]]))
     np.testing.assert_array_equal(result.values, [[1], [np.nan]])
 
 
-def test_cuts_are_told(start: Start) -> None:
+def test_cuts_are_told_and_scores_may_round_beyond_a_bound(start: Start) -> None:
     result = start("cut").score(SIX)
     assert result.truncated is not None
     assert result.truncated.tolist() == [False, False, False, True, False, True]
+    assert start("rounded").score(texts(["a"])).values[0, 0] > 1.0
 
 
 def test_rows_hold_what_is_needed_and_no_more(start: Start) -> None:
@@ -205,15 +205,13 @@ def test_a_fault_later_is_one_line_and_stays_the_answer(
     assert not CHILDREN
 
 
-def test_a_score_may_round_beyond_a_bound(start: Start) -> None:
-    assert start("rounded").score(texts(["a"])).values[0, 0] > 1.0
-
-
-def test_one_that_closes_its_output_is_ended(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_that_is_closed_or_has_no_end_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("custodes.scoring.worker.GOODBYE", 0.2)
-    scorer = start("close")
     with pytest.raises(InputError, match="the worker closed its output"):
-        scorer.score(SIX)
+        start("close").score(SIX)
+    monkeypatch.setattr("custodes.scoring.worker.LONGEST", 1000)
+    with pytest.raises(InputError, match="a line of over 1000 bytes"):
+        start("deep").score(SIX)
 
 
 def test_a_long_start_that_shows_progress_is_no_hang(
@@ -244,12 +242,6 @@ def test_a_long_start_that_shows_progress_is_no_hang(
     monkeypatch.setattr("custodes.scoring.metrics.worker.Process", Impatient)
     assert start("slow start").score(texts(["a"])).values == 0
     assert len(expired) == 3
-
-
-def test_a_line_without_end_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("custodes.scoring.worker.LONGEST", 1000)
-    with pytest.raises(InputError, match="a line of over 1000 bytes"):
-        start("deep").score(SIX)
 
 
 def test_what_was_scored_before_a_fault_is_not_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

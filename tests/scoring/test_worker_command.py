@@ -91,35 +91,47 @@ scorer.score(MetricInputs(outputs=["a"], item=zero, system=zero, **none))
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="signals and groups of processes of POSIX")
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
 def test_no_worker_outlives_its_parent(how: str, tmp_path: Path) -> None:
     """Long computations also end, even if the parent could not send a message."""
     (tmp_path / "slow.py").write_text(
+        "import os, pathlib, time\ndef score(rows):\n    pathlib.Path('pids').write_text(f'{os.getpid()} .')\n"
+        "    time.sleep(900)\n"
+    )
+    _end_parent("callable slow:score", signal.Signals[how], tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals and groups of processes of POSIX")
+def test_one_that_does_not_read_its_input_ends_with_its_parent_and_with_its_children(tmp_path: Path) -> None:
+    (tmp_path / "deaf.py").write_text(
         textwrap.dedent("""
-        import os, pathlib, time
-        def score(rows):
-            pathlib.Path("pid").write_text(str(os.getpid()))
-            time.sleep(900)
+        import json, os, pathlib, subprocess, sys, time
+        print(json.dumps({"protocol": 1, "metric": "deaf", "version": "1"}), flush=True)
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)"])
+        pathlib.Path("pids").write_text(f"{os.getpid()} {child.pid} .")
+        time.sleep(900)
         """)
     )
-    with _parent("callable slow:score", tmp_path) as parent:
-        assert parent.stdout is not None
-        assert parent.stdout.readline() == b"ready\n"
-        child = int(until(lambda: (tmp_path / "pid").read_text()))
-        parent.send_signal(signal.Signals[how])
-    until(lambda: None if _runs(child) else "ended")
+    _end_parent("deaf.py", signal.SIGKILL, tmp_path)
 
 
-def _parent(command: str, folder: Path) -> subprocess.Popen[bytes]:
-    """Process that starts a worker and sends it a request."""
-    return subprocess.Popen(
+def _end_parent(command: str, how: signal.Signals, folder: Path) -> None:
+    """Start a process that sends a request to a worker, end it, and wait for the end of all processes in `pids`."""
+    parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, command],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
+    with parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"ready\n"
+        *pids, _ = until(lambda: text.split() if (text := (folder / "pids").read_text()).endswith(".") else None)
+        parent.send_signal(how)
+    for process in map(int, pids):
+        until(lambda process=process: None if _runs(process) else "ended")
 
 
 def _runs(process: int) -> bool:
@@ -198,24 +210,3 @@ def test_all_code_of_ones_own_decides_on_the_version_of_a_function(
     assert version() == before
     (tmp_path / "there" / "other.py").write_text("X = 1\n")  # not imported
     assert version() == before
-
-
-@pytest.mark.skipif(os.name != "posix", reason="groups of processes of POSIX")
-def test_one_that_does_not_read_its_input_ends_with_its_parent_and_with_its_children(tmp_path: Path) -> None:
-    """This also holds if the parent is killed and cannot end the worker."""
-    (tmp_path / "deaf.py").write_text(
-        textwrap.dedent("""
-        import json, os, pathlib, subprocess, sys, time
-        print(json.dumps({"protocol": 1, "metric": "deaf", "version": "1"}), flush=True)
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)"])
-        pathlib.Path("pids").write_text(f"{os.getpid()} {child.pid} .")
-        time.sleep(900)
-        """)
-    )
-    with _parent("deaf.py", tmp_path) as parent:
-        assert parent.stdout is not None
-        assert parent.stdout.readline() == b"ready\n"
-        pids = until(lambda: text if (text := (tmp_path / "pids").read_text()).endswith(".") else None).split()[:2]
-        parent.kill()
-    for process in map(int, pids):
-        until(lambda process=process: None if _runs(process) else "ended")

@@ -6,7 +6,6 @@ numbers and real weights are at the end.
 
 from __future__ import annotations
 
-import gzip
 import json
 import shutil
 import subprocess
@@ -18,8 +17,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+import custodes as cu
 from custodes.errors import InputError
-from custodes.scoring.metric import MetricInputs, Place
+from custodes.scoring.metric import Place
 from custodes.scoring.metrics.worker import WORKER
 from tests.pages import blocks, run
 from tests.scoring.made import texts
@@ -46,14 +46,10 @@ def save_model(tmp_path: Path) -> Made:
 @pytest.fixture
 def images(tmp_path: Path) -> list[Path]:
     """Three images of noise."""
-    interpreter = python(ORACLES, "PIL")
-    code = (
-        "import sys, numpy, PIL.Image; noise = numpy.random.default_rng(int(sys.argv[1]));"
-        "PIL.Image.fromarray(noise.integers(0, 256, (40, 50, 3), dtype='uint8')).save(sys.argv[2])"
-    )
-    paths = [tmp_path / f"{number}.png" for number in range(3)]
+    python(ORACLES, "PIL")
+    paths = [tmp_path / f"{number}.ppm" for number in range(3)]
     for number, path in enumerate(paths):
-        subprocess.run([interpreter, "-c", code, str(number), path], check=True)
+        path.write_bytes(b"P6 50 40 255\n" + np.random.default_rng(number).bytes(40 * 50 * 3))
     return paths
 
 
@@ -127,9 +123,9 @@ print(2.5 * max(0, torch.cosine_similarity(out.image_embeds, out.text_embeds).it
         assert result.values[number] == pytest.approx(
             library_scores(ORACLES, code, model, path, OUTPUTS[number]), abs=1e-6
         )
-    broken = images[0].with_name("broken.png")
+    broken = images[0].with_name("broken.ppm")
     broken.write_bytes(images[0].read_bytes()[:90])
-    rows = texts(["a"] * 4, images=[[str(images[0])], [], [str(broken)], [str(broken.with_name("none.png"))]])
+    rows = texts(["a"] * 4, images=[[str(images[0])], [], [str(broken)], [str(broken.with_name("none.ppm"))]])
     scorer = WORKER.load(Place(), command=f"run={ORACLES} clipscore --model {model}")
     bad = scorer.score(rows)
     scorer.close()
@@ -224,15 +220,21 @@ print(*model.predict(json.loads(sys.argv[2]), gpus=0, progress_bar=False, num_wo
 def test_meteor_is_the_published_column(shared_data: Path) -> None:
     """SummEval, first reference: Pearson's r of the published column with our scores is .9957."""
     python(ORACLES, "pycocoevalcap")
-    rows, published = summeval(shared_data)
+    study = cu.read(shared_data / "summeval" / "outputs.jsonl.gz", shared_data / "summeval" / "ratings.csv.gz")
+    assert study.outputs is not None
+    rows = study.outputs.texts.join(study.outputs.sources, on="item").join(
+        study.ratings.frame.filter(pl.col("rater").str.to_lowercase() == "meteor"), on=["item", "system"]
+    )
+    assert rows.height == 1600
+    inputs = texts(rows["text"].to_list(), [references[:1] for references in rows["references"].to_list()])
     result = keeps_the_contract(f"run={ORACLES} meteor", counts_cuts=False)
     assert result.values[3] == 0
     scorer = WORKER.load(Place(batch=100), command=f"run={ORACLES} meteor")
-    ours = scorer.score(rows)
+    ours = scorer.score(inputs)
     scorer.close()
     assert ours.why == {}
     assert ours.seconds > 1
-    assert np.corrcoef(ours.values[:, 0], published)[0, 1] >= 0.995
+    assert np.corrcoef(ours.values[:, 0], rows["score"])[0, 1] >= 0.995
 
 
 PAGES = {"score-captions": ("clip", "clipscore"), "score-with-reward-models": ("reward", "reward")}
@@ -262,19 +264,3 @@ def test_pages_on_models_run(page: str, save_model: Made, tmp_path: Path, monkey
     assert scores["score"].is_finite().all()
     assert scores["rater"].n_unique() >= 2
     assert all(name in (tmp_path / "report.html").read_text(encoding="utf-8") for name in scores["rater"].unique())
-
-
-def summeval(shared_data: Path) -> tuple[MetricInputs, list[float]]:
-    """Outputs with first references, and the published METEOR of each."""
-    folder = shared_data / "summeval"
-    outputs = pl.read_ndjson(gzip.decompress((folder / "outputs.jsonl.gz").read_bytes()))
-    ratings = pl.read_csv(folder / "ratings.csv.gz").filter(pl.col("rater").str.to_lowercase() == "meteor")
-    published = dict(zip(ratings.select("item", "system").iter_rows(), ratings["score"], strict=True))
-    rows = [
-        (text, [item["references"][0]], published[item["item"], system])
-        for item in outputs.iter_rows(named=True)
-        for system, text in item["outputs"].items()
-        if (item["item"], system) in published
-    ]
-    assert len(rows) == 1600
-    return texts([row[0] for row in rows], [row[1] for row in rows]), [row[2] for row in rows]

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from custodes import question_commands
 from custodes.combining.combined_metric import CombinedMetric
 from custodes.command_line import HOW, OUTPUT_OPTIONS
-from custodes.console import write_stdout
+from custodes.console import print_notes, write_stdout
 from custodes.data.writing import check_suffix, csv_blocks, write_table
 from custodes.files import check_distinct_files, check_writable
 from custodes.options import (
@@ -18,7 +18,6 @@ from custodes.options import (
     QuoteFormulas,
     check_quoted,
     input_files,
-    print_notes,
     print_output_path,
 )
 from custodes.question_commands import READING

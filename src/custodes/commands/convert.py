@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from custodes.command_line import OUTPUT_OPTIONS, SELECTION
 from custodes.commands.output_files import STREAMED, print_lower_is_better, raters_sidecar
-from custodes.console import print_diagnostic, print_line
+from custodes.console import print_diagnostic, print_line, print_notes
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.schema import Schema
 from custodes.data.readers.every_eval_ever import write_every_eval_ever
@@ -23,7 +23,6 @@ from custodes.options import (
     QuoteFormulas,
     check_quoted,
     input_files,
-    print_notes,
     print_output_path,
 )
 from custodes.question_commands import READING

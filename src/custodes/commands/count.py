@@ -14,7 +14,7 @@ from cyclopts import Parameter
 import custodes as cu
 from custodes.arguments import value_list
 from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, parse_whole_number
-from custodes.console import print_line
+from custodes.console import print_line, print_notes
 from custodes.data.counts import SUFFIX
 from custodes.data.mapping.column_vocabulary import ENGLISH
 from custodes.data.readers.battles import SYSTEMS
@@ -22,7 +22,7 @@ from custodes.data.table_engines import Engine, convert_engine_errors, scan_sour
 from custodes.data.writing import SUFFIXES, write_table
 from custodes.errors import CustodesError, OptionError, join_labels, reject, short_repr
 from custodes.files import check_distinct_files, check_writable
-from custodes.options import InputOptions, input_files, print_notes, progress
+from custodes.options import InputOptions, input_files, progress
 from custodes.process import NOTHING_KEPT, Stoppable
 
 Names = list[str] | None

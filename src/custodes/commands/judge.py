@@ -17,7 +17,7 @@ from custodes.arguments import assignment_list, value_list
 from custodes.cache import Cache
 from custodes.command_line import OUTPUT_OPTIONS, SWITCH
 from custodes.commands.output_files import OutputFiles, summary_lines
-from custodes.console import print_diagnostic, print_line
+from custodes.console import print_diagnostic, print_line, print_notes
 from custodes.errors import OptionError, reject, short_repr, suggestion
 from custodes.judging import batch, cost, run
 from custodes.judging.clients import client_from_spec
@@ -28,7 +28,7 @@ from custodes.judging.querying import query, query_plan, read_answers, read_stor
 from custodes.judging.requests import Request, find_replies
 from custodes.judging.run import client_of, prepare
 from custodes.judging.tables import Judgements, judgements_of
-from custodes.options import InputOptions, Inputs, input_files, print_notes, progress
+from custodes.options import InputOptions, Inputs, input_files, progress
 from custodes.process import Stoppable
 from custodes.question_commands import READING, arguments_of, with_options
 
@@ -129,6 +129,9 @@ def judge(
             batch.read_replies(replies, all_requests(plan, reply_cache), reply_cache) if replies else ({}, [])
         )
         _, unsent_requests = find_replies(all_requests(plan, reply_cache), reply_cache)
+        notes += plan.notes
+        if dry_run or write_requests is not None:
+            print_notes(notes)
         if dry_run:
             for line in estimate_lines(plan, unsent_requests, budget.price, reply_tokens(plan, reply_cache)):
                 print_line(line)

@@ -15,9 +15,9 @@ from custodes.answers.question import function_options
 from custodes.answers.result import Result
 from custodes.command_line import OUTPUT_OPTIONS, SWITCH
 from custodes.commands.output_files import STREAMED, OutputFiles, print_lower_is_better, summary_lines
-from custodes.console import print_diagnostic, quiet_pipe
+from custodes.console import print_diagnostic, print_notes, quiet_pipe
 from custodes.errors import reject
-from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, print_notes, progress
+from custodes.options import InputOptions, Inputs, QuoteFormulas, check_quoted, input_files, progress
 from custodes.process import Stoppable
 from custodes.question_commands import READING, arguments_of, with_options
 from custodes.scoring.listing import list_all_metrics
@@ -84,6 +84,7 @@ def score(
     output_files.check(input_files(inputs, *reading.files, sidecars=False))
     study, arguments = reading.study(inputs), arguments_of(cu.score, options)
     if dry_run:
+        print_notes(study.notes)
         value_of_argument = (
             {option.name: option.default for option in function_options(cu.score)}
             | arguments

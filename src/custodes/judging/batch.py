@@ -38,11 +38,12 @@ def write_requests(path: str | Path, requests: Sequence[Request]) -> Path:
     Source: OpenAI, Batch API. Raises OptionError if the file cannot be written.
     """
     body_of_key = {request.key: request.body for request in requests}
-    lines = [
-        msgspec.json.encode({"custom_id": key, "method": "POST", "url": ADDRESS, "body": body})
-        for key, body in body_of_key.items()
-    ]
-    return write_atomically(path, b"".join(line + b"\n" for line in lines))
+    return write_atomically(
+        path,
+        msgspec.json.Encoder().encode_lines(
+            {"custom_id": key, "method": "POST", "url": ADDRESS, "body": body} for key, body in body_of_key.items()
+        ),
+    )
 
 
 def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) -> tuple[dict[str, Failure], list[Note]]:
@@ -55,32 +56,20 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     file_path = Path(path)
     check_exists(file_path)
     request_of_key = {request.key: request for request in requests}
-    reply_of_key, failure_of_key, n_unknown_replies, n_duplicate_lines, n_replies, has_incomplete_line = (
-        dict[str, Reply](),
-        dict[str, Failure](),
-        0,
-        0,
-        0,
-        False,
-    )
-    for line_number, decoded_line in enumerate(_lines(read_file_bytes(file_path)), start=1):
-        if decoded_line is None:
-            has_incomplete_line = True
-            continue
-        n_replies += 1
-        key, response, error = _parts(decoded_line, f"{file_path.name}: row {line_number}")
-        if key not in request_of_key:
-            n_unknown_replies += 1
-            continue
-        n_duplicate_lines += key in reply_of_key or key in failure_of_key
-        if key in reply_of_key:
-            continue
-        body_or_failure = _outcome(response, error)
-        if isinstance(body_or_failure, Failure):
-            failure_of_key[key] = body_or_failure
-            continue
-        failure_of_key.pop(key, None)
-        reply_of_key[key] = Reply.make(body_or_failure, sent_time=_reply_time(body_or_failure), seconds=None)
+    decoded_lines = [*_lines(read_file_bytes(file_path))]
+    has_incomplete_line = decoded_lines[-1:] == [None]
+    keys_and_outcomes = [
+        _key_and_outcome(decoded_line, f"{file_path.name}: row {line_number}")
+        for line_number, decoded_line in enumerate(decoded_lines, start=1)
+        if decoded_line is not None
+    ]
+    known_outcomes = [(key, outcome) for key, outcome in keys_and_outcomes if key in request_of_key]
+    body_of_key = {key: outcome for key, outcome in reversed(known_outcomes) if not isinstance(outcome, Failure)}
+    failure_of_key = {
+        key: outcome for key, outcome in known_outcomes if isinstance(outcome, Failure) and key not in body_of_key
+    }
+    n_replies, n_unknown_replies = len(keys_and_outcomes), len(keys_and_outcomes) - len(known_outcomes)
+    n_duplicate_lines = len(known_outcomes) - len(body_of_key) - len(failure_of_key)
     reject(
         (not n_replies, f"{file_path.name}: the file contains no reply; give the output file of a batch (JSON Lines)"),
         (
@@ -90,8 +79,8 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         ),
         error=InputError,
     )
-    for key, reply in reply_of_key.items():
-        store_reply(cache, request_of_key[key], reply)
+    for key, body in body_of_key.items():
+        store_reply(cache, request_of_key[key], Reply.make(body, sent_time=_reply_time(body), seconds=None))
     return failure_of_key, build_notes(
         (
             "unknown-replies",
@@ -130,18 +119,24 @@ def _parse_line(line: bytes) -> Any:
         return line
 
 
-def _parts(decoded_line: Any, where: str) -> tuple[str, Any, Any]:
-    """The id, response and error of a line."""
-    if not isinstance(decoded_line, Mapping) or not isinstance(decoded_line.get("custom_id"), str):
-        raise InputError(
+def _key_and_outcome(decoded_line: Any, where: str) -> tuple[str, Mapping[str, Any] | Failure]:
+    """The id of a line, and the body of the reply or the failure."""
+    fields = decoded_line if isinstance(decoded_line, Mapping) else {}
+    has_outcome = "response" in fields or "error" in fields
+    reject(
+        (
+            not isinstance(fields.get("custom_id"), str),
             f"{where}: this line is not a reply of a batch; give a file in which each line is an object "
-            f"with custom_id, response and error"
-        )
-    if "response" not in decoded_line and "error" not in decoded_line:
-        is_request = "body" in decoded_line
-        fault_text = "is a request; give the output file of the batch" if is_request else "has no response"
-        raise InputError(f"{where}: this line {fault_text}")
-    return decoded_line["custom_id"], decoded_line.get("response"), decoded_line.get("error")
+            "with custom_id, response and error",
+        ),
+        (
+            not has_outcome and "body" in fields,
+            f"{where}: this line is a request; give the output file of the batch",
+        ),
+        (not has_outcome, f"{where}: this line has no response"),
+        error=InputError,
+    )
+    return fields["custom_id"], _outcome(fields.get("response"), fields.get("error"))
 
 
 def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
@@ -165,5 +160,6 @@ def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
 def _reply_time(body: Mapping[str, Any]) -> str:
     """The time that a reply states; the current time if the reply states no time."""
     created_at = body.get("created")
-    has_time = isinstance(created_at, int) and 0 < created_at < 2**33
-    return (datetime.fromtimestamp(created_at, UTC) if has_time else datetime.now(UTC)).isoformat()  # type: ignore[arg-type]
+    if isinstance(created_at, int) and 0 < created_at < 2**33:
+        return datetime.fromtimestamp(created_at, UTC).isoformat()
+    return datetime.now(UTC).isoformat()

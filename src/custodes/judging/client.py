@@ -11,6 +11,7 @@ import ssl
 import warnings
 from codecs import BOM_UTF8
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
@@ -21,7 +22,7 @@ import msgspec
 
 from custodes.arguments import check_arguments
 from custodes.control_characters import escape_controls
-from custodes.errors import CustodesWarning, MissingExtraError, OptionError, reject, short_repr
+from custodes.errors import CustodesWarning, OptionError, reject, requires_extra, short_repr
 from custodes.judging.requests import (
     Client,
     Denied,
@@ -116,10 +117,8 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
         warnings.warn(
             f"{server_address}: the key is sent unencrypted over the network; use https", CustodesWarning, stacklevel=3
         )
-    try:
+    with requires_extra("requests to a server need httpx2", "judge"):
         import httpx2  # noqa: F401  (reported before anything is sent)
-    except ImportError as error:
-        raise MissingExtraError("requests to a server need httpx2: pip install 'custodes[judge]'") from error
     return Server(server_address, key=key, login=login, timeout=timeout)
 
 
@@ -189,10 +188,12 @@ class Server:
         return self._open[loop]
 
     def _read(self, status: int, headers: Mapping[str, str], content: bytes) -> Mapping[str, Any]:
-        try:  # secrets are removed from the reply
-            body = storable(reply_json(content.removeprefix(BOM_UTF8)), convert_text=self._storable_text)
-        except ValueError:
-            body = None
+        body = None
+        with suppress(ValueError):  # secrets are removed from the reply
+            body = storable(
+                reply_json(content.removeprefix(BOM_UTF8)),
+                convert_text=lambda text: without_surrogates(self._redact_secrets(text)),
+            )
         if 200 <= status < 300:
             if body is None:
                 content_kind = "a page of HTML" if content.lstrip()[:1] == b"<" else "an incomplete answer, or not JSON"
@@ -214,9 +215,6 @@ class Server:
     def _clean_message(self, message: str) -> str:
         return escape_controls(" ".join(self._redact_secrets(message).split()))
 
-    def _storable_text(self, text: str) -> str:
-        return without_surrogates(self._redact_secrets(text))
-
     def _redact_secrets(self, message: str) -> str:
         return message if self._secrets is None else self._secrets.sub(HIDDEN, message)
 
@@ -224,19 +222,15 @@ class Server:
 def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str] | None:
     """A pattern that finds the secrets in a reply, either verbatim or escaped (as in a string of JSON that holds
     JSON)."""
-    secrets = [] if key is None else [key]
-    if login is not None:
-        credentials_text = ":".join(login)
-        secrets = [base64.b64encode(credentials_text.encode()).decode(), credentials_text, login[1]]
+    credentials_text = ":".join(login or ())
+    secrets = [key or "", base64.b64encode(credentials_text.encode()).decode(), credentials_text, *(login or ())[1:]]
     secret_patterns = ["".join(map(_letter_pattern, secret)) for secret in secrets if len(secret) >= SHORTEST]
     return re.compile("|".join(secret_patterns)) if secret_patterns else None
 
 
 def _letter_pattern(letter: str) -> str:
-    hex_units = letter.encode("utf-16-be").hex()
-    escape_pattern = "".join(
-        rf"\\{{1,4}}u(?i:{hex_units[offset : offset + 4]})" for offset in range(0, len(hex_units), 4)
-    )
+    hex_units = letter.encode("utf-16-be").hex(" ", 2).split()
+    escape_pattern = "".join(rf"\\{{1,4}}u(?i:{hex_unit})" for hex_unit in hex_units)
     return rf"(?:{escape_pattern}|\\{{0,4}}{re.escape(letter)})"
 
 
@@ -252,11 +246,10 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     header_text = headers.get("retry-after", "")
     if (seconds := _number(header_text)) is not None:
         return seconds
-    try:
+    with suppress(ValueError, OverflowError):
         retry_time = parsedate_to_datetime(header_text)
-    except (ValueError, OverflowError):
-        return None
-    return max(0.0, (retry_time.replace(tzinfo=retry_time.tzinfo or UTC) - now).total_seconds())
+        return max(0.0, (retry_time.replace(tzinfo=retry_time.tzinfo or UTC) - now).total_seconds())
+    return None
 
 
 def _number(text: str | None) -> float | None:
@@ -296,11 +289,9 @@ def _cause(problem: BaseException) -> str:
         problem = cause
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
-    if isinstance(problem, OSError) and not isinstance(problem, ssl.SSLError):  # SSL errors have numbers of their own
-        if problem.errno is not None and problem.errno in errno.errorcode:
-            return os.strerror(problem.errno)
-        return problem.strerror or str(problem)
-    return str(problem)
+    if not isinstance(problem, OSError) or isinstance(problem, ssl.SSLError):  # SSL errors have numbers of their own
+        return str(problem)
+    return os.strerror(problem.errno or 0) if problem.errno in errno.errorcode else problem.strerror or str(problem)
 
 
 def _is_local(host: str) -> bool:

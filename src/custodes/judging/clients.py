@@ -8,13 +8,15 @@ import inspect
 import sys
 from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from custodes.errors import MissingExtraError, OptionError, short_repr, suggestion
+from custodes.errors import MissingExtraError, OptionError, requires_extra, short_repr, suggestion
 from custodes.judging.client import retry_after
 from custodes.judging.requests import Client, Denied, Rejected, Unavailable, status_exception
 from custodes.plugins import describe_error
@@ -31,8 +33,6 @@ SETTINGS = {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"} | {
 }
 """Fields of a chat completion, by their names in pydantic-ai."""
 
-FINISHED = {"tool_call": "tool_calls"}
-
 
 def client_from_spec(spec: str) -> Client:
     """The client for `pydantic-ai:MODEL` or for a function `MODULE:FUNCTION`.
@@ -40,8 +40,8 @@ def client_from_spec(spec: str) -> Client:
     The `address` of the client is part of the cache keys. For a model of pydantic-ai, the address is `spec`. For a
     function, it is the identity that `client_identity` describes.
     """
-    vendor_or_module_name, colon, model_or_function_name = spec.partition(":")
-    if not colon or not vendor_or_module_name or not model_or_function_name:
+    vendor_or_module_name, _, model_or_function_name = spec.partition(":")
+    if not vendor_or_module_name or not model_or_function_name:
         raise OptionError(f"client={short_repr(spec)}: {WAYS}")
     if vendor_or_module_name == VENDORS:
         return _NamedClient(pydantic_ai(model_or_function_name), spec, address=spec)
@@ -72,26 +72,20 @@ def client_identity(client: Any) -> str | None:
 
     The result is None for a lambda, a partial, a nested function, an object, and a function without source code.
     """
-    declared_address = getattr(client, "address", None)
-    if isinstance(declared_address, str):
+    if isinstance(declared_address := getattr(client, "address", None), str):
         return declared_address
     if not inspect.isfunction(client):
         return None
-    module, function_name = sys.modules.get(client.__module__), client.__qualname__
-    return (
-        _name_with_source_hash(module, function_name)
-        if module is not None and getattr(module, function_name, None) is client
-        else None
-    )
+    module, name = sys.modules.get(client.__module__), client.__qualname__
+    return _name_with_source_hash(module, name) if module and getattr(module, name, None) is client else None
 
 
 def _name_with_source_hash(module: ModuleType, function_name: str) -> str | None:
     """The module and the name with a hash of the current source; None if there is no source."""
-    try:
-        source_code = inspect.getsource(module)
-    except (OSError, TypeError):
-        return None
-    return f"{module.__name__}:{function_name}#{hashlib.sha256(source_code.encode(errors='replace')).hexdigest()[:12]}"
+    with suppress(OSError, TypeError):
+        source_digest = hashlib.sha256(inspect.getsource(module).encode(errors="replace")).hexdigest()
+        return f"{module.__name__}:{function_name}#{source_digest[:12]}"
+    return None
 
 
 class _NamedClient:
@@ -124,14 +118,11 @@ class _NamedClient:
 
 def _function(spec: str, module_name: str, function_name: str) -> Client:
     """A client that calls a function of the user. The function may be in a module in the working directory."""
-    working_folder = str(Path.cwd())
     search_path_before = list(sys.path)
-    sys.path.append(working_folder)
+    sys.path.append(str(Path.cwd()))
     try:
         imported_module = import_module(module_name)
-        function: Any = imported_module
-        for attribute in function_name.split("."):
-            function = getattr(function, attribute)
+        function = attrgetter(function_name)(imported_module)
     except (Exception, SystemExit) as error:  # an import can raise anything
         error_text = describe_error(error) if isinstance(error, Exception) else "the module ends the process"
         raise OptionError(
@@ -149,11 +140,9 @@ def _function(spec: str, module_name: str, function_name: str) -> Client:
 
 def pydantic_ai(model: str) -> Client:
     """Client of any model of pydantic-ai: `anthropic:MODEL`, `google:MODEL`, `bedrock:MODEL`."""
-    try:
+    with requires_extra("pydantic-ai is not installed", "vendors"):
         from pydantic_ai import models
         from pydantic_ai.exceptions import UserError
-    except ImportError as error:
-        raise MissingExtraError("pydantic-ai is not installed: pip install 'custodes[vendors]'") from error
     try:
         return PydanticAI(models.infer_model(model))
     except ImportError as error:  # the SDK of a vendor
@@ -190,13 +179,12 @@ class PydanticAI:
             raise Unavailable(describe_error(error)) from None
         except exceptions.UserError as error:
             raise Denied(describe_error(error)) from None
-        usage, finish_reason = reply.usage, reply.finish_reason or "stop"
         choice = {
             "index": 0,
             "message": {"role": "assistant", "content": reply.text, "reasoning_content": reply.thinking},
-            "finish_reason": FINISHED.get(finish_reason, finish_reason),
+            "finish_reason": "tool_calls" if reply.finish_reason == "tool_call" else reply.finish_reason or "stop",
         }
-        token_counts = {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens}
+        token_counts = {"prompt_tokens": reply.usage.input_tokens, "completion_tokens": reply.usage.output_tokens}
         return {"model": reply.model_name, "choices": [choice], "usage": token_counts}
 
 
@@ -204,25 +192,18 @@ def _message(message: Mapping[str, Any]) -> Any:
     """A message of a chat completion as a message of pydantic-ai."""
     from pydantic_ai import messages
 
+    def picture(address: str) -> Any:
+        is_inline = address.startswith("data:")
+        return messages.BinaryContent.from_data_uri(address) if is_inline else messages.ImageUrl(address)
+
     role, content = message["role"], message["content"]
     if role == "assistant":
         return messages.ModelResponse(parts=[messages.TextPart(content)])
     if role == "system":
         return messages.ModelRequest(parts=[messages.SystemPromptPart(content)])
-    if isinstance(content, str):
-        return messages.ModelRequest(parts=[messages.UserPromptPart(content)])
-    content_blocks = [
-        content_part["text"] if content_part["type"] == "text" else _picture(content_part["image_url"]["url"])
-        for content_part in content
-    ]
-    return messages.ModelRequest(parts=[messages.UserPromptPart(content_blocks)])
-
-
-def _picture(address: str) -> Any:
-    from pydantic_ai import messages
-
-    is_inline = address.startswith("data:")
-    return messages.BinaryContent.from_data_uri(address) if is_inline else messages.ImageUrl(address)
+    if not isinstance(content, str):
+        content = [part["text"] if part["type"] == "text" else picture(part["image_url"]["url"]) for part in content]
+    return messages.ModelRequest(parts=[messages.UserPromptPart(content)])
 
 
 def _schema_parameters(response_format: Any) -> Any:

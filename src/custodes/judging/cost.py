@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from custodes.errors import MissingExtraError, OptionError, reject, short_repr
+from custodes.errors import MissingExtraError, OptionError, reject, requires_extra, short_repr
 from custodes.judging.judge import Judge
 from custodes.judging.requests import Request, token_count
 
@@ -101,7 +101,7 @@ class CostEstimate(NamedTuple):
 
 def estimate(requests: Sequence[Request], *, tokens_per_answer: float) -> CostEstimate:
     """Estimated tokens of the distinct requests before any request is sent. `tokens_per_answer` is expected."""
-    bodies = list({request.key: request.body for request in requests}.values())
+    bodies = {request.key: request.body for request in requests}.values()
     token_counts = [estimate_tokens(body) for body in bodies]
     return CostEstimate(
         requests=len(bodies),
@@ -114,8 +114,8 @@ def estimate(requests: Sequence[Request], *, tokens_per_answer: float) -> CostEs
 
 def answer_tokens(judge: Judge) -> int:
     """Expected number of tokens of an answer in the requested format, for a model without hidden reasoning."""
-    max_answer_length = max(len(judge.answer(label)) for label in judge.answers)
-    return -(-max_answer_length // JSON_LETTERS) + REASON_TOKENS * (judge.reason == "first")
+    max_length = max(len(judge.answer(label)) for label in judge.answers)
+    return -(-max_length // JSON_LETTERS) + REASON_TOKENS * (judge.reason == "first")
 
 
 def count_tokens(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:
@@ -124,19 +124,17 @@ def count_tokens(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[
     usage = reply.get("usage")
     if isinstance(usage, Mapping):
         n_input_tokens, n_output_tokens = (
-            token_count(usage.get("prompt_tokens")),
-            token_count(usage.get("completion_tokens")),
+            token_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")
         )
         if n_input_tokens is not None and n_output_tokens is not None:
             return n_input_tokens, n_output_tokens, False
-    choices = [choice for choice in reply["choices"] if isinstance(choice, Mapping)]
-    answer_text = "".join(_texts({"messages": [choice.get("message") for choice in choices]}))
-    return estimate_tokens(request)[0], _tokens(len(answer_text)), True
+    messages = [choice.get("message") for choice in reply["choices"] if isinstance(choice, Mapping)]
+    return estimate_tokens(request)[0], _tokens({"messages": messages}), True
 
 
 def estimate_tokens(body: Mapping[str, Any]) -> tuple[int, int]:
     """Approximate number of input tokens and maximum number of output tokens of a request."""
-    return _tokens(sum(map(len, _texts(body)))) + PICTURE * _pictures(body), _output_limit(body)
+    return _tokens(body) + PICTURE * _pictures(body), _output_limit(body)
 
 
 def token_bounds(body: Mapping[str, Any]) -> tuple[int, int]:
@@ -145,16 +143,14 @@ def token_bounds(body: Mapping[str, Any]) -> tuple[int, int]:
     A token has at least one byte. The answer schema is included.
     """
     format_options = {name: value for name, value in body.items() if name in ("response_format", "tools")}
-    n_bytes = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(
-        msgspec.json.encode(format_options)
-    )
+    format_bytes = msgspec.json.encode(format_options)
+    n_bytes = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(format_bytes)
     return n_bytes + FRAME + PICTURE * _pictures(body), _output_limit(body)
 
 
 def answer_limit(body: Mapping[str, Any]) -> int | None:
     """The maximum number of tokens of an answer according to the request; None if the request sets no limit."""
-    token_limits = [token_count(body.get(limit_name)) for limit_name in LIMITS]
-    return next((token_limit for token_limit in token_limits if token_limit), None)
+    return next(filter(None, (token_count(body.get(limit_name)) for limit_name in LIMITS)), None)
 
 
 def known_price(model: str, *, base_url: str | None = None) -> Price | None:
@@ -168,43 +164,40 @@ def known_price(model: str, *, base_url: str | None = None) -> Price | None:
     >>> known_price("gpt-5-mini", base_url="http://localhost:8000/v1") is None
     True
     """
-    try:
+    with requires_extra("prices need genai-prices", "judge", ", or give a price"):
         import genai_prices
-    except ImportError as error:
-        raise MissingExtraError("prices need genai-prices: pip install 'custodes[judge]', or give a price") from error
     usage = genai_prices.Usage(input_tokens=1000, output_tokens=1000)  # prices may change with the length
     try:
-        price_calculation = genai_prices.calc_price(usage, model, provider_api_url=base_url)
+        calculation = genai_prices.calc_price(usage, model, provider_api_url=base_url)
     except (LookupError, ValueError):
         return None
-    dollars_per_million = [
-        float(token_price) * MILLION / 1000
-        for token_price in (price_calculation.input_price, price_calculation.output_price)
-    ]
     return Price(
-        input=round(dollars_per_million[0], 6),
-        output=round(dollars_per_million[1], 6),
-        source=f"genai-prices {genai_prices.__version__}, {price_calculation.provider.id} {price_calculation.model.id}",
+        input=round(float(calculation.input_price) * MILLION / 1000, 6),
+        output=round(float(calculation.output_price) * MILLION / 1000, 6),
+        source=f"genai-prices {genai_prices.__version__}, {calculation.provider.id} {calculation.model.id}",
     )
 
 
 def _texts(body: Mapping[str, Any]) -> list[str]:
     """All texts of the messages of a body."""
     contents = [message.get("content") for message in body.get("messages", ()) if isinstance(message, Mapping)]
-    content_parts = [content_part for content in contents if isinstance(content, list) for content_part in content]
-    texts = [content_part.get("text") for content_part in content_parts if isinstance(content_part, Mapping)]
+    texts = [part.get("text") for part in _content_parts(body) if isinstance(part, Mapping)]
     return [text for text in (*contents, *texts) if isinstance(text, str)]
 
 
 def _pictures(body: Mapping[str, Any]) -> int:
-    contents = [message.get("content") for message in body.get("messages", ())]
-    return sum(
-        "text" not in content_part for content in contents if isinstance(content, list) for content_part in content
-    )
+    return sum("text" not in part for part in _content_parts(body))
 
 
-def _tokens(n_characters: int) -> int:
-    return -(-n_characters // LETTERS)
+def _content_parts(body: Mapping[str, Any]) -> list[Any]:
+    """The parts of all messages that consist of parts."""
+    contents = [message.get("content") for message in body.get("messages", ()) if isinstance(message, Mapping)]
+    return [part for content in contents if isinstance(content, list) for part in content]
+
+
+def _tokens(body: Mapping[str, Any]) -> int:
+    """Approximate number of tokens of the texts of a body."""
+    return -(-sum(map(len, _texts(body))) // LETTERS)
 
 
 def _output_limit(body: Mapping[str, Any]) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 
+from custodes.answers.wording import plural
 from custodes.control_characters import escape_controls
 from custodes.judging.cost import Budget, count_tokens, estimate_tokens
 from custodes.judging.requests import (
@@ -234,23 +235,21 @@ class Dispatch:
 
     def _schedule_retry(self, request: Request, error: Unavailable, sent_time: float, n_tries: int) -> float | None:
         """The time of the next attempt; None if the request has failed."""
-        now, requested_pause = monotonic(), error.retry_after
+        now, pause = monotonic(), error.retry_after or 0.0
         if error.busy:
             self.window.decrease(sent_time, now)
-            self.requests_rate.free = max(self.requests_rate.free, now + (requested_pause or 0.0))
-        if n_tries < self.patience.tries and (requested_pause or 0.0) <= self.patience.most:
-            return now + self.patience.wait(n_tries, requested_pause)
-        times_text = f"{n_tries} time{'s' * (n_tries > 1)}"
-        failure = Failure(reason="unavailable", message=f"{escape_controls(str(error))} (sent {times_text})")
-        self._fail(request, failure)
+            self.requests_rate.free = max(self.requests_rate.free, now + pause)
+        if n_tries < self.patience.tries and pause <= self.patience.most:
+            return now + self.patience.wait(n_tries, error.retry_after)
+        message = f"{escape_controls(str(error))} (sent {plural(n_tries, 'time')})"
+        self._fail(request, Failure(reason="unavailable", message=message))
         self._given_up += 1
-        if requested_pause is not None and requested_pause > self.patience.most:
+        if pause > self.patience.most:
             self._stop(
-                "unavailable",
-                f"the server requests a pause of {requested_pause:.0f} s; run the command again after that time",
+                "unavailable", f"the server requests a pause of {pause:.0f} s; run the command again after that time"
             )
         elif self._given_up >= self._most_given_up:
-            self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {failure.message}")
+            self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {message}")
         return None
 
     def _refuse(self, request: Request, error: Rejected | Denied) -> None:

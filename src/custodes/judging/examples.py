@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import polars as pl
 
-from custodes.data.notes import Note
+from custodes.data.notes import Note, build_notes
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.data.ties_and_orders import OUTPUTS, combine_annotators, human_threshold, score_differences
@@ -77,26 +78,21 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
         f"{n_examples} items with human verdicts ({study.name}) are used as examples and are not judged: "
         f"{', '.join(example_items)}"
     )
-    return ShownExamples(
-        messages_of_aspect, tuple(example_items), [Note(rule="examples", message=message, count=n_examples)]
-    )
+    return ShownExamples(messages_of_aspect, tuple(example_items), build_notes(("examples", n_examples, message)))
 
 
 def _study_and_count(examples: Any) -> tuple[Study, int]:
     """The study of examples, and the number of items."""
-    error_message = (
-        f"examples={short_repr(examples)} is not allowed; give STUDY:K, where STUDY is a file with human verdicts "
-        f"and K is the number of items (1 to {MOST})"
-    )
+    study, n_examples = examples if isinstance(examples, tuple) and len(examples) == 2 else (None, 0)
     if isinstance(examples, str):
         path_text, _, count_text = examples.rpartition(":")
-        n_examples = int(count_text) if count_text.isascii() and count_text.isdigit() and len(count_text) < 4 else 0
+        n_examples = int(count_text) if re.fullmatch("[0-9]{1,3}", count_text) else 0
         study = read(Path(path_text)) if path_text and 1 <= n_examples <= MOST else None
-    else:
-        study_and_count = examples if isinstance(examples, tuple) and len(examples) == 2 else (None, 0)
-        study, n_examples = study_and_count[0] if isinstance(study_and_count[0], Study) else None, study_and_count[1]
-    if study is None or isinstance(n_examples, bool) or not isinstance(n_examples, int) or not 1 <= n_examples <= MOST:
-        raise OptionError(error_message)
+    if not (isinstance(study, Study) and type(n_examples) is int and 1 <= n_examples <= MOST):
+        raise OptionError(
+            f"examples={short_repr(examples)} is not allowed; give STUDY:K, where STUDY is a file with human verdicts "
+            f"and K is the number of items (1 to {MOST})"
+        )
     if not study.humans:
         raise InputError(f"examples: {study.advice_on_annotators()}")
     return study, n_examples
@@ -121,13 +117,11 @@ def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -
                 nw.from_native(mean_scores.lazy().with_columns(rater=0, threshold=threshold_expression))
             )
         for item, system_a, system_b, sign in sign_rows.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
-            systems_and_labels = (
-                [((system_a, system_b), TIE)]
-                if not sign
-                else [((system_a, system_b), A if sign > 0 else B), ((system_b, system_a), B if sign > 0 else A)]
-            )
+            better, worse = (system_a, system_b) if sign > 0 else (system_b, system_a)
             labels_of_item.setdefault(item, []).extend(
-                HumanLabel(*systems_and_label) for systems_and_label in systems_and_labels
+                [HumanLabel((better, worse), A), HumanLabel((worse, better), B)]
+                if sign
+                else [HumanLabel((system_a, system_b), TIE)]
             )
     else:
         lowest_score, highest_score = float(judge.answers[0]), float(judge.answers[-1])
@@ -138,27 +132,19 @@ def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -
                 )
             nearest_answer = min(judge.answers, key=lambda answer: abs(float(answer) - score))
             labels_of_item.setdefault(item, []).append(HumanLabel((system,), nearest_answer))
-    labels_with_texts_of_item = {
-        item: [
-            human_label for human_label in item_labels if set(human_label.systems) <= texts.outputs.get(item, {}).keys()
-        ]
-        for item, item_labels in labels_of_item.items()
-    }
-    return {item: item_labels for item, item_labels in labels_with_texts_of_item.items() if item_labels}
+    for item, item_labels in labels_of_item.items():
+        systems = texts.outputs.get(item, {}).keys()
+        labels_of_item[item] = [human_label for human_label in item_labels if systems >= {*human_label.systems}]
+    return {item: item_labels for item, item_labels in labels_of_item.items() if item_labels}
 
 
 def _aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of an aspect. If there are no rows of the aspect, the rows without an aspect are used. For overall
     quality (no aspect), the rows of all aspects are used if there are no rows without an aspect."""
-    rows_of_aspect = rows.filter(pl.col("aspect") == aspect)
-    rows_without_aspect = rows.filter(pl.col("aspect") == "")
-    return (
-        rows_of_aspect
-        if rows_of_aspect.height
-        else rows_without_aspect
-        if rows_without_aspect.height or aspect
-        else rows
-    )
+    for name in (aspect, ""):
+        if (rows_of_aspect := rows.filter(aspect=name)).height:
+            return rows_of_aspect
+    return rows.clear() if aspect else rows
 
 
 def _means(rows: pl.DataFrame, study: Study) -> pl.DataFrame:
@@ -181,18 +167,10 @@ def _next(
     seed: int,
 ) -> tuple[str, HumanLabel]:
     """An item and one of its human labels: the label used least, in the first item of `item_order` that has it."""
-    candidates = [
-        (rank, item, human_label)
+    *_, item, human_label = min(
+        (label_counts[human_label.label], rank, lot(seed, item, *human_label.systems), item, human_label)
         for rank, item in enumerate(item_order)
         if item not in example_items
         for human_label in labels_of_item[item]
-    ]
-    _, item, human_label = min(
-        candidates,
-        key=lambda candidate: (
-            label_counts[candidate[2].label],
-            candidate[0],
-            lot(seed, candidate[1], *candidate[2].systems),
-        ),
     )
     return item, human_label

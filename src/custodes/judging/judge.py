@@ -115,11 +115,8 @@ class Judge:
         object.__setattr__(self, "sampling", _normalize_sampling(self.sampling))
         check_storable("judge", (self.name, self.model, *self.aspects, *self.labels))
         aspect_names, reserved_parameter_names = list(self.meanings), [name for name in self.sampling if name in OURS]
-        is_pairwise, has_custom_scale, has_two_labels = (
-            self.mode == "pairwise",
-            self.scale != Judge.scale,
-            len(self.labels) == 2,
-        )
+        is_pairwise, has_custom_scale = self.mode == "pairwise", self.scale != Judge.scale
+        has_two_labels = len(self.labels) == 2
         reject(
             (not self.model.strip(), "model='': name the model to query"),
             (
@@ -188,8 +185,8 @@ class Judge:
     def meanings(self) -> dict[str, str]:
         """The description of each aspect ('' if there is no description). If the judge has no aspects, there is one
         unnamed aspect."""
-        split_aspects = [aspect_text.partition(":") for aspect_text in self.aspects]
-        return {aspect.strip(): meaning.strip() for aspect, _, meaning in split_aspects} or {"": ""}
+        names_and_meanings = (aspect_text.partition(":")[::2] for aspect_text in self.aspects)
+        return {name.strip(): meaning.strip() for name, meaning in names_and_meanings} or {"": ""}
 
     @cached_property
     def answers(self) -> tuple[str, ...]:
@@ -216,17 +213,16 @@ class Judge:
     @property
     def form(self) -> str:
         """Instructions on the answer format."""
-        has_reason = self.reason == "first"
-        answer_prefix = '{"reason":"...",' if has_reason else "{"
-        reason_text = f", first your reason in a few sentences, then the {self.key}" if has_reason else ""
+        answer_prefix, reason_text = "{", ""
+        if self.reason == "first":
+            answer_prefix = '{"reason":"...",'
+            reason_text = f", first your reason in a few sentences, then the {self.key}"
+        *forms, last_form = (answer_prefix + self.answer(label).removeprefix("{") for label in self.answers)
+        form_text = f"{', '.join(forms)} or {last_form}"
         if self.key == "score":
-            allowed_text = (
-                ", ".join(self.answers) if len(self.answers) <= LISTED else f"a number of the scale {self.scale}"
-            )
+            is_short = len(self.answers) <= LISTED
+            allowed_text = ", ".join(self.answers) if is_short else f"a number of the scale {self.scale}"
             form_text = f'{answer_prefix}"{self.key}":N}}, where N is one of {allowed_text}'
-        else:
-            answer_forms = [answer_prefix + self.answer(label).removeprefix("{") for label in self.answers]
-            form_text = f"{', '.join(answer_forms[:-1])} or {answer_forms[-1]}"
         return f"Answer with one JSON object and nothing else{reason_text}: {form_text}."
 
     def answer(self, label: str) -> str:
@@ -246,10 +242,9 @@ class Judge:
         return body_fields
 
     def _schema(self) -> dict[str, Any]:
+        properties: dict[str, Any] = {REASON: {"type": "string"}} if self.reason == "first" else {}
         json_type = "number" if self.key == "score" else "string"
-        answer_schema = {"type": json_type, "enum": [self._value(label) for label in self.answers]}
-        reason_schema = {REASON: {"type": "string"}} if self.reason == "first" else {}
-        properties = {**reason_schema, self.key: answer_schema}
+        properties[self.key] = {"type": json_type, "enum": [self._value(label) for label in self.answers]}
         return {
             "type": "object",
             "properties": properties,
@@ -262,7 +257,7 @@ class Judge:
         if self.key != "score":
             return label
         number = float(label)
-        return int(number) if number == int(number) else number
+        return int(number) if number.is_integer() else number
 
 
 def _normalize_sampling(sampling: Mapping[str, Any]) -> dict[str, Any]:
@@ -270,20 +265,17 @@ def _normalize_sampling(sampling: Mapping[str, Any]) -> dict[str, Any]:
     if not (isinstance(sampling, Mapping) and all(isinstance(name, str) for name in sampling)):
         raise OptionError(f"sampling={short_repr(sampling)}: give values by name, as {{'temperature': 0}}")
     try:
-        sampling_parameters: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(sampling)))
+        return msgspec.json.decode(msgspec.json.encode(dict(sampling)), type=dict[str, Any])
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         raise OptionError(f"sampling={short_repr(sampling)}: contains a value that cannot be written as JSON") from None
-    return sampling_parameters
 
 
 def check_labels(labels: Sequence[str]) -> None:
     """Raise OptionError for labels that tables cannot represent or that readers cannot distinguish."""
-    normalized_labels, option_text = _words(labels), f"labels={short_repr(','.join(labels))}"
-    nonempty_labels = [normalized_label for normalized_label in normalized_labels if normalized_label is not None]
-    missing_value_labels = [
-        label for label, normalized_label in zip(labels, normalized_labels, strict=True) if normalized_label is None
-    ]
-    is_known_pair = is_binary(nonempty_labels)
+    words, option_text = _words(labels), f"labels={short_repr(','.join(labels))}"
+    known_words = [word for word in words if word is not None]
+    empty_labels = [label for label, word in zip(labels, words, strict=True) if word is None]
+    is_known_pair = is_binary(known_words)
     reject(
         (
             not 2 <= len(labels) <= MOST_LABELS,
@@ -294,22 +286,20 @@ def check_labels(labels: Sequence[str]) -> None:
             f"{option_text}: labels must be single lines without NUL",
         ),
         (
-            missing_value_labels,
-            f"{option_text}: {join_labels(map(repr, missing_value_labels))} means an empty cell in tables; give "
-            "another word",
+            empty_labels,
+            f"{option_text}: {join_labels(map(repr, empty_labels))} means an empty cell in tables; give another word",
         ),
         (
-            len(set(nonempty_labels)) < len(nonempty_labels),
+            len(set(known_words)) < len(known_words),
             f"{option_text}: labels must differ by more than case, spaces and hyphens",
         ),
         (
-            is_known_pair and sorted(POLARITY[normalized_label] for normalized_label in nonempty_labels) != [0, 1],
+            is_known_pair and sorted(POLARITY[word] for word in known_words) != [0, 1],
             f"{option_text}: both labels are positive words or both are negative words; give one of each, such as "
             "pass,fail",
         ),
         (
-            not is_known_pair
-            and all(normalized_label.replace(".", "", 1).lstrip("-").isdigit() for normalized_label in nonempty_labels),
+            not is_known_pair and all(word.replace(".", "", 1).lstrip("-").isdigit() for word in known_words),
             f"{option_text}: labels must not be numbers; for scores give scale=LOW-HIGH",
         ),
     )
@@ -321,7 +311,7 @@ def has_known_polarity(labels: Sequence[str]) -> bool:
     >>> has_known_polarity(["Fail", "Pass"]), has_known_polarity(["kept", "lost"])
     (True, False)
     """
-    return is_binary(normalized_label or "" for normalized_label in _words(labels))
+    return is_binary(word or "" for word in _words(labels))
 
 
 def positive_label(labels: Sequence[str]) -> str:
@@ -331,13 +321,8 @@ def positive_label(labels: Sequence[str]) -> str:
     >>> positive_label(["Fail", "Pass"]), positive_label(["kept", "lost"])
     ('Pass', 'kept')
     """
-    if not has_known_polarity(labels):
-        return labels[0]
-    return next(
-        label
-        for label, normalized_label in zip(labels, _words(labels), strict=True)
-        if POLARITY.get(normalized_label or "") == 1
-    )
+    positions = [POLARITY.get(word or "") for word in _words(labels)]
+    return labels[positions.index(1) if has_known_polarity(labels) else 0]
 
 
 def positive_note(labels: Sequence[str]) -> list[Note]:

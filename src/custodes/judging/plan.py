@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, Literal
 
 import msgspec
@@ -83,11 +83,6 @@ class JudgingPlan:
         """The distinct requests of the questions, without second requests (see `querying`)."""
         return list({question.request.key: question.request for question in self.asked}.values())
 
-    @property
-    def texts(self) -> dict[str, tuple[str, ...]]:
-        """The texts that each request shows, by the key of the request."""
-        return {question.request.key: question.texts for question in self.asked}
-
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedTexts:
@@ -119,30 +114,31 @@ class JudgedTexts:
         """All systems, sorted."""
         return tuple(sorted({system for text_of_system in self.outputs.values() for system in text_of_system}))
 
-    def select_outputs(self, systems: Sequence[str], *, excluded_items: Sequence[str] = ()) -> JudgedTexts:
-        """The outputs of the systems `systems`, for all items except `excluded_items`."""
-        selected_texts_of_item = {
+    def select_systems(self, systems: Sequence[str]) -> JudgedTexts:
+        """The outputs of these systems, for all items with such an output."""
+        text_of_system_of_item = {
             item: {system: text for system, text in text_of_system.items() if system in systems}
             for item, text_of_system in self.outputs.items()
-            if item not in excluded_items
         }
-        nonempty_texts_of_item = {
-            item: text_of_system for item, text_of_system in selected_texts_of_item.items() if text_of_system
-        }
-        if excluded_items and not nonempty_texts_of_item:
+        return replace(self, outputs={item: texts for item, texts in text_of_system_of_item.items() if texts})
+
+    def exclude_items(self, excluded_items: Sequence[str]) -> JudgedTexts:
+        """The outputs of all other items. Raises InputError if there are no other items."""
+        outputs_of_item = {item: texts for item, texts in self.outputs.items() if item not in excluded_items}
+        if excluded_items and not outputs_of_item:
             raise InputError(
                 f"examples use all {len(excluded_items)} items ({join_labels(excluded_items)}), so no item is left "
                 "to judge; use fewer examples"
             )
-        return JudgedTexts(outputs=nonempty_texts_of_item, materials=self.materials)
+        return replace(self, outputs=outputs_of_item)
 
     def merge_texts(self, other: JudgedTexts) -> JudgedTexts:
         """These texts and the texts of `other`. If both have a text, the text of `other` is used."""
-        outputs_of_item = {
-            item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})}
-            for item in (*self.outputs, *other.outputs)
-        }
-        return JudgedTexts(outputs=outputs_of_item, materials={**self.materials, **other.materials})
+        items = (*self.outputs, *other.outputs)
+        return JudgedTexts(
+            outputs={item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})} for item in items},
+            materials={**self.materials, **other.materials},
+        )
 
     def material(self, item: str) -> ItemTexts:
         """Texts and images of an item."""
@@ -163,7 +159,8 @@ def plan_questions(
 ) -> tuple[list[JudgeQuestion], list[JudgeQuestion], list[Note]]:
     """All questions to send, the questions on identical outputs, and notes. The examples are messages."""
     judge_settings = prompt.judge
-    questions, identical_questions, n_unchanged_of_probe = list[JudgeQuestion](), list[JudgeQuestion](), Counter[str]()
+    questions, identical_questions = list[JudgeQuestion](), list[JudgeQuestion]()
+    n_identical_comparisons, n_unchanged_of_probe = 0, Counter[str]()
 
     def with_request(question: JudgeQuestion, systems: Sequence[str] = ("", "")) -> JudgeQuestion:
         material = texts.material(question.item)
@@ -171,73 +168,67 @@ def plan_questions(
         request_body = judge_settings.body([*examples_of_aspect.get(question.aspect, ()), *question_messages])
         return replace(question, request=Request.make(address, request_body, question.repeat))
 
+    notes: list[Note] = []
+    items_and_systems: Sequence[tuple[str, ...]]
     if judge_settings.mode == "pointwise":
-        items_and_systems: list[tuple[str, tuple[str, ...]]] = [
-            (item, (system,)) for item, text_of_system in texts.outputs.items() for system in text_of_system
-        ]
-        notes: list[Note] = []
+        items_and_systems = [(item, system) for item, outputs in texts.outputs.items() for system in outputs]
     else:
-        selected_pairs, notes = pairs_of(texts.outputs, pairs, seed)
-        items_and_systems = [(item, (system_a, system_b)) for item, system_a, system_b in selected_pairs]
-    for item, systems in items_and_systems:
-        outputs = tuple(texts.outputs[item][system] for system in systems)
-        if len(outputs) > 1 and outputs[0] == outputs[1]:
+        items_and_systems, notes = pairs_of(texts.outputs, pairs, seed)
+    for item, *systems in items_and_systems:
+        outputs, source = tuple(texts.outputs[item][system] for system in systems), texts.material(item).source
+        orders_of_outputs = ORDERS[orders] if len(systems) > 1 else ("",)
+        if outputs[1:] == outputs[:1]:
+            n_identical_comparisons += 1
             identical_questions += [
-                JudgeQuestion(item=item, systems=systems, aspect=aspect) for aspect in judge_settings.meanings
+                JudgeQuestion(item=item, systems=tuple(systems), aspect=aspect) for aspect in judge_settings.meanings
             ]
             continue
-        for aspect in judge_settings.meanings:
-            for repeat in range(repeats):
-                for order in ORDERS[orders] if len(outputs) > 1 else ("",):
-                    presented_order = order
-                    if outputs[1:] and not order:
-                        presented_order = _draw_order(seed, texts.material(item).source, outputs, aspect, repeat)
-                    plain_question = with_request(
-                        JudgeQuestion(
-                            item=item,
-                            systems=systems,
-                            aspect=aspect,
-                            repeat=str(repeat),
-                            order=presented_order,
-                            texts=outputs[::-1] if presented_order == "ba" else outputs,
-                        )
-                    )
-                    questions.append(plain_question)
-                    for probe in probes.forms if repeat == 0 else ():
-                        random_hex = lot(seed, texts.material(item).source, *sorted(outputs), aspect, probe)
-                        question = with_request(
-                            *_apply_probe(
-                                plain_question, probes, probe, changes_second_output=int(random_hex[0], 16) < 8
-                            )
-                        )
-                        if question.request.key == plain_question.request.key:
-                            n_unchanged_of_probe[probe] += 1
-                        else:
-                            questions.append(question)
-    n_identical_comparisons = len({(question.item, question.systems) for question in identical_questions})
-    identical_outputs_text = (
-        f"{n_identical_comparisons} comparisons have identical outputs; "
-        "these comparisons count as ties and are not queried"
-    )
+        for aspect, repeat, order in product(judge_settings.meanings, range(repeats), orders_of_outputs):
+            if len(systems) > 1 and not order:
+                order = _draw_order(seed, source, outputs, aspect, repeat)
+            plain_question = with_request(
+                JudgeQuestion(
+                    item=item,
+                    systems=tuple(systems),
+                    aspect=aspect,
+                    repeat=str(repeat),
+                    order=order,
+                    texts=outputs[::-1] if order == "ba" else outputs,
+                )
+            )
+            questions.append(plain_question)
+            for probe in probes.forms if repeat == 0 else ():
+                is_second_output = _coin(seed, source, *sorted(outputs), aspect, probe)
+                question = with_request(*_apply_probe(plain_question, probes, probe, is_second_output=is_second_output))
+                if question.request.key == plain_question.request.key:
+                    n_unchanged_of_probe[probe] += 1
+                else:
+                    questions.append(question)
     counts_text = ", ".join(f"{probe} {n_of_probe}" for probe, n_of_probe in n_unchanged_of_probe.items())
-    unchanged_text = (
-        f"{n_unchanged_of_probe.total()} probes are not queried, "
-        f"because they would not change the request: {counts_text}"
-    )
     notes += build_notes(
-        ("identical-outputs", n_identical_comparisons, identical_outputs_text),
-        ("unchanged-by-probe", n_unchanged_of_probe.total(), unchanged_text),
+        (
+            "identical-outputs",
+            n_identical_comparisons,
+            f"{n_identical_comparisons} comparisons have identical outputs; "
+            "these comparisons count as ties and are not queried",
+        ),
+        (
+            "unchanged-by-probe",
+            n_unchanged_of_probe.total(),
+            f"{n_unchanged_of_probe.total()} probes are not queried, "
+            f"because they would not change the request: {counts_text}",
+        ),
     )
     return questions, identical_questions, notes
 
 
 def _apply_probe(
-    plain_question: JudgeQuestion, probes: Probes, probe: str, *, changes_second_output: bool
+    plain_question: JudgeQuestion, probes: Probes, probe: str, *, is_second_output: bool
 ) -> tuple[JudgeQuestion, tuple[str, ...]]:
-    """`plain_question` with one output in the form of a probe, and the names to display. The output is the one
-    displayed first, or the one displayed second if `changes_second_output` is true."""
+    """`plain_question` with one output in the form of a probe, and the names to display. Of two outputs, the one
+    displayed second is changed if `is_second_output` is true."""
     displayed_systems = plain_question.systems[::-1] if plain_question.order == "ba" else plain_question.systems
-    changed_index = int(changes_second_output and len(displayed_systems) > 1)
+    changed_index = int(is_second_output and len(displayed_systems) > 1)
     probe_form = probes.form(
         probe, plain_question.item, displayed_systems[changed_index], plain_question.texts[changed_index]
     )
@@ -252,20 +243,24 @@ def messages(
     prompt: Prompt, aspect: str, material: ItemTexts, outputs: Sequence[str], systems: Sequence[str] = ("", "")
 ) -> list[dict[str, Any]]:
     """The messages of a request: one user message, with the images of the item if there are any."""
-    prompt_text = prompt.fill_template(aspect, material, *outputs, systems=systems)
-    if not material.images:
-        return [{"role": "user", "content": prompt_text}]
-    image_parts = [image_part(image) for image in material.images]
-    return [{"role": "user", "content": [*image_parts, {"type": "text", "text": prompt_text}]}]
+    content: Any = prompt.fill_template(aspect, material, *outputs, systems=systems)
+    if material.images:
+        content = [*map(image_part, material.images), {"type": "text", "text": content}]
+    return [{"role": "user", "content": content}]
 
 
 def _draw_order(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
     """Random presentation order of two outputs. It depends on the texts, and not on names or on the rows of a file."""
-    is_sorted_order = int(lot(seed, source, *sorted(outputs), aspect, repeat)[0], 16) < 8
+    is_sorted_order = _coin(seed, source, *sorted(outputs), aspect, repeat)
     return "ab" if (outputs == tuple(sorted(outputs))) == is_sorted_order else "ba"
 
 
-def pairs_of(systems_of_item: Mapping[str, Iterable[str]], pairs: Any, seed: int) -> tuple[list[Pair], list[Note]]:
+def _coin(*parts: object) -> bool:
+    """A random draw with two equally likely outcomes, which depends only on `parts`."""
+    return int(lot(*parts)[0], 16) < 8
+
+
+def pairs_of(systems_of_item: Mapping[str, Collection[str]], pairs: Any, seed: int) -> tuple[list[Pair], list[Note]]:
     """The comparisons selected by `pairs` among the systems of each item.
 
     `pairs` is 'all', 'vs:SYSTEM' (all comparisons with this system), 'sample:N' (N items of each pair of systems), or a
@@ -280,11 +275,11 @@ def pairs_of(systems_of_item: Mapping[str, Iterable[str]], pairs: Any, seed: int
         )
     if not isinstance(pairs, str) or not (pairs == ALL or pairs.startswith((AGAINST, SAMPLE))):
         return _read_pairs(systems_of_item, pairs), []
-    n_single_output_items = sum(len(set(item_systems)) < 2 for item_systems in systems_of_item.values())
+    n_single_output_items = sum(len(item_systems) < 2 for item_systems in systems_of_item.values())
     all_pairs = [
         (item, *pair)
         for item, item_systems in systems_of_item.items()
-        for pair in combinations(sorted(set(item_systems)), 2)
+        for pair in combinations(sorted(item_systems), 2)
     ]
     notes = build_notes(
         (
@@ -334,18 +329,14 @@ def _sample(all_comparisons: list[Pair], pairs_option: str, seed: int) -> tuple[
         for comparisons in comparisons_of_pair.values()
         for comparison in sorted(comparisons, key=lambda pair: lot(seed, *pair))[:n_items_per_pair]
     }
-    n_short_pairs = sum(len(comparisons) < n_items_per_pair for comparisons in comparisons_of_pair.values())
-    max_items = max((len(comparisons) for comparisons in comparisons_of_pair.values()), default=0)
-    sample_text = (
-        f"{n_items_per_pair} of {max_items}"
-        if all(len(comparisons) == max_items for comparisons in comparisons_of_pair.values())
-        else f"{n_items_per_pair} of up to {max_items}"
-    )
+    items_per_pair = [len(comparisons) for comparisons in comparisons_of_pair.values()]
+    n_short_pairs = sum(n_items < n_items_per_pair for n_items in items_per_pair)
+    total_text = f"{'up to ' * (len(set(items_per_pair)) > 1)}{max(items_per_pair, default=0)}"
     return [comparison for comparison in all_comparisons if comparison in sampled_comparisons], build_notes(
         (
             "sampled-pairs",
             len(sampled_comparisons) < len(all_comparisons) and len(sampled_comparisons),
-            f"{sample_text} items are judged for each pair of systems",
+            f"{n_items_per_pair} of {total_text} items are judged for each pair of systems",
         ),
         (
             "short-sample",
@@ -356,15 +347,13 @@ def _sample(all_comparisons: list[Pair], pairs_option: str, seed: int) -> tuple[
     )
 
 
-def _read_pairs(system_names_of_item: Mapping[str, Iterable[str]], pairs: Any) -> list[Pair]:
+def _read_pairs(systems_of_item: Mapping[str, Collection[str]], pairs: Any) -> list[Pair]:
     """The comparisons of a table."""
     if isinstance(pairs, str) and "/" not in pairs and "." not in pairs:
-        allowed_values = ("all", "vs:SYSTEM", "sample:N")
         raise OptionError(
-            f"pairs={pairs!r} is unknown{suggestion(pairs, (ALL,))}; give {', '.join(allowed_values)} or a file"
+            f"pairs={pairs!r} is unknown{suggestion(pairs, (ALL,))}; give all, vs:SYSTEM, sample:N or a file"
         )
-    is_path = isinstance(pairs, str) or hasattr(pairs, "__fspath__")
-    table = load_table(pairs) if is_path else None
+    table = load_table(pairs) if isinstance(pairs, str) or hasattr(pairs, "__fspath__") else None
     table_name = table.name if table else "pairs"
     frame = table.frame if table else to_polars(pairs, where=table_name)
     required_column_names = ("item", "system_a", "system_b")
@@ -374,13 +363,17 @@ def _read_pairs(system_names_of_item: Mapping[str, Iterable[str]], pairs: Any) -
     )
     if not comparison_rows.height:
         raise InputError(f"{table_name}: the table has no rows; give at least one comparison")
-    systems_of_item = {item: set(system_names) for item, system_names in system_names_of_item.items()}
-    for column_name in ("system_a", "system_b"):
-        item_series, system_series = comparison_rows["item"], comparison_rows[column_name]
-        is_missing_output = [
-            system not in systems_of_item.get(item, ()) for item, system in zip(item_series, system_series, strict=True)
-        ]
-        _refuse_unknown(pl.Series(is_missing_output, dtype=pl.Boolean), item_series, system_series, where=table_name)
+    missing_systems = [
+        [system for system in systems if system not in systems_of_item.get(item, ())]
+        for item, *systems in comparison_rows.iter_rows()
+    ]
+    refuse(
+        pl.Series(map(bool, missing_systems)),
+        lambda rows, at: (
+            f"{table_name}: row {rows} needs an output of {missing_systems[at][0]!r} for item "
+            f"{comparison_rows['item'][at]!r}, and there is none; add the text or remove the row"
+        ),
+    )
     refuse(
         comparison_rows["system_a"] == comparison_rows["system_b"],
         lambda rows, at: (
@@ -400,14 +393,4 @@ def _read_pairs(system_names_of_item: Mapping[str, Iterable[str]], pairs: Any) -
         what="comparison",
         hint="remove the duplicate; for more verdicts set orders or repeats",
     )
-    return [(item, a, b) for item, a, b in sorted_pairs.iter_rows()]
-
-
-def _refuse_unknown(is_missing_output: pl.Series, items: pl.Series, systems: pl.Series, *, where: str) -> None:
-    refuse(
-        is_missing_output,
-        lambda rows, at: (
-            f"{where}: row {rows} needs an output of {systems[at]!r} for item {items[at]!r}, and there is none; "
-            f"add the text or remove the row"
-        ),
-    )
+    return sorted_pairs.rows()

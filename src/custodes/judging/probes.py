@@ -122,31 +122,24 @@ def toggle_markdown(text: str) -> Form:
     Form(text='Yes.', system='', reverse=True)
     """
     sentences, has_markup = _sentences(text), MARKUP.search(text) is not None
-    if has_markup:
-        changed_text = MARKUP.sub("", text)
-    else:
-        changed_text = (
-            "\n".join(f"- {sentence}" for sentence in sentences) if len(sentences) > 1 else f"**{text.strip()}**"
-        )
+    bullets = "\n".join(f"- {sentence}" for sentence in sentences)
+    changed_text = MARKUP.sub("", text) if has_markup else bullets if len(sentences) > 1 else f"**{text.strip()}**"
     has_same_words = BETWEEN.sub(" ", changed_text).split() == BETWEEN.sub(" ", text).split()
-    return (
-        Form(changed_text, reverse=has_markup)
-        if sentences and has_same_words and not FIXED.search(text)
-        else Form(text)
-    )
+    is_possible = sentences and has_same_words and not FIXED.search(text)
+    return Form(changed_text, reverse=has_markup) if is_possible else Form(text)
 
 
 def _sentences(text: str) -> list[str]:
     """The sentences or lines of a text. Each has at least `SHORTEST` characters, unless the whole text is shorter."""
-    sentences = list[str]()
+    sentences = [""]
     for sentence in filter(None, ENDS.split(text.strip())):
-        if sentences and len(sentences[-1]) < SHORTEST:
-            sentences[-1] = f"{sentences[-1]} {sentence}"
+        if len(sentences[-1]) < SHORTEST:
+            sentences[-1] = f"{sentences[-1]} {sentence}".strip()
         else:
             sentences.append(sentence)
     if len(sentences) > 1 and len(sentences[-1]) < SHORTEST:
         sentences[-2:] = [" ".join(sentences[-2:])]
-    return sentences
+    return [*filter(None, sentences)]
 
 
 def _rewrites(path: str, outputs: Mapping[str, Mapping[str, str]]) -> Rewrites:
@@ -168,17 +161,14 @@ def probe_outcomes(
     judge: Judge, rows: Sequence[tuple[JudgeQuestion, ReadReply | None, str]]
 ) -> Iterator[dict[str, Any]]:
     """The rows of the table `probes`, from questions with the reply and the reason for a missing answer."""
-    plain_answer_of_question = {
-        (question.item, question.systems, question.aspect, question.order): (answer, missing_reason)
-        for question, answer, missing_reason in rows
-        if not question.probe and question.repeat == "0"
-    }
+    plain_answer: ReadReply | None = None
+    plain_missing_reason = ""
     for question, answer, missing_reason in rows:
-        if not question.probe or missing_reason == "budget":
+        if not question.probe:  # the questions of its probes follow directly
+            plain_answer, plain_missing_reason = answer, missing_reason
             continue
-        plain_answer, plain_missing_reason = plain_answer_of_question[
-            question.item, question.systems, question.aspect, question.order
-        ]
+        if missing_reason == "budget":
+            continue
         outcomes = [_outcome(judge, question, reply) for reply in (plain_answer, answer)]
         plain_outcome, changed_outcome = outcomes[::-1] if question.reverse else outcomes
         yield {

@@ -103,11 +103,10 @@ def _format_dialogue(turns: Sequence[tuple[str, str]]) -> str:
     """The turns of a dialogue as text. Each turn has the name of its role and is enclosed in tags, so that no turn can
     imitate another turn."""
     texts = [text for _, text in turns]
-    return "\n\n".join(f"{_role(role)}:\n{FencedText.make('turn', text, *texts)}" for role, text in turns)
-
-
-def _role(role: str) -> str:
-    return " ".join(NO_ROLE.sub(" ", role).split())[:LONGEST_ROLE] or "unknown role"
+    roles = (" ".join(NO_ROLE.sub(" ", role).split())[:LONGEST_ROLE] or "unknown role" for role, _ in turns)
+    return "\n\n".join(
+        f"{role}:\n{FencedText.make('turn', text, *texts)}" for role, text in zip(roles, texts, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -121,14 +120,14 @@ class Prompt:
     def load(cls, judge: Judge) -> Prompt:
         """The built-in prompt of this name, or the prompt in a file. An unknown name raises OptionError, which gives
         the allowed names."""
-        is_file = judge.prompt not in PROMPTS
-        if is_file and not judge.prompt.endswith(SUFFIXES):
+        if judge.prompt in PROMPTS:
+            return cls(judge, _compile_template(f"{judge.prompt}.jinja", judge.mode, is_file=False))
+        if not judge.prompt.endswith(SUFFIXES):
             raise OptionError(
                 f"prompt={judge.prompt!r} is unknown{suggestion(judge.prompt, PROMPTS)}; allowed: "
                 f"{', '.join(PROMPTS)}, or the path of a Jinja file ({' '.join(SUFFIXES)})"
             )
-        template_name = judge.prompt if is_file else f"{judge.prompt}.jinja"
-        return cls(judge, _compile_template(template_name, judge.mode, is_file=is_file))
+        return cls(judge, _compile_template(judge.prompt, judge.mode, is_file=True))
 
     def fill_template(self, aspect: str, material: ItemTexts, *outputs: str, systems: Sequence[str] = ("", "")) -> str:
         """The prompt for one output of an item, or for two outputs in presentation order. `systems` are the names to
@@ -141,29 +140,23 @@ class Prompt:
             for role, text, system in zip(roles, outputs, systems[: len(roles)], strict=True)
         ]
         text_of_variable = dict(zip(OUTPUTS[judge.mode], fenced_texts, strict=True))
-        task_variables = {
+        variables = {
+            **WORDS,
             "mode": judge.mode,
             "aspect": aspect,
             "definition": judge.meanings[aspect],
             "form": judge.form,
+            "labels": list(judge.answers),
+            **({"low": judge.answers[0], "high": judge.answers[-1]} if judge.key == "score" else {}),
+            **material.variables(judge.references),
+            **text_of_variable,
         }
-        scale_variables = {"low": judge.answers[0], "high": judge.answers[-1]} if judge.key == "score" else {}
         try:
-            variables = {
-                **task_variables,
-                **scale_variables,
-                "labels": list(judge.answers),
-                **material.variables(judge.references),
-                **text_of_variable,
-            }
-            prompt_text: str = self.template.render({**WORDS, **variables}).strip()
+            prompt_text: str = self.template.render(variables).strip()
         except RecursionError:
             raise OptionError(f"{error_prefix}: {TOO_DEEP}") from None
         except Exception as problem:  # a template can raise anything
-            score_variables = () if judge.key == "score" else ("low", "high")
-            names_text = ", ".join(
-                variable_name for variable_name in VARIABLES[judge.mode] if variable_name not in score_variables
-            )
+            names_text = ", ".join(name for name in VARIABLES[judge.mode] if name in variables)
             raise OptionError(f"{error_prefix}: {describe_error(problem)}; variables: {names_text}") from None
         for variable_name, text in text_of_variable.items():
             if text not in prompt_text and text.text.strip() not in prompt_text:
@@ -176,12 +169,9 @@ class Prompt:
     @cached_property
     def digest(self) -> str:
         """A hash of the prompt without the texts of items."""
-        example_material = ItemTexts(source="source", references=("reference",), context="context", meta={})
-        example_outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
-        prompt_texts = [
-            self.fill_template(aspect, example_material, *example_outputs) for aspect in self.judge.meanings
-        ]
-        return _hash(*prompt_texts)
+        material = ItemTexts(source="source", references=("reference",), context="context", meta={})
+        outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
+        return _hash(*(self.fill_template(aspect, material, *outputs) for aspect in self.judge.meanings))
 
 
 def _hash(*texts: str) -> str:
@@ -208,13 +198,12 @@ def _compile_template(name: str, mode: str, *, is_file: bool) -> Any:
     )
     try:
         for template_text in text_of_template.values():
-            variables_in_template = meta.find_undeclared_variables(environment.parse(template_text))
-            allowed_variable_names = (*VARIABLES[mode], *WORDS)
-            unknown_variable_names = sorted(variables_in_template - {*allowed_variable_names, *environment.globals})
-            if unknown_variable_names:
+            allowed_names = (*VARIABLES[mode], *WORDS)
+            undeclared_names = meta.find_undeclared_variables(environment.parse(template_text))
+            if unknown_names := sorted(undeclared_names - {*allowed_names, *environment.globals}):
                 raise OptionError(
-                    f"prompt {name}: {join_labels(unknown_variable_names)} is unknown"
-                    f"{suggestion(unknown_variable_names[0], allowed_variable_names)}; variables of a {mode} "
+                    f"prompt {name}: {join_labels(unknown_names)} is unknown"
+                    f"{suggestion(unknown_names[0], allowed_names)}; variables of a {mode} "
                     f"prompt: {', '.join(VARIABLES[mode])}"
                 )
         return environment.get_template(name)
@@ -238,8 +227,7 @@ def _built_in_template(name: str) -> str | None:
 
 def image_part(image: str) -> dict[str, Any]:
     """The part of a message with an image: a path, or an address that the server fetches."""
-    image_address = image if image.startswith(ADDRESSES) else _image_data_url(image)
-    return {"type": "image_url", "image_url": {"url": image_address}}
+    return {"type": "image_url", "image_url": {"url": image if image.startswith(ADDRESSES) else _image_data_url(image)}}
 
 
 def _image_data_url(path: str) -> str:

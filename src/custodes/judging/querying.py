@@ -88,8 +88,11 @@ def query(
     reply_of_key |= dispatch.replies
     if dispatch.refused is not None and not reply_of_key:
         raise OptionError(f"the judge cannot be queried: {dispatch.refused}")
-    unanswered_keys = [request.key for request in missing_requests if request.key not in reply_of_key]
-    failure_of_key = {key: dispatch.failures.get(key, NOT_REACHED) for key in unanswered_keys}
+    failure_of_key = {
+        request.key: dispatch.failures.get(request.key, NOT_REACHED)
+        for request in missing_requests
+        if request.key not in reply_of_key
+    }
     return QueryReplies(replies=reply_of_key, failures=failure_of_key, asked=dispatch.asked, sent=dispatch.sent)
 
 
@@ -128,10 +131,8 @@ def _run_in_thread(dispatch: Dispatch, finished_requests: SimpleQueue[bool]) -> 
 def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[str, Failure]) -> QueryReplies:
     """The stored replies, without sending any request. `failures` has the known reasons for missing replies."""
     reply_of_key, missing_requests = find_replies(requests, cache)
-    return QueryReplies(
-        replies=reply_of_key,
-        failures={request.key: failures.get(request.key, NOT_SENT) for request in missing_requests},
-    )
+    failure_of_key = {request.key: failures.get(request.key, NOT_SENT) for request in missing_requests}
+    return QueryReplies(replies=reply_of_key, failures=failure_of_key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,46 +157,40 @@ class QueriedPlan:
 def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
     """Send all requests. If a reply has no answer, the request is repeated once, under a different key."""
     request_of_key = {request.key: request for request in plan.requests}
-    first_query_replies = send(list(request_of_key.values()))
-    answer_of_key = read_answers(plan, first_query_replies.replies)
+    first = send(list(request_of_key.values()))
+    answer_of_key = read_answers(plan, first.replies)
     second_request_of_key = second_requests(plan, answer_of_key)
-    second_query_replies = (
-        send(list(second_request_of_key.values())) if second_request_of_key else QueryReplies(replies={}, failures={})
-    )
+    second = send(list(second_request_of_key.values()))
     second_reply_of_key = {
-        key: second_query_replies.replies[request.key]
+        key: second.replies[request.key]
         for key, request in second_request_of_key.items()
-        if request.key in second_query_replies.replies
+        if request.key in second.replies
     }
+    # If the second request was rejected, the first reply counts; other failures may succeed in a later run.
     second_failure_of_key = {
-        key: second_query_replies.failures[request.key]
+        key: failure
         for key, request in second_request_of_key.items()
-        if request.key in second_query_replies.failures
+        if (failure := second.failures.get(request.key)) and failure.reason != "rejected"
     }
-    requests_and_replies = [(request_of_key[key], reply) for key, reply in first_query_replies.replies.items()]
     return QueriedPlan(
         requests=request_of_key | {key: second_request_of_key[key] for key in second_reply_of_key},
-        replies={**first_query_replies.replies, **second_reply_of_key},
+        replies={**first.replies, **second_reply_of_key},
         answers=answer_of_key | read_answers(plan, second_reply_of_key),
-        # If the second request was rejected, the first reply counts; other failures may succeed in a later run.
-        failures={
-            **first_query_replies.failures,
-            **{key: failure for key, failure in second_failure_of_key.items() if failure.reason != "rejected"},
-        },
+        failures={**first.failures, **second_failure_of_key},
         again=second_request_of_key,
         used=[
-            *requests_and_replies,
+            *((request_of_key[key], reply) for key, reply in first.replies.items()),
             *((second_request_of_key[key], reply) for key, reply in second_reply_of_key.items()),
         ],
-        asked=first_query_replies.asked + second_query_replies.asked,
-        sent=first_query_replies.sent + second_query_replies.sent,
+        asked=first.asked + second.asked,
+        sent=first.sent + second.sent,
     )
 
 
 def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, ReadReply]:
     """The parsed replies to the requests of a plan, by the key of the first request."""
-    prompt_texts_of_key = plan.texts
-    return {key: read_answer(reply.body, plan.judge, prompt_texts_of_key[key]) for key, reply in replies.items()}
+    texts_of_key = {question.request.key: question.texts for question in plan.asked}
+    return {key: read_answer(reply.body, plan.judge, texts_of_key[key]) for key, reply in replies.items()}
 
 
 def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:

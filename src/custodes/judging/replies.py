@@ -7,8 +7,11 @@ import hashlib
 import json
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, Literal
 
 from custodes.judging.judge import REASON, Judge
@@ -18,6 +21,9 @@ from custodes.strict_json import reject_duplicate_keys
 Why = Literal["refusal", "filtered", "truncated", "empty", "no-verdict", "label"]
 """Reasons for a missing answer: the model refused; a filter removed the reply; the reply was truncated; the reply is
 empty; the reply has no verdict; or the verdict is not among the allowed ones."""
+
+UNREAD: Mapping[str, Why] = {"content_filter": "filtered", "length": "truncated"}
+"""Reasons by the server's `finish_reason`. A truncated reply is not parsed, because its end may change the verdict."""
 
 AGAIN: tuple[Why, ...] = ("truncated", "empty", "no-verdict", "label")
 """Reasons for which a request is repeated once."""
@@ -84,20 +90,15 @@ def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadRep
         "tokens_out": token_count(usage.get("completion_tokens")),
     }
     content = _content(message.get("content"))
-    finish_reason = choice.get("finish_reason")
     if _text(message.get("refusal")).strip():
         return ReadReply(why="refusal", reason=_text(message["refusal"]), **common_fields)
-    if finish_reason == "content_filter":
-        return ReadReply(why="filtered", **common_fields)
-    if finish_reason == "length":  # even if it can be parsed: a truncated reason may lead to another verdict
-        return ReadReply(why="truncated", **common_fields)
+    if why := UNREAD.get(_text(choice.get("finish_reason"))):
+        return ReadReply(why=why, **common_fields)
     if not content.strip():
         return ReadReply(why="empty", **common_fields)
     verdict = _last_verdict(content, judge, prompt_texts) if len(content) <= LONGEST else None
-    if verdict is None:
-        return ReadReply(why="no-verdict", reason=content.strip(), **common_fields)
-    if not verdict.label:
-        return ReadReply(why="label", reason=content.strip(), **common_fields)
+    if not verdict or not verdict.label:
+        return ReadReply(why="label" if verdict else "no-verdict", reason=content.strip(), **common_fields)
     token_entries = _objects_of(_object(choice.get("logprobs")).get("content"))
     probability_of_label = _chances(token_entries, content, verdict.at, judge.answers) if judge.logprobs else None
     return ReadReply(label=verdict.label, chances=probability_of_label, reason=verdict.reason, **common_fields)
@@ -133,9 +134,8 @@ def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verd
         label, label_offset = _label(text[answer_start:], judge.answers)
         return _Verdict(answer_start, len(text), label, answer_start + label_offset) if label else None
     last_verdict = verdicts[-1]
-    is_unfinished_thought = thought_end < 0 and text.lstrip().startswith(THINKING)
     if (
-        is_unfinished_thought
+        (thought_end < 0 and text.lstrip().startswith(THINKING))  # an unfinished thought
         or _is_quotation(text, last_verdict, prompt_texts)
         or _is_ambiguous(text, verdicts, judge.answers)
     ):
@@ -152,8 +152,8 @@ def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
             raise _UnclearError
         for key in answer_keys:
             label, label_offset = _label(json_object[key], judge.answers)
-            key_matches = [*re.finditer(rf'"{judge.key}"\s*:\s*"?', text[start:end], re.IGNORECASE)]
-            label_start = start + key_matches[-1].end() + label_offset if key_matches else end
+            key_ends = [match.end() for match in re.finditer(rf'"{judge.key}"\s*:\s*"?', text[start:end], re.I)]
+            label_start = start + key_ends[-1] + label_offset if key_ends else end
             yield _Verdict(start, end, label, label_start, json_object.get(REASON))
 
 
@@ -189,18 +189,15 @@ def _is_last_line(text: str, verdict: _Verdict) -> bool:
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """The outermost JSON objects in a text, with their start and end."""
-    decoder = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys)
-    start, n_tried_positions = text.find("{"), 0
-    while start >= 0 and n_tried_positions < MOST:
-        n_tried_positions += 1
-        try:
+    decoder, end = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys), 0
+    for _ in range(MOST):
+        if (start := text.find("{", end)) < 0:
+            return
+        end = start + 1
+        with suppress(ValueError, RecursionError):
             json_object, end = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            end = start + 1
-        else:
             yield start, end, json_object
-        start = text.find("{", end)
-    if start >= 0:
+    if text.find("{", end) >= 0:
         raise _UnclearError
 
 
@@ -214,14 +211,8 @@ def _reject_repeated_keys(key_value_pairs: list[tuple[str, Any]]) -> dict[str, A
 def _is_quotation(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
     """Whether an object may be a quotation from the prompt. This holds if a text of the prompt contains the object,
     unless the object is the last line of the reply."""
-    answer_text = _remove_whitespace(text[verdict.start : verdict.end])
-    return any(answer_text in _remove_whitespace(prompt_text) for prompt_text in prompt_texts) and not _is_last_line(
-        text, verdict
-    )
-
-
-def _remove_whitespace(text: str) -> str:
-    return "".join(text.split())
+    answer_text, *texts = ("".join(part.split()) for part in (text[verdict.start : verdict.end], *prompt_texts))
+    return any(answer_text in prompt_text for prompt_text in texts) and not _is_last_line(text, verdict)
 
 
 def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
@@ -232,21 +223,21 @@ def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
         return _find_number_label(_number(value), labels), 0
     trimmed_text = value.rstrip(ENDING).lstrip(AROUND)
     for candidate in (value.strip(), trimmed_text):  # a label may hold spaces, a bracket or a word such as 'answer'
-        label = next(
-            (allowed_label for allowed_label in labels if allowed_label.casefold() == candidate.casefold()), ""
-        )
-        if label:
+        if label := _equal_label(candidate, labels):
             return label, value.index(candidate)
     label_match = SAID.fullmatch(trimmed_text) if len(trimmed_text) <= SHORT else None
     if label_match is None or (
         label_match["high"] and _find_number_label(float(label_match["high"]), labels) != labels[-1]
     ):
         return "", 0
-    trimmed_text, label_start = label_match["word"], value.index(trimmed_text) + label_match.start("word")
-    label = next((allowed_label for allowed_label in labels if allowed_label.casefold() == trimmed_text.casefold()), "")
-    if not label and re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", trimmed_text):
-        label = _find_number_label(float(trimmed_text), labels)
-    return label, label_start
+    word, label_start = label_match["word"], value.index(trimmed_text) + label_match.start("word")
+    is_number = re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", word)
+    return _equal_label(word, labels) or (_find_number_label(float(word), labels) if is_number else ""), label_start
+
+
+def _equal_label(text: str, labels: Sequence[str]) -> str:
+    """The label that equals a text, ignoring case; '' if there is no such label."""
+    return next((label for label in labels if label.casefold() == text.casefold()), "")
 
 
 def _find_number_label(value: float, labels: Sequence[str]) -> str:
@@ -256,12 +247,9 @@ def _find_number_label(value: float, labels: Sequence[str]) -> str:
 
 def _number(value: Any) -> float:
     """A JSON number; NaN for other values and for numbers with too many digits."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.nan
+    with suppress(OverflowError):
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    return math.nan
 
 
 def _chances(
@@ -274,25 +262,16 @@ def _chances(
     than labels may be more likely.
     """
     token_texts = [_text(token_entry.get("token")) for token_entry in token_entries]
-    joined_text = "".join(token_texts)
-    content_start = joined_text.rfind(content)
-    if content_start < 0:
+    token_ends = [*accumulate(map(len, token_texts))]
+    content_start = "".join(token_texts).rfind(content)
+    token_index = bisect_right(token_ends, content_start + label_position)
+    if content_start < 0 or token_index == len(token_texts):
         return None
-    target_offset, token_index = content_start + label_position, 0
-    while token_index < len(token_texts) and target_offset >= len(token_texts[token_index]):
-        target_offset -= len(token_texts[token_index])
-        token_index += 1
-    if token_index == len(token_texts):
-        return None
-    weight_of_label: dict[str, float] = {}
     alternative_entries = _objects_of(token_entries[token_index].get("top_logprobs"))
-    for token_entry in {
-        _text(entry.get("token")): entry for entry in (token_entries[token_index], *alternative_entries)
-    }.values():
-        label, log_probability = (
-            _find_token_label(_text(token_entry.get("token")), labels),
-            _number(token_entry.get("logprob")),
-        )
+    entry_of_token = {_text(entry.get("token")): entry for entry in (token_entries[token_index], *alternative_entries)}
+    weight_of_label: dict[str, float] = {}
+    for token, token_entry in entry_of_token.items():
+        label, log_probability = _find_token_label(token, labels), _number(token_entry.get("logprob"))
         if label and log_probability <= 1e-6:
             weight_of_label[label] = weight_of_label.get(label, 0.0) + math.exp(log_probability)
     weight_sum = sum(weight_of_label.values())
@@ -303,12 +282,11 @@ def _chances(
 
 def _find_token_label(token: str, labels: Sequence[str]) -> str:
     """The label that equals a token, or the only label that begins with the token."""
-    token_text = token.strip().strip('"').strip().casefold()
-    if not token_text:
-        return ""
-    exact_labels = [label for label in labels if label.casefold() == token_text]
-    labels_with_prefix = [label for label in labels if label.casefold().startswith(token_text)]
-    return exact_labels[0] if exact_labels else labels_with_prefix[0] if len(labels_with_prefix) == 1 else ""
+    token_text = token.strip().strip('"').strip()
+    labels_with_prefix = [
+        label for label in labels if token_text and label.casefold().startswith(token_text.casefold())
+    ]
+    return _equal_label(token_text, labels) or (labels_with_prefix[0] if len(labels_with_prefix) == 1 else "")
 
 
 def _objects_of(value: Any) -> list[Mapping[str, Any]]:
@@ -326,12 +304,11 @@ def _text(value: Any) -> str:
 
 def _short(name: str) -> str:
     """The name of a model. A long name is shortened and gets a hash of the full name."""
-    digest = hashlib.sha256(name.encode()).hexdigest()[:12] if len(name) > LONGEST_NAME else ""
-    return f"{name[:LONGEST_NAME]}...{digest}" if digest else name
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]}...{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
 def _content(value: Any) -> str:
     """The text of a message, which may consist of parts."""
-    if isinstance(value, list):
-        return "".join(_text(_object(content_part).get("text")) for content_part in value)
-    return _text(value)
+    return "".join(_text(part.get("text")) for part in _objects_of(value)) or _text(value)

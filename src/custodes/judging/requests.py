@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -50,10 +51,8 @@ def reply_json(content: bytes) -> Any:
     Lone surrogates and bytes that are not UTF-8 become U+FFFD when the value is stored. Raises ValueError for invalid
     or too deeply nested JSON.
     """
-    try:
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
     try:
         return json.loads(content.decode(errors="replace"))
     except RecursionError:
@@ -197,18 +196,12 @@ class Denied(Exception):  # noqa: N818
 
 def check_completion(body: Any) -> None:
     """Raise an error for an invalid body of a reply, such as `Unavailable` for a body that is not a chat completion."""
-    if not isinstance(body, Mapping):
-        raise Unavailable("the reply is not a chat completion", paid=True)
-    choices = body.get("choices")
-    first_choice = choices[0] if isinstance(choices, list) and choices else None
-    if (
-        isinstance(first_choice, Mapping)
-        and isinstance(first_choice.get("message"), Mapping)
-        and not first_choice.get("error")
-    ):
+    fields = body if isinstance(body, Mapping) else {}
+    choices = fields.get("choices")
+    first_choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], Mapping) else {}
+    if isinstance(first_choice.get("message"), Mapping) and not first_choice.get("error"):
         return
-    error = body.get("error") or (first_choice.get("error") if isinstance(first_choice, Mapping) else None)
-    if error:  # OpenRouter reports errors during an answer with status 200
+    if error := fields.get("error") or first_choice.get("error"):  # OpenRouter sends such errors with status 200
         error_code = error.get("code") if isinstance(error, Mapping) else None
         raise status_exception(error_code if isinstance(error_code, int) and 400 <= error_code < 600 else 502, error)
     raise Unavailable("the reply is not a chat completion", paid=True)
@@ -216,23 +209,16 @@ def check_completion(body: Any) -> None:
 
 def token_count(reported_count: Any) -> int | None:
     """The token count that a server reported; None if the count is invalid."""
-    is_valid = (
-        isinstance(reported_count, int) and not isinstance(reported_count, bool) and 0 <= reported_count <= MOST_TOKENS
-    )
-    return reported_count if is_valid else None
+    is_whole = isinstance(reported_count, int) and not isinstance(reported_count, bool)
+    return reported_count if is_whole and 0 <= reported_count <= MOST_TOKENS else None
 
 
 def status_exception(status: int, answer: Any, *, retry_after: float | None = None) -> Exception:
     """The exception for a status and a message of a server."""
     message = f"{status}: {words(answer)}".rstrip(": ")
-    error_object = answer.get("error", answer) if isinstance(answer, Mapping) else None
-    if status in NEVER:
-        return Denied(message)
-    if (
-        status == 429
-        and isinstance(error_object, Mapping)
-        and NO_MONEY in (error_object.get("code"), error_object.get("type"))
-    ):
+    error = answer.get("error", answer) if isinstance(answer, Mapping) else None
+    has_no_money = isinstance(error, Mapping) and NO_MONEY in (error.get("code"), error.get("type"))
+    if status in NEVER or (status == 429 and has_no_money):
         return Denied(message)
     if status in LATER or status >= 500:
         return Unavailable(message, retry_after=retry_after, busy=status in BUSY)

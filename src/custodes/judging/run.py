@@ -21,7 +21,7 @@ from custodes.judging.client import address, http_client
 from custodes.judging.clients import BY_NAME, asynchronous, client_identity
 from custodes.judging.cost import Budget
 from custodes.judging.examples import examples_of
-from custodes.judging.judge import Judge
+from custodes.judging.judge import Judge, positive_note
 from custodes.judging.plan import JudgedTexts, JudgingPlan, Shown, lot, plan_questions
 from custodes.judging.probes import Probes
 from custodes.judging.prompt import Prompt
@@ -169,7 +169,7 @@ def prepare(
     prompt = Prompt.load(judge)
     judged_texts = JudgedTexts.make(study.outputs)
     if (selected_systems := study.selection.get("systems")) is not None:
-        judged_texts = judged_texts.select_outputs(
+        judged_texts = judged_texts.select_systems(
             select_labels(selected_systems, judged_texts.systems, option="systems", what="system")
         )
     if judge.own_system:
@@ -180,7 +180,7 @@ def prepare(
             f"references to the texts, or set references=0"
         )
     shown_examples = examples_of(prompt, judged_texts, seed)
-    texts_to_judge = judged_texts.select_outputs(judged_texts.systems, excluded_items=shown_examples.items)
+    texts_to_judge = judged_texts.exclude_items(shown_examples.items)
     probes = Probes.make(probe, judge, orders=orders, outputs=texts_to_judge.outputs)
     questions, identical_questions, notes = plan_questions(
         texts_to_judge,
@@ -205,7 +205,7 @@ def prepare(
         asked=questions,
         same=identical_questions,
         examples=f"{len(shown_examples.items)}:{lot(shown_examples.before)[:12]}" if shown_examples.items else "",
-        notes=(*study.notes, *shown_examples.notes, *notes),
+        notes=(*study.notes, *shown_examples.notes, *notes, *positive_note(judge.labels)),
         options={
             "judge": recorded_judge,
             "pairs": pairs_text,

@@ -15,14 +15,14 @@ from custodes.answers.result import Provenance, Result, result
 from custodes.answers.tables import TableData, count, flag, label, probability, score, table
 from custodes.data.joining import join
 from custodes.data.notes import Note, build_notes
-from custodes.data.preferences import CHANCES, REPEAT_WITHOUT_QUERY, Preferences
+from custodes.data.preferences import REPEAT_WITHOUT_QUERY, Preferences
 from custodes.data.probes import read_probes
 from custodes.data.raters import EXPECTED_SUFFIX
 from custodes.data.reading import read
 from custodes.data.study import Study
-from custodes.errors import join_labels
+from custodes.errors import join_labels, short_repr
 from custodes.judging import cost
-from custodes.judging.judge import TIE, A, B, Judge, Key, is_positive, positive_label, positive_note
+from custodes.judging.judge import TIE, A, B, Judge, Key, is_positive, positive_label
 from custodes.judging.plan import JudgeQuestion, JudgingPlan
 from custodes.judging.probes import probe_outcomes
 from custodes.judging.querying import QueriedPlan
@@ -30,10 +30,8 @@ from custodes.judging.replies import ReadReply
 
 COST_UNIT = "usd"
 
-MOST_SERVED = 8
-"""Maximum number of model names in a signature, because a server may report a different name in each reply."""
+MOST_SERVED = 8  # model names in a signature, because a server may report a different name in each reply
 
-SIGNS = {A: 1, TIE: 0, B: -1}
 
 WHERE = (
     label("item", "the item"),
@@ -58,8 +56,8 @@ INVALID = label(
     "question); empty for a valid answer",
 )
 
-NOT_ANSWERED = "not-answered"
-UNREADABLE = "mostly-unreadable"
+TABLE_OF_KEY: Mapping[Key, str] = {"verdict": "verdicts", "score": "ratings", "label": "labels"}
+NOT_ANSWERED, UNREADABLE = "not-answered", "mostly-unreadable"
 """Codes of notes that set the exit status to 1."""
 
 
@@ -193,8 +191,8 @@ class Judgements(Result):
 
         Raises InputError if the judge gave no valid answer.
         """
-        notes = dict.fromkeys((*self.judged.notes, *self.notes))
-        return join([replace(self.judged, notes=tuple(notes)), self._answers_study])
+        notes = tuple(dict.fromkeys((*self.judged.notes, *self.notes)))
+        return join([replace(self.judged, notes=notes), self._answers_study])
 
     @cached_property
     def _answers_study(self) -> Study:
@@ -203,7 +201,7 @@ class Judgements(Result):
 
     @property
     def _answers(self) -> pl.DataFrame:
-        return {"verdict": self.verdicts, "score": self.ratings, "label": self.labels}[self.key]
+        return self.tables()[TABLE_OF_KEY[self.key]]
 
     @property
     def invalid_rows(self) -> pl.DataFrame:
@@ -212,8 +210,7 @@ class Judgements(Result):
 
     @property
     def status(self) -> int:
-        """The exit status. It is 1 if some questions have no reply, or if fewer than half of the replies can be parsed,
-        and otherwise 0."""
+        """The exit status: 1 if some questions have no reply or if fewer than half of the replies can be parsed."""
         return int(any(note.rule in (NOT_ANSWERED, UNREADABLE) for note in self.notes))
 
     @property
@@ -230,7 +227,7 @@ class Judgements(Result):
 def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Price | None) -> Judgements:
     """The tables of a queried plan."""
     judge = plan.judge
-    all_rows = [(question, *_outcome(question, queried_plan)) for question in plan.asked]
+    all_rows = [_row(question, queried_plan) for question in plan.asked]
     plain_rows = [row for row in all_rows if not row[0].probe]
     # A comparison with only one order within the budget is incomplete, and marked as such.
     begun_comparisons = {_comparison(question) for question, _, why in plain_rows if why != "budget"}
@@ -238,19 +235,20 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
     token_counts = [cost.count_tokens(request.body, reply.body) for request, reply in queried_plan.used]
     tokens_in, tokens_out, n_estimated = (sum(counts[i] for counts in token_counts) for i in range(3))
     dollars = price.token_cost(tokens_in, tokens_out) if price else None
-    n_answered = sum(answer is not None and not why for _, answer, why in all_rows)
-    rows_with_probabilities = (
-        [row for row in reported_rows if row[1] is not None and row[1].chances] if judge.mode == "pointwise" else []
+    n_answered = sum(not why for _, _, why in all_rows)
+    answer_rows = (
+        [*_verdicts(judge.name, reported_rows, plan.same)]
+        if judge.key == "verdict"
+        else [*_ratings(judge, reported_rows), *_combine_labels(judge, plain_rows)]
     )
     low, high = (float(judge.answers[0]), float(judge.answers[-1])) if judge.key == "score" else (None, None)
-    rater_names = [judge.name, *([judge.name + EXPECTED_SUFFIX] if rows_with_probabilities else [])]
     signature = _signature(plan, all_rows)
+    signature_of_rater = {judge.name: signature, judge.name + EXPECTED_SUFFIX: f"{signature}|expected"}
+    rater_names = [
+        name for name in signature_of_rater if name == judge.name or name in {row["rater"] for row in answer_rows}
+    ]
     data_of_table: dict[str, TableData] = {
-        "verdicts": _verdicts(judge.name, reported_rows, plan.same) if judge.key == "verdict" else (),
-        "ratings": _ratings(judge, reported_rows, rows_with_probabilities) if judge.key == "score" else (),
-        "labels": [*_ratings(judge, reported_rows, rows_with_probabilities), *_combine_labels(judge, plain_rows)]
-        if judge.key == "label"
-        else (),
+        TABLE_OF_KEY[judge.key]: answer_rows,
         "probes": probe_outcomes(judge, all_rows),
         "raters": {
             "rater": rater_names,
@@ -261,7 +259,7 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
             "cost": dollars / n_answered if dollars is not None and n_answered else None,
             "cost_unit": COST_UNIT if dollars is not None and n_answered else None,
             "own_system": judge.own_system or None,
-            "signature": [signature, *[f"{signature}|expected"] * (len(rater_names) - 1)],
+            "signature": [signature_of_rater[name] for name in rater_names],
         },
         "failures": _failures(all_rows),
         "usage": {
@@ -275,7 +273,7 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
         },
         "details": _details(all_rows, queried_plan),
     }
-    notes = (*plan.notes, *positive_note(judge.labels), *_notes(plan, queried_plan, all_rows, n_estimated))
+    notes = (*plan.notes, *_notes(plan, queried_plan, all_rows, n_estimated))
     provenance = Provenance(
         question="judge",
         study=plan.study.name,
@@ -285,19 +283,19 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
         versions=versions(),
         dropped=tuple(note for note in notes if note.count),
     )
-    frame_of_table = Judgements.part("", **data_of_table)
-    return Judgements(notes=notes, provenance=provenance, judged=plan.study, key=judge.key, **frame_of_table)
+    tables = Judgements.part("", **data_of_table)
+    return Judgements(notes=notes, provenance=provenance, judged=plan.study, key=judge.key, **tables)
 
 
 Row = tuple[JudgeQuestion, ReadReply | None, str]
 """A question, the parsed reply (None: no reply), and the reason for a missing answer ('' if there is an answer)."""
 
 
-def _outcome(question: JudgeQuestion, queried_plan: QueriedPlan) -> tuple[ReadReply | None, str]:
+def _row(question: JudgeQuestion, queried_plan: QueriedPlan) -> Row:
     if failure := queried_plan.failures.get(question.request.key):
-        return None, failure.reason
+        return question, None, failure.reason
     answer = queried_plan.answers[question.request.key]
-    return answer, answer.why
+    return question, answer, answer.why
 
 
 def _comparison(question: JudgeQuestion) -> tuple[object, ...]:
@@ -316,41 +314,36 @@ def _question_cells(question: JudgeQuestion) -> dict[str, Any]:
 
 
 def _verdicts(judge_name: str, rows: Sequence[Row], tie_questions: Sequence[JudgeQuestion]) -> Iterator[dict[str, Any]]:
-    rater_cells = {"rater": judge_name, "kind": "metric"}
-    for question, answer, missing_reason in rows:
-        order_sign = -1 if question.order == "ba" else 1
-        label = answer.label if answer else ""
-        probability_of_answer = (answer and answer.chances) or {}
+    tie_rows = [(question, ReadReply(label=TIE), "") for question in tie_questions]
+    for question, answer, missing_reason in [*rows, *tie_rows]:
         answer_for_a, answer_for_b = (B, A) if question.order == "ba" else (A, B)
+        probability_of_answer = (answer and answer.chances) or {}
         yield {
             **_question_cells(question),
-            **rater_cells,
-            "preference": SIGNS[label] * order_sign if label else None,
+            "rater": judge_name,
+            "kind": "metric",
+            "preference": {answer_for_a: 1, TIE: 0, answer_for_b: -1}.get(answer.label) if answer else None,
             "invalid": missing_reason,
             "p_a": probability_of_answer.get(answer_for_a),
             "p_tie": probability_of_answer.get(TIE),
             "p_b": probability_of_answer.get(answer_for_b),
         }
-    for tie_question in tie_questions:
-        tie_cells = {"preference": SIGNS[TIE], "invalid": "", **dict.fromkeys(CHANCES)}
-        yield _question_cells(tie_question) | rater_cells | tie_cells
 
 
-def _ratings(judge: Judge, rows: Sequence[Row], rows_with_probabilities: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """The rows of scores or labels. `rows_with_probabilities` has the answers with probabilities, from which the scores
-    of the rater `NAME@expected` are computed."""
+def _ratings(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """The rows of scores or labels. Answers with probabilities also give the rows of the rater `NAME@expected`."""
     has_scores = judge.key == "score"
     for question, answer, why in rows:
         label = answer.label if answer and answer.label else None
         yield _rating_row(judge, question, float(label) if has_scores and label else label, why)
-    for question, answer, _ in rows_with_probabilities:
-        assert answer is not None
-        probability_of_label = answer.chances or {}
-        if has_scores:
-            expected_answer: float | str = sum(float(label) * p for label, p in probability_of_label.items())
-        else:
-            expected_answer = repr(probability_of_label[positive_label(judge.labels)])
-        yield _rating_row(judge, question, expected_answer, "", rater=judge.name + EXPECTED_SUFFIX)
+    for question, answer, _ in rows:
+        if answer and (probability_of_label := answer.chances):
+            expected_answer: float | str = (
+                sum(float(label) * p for label, p in probability_of_label.items())
+                if has_scores
+                else repr(probability_of_label[positive_label(judge.labels)])
+            )
+            yield _rating_row(judge, question, expected_answer, "", rater=judge.name + EXPECTED_SUFFIX)
 
 
 def _rating_row(
@@ -382,7 +375,7 @@ def _combine_labels(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any
         rows_of_output.setdefault((row[0].item, row[0].systems[0], row[0].repeat), []).append(row)
     for output_rows in rows_of_output.values():
         reasons = [why for _, _, why in output_rows if why]
-        if all(why == "budget" for _, _, why in output_rows):
+        if reasons == ["budget"] * len(output_rows):
             continue
         counts = Counter(answer.label for _, answer, why in output_rows if answer and not why)
         is_positive_output = is_positive(
@@ -394,18 +387,14 @@ def _combine_labels(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """The number of failures by reason, in total and for each system."""
-    query_counts, answer_counts, failure_counts = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
-    for question, _, why in rows:
-        for system in ("", *question.systems):
-            query_counts[system] += 1
-            answer_counts[system] += not why
-            failure_counts[system, why] += bool(why)
-    for (system, why), n_failures in sorted(failure_counts.items()):
-        if n_failures:
+    outcomes = [(system, why) for question, _, why in rows for system in ("", *question.systems)]
+    n_queries, n_of_outcome = Counter(system for system, _ in outcomes), Counter(outcomes)
+    for (system, why), n_failures in sorted(n_of_outcome.items()):
+        if why:
             yield {
                 "system": system,
-                "asked": query_counts[system],
-                "answered": answer_counts[system],
+                "asked": n_queries[system],
+                "answered": n_of_outcome[system, ""],
                 "invalid": why,
                 "failures": n_failures,
             }
@@ -434,10 +423,10 @@ def _details(rows: Sequence[Row], queried_plan: QueriedPlan) -> Iterator[dict[st
 def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
     """All settings that change the answers, as one line."""
     judge = plan.judge
-    served_models = sorted({answer.model for _, answer, _ in rows if answer and answer.model}) or [judge.model]
-    n_more = len(served_models) - MOST_SERVED
+    models = _served_models(rows) or [judge.model]
+    n_more = len(models) - MOST_SERVED
     value_of_setting: Mapping[str, Any] = {
-        "model": "+".join([*served_models[:MOST_SERVED], *([f"{n_more} more"] if n_more > 0 else [])]),
+        "model": "+".join([*models[:MOST_SERVED], *([f"{n_more} more"] if n_more > 0 else [])]),
         "mode": judge.mode,
         "prompt": f"{judge.prompt}:{plan.prompt.digest}",
         "references": judge.references or "",
@@ -452,16 +441,24 @@ def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
     return "|".join(f"{setting}:{value}" for setting, value in value_of_setting.items() if value not in ("", None))
 
 
+def _served_models(rows: Sequence[Row]) -> list[str]:
+    """The names of models in the replies, sorted."""
+    return sorted({answer.model for _, answer, _ in rows if answer and answer.model})
+
+
 def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_estimated: int) -> list[Note]:
     """Notes on failures and on properties of the answers."""
-    n_invalid_of_reason = Counter(why for _, answer, why in rows if why and answer is not None)
+    n_invalid_of_reason = Counter(why for _, answer, why in rows if why and answer)
+    unread_texts = Counter(answer.reason for _, answer, why in rows if why and answer and answer.reason)
+    frequent_text = "".join(
+        f"; most frequent text ({n} of them): {short_repr(text)}" for text, n in unread_texts.most_common(1)
+    )
     n_lost_of_reason = Counter(why for _, answer, why in rows if answer is None)
     n_replies = len(rows) - n_lost_of_reason.total()
     message_of_reason = {failure.reason: failure.message for failure in queried_plan.failures.values()}
-    served_models = sorted({answer.model for _, answer, _ in rows if answer and answer.model})
-    n_unknown = 0
-    if plan.judge.logprobs:
-        n_unknown = sum(bool(answer and answer.label and answer.chances is None) for _, answer, _ in rows)
+    n_unknown = sum(
+        plan.judge.logprobs and bool(answer and answer.label and answer.chances is None) for _, answer, _ in rows
+    )
     counts_text = ", ".join(f"{n} {why}" for why, n in sorted(n_invalid_of_reason.items()))
     failures_text = "; ".join(f"{n} {why}: {message_of_reason[why]}" for why, n in sorted(n_lost_of_reason.items()))  # type: ignore[index]
     return build_notes(
@@ -469,7 +466,7 @@ def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_
             "no-answer",
             n_invalid_of_reason.total(),
             f"{n_invalid_of_reason.total()} of {n_replies} replies contain no valid answer ({counts_text}), "
-            "so these answers are missing",
+            f"so these answers are missing{frequent_text}",
         ),
         (
             NOT_ANSWERED,
@@ -483,7 +480,11 @@ def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_
             f"only {n_replies - n_invalid_of_reason.total()} of {n_replies} replies contain a {plan.judge.key}, fewer "
             "than half; check the model, the prompt and the token limit before you use the answers",
         ),
-        ("models-served", len(served_models) > 1, f"the replies name several models: {join_labels(served_models)}"),
+        (
+            "models-served",
+            len(_served_models(rows)) > 1,
+            f"the replies name several models: {join_labels(_served_models(rows))}",
+        ),
         (
             "no-probabilities",
             n_unknown,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import chain, pairwise
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -69,16 +69,13 @@ class Corpus:
                 f"{{system: text}}), and also source or references if a metric needs them"
             )
         output_rows = study.outputs.texts
-        item_names, system_names = (
-            tuple(output_rows[column_name].unique(maintain_order=True)) for column_name in ("item", "system")
-        )
+        item_names, system_names = (tuple(output_rows[name].unique(maintain_order=True)) for name in ("item", "system"))
         item_rows = pl.DataFrame({"item": item_names}).join(
             study.outputs.sources, "item", "left", maintain_order="left"
         )
-        empty_list_expression = pl.lit([], dtype=pl.List(pl.String))
         item_columns = item_rows.select(
             pl.col("source", "context").fill_null(""),
-            pl.col("references", "images").fill_null(empty_list_expression).list.drop_nulls(),
+            pl.col("references", "images").fill_null(pl.lit([], dtype=pl.List(pl.String))).list.drop_nulls(),
         ).to_dict(as_series=False)
         return cls(
             texts=MetricInputs(
@@ -105,6 +102,26 @@ class Corpus:
         return np.array([not item_inputs for item_inputs in inputs_of_need[need]], dtype=np.bool_)
 
     @cached_property
+    def output_digests(self) -> list[bytes]:
+        """SHA-256 digest of each output."""
+        return [hashlib.sha256(text.encode()).digest() for text in self.texts.outputs]
+
+    @cached_property
+    def _image_digest(self) -> Callable[[str], bytes]:
+        return cache(_image_digest)  # each image is read only once
+
+    def item_digest(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
+        """Return the digest of those inputs of an item that a metric with these needs uses."""
+        texts = self.texts
+        inputs_in_use = (
+            list(references) if "references" in needs else [],
+            texts.sources[item] if "source" in needs else "",
+            texts.contexts[item] if "context" in needs else "",
+            [self._image_digest(path).hex() for path in texts.images[item]] if "image" in needs else [],
+        )
+        return hashlib.sha256(msgspec.json.encode(inputs_in_use)).digest()
+
+    @cached_property
     def absent(self) -> list[tuple[int, int]]:
         """Item and system of each missing output."""
         has_output = np.zeros((len(self.items), len(self.systems)), dtype=np.bool_)
@@ -120,11 +137,8 @@ class Corpus:
         texts, has_text_outside_references = self.texts, np.zeros(len(self.systems), dtype=np.bool_)
         for output_text, item, system in zip(texts.outputs, texts.item.tolist(), texts.system.tolist(), strict=True):
             has_text_outside_references[system] |= output_text not in texts.references[item]
-        n_outputs_of_system = np.bincount(texts.system, minlength=len(self.systems))
-        return [
-            self.systems[system]
-            for system in np.flatnonzero(~has_text_outside_references & (n_outputs_of_system >= FEW))
-        ]
+        is_large = np.bincount(texts.system, minlength=len(self.systems)) >= FEW
+        return [self.systems[system] for system in np.flatnonzero(~has_text_outside_references & is_large)]
 
     @cached_property
     def complete(self) -> Bools:
@@ -155,33 +169,12 @@ class RuleScores(NamedTuple):
     truncated: list[bool]
 
 
-class Digests:
-    """SHA-256 digests of outputs and of the inputs of items; each digest is computed only once."""
-
-    def __init__(self, texts: MetricInputs) -> None:
-        self._texts = texts
-        self._image = cache(_image_digest)
-        self.outputs = [hashlib.sha256(text.encode()).digest() for text in texts.outputs]
-
-    def item(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
-        """Return the digest of those inputs of an item that a metric with these needs uses."""
-        metric_inputs = self._texts
-        inputs_in_use = (
-            list(references) if "references" in needs else [],
-            metric_inputs.sources[item] if "source" in needs else "",
-            metric_inputs.contexts[item] if "context" in needs else "",
-            [self._image(path).hex() for path in metric_inputs.images[item]] if "image" in needs else [],
-        )
-        return hashlib.sha256(msgspec.json.encode(inputs_in_use)).digest()
-
-
 def _image_digest(path: str) -> bytes:
     try:
-        image_bytes = path.encode() if path.startswith(ADDRESSES) else Path(path).read_bytes()
+        return hashlib.sha256(path.encode() if path.startswith(ADDRESSES) else Path(path).read_bytes()).digest()
     except (OSError, ValueError) as problem:
         reason_text = getattr(problem, "strerror", None) or "a file cannot have this name"
         raise InputError(f"image {short_repr(path)}: {reason_text}; give the path of a file, or an address") from None
-    return hashlib.sha256(image_bytes).digest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +187,6 @@ class Computation:
     scorer: Scorer
     mode: Mode
     corpus: Corpus
-    digests: Digests
     used: Sequence[int]
 
     @cached_property
@@ -215,25 +207,30 @@ class Computation:
         for output, item in output_item_pairs:
             pairs_of_system[int(texts.system[output])].append((output, item))
         return [
-            sorted(unit, key=lambda pair: (pair[1].digest, self.digests.outputs[pair[0]])) for unit in pairs_of_system
+            sorted(unit, key=lambda pair: (pair[1].digest, self.corpus.output_digests[pair[0]]))
+            for unit in pairs_of_system
         ]
 
     def _items(self, item: int) -> list[ShownItem]:
         needs = self.scorer.traits.needs
         references = self.corpus.texts.references[item] if "references" in needs else []
-        reference_lists = [references[:1] if self.mode == "first" else references]
-        if self.mode == "alone":
-            reference_lists = [[reference] for reference in references]
+        reference_lists: dict[Mode, list[Sequence[str]]] = {
+            "all": [references],
+            "first": [references[:1]],
+            "alone": [[text] for text in references],
+        }
         return [
-            ShownItem(item, references_of_call, self.digests.item(item, references_of_call, needs))
-            for references_of_call in reference_lists
+            ShownItem(item, references_of_call, self.corpus.item_digest(item, references_of_call, needs))
+            for references_of_call in reference_lists[self.mode]
         ]
 
     @cached_property
     def keys(self) -> list[str]:
         """Cache key of each unit: a hash of exactly those inputs that can change the unit's values."""
         traits = self.scorer.traits
-        digests_of_unit = [[item.digest + self.digests.outputs[output] for output, item in unit] for unit in self.units]
+        digests_of_unit = [
+            [item.digest + self.corpus.output_digests[output] for output, item in unit] for unit in self.units
+        ]
         sorted_digests = sorted(chain(*digests_of_unit)) if traits.whole else []
         key_prefix = hashlib.sha256(b"".join([FORMAT, self.scorer.signature.encode(), b"\n", *sorted_digests])).digest()
         key_prefix += b"system" if traits.systems else b""
@@ -254,16 +251,11 @@ class Computation:
         stored_values = score_cache.scores(list(dict.fromkeys(self.keys)))
         if self.mode == "first" and self._per_reference and len(stored_values) < len(set(self.keys)):
             all_references_keys = replace(self, mode="all").keys
-            key_of_all_references_key = {
-                all_references_key: key
-                for all_references_key, key in zip(all_references_keys, self.keys, strict=True)
-                if key not in stored_values
-            }
-            for all_references_key, kept_score in score_cache.scores(list(key_of_all_references_key)).items():
-                seconds = kept_score.seconds / max(1, len(kept_score.values) // 8)
-                stored_values[key_of_all_references_key[all_references_key]] = kept_score._replace(
-                    key=key_of_all_references_key[all_references_key], values=kept_score.values[:8], seconds=seconds
-                )
+            stored_for_all = score_cache.scores(all_references_keys)
+            for key, all_references_key in zip(self.keys, all_references_keys, strict=True):
+                if key not in stored_values and (kept_score := stored_for_all.get(all_references_key)):
+                    seconds = kept_score.seconds / max(1, len(kept_score.values) // 8)
+                    stored_values[key] = kept_score._replace(key=key, values=kept_score.values[:8], seconds=seconds)
         return stored_values
 
     def missing_units(self, stored_values: Mapping[str, KeptScore]) -> list[int]:
@@ -271,11 +263,8 @@ class Computation:
 
         The texts determine the order; units of an item are adjacent.
         """
-        first_unit_of_key = {key: unit_index for unit_index, key in reversed([*enumerate(self.keys)])}
-        return sorted(
-            (unit_index for key, unit_index in first_unit_of_key.items() if key not in stored_values),
-            key=self._sort_key,
-        )
+        unit_of_key = {key: unit_index for unit_index, key in reversed([*enumerate(self.keys)])}
+        return sorted((unit for key, unit in unit_of_key.items() if key not in stored_values), key=self._sort_key)
 
     def _sort_key(self, unit_index: int) -> tuple[bytes, str]:
         return self.units[unit_index][0][1].digest, self.keys[unit_index]
@@ -297,29 +286,20 @@ class Computation:
         """Return the inputs of the metric in a call. Only the fields that the metric needs are filled."""
         all_texts, traits = self.corpus.texts, self.scorer.traits
         output_item_pairs = [pair for unit_index in unit_indices for pair in self.units[unit_index]]
-        needs_item_numbers = (
-            traits.whole or traits.systems
-        )  # for these metrics, two items with equal inputs count as two
-        item_of_key = {(item.digest, item.number if needs_item_numbers else 0): item for _, item in output_item_pairs}
-        index_of_key = {item: index for index, item in enumerate(item_of_key)}
+        outputs = [output for output, _ in output_item_pairs]
+        counts_items = traits.whole or traits.systems  # for these metrics, two items with equal inputs count as two
+        keys = [(item.digest, item.number if counts_items else 0) for _, item in output_item_pairs]
+        item_of_key = {key: item for key, (_, item) in zip(keys, output_item_pairs, strict=True)}
+        index_of_key = {key: index for index, key in enumerate(item_of_key)}
+        items = item_of_key.values()
         return MetricInputs(
-            outputs=[all_texts.outputs[output] for output, _ in output_item_pairs],
-            item=np.array(
-                [index_of_key[item.digest, item.number if needs_item_numbers else 0] for _, item in output_item_pairs],
-                dtype=np.int64,
-            ),
-            system=np.array(
-                [int(all_texts.system[output]) if traits.whole else 0 for output, _ in output_item_pairs],
-                dtype=np.int64,
-            ),
-            sources=[
-                all_texts.sources[item.number] if "source" in traits.needs else "" for item in item_of_key.values()
-            ],
-            references=[list(item.references) for item in item_of_key.values()],
-            images=[all_texts.images[item.number] if "image" in traits.needs else [] for item in item_of_key.values()],
-            contexts=[
-                all_texts.contexts[item.number] if "context" in traits.needs else "" for item in item_of_key.values()
-            ],
+            outputs=[all_texts.outputs[output] for output in outputs],
+            item=np.array([index_of_key[key] for key in keys], dtype=np.int64),
+            system=all_texts.system[outputs] if traits.whole else np.zeros(len(outputs), dtype=np.int64),
+            sources=[all_texts.sources[item.number] if "source" in traits.needs else "" for item in items],
+            references=[list(item.references) for item in items],
+            images=[all_texts.images[item.number] if "image" in traits.needs else [] for item in items],
+            contexts=[all_texts.contexts[item.number] if "context" in traits.needs else "" for item in items],
         )
 
     def run(self, unit_indices: Sequence[int]) -> list[KeptScore]:
@@ -333,25 +313,22 @@ class Computation:
         values = _system_values(metric_result) if scores_systems else _output_values(metric_result, n_values_of_unit)
         if np.isinf(values).any():
             raise InputError("the metric returned an infinite score; a score must be finite, or NaN with a reason")
-        kept_scores = []
-        for i, (unit_index, n_values) in enumerate(zip(unit_indices, n_values_of_unit, strict=True)):
-            reason = "" if scores_systems else metric_result.why.get(i, "")
-            is_truncated = metric_result.truncated is not None and bool(
-                np.any(metric_result.truncated if scores_systems else metric_result.truncated[i])
+        truncated = [False] * len(units) if metric_result.truncated is None else metric_result.truncated
+        reasons = ["" if scores_systems else metric_result.why.get(i, "") for i in range(len(units))]
+        seconds_per_output = seconds / sum(map(len, units))
+        return [
+            KeptScore(
+                self.keys[unit_index],
+                self.scorer.signature,
+                (np.array([np.nan]) if reasons[i] else values[i, : n_values_of_unit[i]] + 0.0)  # -0 becomes 0
+                .astype("<f8")
+                .tobytes(),
+                bool(np.any(truncated if scores_systems else truncated[i])),
+                escape_controls(reasons[i]),
+                seconds_per_output,
             )
-            unit_values = np.array([np.nan]) if reason else values[i, :n_values] + 0.0  # -0 becomes 0
-            seconds_per_output = seconds / sum(map(len, units))
-            kept_scores.append(
-                KeptScore(
-                    self.keys[unit_index],
-                    self.scorer.signature,
-                    unit_values.astype("<f8").tobytes(),
-                    is_truncated,
-                    escape_controls(reason),
-                    seconds_per_output,
-                )
-            )
-        return kept_scores
+            for i, unit_index in enumerate(unit_indices)
+        ]
 
     def column(self, stored_values: Mapping[str, KeptScore], rule: Rule | str) -> RuleScores:
         """Return the score of each used output (or system) by a reference rule.
@@ -360,52 +337,36 @@ class Computation:
         the CPU seconds of the first value count. With any other rule, the CPU seconds of all values count.
 
         """
-        kept_scores = [stored_values[key] for key in self.keys]
-        output_of_unit = [unit[0][0] for unit in self.units]
-        first_unit_indices = [
-            unit_index
-            for unit_index, output in enumerate(output_of_unit)
-            if not unit_index or output_of_unit[unit_index - 1] != output
+        unit_scores_of_output = [
+            [stored_values[key] for key, _ in group]
+            for _, group in groupby(zip(self.keys, self.units, strict=True), key=lambda pair: pair[1][0][0])
         ]
-        scores_of_output = [kept_scores[start:end] for start, end in pairwise([*first_unit_indices, len(kept_scores)])]
-        unit_values = np.frombuffer(b"".join(kept_score.values for kept_score in kept_scores), dtype="<f8").astype(
-            np.float64
-        )
-        n_values_of_unit = np.array([len(kept_score.values) // 8 for kept_score in kept_scores])
-        seconds = np.repeat(
-            np.array([kept_score.seconds for kept_score in kept_scores]) / n_values_of_unit, n_values_of_unit
-        )
-        first_value_indices = (np.cumsum(n_values_of_unit) - n_values_of_unit)[first_unit_indices]
+        is_truncated = [
+            any(unit_score.truncated for unit_score in unit_scores) for unit_scores in unit_scores_of_output
+        ]
+        n_values_of_output = [
+            sum(len(unit_score.values) // 8 for unit_score in unit_scores) for unit_scores in unit_scores_of_output
+        ]
+        first_indices = np.cumsum([0, *n_values_of_output[:-1]])
+        values = np.frombuffer(
+            b"".join(unit_score.values for unit_score in chain(*unit_scores_of_output)), dtype="<f8"
+        ).astype(float)
         if rule == "first":
-            scores, seconds, missing_reasons = (
-                unit_values[first_value_indices],
-                seconds[first_value_indices],
-                [output_scores[0].why for output_scores in scores_of_output],
+            scores, unit_scores_of_output = (
+                values[first_indices],
+                [unit_scores[:1] for unit_scores in unit_scores_of_output],
             )
+            seconds = [unit_score.seconds / (len(unit_score.values) // 8) for (unit_score,) in unit_scores_of_output]
         else:
-            n_values_of_output = np.diff(np.append(first_value_indices, len(unit_values)))
-            best_function = np.maximum if self.scorer.traits.higher_is_better else np.minimum
-            scores = (
-                best_function.reduceat(unit_values, first_value_indices)
-                if rule == "best"
-                else np.add.reduceat(unit_values, first_value_indices) / n_values_of_output
-            )
-            seconds = np.add.reduceat(seconds, first_value_indices)
-            missing_reasons = [
-                next((kept_score.why for kept_score in output_scores if kept_score.why), "")
-                for output_scores in scores_of_output
-            ]
-        reason_of_output = [
-            reason or (NO_NUMBER if is_undefined else "")
-            for reason, is_undefined in zip(missing_reasons, np.isnan(scores).tolist(), strict=True)
+            reduce = np.maximum if self.scorer.traits.higher_is_better else np.minimum
+            scores = (reduce if rule == "best" else np.add).reduceat(values, first_indices)
+            scores = scores if rule == "best" else scores / n_values_of_output
+            seconds = [sum(unit_score.seconds for unit_score in unit_scores) for unit_scores in unit_scores_of_output]
+        reasons = [
+            next(filter(None, (unit_score.why for unit_score in unit_scores)), NO_NUMBER if np.isnan(score) else "")
+            for unit_scores, score in zip(unit_scores_of_output, scores.tolist(), strict=True)
         ]
-        is_truncated = [any(kept_score.truncated for kept_score in output_scores) for output_scores in scores_of_output]
-        return RuleScores(
-            np.where([bool(reason) for reason in reason_of_output], np.nan, scores),
-            reason_of_output,
-            seconds,
-            is_truncated,
-        )
+        return RuleScores(np.where(np.array(reasons) != "", np.nan, scores), reasons, np.array(seconds), is_truncated)
 
 
 def time_metric(score: Callable[[MetricInputs], MetricResult], texts: MetricInputs) -> tuple[MetricResult, float]:
@@ -425,13 +386,10 @@ def time_metric(score: Callable[[MetricInputs], MetricResult], texts: MetricInpu
 
 def _system_values(metric_result: MetricResult) -> Floats:
     """Return the value (1, 1) of one system."""
-    system_scores = None if metric_result.systems is None else np.asarray(metric_result.systems, dtype=np.float64)
-    if system_scores is None or system_scores.shape != (1,):
-        raise InputError(
-            "the metric returned "
-            f"{'no scores' if system_scores is None else f'scores of shape {system_scores.shape}'} for systems, "
-            "expected shape (1,)"
-        )
+    system_scores = np.array([] if metric_result.systems is None else metric_result.systems, dtype=np.float64)
+    if system_scores.shape != (1,):
+        scores_text = "no scores" if metric_result.systems is None else f"scores of shape {system_scores.shape}"
+        raise InputError(f"the metric returned {scores_text} for systems, expected shape (1,)")
     return system_scores[:, None]
 
 

@@ -48,33 +48,30 @@ class MetricListing(Result):
 
 def list_all_metrics() -> MetricListing:
     """Return all metrics and workers, both built-in and from other packages."""
-    metrics = list(metrics_by_name().values())
-    metric_table_columns = {
-        "metric": [metric.name for metric in metrics],
-        "gives": [metric.gives for metric in metrics],
-        "needs": [list(metric.traits.needs) for metric in metrics],
-        "rules": [list(metric.traits.rules) for metric in metrics],
-        "parameters": [", ".join(f"{name}={value}" for name, value in metric.parameters.items()) for metric in metrics],
-        "scores": ["systems" if metric.traits.systems else "outputs" for metric in metrics],
-        "higher_is_better": [metric.traits.higher_is_better for metric in metrics],
-        "extra": [metric.extra for metric in metrics],
-        "source": [metric.source for metric in metrics],
-    }
-    scoring_workers = list(workers().values())
-    worker_table_columns = {name: [getattr(worker, name) for worker in scoring_workers] for name in ("gives", "source")}
+    metric_rows = [
+        {
+            "metric": metric.name,
+            "gives": metric.gives,
+            "needs": list(metric.traits.needs),
+            "rules": list(metric.traits.rules),
+            "parameters": ", ".join(f"{name}={value}" for name, value in metric.parameters.items()),
+            "scores": "systems" if metric.traits.systems else "outputs",
+            "higher_is_better": metric.traits.higher_is_better,
+            "extra": metric.extra,
+            "source": metric.source,
+        }
+        for metric in metrics_by_name().values()
+    ]
     provenance = Provenance(
         question="score --list", study="this installation", digest="", options={}, seed=None, versions=versions()
     )
-    return MetricListing.from_parts(
-        [
-            MetricListing.part(
-                metrics=metric_table_columns,
-                workers={"worker": [worker.name for worker in scoring_workers], **worker_table_columns},
-            )
+    tables = MetricListing.part(
+        metrics=metric_rows,
+        workers=[
+            {"worker": worker.name, "gives": worker.gives, "source": worker.source} for worker in workers().values()
         ],
-        (),
-        provenance=provenance,
     )
+    return MetricListing.from_parts([tables], (), provenance=provenance)
 
 
 GROUP = "custodes.metrics"

@@ -69,29 +69,23 @@ def compare_texts(
     MetricResult
         Scores (outputs, texts of an item), with one column for each text of an item.
     """
-    max_texts_per_item = max(
-        (len(texts_of_items[item_index]) for item_index in np.unique(texts.item).tolist()), default=0
-    )
-    scores = np.full((len(texts.outputs), max(1, max_texts_per_item)), np.nan)
+    scores = np.full((len(texts.outputs), max([1, *map(len, texts_of_items)])), np.nan)
     reason_of_output: dict[int, str] = {}
     for item_index, output_indices in by_item(texts):
         prepared_texts = [prepare(text) for text in texts_of_items[item_index]]
         for output_index in output_indices.tolist():
             prepared_output = prepare(texts.outputs[output_index])
-            scores[output_index, : len(prepared_texts)] = [
-                compare(prepared_output, prepared_text) for prepared_text in prepared_texts
-            ]
-            if np.isnan(scores[output_index, : len(prepared_texts)]).any():
-                scores[output_index], reason_of_output[output_index] = np.nan, undefined
+            output_scores = [compare(prepared_output, prepared_text) for prepared_text in prepared_texts]
+            if np.isnan(output_scores).any():
+                reason_of_output[output_index] = undefined
+            else:
+                scores[output_index, : len(output_scores)] = output_scores
     return MetricResult(values=scores, why=reason_of_output)
 
 
 def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> MetricResult:
     """Return the score of each system; `score` computes it from the positions of the system's outputs."""
-    system_scores = [
-        score(np.flatnonzero(texts.system == system_index).tolist())
-        for system_index in np.unique(texts.system).tolist()
-    ]
+    system_scores = [score(np.flatnonzero(texts.system == system).tolist()) for system in np.unique(texts.system)]
     return MetricResult(values=np.zeros((len(texts.outputs), 0)), systems=np.array(system_scores))
 
 

@@ -11,19 +11,12 @@ import numpy as np
 from custodes.cache import KeptScore
 from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError, OptionError, join_labels
-from custodes.scoring.computation import Computation, Corpus, Digests, Mode
+from custodes.scoring.computation import Computation, Corpus, Mode
 from custodes.scoring.listing import load_metric, metrics_by_name
-from custodes.scoring.metric import Need, Place, Rule, Scorer, Traits
+from custodes.scoring.metric import Place, Rule, Scorer, Traits
 from custodes.scoring.spec import RaterSpec, parse
 
 Missing = Literal["error", "drop"]
-LACKS: dict[Need, str] = {
-    "references": "no references",
-    "source": "no source",
-    "image": "no image",
-    "context": "no context",
-}
-"""Reason why a metric cannot score the outputs of an item, for each missing input."""
 
 
 class Rater(NamedTuple):
@@ -53,7 +46,7 @@ def load_raters(
     rules = [_rule(spec, scorer_of_computation[spec.computation]) for spec in specs]
     if missing == "error":
         _check(texts, corpus, specs, scorer_of_computation)
-    digests, raters, computation_of_key = Digests(corpus.texts), [], dict[tuple[str, Mode], Computation]()
+    raters, computation_of_key = [], dict[tuple[str, Mode], Computation]()
     for spec, rule in zip(specs, rules, strict=True):
         computation_name, scorer = spec.computation, scorer_of_computation[spec.computation]
         rules_of_computation = {
@@ -63,9 +56,11 @@ def load_raters(
         }
         computation_key = computation_name, _reference_mode(rule, rules_of_computation, scorer)
         if computation_key not in computation_of_key:
-            usable_outputs = _usable_outputs(corpus, scorer)
             computation_of_key[computation_key] = Computation(
-                scorer=scorer, mode=computation_key[1], corpus=corpus, digests=digests, used=usable_outputs
+                scorer=scorer,
+                mode=computation_key[1],
+                corpus=corpus,
+                used=_usable_outputs(corpus, scorer),
             )
             _ = computation_of_key[computation_key].keys  # raises for an unreadable image
         raters.append(Rater(spec, rule, computation_of_key[computation_key]))
@@ -74,16 +69,14 @@ def load_raters(
 
 def _rule(spec: RaterSpec, scorer: Scorer) -> Rule | str:
     allowed_rules = scorer.traits.rules
-    if not spec.rule:
-        return allowed_rules[0] if allowed_rules else ""
-    if spec.rule not in allowed_rules:
+    if spec.rule and spec.rule not in allowed_rules:
         rules_text = (
             f"the rules of this metric are {join_labels(allowed_rules)}"
             if allowed_rules
             else "this metric uses no references"
         )
         raise OptionError(f"metric {spec.name}: unknown rule {spec.rule!r}; {rules_text}")
-    return spec.rule
+    return spec.rule or next(iter(allowed_rules), "")
 
 
 def _reference_mode(rule: Rule | str, shared_rules: set[Rule | str], scorer: Scorer) -> Mode:
@@ -109,27 +102,18 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorer_of_c
     """Raise `InputError` if texts lack an input of a metric, or if outputs are missing."""
     for spec in specs:
         for need in scorer_of_computation[spec.computation].traits.needs:
-            item_indices_without_input = np.flatnonzero(corpus.lacks_input(need))
-            if len(item_indices_without_input):
+            if items := [corpus.items[item] for item in np.flatnonzero(corpus.lacks_input(need))]:
                 raise InputError(
-                    f"{texts.name}: metric {spec.name} needs {LACKS[need].removeprefix('no ')}, and "
-                    f"{len(item_indices_without_input)} of {len(corpus.items)} items have "
-                    f"{'none' if need == 'references' else 'no ' + need} "
-                    f"({join_labels([corpus.items[i] for i in item_indices_without_input], limit=3)}); "
+                    f"{texts.name}: metric {spec.name} needs {need}, and {len(items)} of {len(corpus.items)} items "
+                    f"have {'none' if need == 'references' else f'no {need}'} ({join_labels(items, limit=3)}); "
                     "add these inputs, or skip these items with --missing drop (in Python missing='drop')"
                 )
     if corpus.absent:
-        absent_text = join_labels(
-            [
-                f"{corpus.systems[system_index]} of {corpus.items[item_index]}"
-                for item_index, system_index in corpus.absent
-            ],
-            limit=3,
-        )
+        absent_outputs = [f"{corpus.systems[system]} of {corpus.items[item]}" for item, system in corpus.absent]
         raise InputError(
-            f"{texts.name}: {len(corpus.absent)} of {len(corpus.items) * len(corpus.systems)} outputs "
-            f"are missing ({absent_text}); add them, or score the remaining outputs with --missing drop (in Python "
-            "missing='drop')"
+            f"{texts.name}: {len(corpus.absent)} of {len(corpus.items) * len(corpus.systems)} outputs are missing "
+            f"({join_labels(absent_outputs, limit=3)}); add them, or score the remaining outputs with --missing drop "
+            "(in Python missing='drop')"
         )
 
 

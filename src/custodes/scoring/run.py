@@ -74,13 +74,8 @@ def score(
             computation_id = id(rater.computation)
             if computation_id not in failure_of_computation:
                 failure_of_computation[computation_id] = _run(rater, stored_values, open_cache, place, progress)
-            if failure_of_computation[computation_id]:
-                notes.append(
-                    Note(
-                        rule=FAILED,
-                        message=f"{rater.spec.name}: the metric failed: {failure_of_computation[computation_id]}",
-                    )
-                )
+            if failure := failure_of_computation[computation_id]:
+                notes.append(Note(rule=FAILED, message=f"{rater.spec.name}: the metric failed: {failure}"))
             else:
                 rule_scores = rater.computation.column(stored_values, rater.rule)
                 rater_tables.append(rater_rows(rater, rule_scores, corpus))
@@ -119,10 +114,8 @@ def plan_scoring(
         rows: list[dict[str, Any]] = []
         for rater in raters:
             computation = rater.computation
-            n_missing_units, mean_seconds = (
-                len(computation.missing_units(stored_values)),
-                open_cache.seconds_of(computation.scorer.signature),
-            )
+            n_missing_units = len(computation.missing_units(stored_values))
+            mean_seconds = open_cache.seconds_of(computation.scorer.signature) if n_missing_units else 0.0
             rows.append(
                 {
                     "rater": rater.spec.name,
@@ -130,11 +123,7 @@ def plan_scoring(
                     "distinct": len(set(computation.keys)),
                     "kept": len(stored_values.keys() & set(computation.keys)),
                     "to_score": n_missing_units,
-                    "seconds": 0.0
-                    if not n_missing_units
-                    else None
-                    if mean_seconds is None
-                    else mean_seconds * n_missing_units,
+                    "seconds": None if mean_seconds is None else mean_seconds * n_missing_units,
                 }
             )
         notes = omission_notes(raters, corpus)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import ClassVar
 
+import numpy as np
 import polars as pl
 
 from custodes.answers.result import Result, result
@@ -18,7 +19,7 @@ from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import join_labels
 from custodes.scoring.computation import Corpus, RuleScores
-from custodes.scoring.raters import LACKS, Rater
+from custodes.scoring.raters import Rater
 
 COST_UNIT = "cpu-s"
 NO_OUTPUT = "the system has no output of this item"
@@ -70,13 +71,9 @@ class Scores(Result):
         rating_rows = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
         raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
         described_raters, _ = raters.merge_side_table(self.raters, where="raters")
-        scores_study = Study(
-            ratings=Ratings(frame=rating_rows.select(list(Ratings().frame.columns))),
-            raters=described_raters,
-            name="scores",
-        )
+        ratings = Ratings(frame=rating_rows.select(Ratings().frame.columns))
         texts_study = replace(self.scored, notes=(*self.scored.notes, *self.notes))
-        return join([texts_study, scores_study])
+        return join([texts_study, Study(ratings=ratings, raters=described_raters, name="scores")])
 
     @property
     def status(self) -> int:
@@ -113,21 +110,20 @@ def rater_rows(rater: Rater, rule_scores: RuleScores, corpus: Corpus) -> dict[st
         metric_inputs = corpus.texts
         item_names = [corpus.items[metric_inputs.item[output_index]] for output_index in rater.computation.used]
         system_names = [corpus.systems[metric_inputs.system[output_index]] for output_index in rater.computation.used]
-    skipped_outputs = [
-        (item_names[i], system_names[i], reasons[i]) for i in range(len(reasons)) if reasons[i]
-    ] + _skipped_outputs(rater, corpus)
-    scored_indices = [i for i in range(len(reasons)) if not reasons[i]]
+    unscored_outputs = [row for row in zip(item_names, system_names, reasons, strict=True) if row[2]]
+    skipped_rows = [(*row[:2], rater_name, row[2]) for row in [*unscored_outputs, *_skipped_outputs(rater, corpus)]]
+    scored_indices = [i for i, reason in enumerate(reasons) if not reason]
     return Scores.part(
         raters={
-            "rater": [rater_name],
-            "kind": ["metric"],
-            "higher_is_better": [traits.higher_is_better],
-            "low": [traits.low],
-            "high": [traits.high],
-            "cost": [float(seconds.mean())],
-            "cost_unit": [COST_UNIT],
-            "truncated": [sum(is_truncated) / len(is_truncated)],
-            "signature": [rater.computation.scorer.signature + (f" references={rater.rule}" if rater.rule else "")],
+            "rater": rater_name,
+            "kind": "metric",
+            "higher_is_better": traits.higher_is_better,
+            "low": traits.low,
+            "high": traits.high,
+            "cost": float(seconds.mean()),
+            "cost_unit": COST_UNIT,
+            "truncated": sum(is_truncated) / len(is_truncated),
+            "signature": rater.computation.scorer.signature + (f" references={rater.rule}" if rater.rule else ""),
         },
         ratings={
             "item": [item_names[i] for i in scored_indices],
@@ -135,12 +131,7 @@ def rater_rows(rater: Rater, rule_scores: RuleScores, corpus: Corpus) -> dict[st
             "rater": [rater_name] * len(scored_indices),
             "score": scores[scored_indices],
         },
-        skipped={
-            "item": [item for item, _, _ in skipped_outputs],
-            "system": [system for _, system, _ in skipped_outputs],
-            "rater": [rater_name] * len(skipped_outputs),
-            "why": [reason for _, _, reason in skipped_outputs],
-        },
+        skipped=[dict(zip(("item", "system", "rater", "why"), row, strict=True)) for row in skipped_rows],
     )
 
 
@@ -148,25 +139,16 @@ def _skipped_outputs(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]
     """Return the item, the system and the reason of each output that is not given to a metric."""
     if rater.traits.systems:
         return []
-    metric_inputs, scored_output_indices = corpus.texts, set(rater.computation.used)
-    item_lacks_input_by_need = {need: corpus.lacks_input(need) for need in rater.traits.needs}
-    skipped_outputs = []
-    for output_index in (
-        range(len(metric_inputs.outputs)) if len(scored_output_indices) < len(metric_inputs.outputs) else ()
-    ):
-        if output_index not in scored_output_indices:
-            item_index = int(metric_inputs.item[output_index])
-            reason = next(
-                LACKS[need]
-                for need, item_lacks_input in item_lacks_input_by_need.items()
-                if item_lacks_input[item_index]
-            )
-            skipped_outputs.append(
-                (corpus.items[item_index], corpus.systems[metric_inputs.system[output_index]], reason)
-            )
-    return skipped_outputs + [
-        (corpus.items[item_index], corpus.systems[system_index], NO_OUTPUT)
-        for item_index, system_index in corpus.absent
+    reason_of_item: dict[int, str] = {}
+    for need in reversed(rater.traits.needs):
+        reason_of_item |= dict.fromkeys(np.flatnonzero(corpus.lacks_input(need)).tolist(), f"no {need}")
+    texts = corpus.texts
+    cells_and_reasons = [
+        *((item, system, reason_of_item.get(item)) for item, system in zip(texts.item, texts.system, strict=True)),
+        *((item, system, NO_OUTPUT) for item, system in corpus.absent),
+    ]
+    return [
+        (corpus.items[item], corpus.systems[system], reason) for item, system, reason in cells_and_reasons if reason
     ]
 
 
@@ -194,9 +176,7 @@ def omission_notes(raters: Sequence[Rater], corpus: Corpus) -> list[Note]:
     for rater in raters:
         for need in rater.traits.needs:
             if n_items := int(corpus.lacks_input(need).sum()):
-                message = (
-                    f"{n_items} of {len(corpus.items)} items have {LACKS[need]}, so their outputs are not scored by"
-                )
+                message = f"{n_items} of {len(corpus.items)} items have no {need}, so their outputs are not scored by"
                 metric_names_of_message.setdefault(message, []).append(rater.spec.name)
     reference_metric_names = [rater.spec.name for rater in raters if "references" in rater.traits.needs]
     copying_systems = corpus.reference_systems if reference_metric_names else []

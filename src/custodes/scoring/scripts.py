@@ -79,9 +79,8 @@ def _check(worker: WorkerCommand) -> None:
 def split_command(text: str) -> list[str]:
     """Return the words of a command line, split as by a shell; on Windows, a backslash is an ordinary character."""
     try:
-        if os.name == "posix":
-            return shlex.split(text)
-        return [word.strip("\"'") for word in shlex.split(text, posix=False)]
+        words = shlex.split(text, posix=os.name == "posix")
+        return words if os.name == "posix" else [word.strip("\"'") for word in words]
     except ValueError as problem:
         raise OptionError(f"worker: {short_repr(text)} is not a command line: {problem}") from None
 
@@ -108,22 +107,17 @@ def script_text(path: Path) -> str:
 
 def worker_script(name: str) -> str:
     """Return the text of a worker's script, for copying. Raises `OptionError` if the worker is not a script."""
-    worker_of_name = workers()
-    if name not in worker_of_name:
-        hint = suggestion(name, worker_of_name) or f"; workers: {', '.join(worker_of_name)}"
+    if name not in workers():
+        hint = suggestion(name, workers()) or f"; workers: {', '.join(workers())}"
         raise OptionError(f"unknown worker {short_repr(name)}{hint}")
-    first_word = worker_of_name[name].command[0]
-    if not first_word.endswith(".py"):
-        raise OptionError(f"worker {name!r} is the command {' '.join(worker_of_name[name].command)!r}, not a script")
-    return script_text(Path(first_word))
+    command_words = workers()[name].command
+    if not command_words[0].endswith(".py"):
+        raise OptionError(f"worker {name!r} is the command {' '.join(command_words)!r}, not a script")
+    return script_text(Path(command_words[0]))
 
 
 def requirements(command_words: Sequence[str]) -> str:
     """Return the dependencies that the built-in script in a command declares; '' if there is no such script."""
-    for word in command_words:
-        if Path(word).parent == FOLDER:
-            dependency_match = re.search(
-                r"^# dependencies = (.*)$", Path(word).read_text(encoding="utf-8"), re.MULTILINE
-            )
-            return ", ".join(re.findall(r'"([^"]+)"', dependency_match[1])) if dependency_match else ""
-    return ""
+    scripts = [Path(word).read_text(encoding="utf-8") for word in command_words if Path(word).parent == FOLDER]
+    dependencies = re.findall(r"^# dependencies = (.*)$", "\n".join(scripts), re.MULTILINE)
+    return ", ".join(re.findall(r'"([^"]+)"', "".join(dependencies)))

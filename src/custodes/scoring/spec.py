@@ -70,12 +70,11 @@ def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[Rat
     rater_specs = [rater_spec for spec in spec_list(specs, metrics) for rater_spec in _raters(spec, metrics)]
     if not rater_specs:
         raise OptionError(f"no metric is given; give one or more of {join_labels(metrics, limit=99)}")
-    repeated_names = [name for name, count in Counter(spec.name for spec in rater_specs).items() if count > 1]
-    if repeated_names:
-        raise OptionError(
-            f"metric {short_repr(repeated_names[0])} is requested twice; give one of them another name, as in "
-            "NAME=METRIC"
-        )
+    for name, count in Counter(spec.name for spec in rater_specs).items():
+        if count > 1:
+            raise OptionError(
+                f"metric {short_repr(name)} is requested twice; give one of them another name, as in NAME=METRIC"
+            )
     return rater_specs
 
 
@@ -93,22 +92,24 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
     metric = metrics[metric_name]
     if WHOLE in metric.parameters and not set(rule_names) <= set(RULES):  # an @ within the command
         parameter_text, rule_names = (name_match[2] if name_match else stripped_spec).strip().partition(":")[2], []
-    for rule in rule_names:
-        if rule not in RULES:
-            raise OptionError(
-                f"metric {short_repr(spec)}: unknown rule {short_repr(rule)}{suggestion(rule, RULES)}; rules of "
-                f"{metric_name}: {join_labels(metric.traits.rules or RULES)}; if a value contains @, add @ and a rule "
-                "after the value"
-            )
+    unknown_rule = next((rule for rule in rule_names if rule not in RULES), None)
+    reject(
+        (
+            unknown_rule is not None,
+            f"metric {short_repr(spec)}: unknown rule {short_repr(unknown_rule)}{suggestion(unknown_rule or '', RULES)}"
+            f"; rules of {metric_name}: {join_labels(metric.traits.rules or RULES)}; if a value contains @, add @ and "
+            "a rule after the value",
+        ),
+        (
+            len(set(rule_names)) < len(rule_names),
+            f"metric {short_repr(spec)}: a rule occurs twice; give each rule once",
+        ),
+    )
     value_of_parameter = {**metric.parameters, **_parameters(parameter_text if colon else "", metric, spec)}
     parameter_texts = (
         split_command(parameter_text) if WHOLE in metric.parameters and not explicit_name else [parameter_text]
     )
-    rater_name = explicit_name or metric_name + colon + " ".join(
-        FOLDERS.sub("", stripped_spec) for stripped_spec in parameter_texts
-    )
-    if len(set(rule_names)) < len(rule_names):
-        raise OptionError(f"metric {short_repr(spec)}: a rule occurs twice; give each rule once")
+    rater_name = explicit_name or metric_name + colon + " ".join(FOLDERS.sub("", text) for text in parameter_texts)
     for rule in rule_names or [""]:
         rule_suffix = f"@{rule}" if rule and (not explicit_name or len(rule_names) > 1) else ""
         yield RaterSpec(name=rater_name + rule_suffix, metric=metric, parameters=value_of_parameter, rule=rule)

@@ -74,15 +74,13 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def bounds(self) -> dict[str, float]:
         """The declared bounds, by name."""
-        return {
-            bound_name: bound for bound_name, bound in (("low", self.low), ("high", self.high)) if bound is not None
-        }
+        return {name: bound for name, bound in (("low", self.low), ("high", self.high)) if bound is not None}
 
     def allows(self, score: float) -> bool:
         """Return whether a score is within the bounds, up to rounding error."""
         return all(
-            (score - bound) * (1 if bound_name == "high" else -1) <= ROUNDING * max(1.0, abs(bound))
-            for bound_name, bound in self.bounds.items()
+            (score - bound) * (1 if name == "high" else -1) <= ROUNDING * max(1.0, abs(bound))
+            for name, bound in self.bounds.items()
         )
 
 
@@ -110,7 +108,7 @@ class Process:
         self.name, self.timeout = f"worker {short_repr(name)}", timeout
         self._asked = self._answered = 0
         self._failed: str | None = None
-        process_group_options: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
+        has_process_groups = os.name == "posix"
         try:
             self._process = subprocess.Popen(
                 list(command_words),
@@ -118,26 +116,25 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**os.environ, **environment},
-                **process_group_options,
+                process_group=0 if has_process_groups else None,
             )
-            guard_process = _start_guard(self._process.pid) if process_group_options else None
+            guard_process = _start_guard(self._process.pid) if has_process_groups else None
         except (OSError, ValueError) as problem:
-            reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+            reason = getattr(problem, "strerror", None) or problem
             raise InputError(f"{self.name}: {short_repr(command_words[0])} cannot be started: {reason}") from None
-        if process_group_options:
+        if has_process_groups:
             CHILDREN.add(self._process.pid)
         self._to_write: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self.end = weakref.finalize(self, _end, self._process, self._to_write, guard_process)
         self._errors = Tail()
-        thread_tasks: tuple[tuple[Any, ...], ...] = (
+        for target, *arguments in (
             (_write, self._process.stdin, self._to_write),
             (_queue_lines, self._process.stdout, self._heard),
             (self._errors.read, self._process.stderr),
-        )
-        self._threads = [threading.Thread(target=task, args=streams, daemon=True) for task, *streams in thread_tasks]
-        for thread in self._threads:
-            thread.start()
+        ):
+            self._error_thread = threading.Thread(target=target, args=arguments, daemon=True)
+            self._error_thread.start()
 
     def hello(self) -> Hello:
         """Return the worker's first line; the timeout is extended if the worker writes to standard error."""
@@ -163,11 +160,10 @@ class Process:
     def _check(self, answer: WorkerAnswer, n_rows: int) -> None:
         if answer.id != self._asked:
             raise self._stop_with_error(f"the worker answered request {answer.id}, expected {self._asked}")
-        for name, field_values in (("scores", answer.scores), ("why", answer.why), ("truncated", answer.truncated)):
-            if field_values is not None and len(field_values) != n_rows:
-                raise self._stop_with_error(
-                    f"the worker returned {len(field_values)} values of {name!r} for {n_rows} rows"
-                )
+        for name in ("scores", "why", "truncated"):
+            values = getattr(answer, name)
+            if values is not None and len(values) != n_rows:
+                raise self._stop_with_error(f"the worker returned {len(values)} values of {name!r} for {n_rows} rows")
         for score in answer.scores:
             if score is not None and math.isfinite(score) and not self._hello.allows(score):
                 bounds_text = " and ".join(f"{name}={bound:g}" for name, bound in self._hello.bounds.items())
@@ -176,20 +172,17 @@ class Process:
                 )
 
     def _line(self, line_name: str, *, waits_for_activity: bool = False) -> bytes:
-        while True:
+        line = None
+        while line is None:
             n_error_bytes_before = self._errors.heard
             try:
                 line = self._heard.get(timeout=self.timeout)
-                break
             except queue.Empty:
-                if waits_for_activity and self._errors.heard > n_error_bytes_before:
-                    continue
-                timeout_advice = "allow longer with timeout=SECONDS"
-                raise self._stop_with_error(
-                    f"the worker hangs: {line_name} did not arrive within {self.timeout:g} seconds; {timeout_advice}"
-                ) from None
-        if not line:
-            raise self._stop_with_error(self._exit_description())
+                if not (waits_for_activity and self._errors.heard > n_error_bytes_before):
+                    raise self._stop_with_error(
+                        f"the worker hangs: {line_name} did not arrive within {self.timeout:g} seconds; allow longer "
+                        "with timeout=SECONDS"
+                    ) from None
         if not line.endswith(b"\n"):
             is_too_long = len(line) >= LONGEST
             raise self._stop_with_error(
@@ -202,38 +195,33 @@ class Process:
             exit_status = self._process.wait(GOODBYE)
         except subprocess.TimeoutExpired:
             return "the worker closed its output"
-        signal_number = (
-            -exit_status if exit_status < 0 else exit_status - 128
-        )  # exit status of a child, as reported by a shell or uv
+        # A shell or uv adds 128 to the number of the signal that ended its child.
+        signal_number = -exit_status if exit_status < 0 else exit_status - 128
         if signal_number not in {*signal.Signals}:
             return f"the worker ended with exit status {exit_status}"
-        signal_name = signal.Signals(signal_number).name
-        memory_advice = " (memory may have run out: try a smaller --batch)" if signal_name == "SIGKILL" else ""
-        return f"the worker was terminated by {signal_name}{memory_advice}"
+        memory_advice = " (memory may have run out: try a smaller --batch)" * (signal_number == signal.SIGKILL)
+        return f"the worker was terminated by {signal.Signals(signal_number).name}{memory_advice}"
 
     def _parse_line(self, line: bytes, struct_type: type[Line], line_name: str) -> Line:
         try:
-            decoded_line = json.loads(line)  # accepts NaN, as written by Python
-        except (ValueError, RecursionError):
-            displayed_line = short_repr(line.decode(errors="replace").strip())
-            advice = "libraries must print to standard error"
-            raise self._stop_with_error(
-                f"the worker printed {displayed_line}, expected {line_name} as JSON; {advice}"
-            ) from None
-        try:
-            return msgspec.convert(decoded_line, struct_type)
+            return msgspec.convert(json.loads(line), struct_type)  # json.loads accepts NaN, as written by Python
         except msgspec.ValidationError as problem:
             raise self._stop_with_error(f"{line_name} is invalid: {problem}") from None
+        except (ValueError, RecursionError):
+            displayed_line = short_repr(line.decode(errors="replace").strip())
+            raise self._stop_with_error(
+                f"the worker printed {displayed_line}, expected {line_name} as JSON; libraries must print to standard "
+                "error"
+            ) from None
 
     def _stop_with_error(self, problem_text: str) -> InputError:
         """Stop the worker and return the error."""
         self.end()
-        self._threads[2].join(GOODBYE)  # with a limit, because a child of the worker may keep standard error open
+        self._error_thread.join(GOODBYE)  # with a limit, because a child of the worker may keep standard error open
         last_message = self._errors.last()
         progress_text = f" (after {self._answered} rows)" if self._answered else ""
-        self._failed = f"{self.name}: {problem_text}{progress_text}" + (
-            f"; the last line of its output: {last_message}" if last_message else ""
-        )
+        output_text = f"; the last line of its output: {last_message}" if last_message else ""
+        self._failed = f"{self.name}: {problem_text}{progress_text}{output_text}"
         return InputError(self._failed)
 
 

@@ -11,7 +11,7 @@ import json
 import random
 import shutil
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from math import log
 from pathlib import Path
 
@@ -95,19 +95,7 @@ def frequencies(model: Path) -> dict[int, float]:
     tokenizer = get_tokenizer(str(model))
     counts = Counter(value for text in references for value in set(sent_encode(tokenizer, text)))
     whole = len(references) + 1
-    results: dict[int, float] = {key: log(whole / (count + 1)) for key, count in counts.items()}
-    return Otherwise(log(whole), results)
-
-
-class Otherwise(dict[int, float]):
-    """Value with an alternative for missing parts."""
-
-    def __init__(self, value: float, values: dict[int, float]) -> None:
-        super().__init__(values)
-        self.value = value
-
-    def __missing__(self, key: int) -> float:
-        return self.value
+    return defaultdict(lambda: log(whole), {key: log(whole / (count + 1)) for key, count in counts.items()})
 
 
 def saved(name: str, model: torch.nn.Module, tokenizer: object) -> Path:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -103,7 +104,7 @@ def test_outputs_come_in_parts_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART", 8)
     inputs = texts(["aaaa", "bb", "aaaa", "cccccccccc", "d"], item=[1, 0, 1, 2, 0])
     results = list(iter_item_groups(inputs, [["xx"], ["yy"], ["zz"]]))
-    assert results == [{1: [0, 2]}, {0: [1, 4]}, {2: [3]}]
+    assert results == [{0: [1, 4]}, {1: [0, 2]}, {2: [3]}]
 
 
 def test_long_texts_are_cut_and_counted(encoder: Path) -> None:
@@ -124,8 +125,6 @@ def test_long_texts_are_cut_and_counted(encoder: Path) -> None:
     ],
 )
 def test_the_limit_is_that_of_the_model(encoder: Path, tmp_path: Path, config: dict[str, object], limit: int) -> None:
-    import msgspec
-
     for name in ("model.onnx", "tokenizer.json"):
         (tmp_path / name).write_bytes((encoder / name).read_bytes())
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))

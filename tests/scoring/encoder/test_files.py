@@ -1,5 +1,6 @@
 """Encoder files: selection, one-line errors, and digest."""
 
+import json
 import os
 import subprocess
 import sys
@@ -137,40 +138,30 @@ class Hub(BaseHTTPRequestHandler):
     asked: list[str]
     status = 200
 
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
     def do_GET(self) -> None:
-        import json
-
         path = self.path.partition("?")[0]
+        files = [file.relative_to(self.folder).as_posix() for file in sorted(self.folder.rglob("*.*"))]
+        name = path.removeprefix(f"/some/encoder/resolve/{self.commit}/")
         if self.status != 200:
-            return self.refuse(self.status)
-        if path.startswith("/api/models/some/encoder"):
-            files = [file.relative_to(self.folder).as_posix() for file in sorted(self.folder.rglob("*.*"))]
-            if "/tree/" in path:
-                sizes = [{"type": "file", "path": file, "size": 1, "oid": file} for file in files]
-                return self.answer(json.dumps(sizes).encode())
-            results = {"id": "some/encoder", "sha": self.commit, "siblings": [{"rfilename": file} for file in files]}
-            return self.answer(json.dumps(results).encode())
-        prefix = f"/some/encoder/resolve/{self.commit}/"
-        if path.startswith(prefix):
-            self.asked.append(path.removeprefix(prefix))
-            return self.answer((self.folder / path.removeprefix(prefix)).read_bytes())
-        return self.refuse(404, RepoNotFound="X-Error-Code")
+            self.answer(self.status, b"")
+        elif path.startswith("/api/models/some/encoder/tree/"):
+            self.answer(200, json.dumps([{"type": "file", "path": f, "size": 1, "oid": f} for f in files]).encode())
+        elif path.startswith("/api/models/some/encoder"):
+            siblings = [{"rfilename": file} for file in files]
+            self.answer(200, json.dumps({"id": "some/encoder", "sha": self.commit, "siblings": siblings}).encode())
+        elif name != path:
+            self.asked.append(name)
+            self.answer(200, (self.folder / name).read_bytes())
+        else:
+            self.answer(404, b"", **{"X-Error-Code": "RepoNotFound"})
 
-    def refuse(self, status: int, **headers: str) -> None:
+    do_HEAD = do_GET  # noqa: N815
+
+    def answer(self, status: int, content: bytes, **headers: str) -> None:
         self.send_response(status)
-        for value, name in headers.items():
+        headers |= {"X-Repo-Commit": self.commit, "ETag": f'"{hash(content):x}"', "Content-Length": str(len(content))}
+        for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def answer(self, content: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("X-Repo-Commit", self.commit)
-        self.send_header("ETag", f'"{hash(content):x}"')
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(content)

@@ -1,5 +1,7 @@
 """Models: required inputs and outputs, and devices."""
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,12 +33,12 @@ def test_what_onnxruntime_runs_with(name: str, chosen: list[tuple[str, dict[str,
     assert providers(Device.from_name(name), EVERY) == chosen
 
 
-def test_a_device_that_onnxruntime_lacks() -> None:
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cpu:1", "cuda:-1", ""])
+def test_a_device_that_is_none(name: str) -> None:
+    with pytest.raises(OptionError, match="give cpu, cuda, cuda:N"):
+        Device.from_name(name)
     with pytest.raises(OptionError, match="device=cuda: the installed onnxruntime has no CUDAExecutionProvider"):
         providers(Device.from_name("cuda:3"), ["CPUExecutionProvider"])
-    for name in ("gpu", "cuda:", "cpu:1", "cuda:-1", ""):
-        with pytest.raises(OptionError, match="give cpu, cuda, cuda:N"):
-            Device.from_name(name)
 
 
 def test_a_device_is_given_to_the_session(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,6 +64,8 @@ def test_of_several_devices_it_takes_the_first(encoder: Path) -> None:
     assert several.signature == single.signature
     with pytest.raises(OptionError, match=r"device='gpu' is not allowed; give cpu"):
         scorer(BERTSCORE, encoder, Place(device="gpu,cpu"))
+    with pytest.raises(OptionError, match="half=true: an ONNX model has a fixed precision; use backend=transformers"):
+        scorer(BERTSCORE, encoder, half=True)
 
 
 def test_a_device_of_pytorch() -> None:
@@ -105,15 +109,7 @@ def test_an_output_by_any_name_and_none(tmp_path: Path) -> None:
         OnnxModel(place, "it", Device.from_name("cpu"), -1)
 
 
-def test_half_precision_is_for_gpus(encoder: Path) -> None:
-    with pytest.raises(OptionError, match="half=true: an ONNX model has a fixed precision; use backend=transformers"):
-        scorer(BERTSCORE, encoder, half=True)
-
-
 def test_an_onnx_model_is_loaded_without_pytorch(encoder: Path) -> None:
-    import subprocess
-    import sys
-
     code = (
         "import sys; from custodes.scoring.metric import Place;"
         "from custodes.scoring.metrics.bertscore import BERTSCORE;"

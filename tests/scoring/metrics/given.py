@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from custodes.scoring.metric import MetricInputs, MetricResult, Place
 from custodes.scoring.metrics import METRICS
+from tests.scoring import made
 
 WORDS = ["the", "a", "cat", "sat", "on", "mat,", "dog's", "U.S.", "3.5%", "-", "Größe", "naïve", "“quoted”", "(well)"]
 WORDS += ["ends.", "ends", ".", "x/y", "猫", "кот", "é"]
@@ -21,16 +23,14 @@ def texts(
     outputs: Sequence[Sequence[str]], references: Sequence[Sequence[str]] = (), sources: Sequence[str] = ()
 ) -> MetricInputs:
     """Inputs with the outputs of each item, one per system; references and sources are empty by default."""
-    items = len(outputs)
-    return MetricInputs(
-        outputs=[text for output in outputs for text in output],
-        item=np.repeat(np.arange(items), [len(output) for output in outputs]),
-        system=np.array([system for output in outputs for system in range(len(output))], dtype=np.int64),
-        sources=sources or [""] * items,
-        references=references or [[]] * items,
-        images=[[]] * items,
-        contexts=[""] * items,
+    n_items, counts = len(outputs), [len(output) for output in outputs]
+    inputs = made.texts(
+        [text for output in outputs for text in output],
+        references or [[]] * n_items,
+        item=np.repeat(np.arange(n_items), counts).tolist(),
+        sources=sources or [""] * n_items,
     )
+    return replace(inputs, system=np.concatenate([np.arange(count) for count in counts]))
 
 
 def random_inputs(items: int, systems: int, references: int, *, seed: int = 7) -> MetricInputs:

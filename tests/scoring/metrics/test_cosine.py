@@ -69,11 +69,7 @@ def test_it_tells_of_what_is_cut_and_of_no_numbers(encoder: Path) -> None:
     assert np.isfinite(result.values[1, 0])
 
 
-def test_a_pooling_that_is_none(encoder: Path) -> None:
+def test_parameters(encoder: Path) -> None:
+    assert len({scorer(metric, encoder, pooling=name).signature for metric in COSINES for name in ("mean", "cls")}) == 4
     with pytest.raises(OptionError, match="pooling='max'; allowed: mean, cls"):
         scorer(COSINE, encoder, pooling="max")
-
-
-def test_what_changes_a_score_is_in_the_signature(encoder: Path) -> None:
-    results = {scorer(metric, encoder, pooling=pooling).signature for metric in COSINES for pooling in ("mean", "cls")}
-    assert len(results) == 4

@@ -38,17 +38,6 @@ def test_the_signature_says_which_package() -> None:
     assert signature.endswith("rougeL measure=f stemmer=false tokenize=ascii")
 
 
-def test_the_best_of_several_references_is_score_multi() -> None:
-    inputs = random_inputs(4, 3, 3)
-    result = scored("rouge1", inputs)
-    oracle = RougeScorer(["rouge1"])
-    compared = [row for row in range(12) if row not in result.why]
-    assert len(compared) >= 6
-    for row in compared:
-        best = oracle.score_multi(inputs.references[inputs.item[row]], inputs.outputs[row])["rouge1"].fmeasure
-        assert np.nanmax(result.values[row]) == best
-
-
 @settings(max_examples=40)
 @drawn_from(rows=st.lists(st.tuples(LINES, LINES), min_size=1, max_size=5))
 def test_any_text(rows: list[tuple[str, str]]) -> None:

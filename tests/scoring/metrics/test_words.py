@@ -16,7 +16,7 @@ from scipy.spatial.distance import jensenshannon
 from custodes.errors import OptionError
 from custodes.scoring.metrics.words import jensen_shannon
 from custodes.scoring.preparing import TOKENIZERS
-from tests.scoring.metrics.given import LINES, pairs, random_inputs, scored, texts
+from tests.scoring.metrics.given import LINES, pairs, scored, texts
 
 
 def test_length_in_words_and_characters() -> None:
@@ -50,12 +50,6 @@ def test_novelty_of_any_text_run_by_run(output: str, source: str) -> None:
         assert result.values[0, 0] == pytest.approx(1 - len(old) / len(runs))
     else:
         assert list(result.why) == [0]
-
-
-def test_each_output_has_a_number_or_a_reason() -> None:
-    for name in ("length", "novelty", "js-source"):
-        result = scored(name, random_inputs(5, 3, 1))
-        assert {row for row in range(15) if np.isnan(result.values[row]).any()} == result.why.keys()
 
 
 def of_scipy(first: list[str], second: list[str]) -> float:
@@ -109,19 +103,9 @@ def test_case_punctuation_and_articles_do_not_count() -> None:
     assert pairs("exact", rows) == [1, 1, 0, 0, 1]
     assert pairs("f1", rows) == [1, 1, pytest.approx(2 / 3), 0, 1]
     assert pairs("exact", [("The who", ["who"])], articles=True) == [0]
-
-
-def test_the_best_of_several_right_answers() -> None:
-    rows = [("in 1889", ["1888", "1889", "in the year 1889"])]
-    assert pairs("exact", rows) == [0]
-    assert pairs("f1", rows) == [pytest.approx(4 / 5)]
-
-
-def test_a_question_without_an_answer_has_an_empty_reference() -> None:
     # SQuAD 2.0: an empty answer is correct for unanswerable questions and wrong for others; an article alone is empty.
     rows = [("", [""]), ("Paris", [""]), ("", ["Paris"]), ("the", [""]), ("", ["Paris", ""])]
-    assert pairs("exact", rows) == [1, 0, 0, 1, 1]
-    assert pairs("f1", rows) == [1, 0, 0, 1, 1]
+    assert pairs("exact", rows) == pairs("f1", rows) == [1, 0, 0, 1, 1]
 
 
 def plainly(output: str, reference: str) -> float:
@@ -134,15 +118,9 @@ def plainly(output: str, reference: str) -> float:
     if not output_words or not right:
         return float(output_words == right)
     left = list(right)
-    common = 0
-    for word in output_words:
-        if word in left:
-            left.remove(word)
-            common += 1
-    if not common:
-        return 0.0
+    common = sum(word in left and (left.remove(word) or True) for word in output_words)  # type: ignore[func-returns-value]
     precision, recall = common / len(output_words), common / len(right)
-    return 2 * precision * recall / (precision + recall)
+    return 2 * precision * recall / (precision + recall) if common else 0.0
 
 
 @example(rows=[("b b b c", "b b d")])

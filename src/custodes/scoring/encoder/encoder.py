@@ -10,11 +10,13 @@ from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from custodes.errors import OptionError, short_repr
 from custodes.scoring.encoder.files import Device, Vectors, find_model_files
 from custodes.scoring.encoder.tokens import TextTokenizer, Tokens, tokenizer_of
 from custodes.scoring.metric import MetricInputs, MetricResult, Place
+from custodes.scoring.preparing import by_item
 from custodes.stats.arrays import Floats, Ints
 
 KEPT = 2**30
@@ -85,19 +87,15 @@ class Encoder:
         encoding_order = sorted(
             range(len(new_texts)), key=lambda position: (-len(tokens[position].ids), new_texts[position])
         )
-        position = 0
-        while position < len(encoding_order):
-            n_tokens = len(tokens[encoding_order[position]].ids)
-            batch_indices = encoding_order[
-                position : position + max(1, self._batch * LONG**2 // max(LONG, n_tokens) ** 2)
-            ]
+        while encoding_order:
+            batch_size = max(1, self._batch * LONG**2 // max(LONG, len(tokens[encoding_order[0]].ids)) ** 2)
+            batch_indices, encoding_order = encoding_order[:batch_size], encoding_order[batch_size:]
             start_time = time.process_time()
             batch_vectors = self._vectors([tokens[index] for index in batch_indices])
             seconds_per_text = (time.process_time() - start_time) / len(batch_indices)
             for index, vectors in zip(batch_indices, batch_vectors, strict=True):
                 embeddings_of_text[new_texts[index]] = TextEmbeddings(vectors, tokens[index], seconds_per_text)
                 self._keep(new_texts[index], embeddings_of_text[new_texts[index]])
-            position += len(batch_indices)
         return embeddings_of_text
 
     def _vectors(self, batch_tokens: list[Tokens]) -> list[Vectors]:
@@ -111,16 +109,13 @@ class Encoder:
             attention_mask,
             _pad([tokens.kinds for tokens in batch_tokens], attention_mask),
         )
-        return [
-            text_vectors[:n_tokens].copy() for text_vectors, n_tokens in zip(padded_vectors, token_counts, strict=True)
-        ]
+        return [vectors[:n_tokens].copy() for vectors, n_tokens in zip(padded_vectors, token_counts, strict=True)]
 
     def _keep(self, text: str, embeddings: TextEmbeddings) -> None:
         self._kept[text] = embeddings
         self._bytes += embeddings.vectors.nbytes
         while self._bytes > KEPT and len(self._kept) > 1:
-            _, removed_embeddings = self._kept.popitem(last=False)
-            self._bytes -= removed_embeddings.vectors.nbytes
+            self._bytes -= self._kept.popitem(last=False)[1].vectors.nbytes
 
 
 def _pad(token_arrays: list[Ints], attention_mask: Ints) -> Ints:
@@ -135,21 +130,22 @@ def iter_item_groups(texts: MetricInputs, texts_of_items: Sequence[Sequence[str]
     `texts_of_items` (items,) are further texts of each item to encode.
     """
     positions_of_item: dict[int, list[int]] = {}
-    for position, item in enumerate(texts.item.tolist()):
-        positions_of_item.setdefault(item, []).append(position)
-    group_positions_of_item: dict[int, list[int]] = {}
     n_characters = 0
-    for item, positions in positions_of_item.items():
-        n_item_characters = sum(
-            len(text) for text in {*texts_of_items[item], *(texts.outputs[position] for position in positions)}
-        )
-        if group_positions_of_item and n_characters + n_item_characters > PART:
-            yield group_positions_of_item
-            group_positions_of_item, n_characters = {}, 0
-        group_positions_of_item[item] = positions
-        n_characters += n_item_characters
-    if group_positions_of_item:
-        yield group_positions_of_item
+    for item, position_array in by_item(texts):
+        positions = position_array.tolist()
+        item_texts = {*texts_of_items[item], *(texts.outputs[position] for position in positions)}
+        n_characters += sum(map(len, item_texts))
+        if positions_of_item and n_characters > PART:
+            yield positions_of_item
+            positions_of_item, n_characters = {}, sum(map(len, item_texts))
+        positions_of_item[item] = positions
+    yield positions_of_item
+
+
+def unit_vectors(vectors: NDArray[Any]) -> NDArray[Any]:
+    """Return vectors (..., width), scaled to length 1; a vector of zeros becomes NaN."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
 
 
 Compare = Callable[[Sequence[TextEmbeddings], Sequence[TextEmbeddings]], tuple[Floats, Mapping[int, str]]]
@@ -228,10 +224,11 @@ def open_encoder(place: Place, *, model: str, layer: int, backend: str, revision
             raise OptionError("half=true: an ONNX model has a fixed precision; use backend=transformers")
         tokenizer = tokenizer_of(model_files)
         backend_model = OnnxModel(model_files.onnx, model_files.name, device, layer)
-    layer_text = "last" if layer < 0 else layer
-    signature = f"model:{model_files.digest[:16]}+layer:{layer_text}+{backend_model.signature}+{tokenizer.signature}"
-    encoder = Encoder(backend_model, tokenizer, batch=place.batch, signature=signature)
-    _OPEN[encoder_key] = encoder
+    signature = (
+        f"model:{model_files.digest[:16]}+layer:{'last' if layer < 0 else layer}"
+        f"+{backend_model.signature}+{tokenizer.signature}"
+    )
+    encoder = _OPEN[encoder_key] = Encoder(backend_model, tokenizer, batch=place.batch, signature=signature)
     return encoder
 
 

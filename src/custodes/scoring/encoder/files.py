@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, join_labels, reject, short_repr
+from custodes.errors import CustodesError, InputError, OptionError, join_labels, reject, requires_extra, short_repr
 
 Vectors = NDArray[np.float32]
 
@@ -75,20 +75,21 @@ class ModelFiles:
     @property
     def has_words(self) -> bool:
         """Whether the files of the encoder define a tokenizer."""
-        return any(fnmatchcase(name, pattern) for name in _names(self.folder) for pattern in WORDS)
+        return any(_matches(name, WORDS) for name in _names(self.folder))
 
-    def read_settings(self, file_name: str) -> dict[str, Any]:
-        """Return the content of a settings file; it is empty if there is no such file."""
-        path = self.folder / file_name
-        if not path.is_file():
-            return {}
-        try:
-            settings = msgspec.json.decode(path.read_bytes())
-        except (OSError, ValueError, RecursionError, msgspec.DecodeError) as problem:
-            raise InputError(
-                f"{short_repr(self.name)}: the file {file_name} of the model is not JSON: {one_line_message(problem)}"
-            ) from None
-        return settings if isinstance(settings, dict) else {}
+    def read_settings(self, *file_names: str) -> dict[str, Any]:
+        """Return the settings in the files with these names; later files override earlier ones."""
+        settings: dict[str, Any] = {}
+        for path in (self.folder / file_name for file_name in file_names):
+            try:
+                content = msgspec.json.decode(path.read_bytes()) if path.is_file() else None
+            except (OSError, ValueError, RecursionError, msgspec.DecodeError) as problem:
+                raise InputError(
+                    f"{short_repr(self.name)}: the file {path.name} of the model is not JSON: "
+                    f"{one_line_message(problem)}"
+                ) from None
+            settings |= content if isinstance(content, dict) else {}
+        return settings
 
 
 def find_model_files(model: str, backend: str, revision: str) -> ModelFiles:
@@ -120,12 +121,8 @@ def find_model_files(model: str, backend: str, revision: str) -> ModelFiles:
         model_path = model_path if is_local else _download_model(model, backend, revision)
         onnx_name = _onnx(model, _names(model_path), backend)
         if onnx_name is None:
-            return ModelFiles(
-                name=model,
-                folder=model_path,
-                onnx=None,
-                digest=_digest(model_path, _transformers_files(_names(model_path))),
-            )
+            paths = [model_path / name for name in _transformers_files(_names(model_path))]
+            return ModelFiles(name=model, folder=model_path, onnx=None, digest=_digest(paths))
         onnx_path = model_path / onnx_name
     candidate_folders = (onnx_path.parent, onnx_path.parent.parent)  # where the tokenizer may be
     folder = next((folder for folder in candidate_folders if (folder / "tokenizer.json").is_file()), None)
@@ -134,12 +131,9 @@ def find_model_files(model: str, backend: str, revision: str) -> ModelFiles:
             f"{short_repr(model)}: there is no tokenizer.json next to {onnx_path.name}; add the tokenizer.json of "
             "the model"
         )
-    onnx_part_paths = [path for path in onnx_path.parent.iterdir() if _is_onnx_part(path.name, onnx_path.name)]
-    file_names = [
-        *filter(_is_settings_file, _names(folder)),
-        *(path.relative_to(folder).as_posix() for path in onnx_part_paths),
-    ]
-    return ModelFiles(name=model, folder=folder, onnx=onnx_path, digest=_digest(folder, file_names))
+    onnx_parts = [path for path in onnx_path.parent.iterdir() if _is_onnx_part(path.name, onnx_path.name)]
+    paths = [*(folder / name for name in filter(_is_settings_file, _names(folder))), *onnx_parts]
+    return ModelFiles(name=model, folder=folder, onnx=onnx_path, digest=_digest(paths))
 
 
 def _onnx(model: str, file_names: Sequence[str], backend: str) -> str | None:
@@ -191,82 +185,74 @@ def _is_onnx_part(file_name: str, onnx_name: str) -> bool:
 
 def _is_settings_file(file_name: str) -> bool:
     """Return whether a file belongs to a tokenizer or contains settings."""
-    return "/" not in file_name and any(fnmatchcase(file_name, pattern) for pattern in (*SETTINGS, *TOKENIZER))
+    return _matches(file_name, (*SETTINGS, *TOKENIZER))
+
+
+def _matches(file_name: str, patterns: Iterable[str]) -> bool:
+    """Return whether the name of a file that is in no subfolder matches a pattern."""
+    return "/" not in file_name and any(fnmatchcase(file_name, pattern) for pattern in patterns)
 
 
 def _transformers_files(file_names: Sequence[str]) -> list[str]:
     """Return the files of a folder that transformers needs; the list is empty if there are no weights."""
-    top_level_names = [file_name for file_name in file_names if "/" not in file_name]
     for patterns in WEIGHTS:
-        if weight_names := [
-            file_name for file_name in top_level_names if any(fnmatchcase(file_name, pattern) for pattern in patterns)
-        ]:
+        if weight_names := [file_name for file_name in file_names if _matches(file_name, patterns)]:
             return [*filter(_is_settings_file, file_names), *weight_names]
     return []
 
 
-def _digest(folder: Path, file_names: Iterable[str]) -> str:
+def _digest(paths: Iterable[Path]) -> str:
+    """Return the digest of the names and contents of files."""
     combined_hash = hashlib.sha256()
-    for file_name in sorted(file_names):
+    for path in sorted(paths, key=Path.as_posix):
         try:
-            with (folder / file_name).open("rb") as file:
-                file_digest = hashlib.file_digest(file, "sha256").hexdigest()
+            combined_hash.update(f"{file_digest(path)} {path.name}\n".encode())
         except OSError as problem:
-            raise InputError(f"{short_repr(str(folder / file_name))}: {problem.strerror}") from None
-        combined_hash.update(f"{file_digest} {Path(file_name).name}\n".encode())
+            raise InputError(f"{short_repr(str(path))}: {problem.strerror}") from None
     return combined_hash.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, which is read in parts."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _download_model(model: str, backend: str, revision: str) -> Path:
     """Return the local folder of a repository of the hub, which is downloaded if it is not in the cache."""
+    where = f"{short_repr(model)}: there is no such file or folder, and"
+    not_a_name = InputError(f"{where} this is not the name of a model on the hub; give {EXAMPLES}")
     if not HUB.fullmatch(model):
-        raise InputError(
-            f"{short_repr(model)}: there is no such file or folder, and this is not the name of a model "
-            f"on the hub; give {EXAMPLES}"
-        )
-    try:
+        raise not_a_name
+    with requires_extra("models of the hub need huggingface_hub", "encode"):
         from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
         from huggingface_hub.utils import logging
-    except ImportError as error:
-        raise MissingExtraError("models of the hub need huggingface_hub: pip install 'custodes[encode]'") from error
     branch = revision or "main"
     try:
         with log_only_errors(logging):  # the single error below replaces the messages on each attempt
             siblings = HfApi().model_info(model, revision=branch, timeout=SECONDS).siblings or []
             file_names = [sibling.rfilename for sibling in siblings]
             onnx_name = _onnx(model, file_names, backend)
-            onnx_file_names = [
+            needed_names = [
                 file_name
                 for file_name in file_names
                 if onnx_name and (_is_settings_file(file_name) or _is_onnx_part(file_name, onnx_name))
-            ]
-            return Path(
-                snapshot_download(
-                    model, revision=branch, allow_patterns=onnx_file_names or _transformers_files(file_names)
-                )
-            )
+            ] or _transformers_files(file_names)
+            return Path(snapshot_download(model, revision=branch, allow_patterns=needed_names))
     except CustodesError:
         raise
     except HFValidationError:
-        raise InputError(
-            f"{short_repr(model)}: there is no such file or folder, and this is not the name of a model "
-            f"on the hub; give {EXAMPLES}"
-        ) from None
+        raise not_a_name from None
     except Exception as problem:  # no connection: the exception type depends on the version
-        http_status = problem.response.status_code if isinstance(problem, HfHubHTTPError) else BUSY
-        if http_status < BUSY:
-            raise InputError(
-                f"{short_repr(model)}: there is no such file or folder, and the hub reports: "
-                f"{one_line_message(problem)}"
-            ) from None
+        if isinstance(problem, HfHubHTTPError) and problem.response.status_code < BUSY:
+            raise InputError(f"{where} the hub reports: {one_line_message(problem)}") from None
         for file_name in ("tokenizer.json", "config.json"):
             if isinstance(cached_file := try_to_load_from_cache(model, file_name, revision=branch), str):
                 return Path(cached_file).parent
         raise InputError(
-            f"{short_repr(model)}: there is no such file or folder, and the hub is not reachable "
-            f"({one_line_message(problem)}); "
-            f"give a folder with the model, or the name of a model that was downloaded before"
+            f"{where} the hub is not reachable ({one_line_message(problem)}); "
+            "give a folder with the model, or the name of a model that was downloaded before"
         ) from None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from custodes.errors import InputError, MissingExtraError, short_repr
+from custodes.errors import InputError, requires_extra, short_repr
 from custodes.scoring.encoder.files import ModelFiles, one_line_message
 from custodes.stats.arrays import Bools, Ints
 
@@ -53,10 +53,7 @@ class TextTokenizer:
     """
 
     def __init__(self, files: ModelFiles, tokenizer: Tokenizer) -> None:
-        tokenizer_settings = {
-            **files.read_settings("special_tokens_map.json"),
-            **files.read_settings("tokenizer_config.json"),
-        }
+        tokenizer_settings = files.read_settings("special_tokens_map.json", "tokenizer_config.json")
         model_config = files.read_settings("config.json")
         truncation = tokenizer.truncation
         tokenizer.no_padding()
@@ -88,10 +85,8 @@ class TextTokenizer:
 
 def tokenizer_of(files: ModelFiles) -> TextTokenizer:
     """Return the tokenizer from the tokenizer.json of a model."""
-    try:
+    with requires_extra("encoders need tokenizers", "encode"):
         from tokenizers import Tokenizer
-    except ImportError as error:
-        raise MissingExtraError("encoders need tokenizers: pip install 'custodes[encode]'") from error
     try:
         tokenizer = Tokenizer.from_file(str(files.folder / "tokenizer.json"))
     except Exception as problem:  # tokenizers raises plain Exception
@@ -110,14 +105,8 @@ def _token_limit(tokenizer_settings: dict[str, Any], model_config: dict[str, Any
     ]
     if isinstance(token_limits[1], int) and model_config.get("model_type") in OFFSET:
         token_limits[1] -= int(model_config.get("pad_token_id") or 0) + 1
-    return min(
-        (
-            int(token_limit)
-            for token_limit in token_limits
-            if isinstance(token_limit, int | float) and 0 < token_limit < NO_LIMIT
-        ),
-        default=None,
-    )
+    numbers = (token_limit for token_limit in token_limits if isinstance(token_limit, int | float))
+    return min((int(number) for number in numbers if 0 < number < NO_LIMIT), default=None)
 
 
 def _special_token_ids(tokenizer: Tokenizer, tokenizer_settings: dict[str, Any]) -> frozenset[int]:
@@ -127,9 +116,7 @@ def _special_token_ids(tokenizer: Tokenizer, tokenizer_settings: dict[str, Any])
     """
     if not tokenizer_settings:
         return frozenset(tokenizer.encode("").ids)
-    token_entries = [tokenizer_settings.get(setting_name) for setting_name in ("cls_token", "sep_token")]
-    token_texts = [
-        token_entry.get("content") if isinstance(token_entry, dict) else token_entry for token_entry in token_entries
-    ]
-    token_ids = [tokenizer.token_to_id(token_text) for token_text in token_texts if isinstance(token_text, str)]
+    entries = (tokenizer_settings.get(setting_name) for setting_name in ("cls_token", "sep_token"))
+    texts = (entry.get("content") if isinstance(entry, dict) else entry for entry in entries)
+    token_ids = (tokenizer.token_to_id(text) for text in texts if isinstance(text, str))
     return frozenset(token_id for token_id in token_ids if token_id is not None)

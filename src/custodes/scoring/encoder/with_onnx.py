@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.errors import InputError, MissingExtraError, OptionError, join_labels, reject, short_repr
+from custodes.errors import InputError, OptionError, join_labels, reject, requires_extra, short_repr
 from custodes.scoring.encoder.files import Device, Vectors, one_line_message
 from custodes.stats.arrays import Ints
 
@@ -40,8 +40,8 @@ def providers(device: Device, available_names: Sequence[str]) -> list[tuple[str,
             f"device={device.kind}: the installed onnxruntime has no {provider_name} (it has "
             f"{join_labels(available_names)}); {advice}, or use backend=transformers"
         )
-    fallback_providers = [] if device.kind == "cpu" else [("CPUExecutionProvider", dict[str, Any]())]
-    return [(provider_name, {"device_id": device.number} if device.kind == "cuda" else {}), *fallback_providers]
+    device_provider = (provider_name, {"device_id": device.number} if device.kind == "cuda" else {})
+    return [device_provider] if device.kind == "cpu" else [device_provider, ("CPUExecutionProvider", {})]
 
 
 def threads() -> int:
@@ -52,27 +52,22 @@ def threads() -> int:
     """
     from threadpoolctl import threadpool_info
 
-    thread_counts = [
-        int(library_info["num_threads"]) for library_info in threadpool_info() if library_info["user_api"] == "blas"
-    ]
-    return max(thread_counts, default=os.cpu_count() or 1)
+    thread_counts = (library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+    return max(map(int, thread_counts), default=os.cpu_count() or 1)
 
 
 class OnnxModel:
     """ONNX model with one output vector per token."""
 
     def __init__(self, path: Path, name: str, device: Device, layer: int) -> None:
-        try:
+        with requires_extra("ONNX models need onnxruntime", "encode"):
             import onnxruntime
-        except ImportError as error:
-            raise MissingExtraError("ONNX models need onnxruntime: pip install 'custodes[encode]'") from error
         self.name = name
         self.signature = f"onnxruntime {onnxruntime.__version__}"
         session_options = onnxruntime.SessionOptions()
         session_options.intra_op_num_threads = threads()
-        session_options.add_session_config_entry(
-            "session.intra_op.allow_spinning", "0"
-        )  # waiting threads would use a CPU core
+        # Otherwise, waiting threads would use a CPU core.
+        session_options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         session_options.log_severity_level = 4  # failures raise exceptions
         chosen_providers = providers(device, onnxruntime.get_available_providers())
         try:
@@ -81,9 +76,8 @@ class OnnxModel:
             raise InputError(
                 f"{short_repr(name)}: onnxruntime cannot load the model: {one_line_message(problem)}"
             ) from None
-        if (selected_provider := self._session.get_providers()[0]) != chosen_providers[0][
-            0
-        ]:  # onnxruntime falls back silently
+        selected_provider = self._session.get_providers()[0]
+        if selected_provider != chosen_providers[0][0]:  # onnxruntime falls back silently
             raise OptionError(
                 f"device={device.kind}: onnxruntime cannot use this device and selected {selected_provider}; "
                 f"{NEEDED[device.kind][1]}"
@@ -94,9 +88,7 @@ class OnnxModel:
 
     def _validate_inputs(self) -> dict[str, Any]:
         node_of_input = {node.name: node for node in self._session.get_inputs()}
-        unsupported_input_names = [
-            name for name, node in node_of_input.items() if name not in INPUTS or node.type not in TYPES
-        ]
+        is_unsupported = any(name not in INPUTS or node.type not in TYPES for name, node in node_of_input.items())
         fixed_shape_texts = [
             " x ".join(map(str, node.shape))
             for node in node_of_input.values()
@@ -104,7 +96,7 @@ class OnnxModel:
         ]
         reject(
             (
-                unsupported_input_names or "input_ids" not in node_of_input,
+                is_unsupported or "input_ids" not in node_of_input,
                 f"{short_repr(self.name)}: the model has the inputs {join_labels(node_of_input)}, but an encoder of "
                 f"texts has input_ids and optionally {', '.join(INPUTS[1:])}",
             ),
@@ -141,14 +133,11 @@ class OnnxModel:
     def __call__(self, token_ids: Ints, attention_mask: Ints, token_type_ids: Ints) -> Vectors:
         position_ids = np.broadcast_to(np.arange(token_ids.shape[1]), token_ids.shape)
         array_of_input = dict(zip(INPUTS, (token_ids, attention_mask, token_type_ids, position_ids), strict=True))
-        typed_array_of_input = {
-            name: np.ascontiguousarray(array_of_input[name], dtype=dtype) for name, dtype in self._inputs.items()
-        }
+        inputs = {name: np.ascontiguousarray(array_of_input[name], dtype=dtype) for name, dtype in self._inputs.items()}
         try:
-            (vectors,) = self._session.run([self._output], typed_array_of_input)
+            return np.asarray(self._session.run([self._output], inputs)[0], dtype=np.float32)
         except Exception as problem:
             raise InputError(
                 f"{short_repr(self.name)}: onnxruntime cannot run the model on {token_ids.shape[0]} texts of "
                 f"{token_ids.shape[1]} tokens: {one_line_message(problem)}"
             ) from None
-        return np.asarray(vectors, dtype=np.float32)

@@ -68,8 +68,7 @@ class TransformersModel:
                 f"{short_repr(files.name)}: transformers cannot load the model: {one_line_message(problem)}"
             ) from None
         self._kinds = "token_type_ids" in inspect.signature(model.forward).parameters
-        precision_suffix = "+half" if half else ""
-        self.signature = f"transformers {transformers.__version__}+torch {self._torch.__version__}{precision_suffix}"
+        self.signature = f"transformers {transformers.__version__}+torch {self._torch.__version__}{'+half' * half}"
 
     def __call__(self, token_ids: Ints, attention_mask: Ints, token_type_ids: Ints) -> Vectors:
         def to_device(token_array: Ints) -> Any:
@@ -80,8 +79,7 @@ class TransformersModel:
             model_inputs["token_type_ids"] = to_device(token_type_ids)
         try:
             with self._torch.inference_mode():
-                vectors = self._model(**model_inputs).last_hidden_state
-                return np.asarray(vectors.float().cpu().numpy())
+                return np.asarray(self._model(**model_inputs).last_hidden_state.float().cpu().numpy())
         except Exception as problem:  # out of memory, more tokens than the model has positions
             raise InputError(
                 f"{short_repr(self.name)}: transformers cannot run the model on {token_ids.shape[0]} texts of "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -16,7 +17,14 @@ import numpy as np
 
 from custodes.arguments import check_one_of
 from custodes.errors import InputError, OptionError, short_repr
-from custodes.scoring.encoder.encoder import PARAMETERS, Encoder, TextEmbeddings, compare_items, open_encoder
+from custodes.scoring.encoder.encoder import (
+    PARAMETERS,
+    Encoder,
+    TextEmbeddings,
+    compare_items,
+    open_encoder,
+    unit_vectors,
+)
 from custodes.scoring.encoder.files import Vectors
 from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Scorer, Traits
 from custodes.stats.arrays import Floats, Ints
@@ -130,11 +138,7 @@ def _reason(output: TokenVectors, references: Sequence[TokenVectors]) -> str:
     """Return the reason why an output has no score."""
     if not all(np.isfinite(token_vectors.units).all() for token_vectors in (output, *references)):
         return NO_VECTOR
-    return (
-        NO_MEAN
-        if output.weights.any() and all(token_vectors.weights.any() for token_vectors in references)
-        else NO_WEIGHT
-    )
+    return NO_MEAN if all(token_vectors.weights.any() for token_vectors in (output, *references)) else NO_WEIGHT
 
 
 def _compute_measure(precision: Floats, recall: Floats, measure: str) -> Floats:
@@ -148,10 +152,7 @@ def _compute_measure(precision: Floats, recall: Floats, measure: str) -> Floats:
 
 
 def _weight_tokens(embeddings: TextEmbeddings, weigh: Weigh) -> TokenVectors:
-    vectors = embeddings.vectors
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unit_vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return TokenVectors(unit_vectors, weigh(embeddings.tokens.ids))
+    return TokenVectors(unit_vectors(embeddings.vectors), weigh(embeddings.tokens.ids))
 
 
 def _uniform_weights(encoder: Encoder) -> Weigh:
@@ -184,14 +185,10 @@ def _baseline(path_text: str, layer: int, measure: str) -> tuple[float, str]:
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not a text table"
         raise InputError(f"baseline={short_repr(path_text)}: {reason}") from None
-    for row in rows:
-        if row.get("LAYER") == str(layer):
-            try:
-                baseline_score = float(row[COLUMNS[measure]])
-            except (KeyError, TypeError, ValueError):
-                break
-            if -1 < baseline_score < 1:
-                return baseline_score, sha256(file_bytes).hexdigest()[:16]
+    with suppress(KeyError, TypeError, ValueError):
+        for row in rows:
+            if row.get("LAYER") == str(layer) and -1 < float(row[COLUMNS[measure]]) < 1:
+                return float(row[COLUMNS[measure]]), sha256(file_bytes).hexdigest()[:16]
     raise InputError(
         f"baseline={short_repr(path_text)}: no row of layer {layer} has a number between -1 and 1 in the column "
         f"{COLUMNS[measure]}; give a file with the columns LAYER,P,R,F"

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from custodes.arguments import check_one_of
-from custodes.scoring.encoder.encoder import PARAMETERS, TextEmbeddings, compare_items, open_encoder
+from custodes.scoring.encoder.encoder import PARAMETERS, TextEmbeddings, compare_items, open_encoder, unit_vectors
 from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Need, Place, Scorer, Traits
 from custodes.stats.arrays import Floats
 
@@ -24,28 +24,24 @@ def load(
     """Return cosine similarities by the encoder `model`, which is shared with other metrics that use this model."""
     check_one_of("pooling", pooling, POOLINGS)
     encoders = [open_encoder(place, model=model, layer=layer, backend=backend, revision=revision, half=half)]
-    pool = _mean_token_vector if pooling == "mean" else _first_token_vector
+
+    def pool(embeddings: TextEmbeddings) -> Floats:
+        """Return the mean of all token embeddings, as in Sentence-Transformers, or the embedding of the first token,
+        which some models were trained to represent a text by."""
+        vectors = embeddings.vectors if pooling == "mean" else embeddings.vectors[:1]
+        return unit_vectors(vectors.mean(axis=0, dtype=float)) if vectors.size else np.array([np.nan])
 
     def compare(
         outputs: Sequence[TextEmbeddings], compared_embeddings: Sequence[TextEmbeddings]
     ) -> tuple[Floats, dict[int, str]]:
-        compared_vectors = [None if embeddings.tokens.empty else pool(embeddings) for embeddings in compared_embeddings]
-        vectors = [pool(embeddings) for embeddings in outputs]
-        cosines = np.array(
-            [
-                [
-                    np.nan if compared_vector is None else float(vector @ compared_vector)
-                    for compared_vector in compared_vectors
-                ]
-                for vector in vectors
-            ]
-        )
+        if any(embeddings.tokens.empty for embeddings in compared_embeddings):
+            missing_scores = np.full((len(outputs), len(compared_embeddings)), np.nan)
+            return missing_scores, dict.fromkeys(range(len(outputs)), NOTHING[compared_input])
+        compared_vectors = [pool(embeddings) for embeddings in compared_embeddings]
+        cosines = np.array([[vector @ other for other in compared_vectors] for vector in map(pool, outputs)])
         unscored_outputs = np.flatnonzero(np.isnan(cosines).any(axis=1)).tolist()
         cosines[unscored_outputs] = np.nan
-        reason = (
-            NOTHING[compared_input] if any(embeddings.tokens.empty for embeddings in compared_embeddings) else NO_VECTOR
-        )
-        return np.clip(cosines, -1, 1), dict.fromkeys(unscored_outputs, reason)
+        return np.clip(cosines, -1, 1), dict.fromkeys(unscored_outputs, NO_VECTOR)
 
     def score(texts: MetricInputs) -> MetricResult:
         texts_of_items = texts.references if compared_input == "references" else [[source] for source in texts.sources]
@@ -57,21 +53,6 @@ def load(
         score=score,
         close=encoders.clear,
     )
-
-
-def _mean_token_vector(embeddings: TextEmbeddings) -> Floats:
-    """Return the mean of all token embeddings, including special tokens, as in Sentence-Transformers."""
-    return _unit_vector(embeddings.vectors.mean(axis=0, dtype=float)) if embeddings.vectors.size else np.array([np.nan])
-
-
-def _first_token_vector(embeddings: TextEmbeddings) -> Floats:
-    """Return the embedding of the first token; some models were trained to represent a text by this token."""
-    return _unit_vector(embeddings.vectors[0].astype(float)) if embeddings.vectors.size else np.array([np.nan])
-
-
-def _unit_vector(vector: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return vector / np.linalg.norm(vector)
 
 
 TRAITS = {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from custodes.arguments import check_one_of
-from custodes.errors import MissingExtraError
+from custodes.errors import requires_extra
 from custodes.scoring.metric import Metric, MetricInputs, Place, Scorer, Traits
 from custodes.scoring.preparing import TOKENIZERS, by_system, compare_texts, metric_signature
 
@@ -18,10 +18,8 @@ Distance = Callable[[Sequence[Any], Sequence[Any]], float]
 
 
 def _levenshtein() -> Any:
-    try:
+    with requires_extra("wer and edit need rapidfuzz", "score"):
         from rapidfuzz.distance import Levenshtein
-    except ImportError:
-        raise MissingExtraError("wer and edit need rapidfuzz: pip install 'custodes[score]'") from None
     return Levenshtein
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from custodes.arguments import check_one_of
-from custodes.errors import MissingExtraError, OptionError
+from custodes.errors import OptionError, requires_extra
 from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Scorer, Traits
 from custodes.scoring.preparing import metric_signature
 from custodes.stats.arrays import Floats
@@ -30,10 +30,8 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
     check_one_of("tokenize", tokenize, TOKENIZERS)
     if stemmer and tokenize != "ascii":
         raise OptionError("stemmer=true: Porter's stemmer is for English and needs tokenize=ascii")
-    try:
+    with requires_extra("ROUGE needs rouge-score-rs", "score"):
         from rouge_score_rs import RougeScorer, tokenizers
-    except ImportError:
-        raise MissingExtraError("ROUGE needs rouge-score-rs: pip install 'custodes[score]'") from None
     tokenizers_by_name = {
         "ascii": None,
         "unicode": tokenizers.UnicodeTokenizer(),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from custodes.arguments import check_at_least, check_one_of
-from custodes.errors import InputError, MissingExtraError, OptionError
-from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Rule, Scorer, Traits
+from custodes.errors import InputError, OptionError, requires_extra
+from custodes.scoring.metric import Metric, MetricInputs, MetricResult, Place, Scorer, Traits
 from custodes.scoring.preparing import by_item, by_system, metric_signature
 
 Streams = tuple[tuple[str | None, ...], ...]
@@ -76,26 +78,32 @@ def ter(*, systems: bool, references: Streams | None = None, **options: bool) ->
 
 def sacrebleu_metrics() -> Any:
     """Return the module of sacrebleu that has the metrics; it is loaded on first use."""
-    try:
+    with requires_extra("BLEU, chrF and TER need sacrebleu", "score"):
         from sacrebleu import metrics
-    except ImportError:
-        raise MissingExtraError("BLEU, chrF and TER need sacrebleu: pip install 'custodes[score]'") from None
     return metrics
 
 
-def _load(place: Place, *, kind: Kind, systems: bool, budget: int | None = None, **parameters: Any) -> Scorer:
-    make_metric = partial(kind.make, **parameters, systems=systems)
-    metric, metric_name = make_metric(), _name(kind, systems=systems)  # raises for an option that sacrebleu refuses
+def _load(
+    place: Place,
+    *,
+    metric_name: str,
+    make: Callable[..., Any],
+    traits: Traits,
+    budget: int | None = None,
+    **parameters: Any,
+) -> Scorer:
+    make_metric = partial(make, **parameters, systems=traits.systems)
+    metric = make_metric()  # raises for an option that sacrebleu refuses
     if "tokenize" in parameters:  # the tokenizer's signature has the version of its dictionary
         parameters["tokenize"] = metric.tokenizer_signature
-    is_per_reference = "all" not in kind.rules
+    is_per_reference = "all" not in traits.rules
     # Systems usually have the same items; the n-grams of the references are then counted only once.
     metric_of_references = lru_cache(maxsize=1)(lambda streams: make_metric(references=streams))
     return Scorer(
         signature=metric_signature("sacrebleu", metric_name.replace("++", ""), parameters),
-        traits=_traits(kind, systems=systems),
+        traits=traits,
         score=(lambda texts: _score_systems(texts, metric_of_references))
-        if systems
+        if traits.systems
         else (lambda texts: _score_outputs(texts, make_metric, is_per_reference)),
         ready=(lambda texts: None)
         if budget is None
@@ -128,19 +136,8 @@ def _score_systems(texts: MetricInputs, metric_of_references: Callable[[Streams]
 
     def score(output_indices: Sequence[int]) -> float:
         references_of_output = [texts.references[item] for item in texts.item[output_indices].tolist()]
-        reference_positions = range(max(map(len, references_of_output)))
-        reference_streams = tuple(
-            tuple(
-                output_references[reference_position] if reference_position < len(output_references) else None
-                for output_references in references_of_output
-            )
-            for reference_position in reference_positions
-        )
-        return float(
-            metric_of_references(reference_streams)
-            .corpus_score([texts.outputs[output_index] for output_index in output_indices], None)
-            .score
-        )
+        metric = metric_of_references(tuple(zip_longest(*references_of_output)))
+        return float(metric.corpus_score([texts.outputs[index] for index in output_indices], None).score)
 
     return by_system(texts, score)
 
@@ -151,15 +148,10 @@ def _budget_check(budget: int, metric_name: str) -> Callable[[MetricInputs], Non
     def ready(texts: MetricInputs) -> None:
         estimated_seconds = seconds_of(texts)
         if estimated_seconds > budget:
-            first_reference_advice = (
-                f"use the first reference only with {metric_name}@first, "
-                if max(map(len, texts.references)) > 1
-                else ""
-            )
-            rounding_unit = 10 ** max(0, len(str(int(estimated_seconds))) - 2)
-            rounded_seconds = int(
-                -(-estimated_seconds // rounding_unit) * rounding_unit
-            )  # rounded up to two significant digits
+            has_several_references = max(map(len, texts.references)) > 1
+            first_reference_advice = f"use the first reference only with {metric_name}@first, " * has_several_references
+            rounding_unit = 10 ** max(0, len(str(int(estimated_seconds))) - 2)  # rounded up to two digits
+            rounded_seconds = int(-(-estimated_seconds // rounding_unit) * rounding_unit)
             raise OptionError(
                 f"{len(texts.outputs)} outputs may take up to {rounded_seconds} CPU seconds, and the budget is "
                 f"{budget}; allow this with {metric_name}:budget={rounded_seconds}, {first_reference_advice}or use "
@@ -191,26 +183,11 @@ class Kind(NamedTuple):
     corpus: str
     make: Callable[..., Any]
     parameters: Mapping[str, Any]
-    rules: tuple[Rule, ...]
-    higher_is_better: bool = True
-    high: float | None = 100.0
+    traits: Traits
 
 
-def _name(kind: Kind, *, systems: bool) -> str:
-    return f"corpus-{kind.name}" if systems else kind.name
-
-
-def _traits(kind: Kind, *, systems: bool) -> Traits:
-    return Traits(
-        needs=("references",),
-        rules=("all", "first") if systems else kind.rules,
-        higher_is_better=kind.higher_is_better,
-        low=0.0,
-        high=kind.high,
-        systems=systems,
-    )
-
-
+POOLED = Traits(needs=("references",), rules=("all", "best", "first", "mean"), low=0.0, high=100.0)
+SINGLE = replace(POOLED, rules=("best", "first", "mean"))
 COUNTS = "over all outputs of a system: counts are summed before division."
 CHRF = {"char_order": 6, "word_order": 0, "beta": 2, "lowercase": False, "whitespace": False}
 EDITS = {"normalized": False, "no_punct": False, "asian_support": False, "case_sensitive": False, "budget": 300}
@@ -223,7 +200,7 @@ KINDS = (
         f"BLEU {COUNTS}",
         bleu,
         {"tokenize": "13a", "smooth": "exp", "lowercase": False, "order": 4},
-        ("all", "best", "first", "mean"),
+        POOLED,
     ),
     Kind(
         "chrf",
@@ -232,7 +209,7 @@ KINDS = (
         f"chrF {COUNTS}",
         chrf,
         CHRF,
-        ("best", "first", "mean"),
+        SINGLE,
     ),
     Kind(
         "chrf++",
@@ -241,7 +218,7 @@ KINDS = (
         f"chrF++ {COUNTS}",
         chrf,
         {**CHRF, "word_order": 2},
-        ("best", "first", "mean"),
+        SINGLE,
     ),
     Kind(
         "ter",
@@ -250,22 +227,25 @@ KINDS = (
         "TER over all outputs of a system: edits are summed before division.",
         ter,
         EDITS,
-        ("all", "best", "first", "mean"),
-        higher_is_better=False,
-        high=None,
+        replace(POOLED, higher_is_better=False, high=None),
     ),
 )
 
 SACREBLEU = tuple(
     Metric(
-        name=_name(kind, systems=systems),
-        gives=kind.corpus if systems else kind.gives,
+        name=name,
+        gives=gives,
         source=kind.source,
-        load=partial(_load, kind=kind, systems=systems),
-        traits=_traits(kind, systems=systems),
+        load=partial(_load, metric_name=name, make=kind.make, traits=traits),
+        traits=traits,
         parameters=kind.parameters,
         extra="score",
     )
-    for systems in (False, True)
-    for kind in KINDS
+    for kind, name, gives, traits in (
+        *((kind, kind.name, kind.gives, kind.traits) for kind in KINDS),
+        *(
+            (kind, f"corpus-{kind.name}", kind.corpus, replace(kind.traits, rules=("all", "first"), systems=True))
+            for kind in KINDS
+        ),
+    )
 )

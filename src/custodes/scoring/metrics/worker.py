@@ -12,6 +12,8 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,12 +50,10 @@ def parse_worker_command(text: str) -> tuple[list[str], float]:
     while command_words and command_words[0].partition("=")[0] in ("timeout", "run") and "=" in command_words[0]:
         setting_name, _, settings[setting_name] = command_words.pop(0).partition("=")
     if not command_words:
-        worker_names_text = ", ".join(workers())
-        raise OptionError(f"worker: give a command, as in 'worker:uv run mine.py', or one of {worker_names_text}")
-    try:
+        raise OptionError(f"worker: give a command, as in 'worker:uv run mine.py', or one of {', '.join(workers())}")
+    timeout = 0.0
+    with suppress(ValueError):
         timeout = float(settings.get("timeout", PATIENCE))
-    except ValueError:
-        timeout = 0.0
     if not 0 < timeout <= 1e6:
         raise OptionError(f"worker: timeout={settings['timeout']} is not allowed; give a number of seconds above 0")
     full_command = resolve_worker(command_words)
@@ -67,9 +67,9 @@ def parse_worker_command(text: str) -> tuple[list[str], float]:
             f"{command_words[0]!r} is neither; leave out run="
         )
     if shutil.which(full_command[0]) is None:
-        hint = suggestion(full_command[0], workers())
         raise InputError(
-            f"worker: there is no program {short_repr(full_command[0])}{hint}; custodes score --list shows all workers"
+            f"worker: there is no program {short_repr(full_command[0])}{suggestion(full_command[0], workers())}; "
+            "custodes score --list shows all workers"
         )
     return full_command, timeout
 
@@ -87,43 +87,34 @@ def load(place: Place, *, command: str) -> Scorer:
     worker_name = " ".join(Path(word).name if os.sep in word else word for word in signature_words)
     signature_parts = ["worker", *map(digest_word, signature_words)]
     processes: list[Process] = []
-    try:
-        processes.extend(
-            Process(command_words, name=worker_name, timeout=timeout, environment=environment)
-            for environment in environments
-        )
-        hellos = [process.hello() for process in processes]
-        if any(hello != hellos[0] for hello in hellos):
+    with ExitStack() as exit_stack:  # ends all processes if one of them cannot be used
+        for environment in environments:
+            processes.append(Process(command_words, name=worker_name, timeout=timeout, environment=environment))
+            exit_stack.callback(processes[-1].end)
+        try:
+            hello, *other_hellos = [process.hello() for process in processes]
+        except InputError as problem:
+            missing_packages = requirements(command_words) if "ModuleNotFoundError" in str(problem) else ""
+            if not missing_packages:
+                raise
+            raise InputError(
+                f"{problem}; install {missing_packages}, or give an interpreter that has them with run=PYTHON, or let "
+                "uv install them with run='uv run'"
+            ) from None
+        if any(other_hello != hello for other_hello in other_hellos):
             raise InputError(f"worker {short_repr(worker_name)}: the processes of the worker report different metrics")
-    except BaseException as problem:
-        for process in processes:
-            process.end()
-        if (
-            isinstance(problem, InputError)
-            and "ModuleNotFoundError" in str(problem)
-            and (missing_packages := requirements(command_words))
-        ):
-            advice_text = "give an interpreter that has them with run=PYTHON, or let uv install them with run='uv run'"
-            raise InputError(f"{problem}; install {missing_packages}, or {advice_text}") from None
-        raise
-
-    def close() -> None:
-        for process in processes:
-            process.end()
-
-    hello = hellos[0]
-    rules = RULES[1:] if hello.each_reference else RULES
+        end_processes = exit_stack.pop_all()
     return Scorer(
         signature=" ".join([*signature_parts, hello.metric, hello.version]),
         traits=Traits(
             needs=hello.needs,
-            rules=rules if "references" in hello.needs else (),
+            rules=RULES[hello.each_reference :] if "references" in hello.needs else (),
             higher_is_better=hello.higher_is_better,
             low=hello.low,
             high=hello.high,
         ),
         score=lambda texts: score(texts, processes, hello, place.batch),
-        close=close,
+        close=end_processes.close,
     )
 
 
@@ -153,17 +144,16 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
         try:
             for batch_cells, answer in zip(cell_batches, pool.map(ask, cell_batches), strict=True):
                 cpu_seconds += answer.seconds
-                for i, cell in enumerate(batch_cells):
-                    cell_score = answer.scores[i]
-                    reason = answer.why[i] if answer.why else None
+                reasons, truncated = answer.why or repeat(None), answer.truncated or repeat(False)
+                for cell, cell_score, reason, is_cut in zip(
+                    batch_cells, answer.scores, reasons, truncated, strict=False
+                ):
                     if cell_score is None or not np.isfinite(cell_score):
-                        reason_of_output.setdefault(
-                            cell.output,
-                            reason or f"the worker returned {'no score' if cell_score is None else cell_score}",
-                        )
+                        score_text = "no score" if cell_score is None else cell_score
+                        reason_of_output.setdefault(cell.output, reason or f"the worker returned {score_text}")
                     else:
                         scores[cell.output, cell.column] = cell_score
-                    is_truncated_output[cell.output] |= bool(answer.truncated and answer.truncated[i])
+                    is_truncated_output[cell.output] |= is_cut
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:  # a waiting thread would block the pool
@@ -178,23 +168,22 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
 
     If the worker scores each reference alone, there is one row per reference.
     """
-    needs = hello.needs
+    inputs_of_need: Mapping[Need, tuple[str, Sequence[Any]]] = {
+        "source": ("source", texts.sources),
+        "context": ("context", texts.contexts),
+        "image": ("images", texts.images),
+        "references": ("references", texts.references),
+    }
     for output_index, (output_text, item_index) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
-        input_of_need: dict[Need, Any] = {"source": texts.sources[item_index], "context": texts.contexts[item_index]}
-        row: dict[str, Any] = {
-            "output": output_text,
-            **{need: input_value for need, input_value in input_of_need.items() if need in needs},
+        needed_inputs = {
+            name: inputs[item_index] for need, (name, inputs) in inputs_of_need.items() if need in hello.needs
         }
-        if "image" in needs:
-            row["images"] = list(texts.images[item_index])
-        references = texts.references[item_index]
-        if "references" not in needs:
-            yield Cell(output_index, 0, row)
-        elif hello.each_reference:
-            for reference_index, reference in enumerate(references):
+        row = {"output": output_text, **needed_inputs}
+        if hello.each_reference and "references" in row:
+            for reference_index, reference in enumerate(texts.references[item_index]):
                 yield Cell(output_index, reference_index, {**row, "references": [reference]})
         else:
-            yield Cell(output_index, 0, {**row, "references": list(references)})
+            yield Cell(output_index, 0, row)
 
 
 def digest_word(word: str) -> str:
