@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custodes.annotate.participants import Totals, Work
-from custodes.annotate.quality_control import FEWEST, AnnotatorStanding, annotator_standing
+from custodes.annotate.participants import FEWEST, AnnotatorStanding, Totals, Work, annotator_standing
 
 USUAL: dict[str, Any] = {
     "gold_right": 3,
@@ -30,7 +29,7 @@ def standing_of(
 ) -> AnnotatorStanding:
     """Return the standing of one of 20 annotators; `timed` answers took `seconds` each, and 30 s is typical."""
     work = Work(**USUAL | counts, times=array("d", [seconds] * timed))
-    totals = Totals(answers=work.answers + 1000, equal=work.equal + round(1000 * equal_share))
+    totals = Totals(primary=work.answers + 1000, equal=work.equal + round(1000 * equal_share))
     return annotator_standing(work, totals, typical_seconds=30.0, n_annotators=20)
 
 

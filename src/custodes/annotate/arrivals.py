@@ -19,7 +19,7 @@ from urllib.parse import quote
 from custodes.annotate.event_log import EventLog
 from custodes.annotate.participants import Annotator
 from custodes.annotate.plan import IDENTIFIER, StudyPlan
-from custodes.annotate.rows import SessionRow, WorkerRow
+from custodes.annotate.study_file import SessionRow, WorkerRow
 from custodes.annotate.visits import digest_of, is_done
 from custodes.arguments import check_at_least
 from custodes.errors import InputError

@@ -407,7 +407,7 @@ class Assignments:
 
     def _unit_and_annotator(self, issued_question: IssuedQuestion) -> tuple[Unit, Annotator]:
         assert issued_question.unit is not None
-        return self.units[issued_question.unit], issued_question.session.worker
+        return issued_question.unit, issued_question.session.worker
 
 
 def _remove_worker(answer_of_worker: Mapping[int, int], removed_worker_id: int) -> Mapping[int, int]:
