@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from custodes.annotate.arrivals import code_of, link_parameters, return_link
-from custodes.annotate.completion_codes import match_codes, reconcile
 from custodes.annotate.plan import AnnotatorPlan, Codes, StudyPlan, check_plan
 from custodes.annotate.service import Service
+from custodes.annotate.study_status import match_codes, reconcile
 from custodes.errors import InputError, OptionError
 from tests.annotate.snapshots import person
 from tests.annotate.studies import study

@@ -11,7 +11,7 @@ The modules, in the order of a study:
   questions to participants.
 - `arrivals`, `visits`, `views`, `assignment_policy`: pages, actions and questions of annotators.
 - `server`, `site`: the pages of annotators and of the owner over HTTP.
-- `snapshot`, `forecast`, `study_status`, `export_study`, `completion_codes`: results and progress for the owner.
+- `snapshot`, `forecast`, `study_status`, `export_study`: results and progress for the owner.
 """
 
 from lazy_loader import attach_stub

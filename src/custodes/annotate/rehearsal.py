@@ -8,6 +8,7 @@ import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,9 +22,9 @@ from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.simulated_crowd import LONGEST, Crowd, Drive, Habits, StudyFileReader
 from custodes.annotate.snapshot import STANDSTILL
-from custodes.annotate.study_status import interval_columns
-from custodes.answers.question import Rng, resolve_seed, versions
-from custodes.answers.result import Provenance, Result, result
+from custodes.annotate.study_status import interval_columns, study_provenance
+from custodes.answers.question import Rng, resolve_seed
+from custodes.answers.result import Result, result
 from custodes.answers.tables import count, difference, label, score, share, table
 from custodes.arguments import check_arguments, check_at_least
 from custodes.data.notes import Note, build_notes
@@ -156,24 +157,17 @@ def rehearse(
         _row(name, margin, plan_of_name[name], condition_outcomes)
         for (name, margin), condition_outcomes in outcomes_of_condition.items()
     ]
-    provenance = Provenance(
-        question="annotate rehearse",
-        study=Path(path).name,
-        digest="",
-        options={
-            **{name: value for name, value in msgspec.structs.asdict(plan.stopping).items() if value is not None},
-            "annotators": annotators,
-            "margins": list(margins),
-            "repetitions": repetitions,
-            **{name: getattr(habits, name) for name in Habits.__dataclass_fields__},
-        },
-        seed=seed,
-        versions=versions(),
-    )
+    options = {
+        **{name: value for name, value in msgspec.structs.asdict(plan.stopping).items() if value is not None},
+        "annotators": annotators,
+        "margins": list(margins),
+        "repetitions": repetitions,
+        **asdict(habits),
+    }
     return Rehearsal.from_parts(
         [Rehearsal.part(outcomes=outcome_rows)],
         _rehearsal_notes(habits, annotators, outcomes_of_condition, plan),
-        provenance=provenance,
+        provenance=study_provenance("rehearse", path, seed=seed, options=options),
     )
 
 

@@ -147,6 +147,10 @@ class Service:
             if issued_question.id == assignment:
                 self._log.renew(issued_question)
 
+    def has_visit(self, token: str) -> bool:
+        """Whether a token belongs to a visit of this study. This does not wait for other operations."""
+        return self._session(token) is not None
+
     def _session(self, token: str) -> Session | None:
         return self._log.state.tokens.get(digest_of(token))
 

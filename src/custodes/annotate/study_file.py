@@ -14,7 +14,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from errno import EACCES
 from heapq import merge
 from operator import itemgetter
 from pathlib import Path
@@ -413,17 +412,13 @@ def _temporary_file(path: Path) -> Iterator[Path]:
 def check(path: str | Path) -> Path:
     """Return the real path of a study file. Raise `InputError` for other files."""
     real_path = Path(os.path.realpath(path))
-    advice = "create one with custodes annotate new"
-    try:
-        real_path.stat()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; {advice}") from None
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
-    if not os.access(real_path, os.R_OK):
-        raise InputError(f"{path}: cannot be read ({os.strerror(EACCES)})")
-    if not is_study(real_path):
-        raise InputError(f"{path}: not a study file of annotations; {advice}")
+    for is_wrong, message in (
+        (not os.path.exists(real_path), "no such file; create one with custodes annotate new"),
+        (not os.access(real_path, os.R_OK), "cannot be read; check the permissions of the file"),
+        (not is_study(real_path), "not a study file of annotations; create one with custodes annotate new"),
+    ):
+        if is_wrong:
+            raise InputError(f"{path}: {message}")
     with sqlite_errors(path), closing(connect(real_path, durable=False, reading=True)) as connection:
         ((format_version,),) = connection.execute("PRAGMA user_version")
         if format_version != VERSION:

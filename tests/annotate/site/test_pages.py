@@ -81,12 +81,9 @@ def test_aspects_are_answered_one_by_one() -> None:
 
 
 def test_a_long_scale_is_a_number() -> None:
-    plan = replace(PLAN, question=Question(mode="rate", scale=(0, 100), labels=("bad", "good")))
-    page = pages.render_view(plan, question(), path="/s/x")
-    (number,) = Parts(page).of("input", type="number")
+    plan = replace(PLAN, question=Question(mode="rate", scale=(0, 100)))
+    (number,) = Parts(pages.render_view(plan, question(), path="/s/x")).of("input", type="number")
     assert (number["min"], number["max"], number["name"]) == ("0", "100", "v0")
-    assert "0 bad" in page
-    assert "100 good" in page
 
 
 def test_withdrawn_answers_are_marked() -> None:
