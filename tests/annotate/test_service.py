@@ -494,7 +494,7 @@ def test_pause_stop_and_reopen(tmp_path: Path) -> None:
         service.control("reopen").result()
         assert service.snapshot().result().pairs[0].is_open
         assert isinstance(service.view(token).result(), Ask)
-        with pytest.raises(OptionError, match="'halt' is not allowed; allowed: pause, resume, stop, reopen"):
+        with pytest.raises(OptionError, match="control='halt'; allowed: pause, resume, stop, reopen"):
             service.control("halt").result()  # type: ignore[arg-type]
 
 

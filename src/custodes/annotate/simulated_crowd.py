@@ -27,7 +27,6 @@ from custodes.annotate.views import (
     Wait,
 )
 from custodes.data.simulate import LIKERT, simulate, simulate_ratings
-from custodes.errors import CustodesError
 from custodes.stats.arrays import Floats
 
 Habit = Literal["careful", "side", "random"]
@@ -128,8 +127,7 @@ class Crowd:
             return Agree(digest=view.digest)
         if not isinstance(view, Ask) or question is None:
             return Begin()
-        answer_of_aspect = self.values(person, question)
-        return Answer(assignment=view.assignment, values=answer_of_aspect, seconds=self.seconds(person))
+        return Answer(assignment=view.assignment, values=self.values(person, question), seconds=self.seconds(person))
 
     def values(self, person: int, question: ShownQuestion) -> Mapping[str, int]:
         """Return an answer for every aspect: 1 if the first output is better, 0 if both are equal, -1 if the second
@@ -195,18 +193,11 @@ def margin_of(gap: float, habits: Habits) -> float:
     rng = np.random.default_rng(0)
     item_effects = DIFFICULTY * rng.normal(size=_DRAWS)
     output_effects = SPREAD * rng.normal(size=(2, _DRAWS))
-    output_effects = np.concatenate(
-        [output_effects, output_effects[::-1]], axis=1
-    )  # symmetric draws, so that equal quality has a margin of 0
-    item_effects = np.tile(item_effects, 2)
-    rating_noise = np.random.default_rng(1).normal(size=(2, _DRAWS))
-    rating_noise = (
-        np.concatenate([rating_noise, rating_noise[::-1]], axis=1) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
-    )
-    first_marks, second_marks = (
-        np.clip(np.rint(item_effects + output_effects[side] + rating_noise[side] + gap * (side == 0) + 3), 1, LIKERT)
-        for side in (0, 1)
-    )
+    output_effects += np.random.default_rng(1).normal(size=(2, _DRAWS)) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
+    # Symmetric draws, so that equal quality has a margin of 0.
+    output_effects = np.concatenate([output_effects, output_effects[::-1]], axis=1)
+    mean_marks = np.tile(item_effects, 2) + output_effects + np.array([[gap], [0.0]]) + 3
+    first_marks, second_marks = np.clip(np.rint(mean_marks), 1, LIKERT)
     return float(np.sign(first_marks - second_marks).mean())
 
 
@@ -236,14 +227,8 @@ class StudyFileReader:
             " JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second WHERE u.unit = ?",
             (unit_id,),
         ).fetchone()
-        displayed_systems = (
-            (first_system,)
-            if second_system is None
-            else (second_system, first_system)
-            if flip
-            else (first_system, second_system)
-        )
-        return ShownQuestion(item=item_label, shown=displayed_systems)
+        systems = (first_system,) if second_system is None else (first_system, second_system)
+        return ShownQuestion(item=item_label, shown=systems[::-1] if flip else systems)
 
     def decisions(self) -> list[tuple[str, str, int]]:
         """Return, for every pair, both systems and the decision of the last interim analysis. The decision is 0 if
@@ -305,14 +290,10 @@ class Drive:
         heappush(self._queue, (event_time, next(self._order), person, token, view, due_time))
 
     def _arrive(self, event_time: float) -> None:
-        if self.came >= self._most:
-            return
-        try:
+        if self.came < self._most:
             ((_, token),) = self._service.invite(1).result()
-        except CustodesError:  # no more annotators are admitted
-            return
-        self.came += 1
-        self._push(event_time, self._crowd.arrive(), token)
+            self.came += 1
+            self._push(event_time, self._crowd.arrive(), token)
 
     def _react(self, person: int, token: str, view: View | None) -> None:
         now = self._time[0]

@@ -23,7 +23,7 @@ import msgspec
 
 from custodes.annotate.plan import StudyPlan
 from custodes.data.loading.live_study import check_sound, failure_reason, is_study
-from custodes.errors import CustodesError, InputError, OptionError, short_repr
+from custodes.errors import CustodesError, InputError, OptionError, reject, short_repr
 from custodes.files import check_writable, lock
 from custodes.process import UNFINISHED
 
@@ -94,6 +94,8 @@ CREATE TABLE event (
 ) STRICT;
 """
 
+NO_PLAN = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM plan)"
+
 NOT_JSON = """
 SELECT 'plan.json' FROM plan WHERE json_type(json) IS NOT 'object'
 UNION ALL SELECT 'item.media' FROM item WHERE json_type(media) IS NOT 'array'
@@ -107,10 +109,18 @@ LIMIT 1
 """Query of columns whose JSON has the wrong type. SQLite itself reports invalid JSON."""
 
 LACKING = """
-SELECT count(*) FROM unit u JOIN pair p ON p.pair = u.pair JOIN system s ON s.system IN (p.first, p.second)
+SELECT 1 FROM unit u JOIN pair p ON p.pair = u.pair JOIN system s ON s.system IN (p.first, p.second)
 WHERE NOT EXISTS (SELECT 1 FROM output o WHERE o.item = u.item AND o.system = s.system)
+LIMIT 1
 """
-"""Query of the number of questions with a missing output."""
+"""Query of questions with a missing output."""
+
+PROBLEM_QUERIES = {
+    NO_PLAN: "a study without a plan",
+    LACKING: "outputs of comparisons are missing",
+    NOT_JSON: "{} does not hold the expected JSON",
+}
+"""Queries that have no rows in a valid file, and the message for a row."""
 
 INDEXES = """
 CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;
@@ -412,13 +422,15 @@ def _temporary_file(path: Path) -> Iterator[Path]:
 def check(path: str | Path) -> Path:
     """Return the real path of a study file. Raise `InputError` for other files."""
     real_path = Path(os.path.realpath(path))
-    for is_wrong, message in (
-        (not os.path.exists(real_path), "no such file; create one with custodes annotate new"),
-        (not os.access(real_path, os.R_OK), "cannot be read; check the permissions of the file"),
-        (not is_study(real_path), "not a study file of annotations; create one with custodes annotate new"),
-    ):
-        if is_wrong:
-            raise InputError(f"{path}: {message}")
+    reject(
+        (not os.path.exists(real_path), f"{path}: no such file; create one with custodes annotate new"),
+        (not os.access(real_path, os.R_OK), f"{path}: cannot be read; check the permissions of the file"),
+        (
+            not is_study(real_path),
+            f"{path}: not a study file of annotations; create one with custodes annotate new",
+        ),
+        error=InputError,
+    )
     with sqlite_errors(path), closing(connect(real_path, durable=False, reading=True)) as connection:
         ((format_version,),) = connection.execute("PRAGMA user_version")
         if format_version != VERSION:
@@ -427,12 +439,9 @@ def check(path: str | Path) -> Path:
                 f"{VERSION}; use the version of custodes that created the file"
             )
         check_sound(connection)
-        if connection.execute("SELECT count(*) FROM plan").fetchone() == (0,):
-            raise sqlite3.DatabaseError("a study without a plan")
-        if connection.execute(LACKING).fetchone() != (0,):
-            raise sqlite3.DatabaseError("outputs of comparisons are missing")
-        if (invalid_column_row := connection.execute(NOT_JSON).fetchone()) is not None:
-            raise sqlite3.DatabaseError(f"{invalid_column_row[0]} does not hold the expected JSON")
+        for query, problem_text in PROBLEM_QUERIES.items():
+            if (problem_row := connection.execute(query).fetchone()) is not None:
+                raise sqlite3.DatabaseError(problem_text.format(*problem_row))
     return real_path
 
 

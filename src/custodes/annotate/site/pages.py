@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +255,7 @@ def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
     points = range(lowest_rating, highest_rating + 1)
     return tuple(
         AnswerButton(str(point), str(point), (str(point),) if 0 <= point <= 9 else (), label=label)
-        for point, label in zip_longest(points, question_plan.labels, fillvalue="")
+        for point, label in zip(points, question_plan.labels or [""] * len(points), strict=True)
     )
 
 
