@@ -59,10 +59,10 @@ def reach_of(state: StudyState) -> Reach:
         if not _has_completed_batches(worker, batch_size=annotator_plan.batch, max_batches=annotator_plan.batches)
     ]
     n_free_answers, n_short_answers, useful_labels = 0, 0, set[str]()
-    for pair in range(len(assignments.units_of_pair)):
+    for pair, target in enumerate(assignments.engine.target):
         free_units = assignments.free_slots(pair)
         free_unit_ids, n_lacking_answers = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
-        max_answers = assignment_policy.cap(annotator_plan, assignments.engine.target[pair], n_able_annotators)
+        max_answers = assignment_policy.cap(annotator_plan, target, n_able_annotators)
         n_free_answers += n_lacking_answers
         for worker in annotators_with_batches_left:
             n_possible_answers = min(max_answers - worker.load[pair], len(free_unit_ids - worker.had))

@@ -16,7 +16,6 @@ import polars as pl
 
 from custodes.arguments import value_list
 from custodes.data.loading import check_exists
-from custodes.data.panel import label_codes
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
@@ -98,13 +97,9 @@ class StudyMaterial:
         items = []
         for item, cluster, group in item_table.iter_rows():
             source_row = source_row_of_item.get(item, {})
-            text_of_field = {field_name: source_row.get(field_name, "") for field_name in ("source", "context", "meta")}
-            image_paths, references = (tuple(source_row.get(field_name, ())) for field_name in ("images", "references"))
-            items.append(
-                Item(
-                    label=item, cluster=cluster, group=group, images=image_paths, references=references, **text_of_field
-                )
-            )
+            texts = {field_name: source_row.get(field_name, "") for field_name in ("source", "context", "meta")}
+            images, references = (tuple(source_row.get(field_name, ())) for field_name in ("images", "references"))
+            items.append(Item(label=item, cluster=cluster, group=group, images=images, references=references, **texts))
         return cls(items=tuple(items), systems=tuple(sorted(selected_systems)), outputs=output_of_key)
 
     def labels(self) -> list[str]:
@@ -343,23 +338,16 @@ def metric_signs(
     metric_scores = metric_study.ratings.frame.filter(rater=metric_name)["score"].to_numpy()
     tie_threshold = human_threshold(metric_scores, None)
     comparison = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
-    metric_preferences = comparison.preferences.select_rater(1)
-    column_of_item = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])
-    index_of_pair = {
-        pair: pair_index
-        for pair_index, pair in enumerate(zip(metric_preferences.system_a, metric_preferences.system_b, strict=True))
-    }
-    preference_signs = np.full((len(pairs), len(material.items)), ABSENT, dtype=np.int8)
-    for pair_signs, (first_system, second_system) in zip(preference_signs, pairs, strict=True):
-        second_name = str(second_system)  # comparisons have two systems
-        orientation = 1 if (first_system, second_name) in index_of_pair else -1
-        pair_index = index_of_pair.get(
-            (first_system, second_name) if orientation == 1 else (second_name, first_system), -1
-        )
-        is_row_of_pair = (metric_preferences.pair == pair_index) & (column_of_item[metric_preferences.item] >= 0)
-        pair_signs[column_of_item[metric_preferences.item[is_row_of_pair]]] = (
-            orientation * metric_preferences.sign[is_row_of_pair]
-        )
+    preferences = comparison.preferences.select_rater(1)
+    sign_of_comparison: dict[tuple[str, str | None, str], int] = {}
+    for pair_index, item_index, sign in zip(preferences.pair, preferences.item, preferences.sign, strict=True):
+        first, second = preferences.system_a[pair_index], preferences.system_b[pair_index]
+        item_label = comparison.items[item_index]
+        sign_of_comparison |= {(first, second, item_label): int(sign), (second, first, item_label): -int(sign)}
+    preference_signs = np.array(
+        [[sign_of_comparison.get((*pair, label), ABSENT) for label in material.labels()] for pair in pairs],
+        dtype=np.int8,
+    )
     if (preference_signs == ABSENT).all():
         raise InputError(f"{study.name}: {metric_name!r} has no scores of these outputs; add the scores")
     return metric_name, preference_signs
