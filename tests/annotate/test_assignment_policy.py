@@ -17,12 +17,12 @@ from custodes.annotate.views import Ask, Begin, Break, Decline, VisitEnd, Wait
 from tests.annotate.studies import (
     answer,
     answer_correctly,
+    check_restart,
     current_question,
     new_annotator,
     open_service,
     plan_of,
     query_rows,
-    state_of,
     study,
 )
 
@@ -229,9 +229,7 @@ def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: in
         more = msgspec.structs.replace(plan, stopping=msgspec.structs.replace(plan.stopping, budget=budget + 6))
         service.replan(more).result()
         assert any(pair.is_open for pair in service.snapshot().result().pairs) == (budget < 18)
-        state = state_of(service)
-    with open_service(service.path) as service:
-        assert state_of(service) == state
+        check_restart(service)
 
 
 def test_skipped_outputs_cost_no_budget() -> None:
