@@ -209,9 +209,7 @@ def test_whole_or_not_at_all(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
             raise OSError(28, "No space left on device")
         return write_bytes(self, data)
 
-    with pytest.raises(
-        InputError, match=r"looks\.csv: not a study file of annotations; create one with custodes"
-    ):
+    with pytest.raises(InputError, match=r"looks\.csv: not a study file of annotations; create one with custodes"):
         export(folder / "looks.csv", tmp_path / "new")
     monkeypatch.setattr(Path, "write_bytes", full)
     for place in (folder, tmp_path / "new"):
