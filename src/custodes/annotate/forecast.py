@@ -108,13 +108,9 @@ def forecast(snapshot: Snapshot) -> Forecast:
 def _standstill_cause(snapshot: Snapshot) -> Literal["", "annotators", "nobody"]:
     if snapshot.state != "open":
         return ""
-    return (
-        "annotators"
-        if snapshot.reach.short
-        else "nobody"
-        if snapshot.quiet is not None and snapshot.quiet >= LONG
-        else ""
-    )
+    if snapshot.reach.short:
+        return "annotators"
+    return "nobody" if snapshot.quiet is not None and snapshot.quiet >= LONG else ""
 
 
 def _analysis_sizes(pair: PairNow, planned_sizes: Sequence[int]) -> Sequence[int]:
