@@ -12,10 +12,9 @@ from typing import Any
 import custodes as cu
 from custodes import cli
 from custodes.annotate.check_study import StudyCheck
-from custodes.annotate.completion_codes import CodeReconciliation
 from custodes.annotate.plan import rows
 from custodes.annotate.rehearsal import Rehearsal
-from custodes.annotate.study_status import Status
+from custodes.annotate.study_status import CodeReconciliation, Status
 from custodes.answers.result import Provenance, Result
 from custodes.answers.shared_arguments import PreferenceOptions
 from custodes.data.items import Items

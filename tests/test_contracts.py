@@ -18,9 +18,8 @@ import pytest
 import custodes as cu
 from custodes import cli
 from custodes.annotate.check_study import StudyCheck
-from custodes.annotate.completion_codes import CodeReconciliation
 from custodes.annotate.rehearsal import Rehearsal
-from custodes.annotate.study_status import Status
+from custodes.annotate.study_status import CodeReconciliation, Status
 from custodes.answers.tables import Column
 from custodes.evaluate.protocol.stopping import Stopping
 from tests.questions import QUESTIONS, RESULTS, command, options

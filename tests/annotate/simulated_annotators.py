@@ -59,12 +59,11 @@ class Browser:
         assert match is not None
         return int(match[1])
 
-    @property
-    def digest(self) -> str:
-        """Return the digest of the consent text."""
-        match = DIGEST.search(self.page)
-        assert match is not None
-        return match[1]
+    def begin(self) -> None:
+        """Agree to the consent text, if it is shown, and begin."""
+        if match := DIGEST.search(self.page):
+            self.act({"do": "agree", "digest": match[1], "agree": "1"})
+        self.act({"do": "begin"})
 
 
 def answer_all(links: list[str], study: Path, plan: StudyPlan, *, better: float, rng: int, most: int = 10_000) -> int:
@@ -88,10 +87,8 @@ def answer_all(links: list[str], study: Path, plan: StudyPlan, *, better: float,
             for person, browser in zip(annotators, browsers, strict=True):
                 if not browser.action:
                     browser.reload()  # a waiting page
-                if browser.action == "agree":
-                    browser.act({"do": "agree", "digest": browser.digest, "agree": "1"})
-                elif browser.action == "begin":
-                    browser.act({"do": "begin"})
+                if browser.action in ("agree", "begin"):
+                    browser.begin()
                 elif browser.action == "answer":
                     number = browser.assignment
                     values = crowd.values(person, answering.question(number))

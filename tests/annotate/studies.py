@@ -157,11 +157,24 @@ def answer_to(service: Service, ask: Ask, value: int = 1, *, seconds: float | No
 
 def answer_correctly(service: Service, token: str, value: int, *, seconds: float | None = 5.0) -> View | None:
     """Answer the current question; a known question gets its expected answer."""
-    issued = service._log.state.issued[current_question(service, token).assignment]
-    if issued.gold is not None:
-        expected = service._log.state.gold[issued.gold][1]
-        value = -expected if issued.flip else expected
-    return answer(service, token, value, seconds=seconds)
+    expected = expected_answer(service, current_question(service, token))
+    return answer(service, token, value if expected is None else expected, seconds=seconds)
+
+
+def expected_answer(service: Service, ask: Ask) -> int | None:
+    """Return the expected answer to a known question as it is shown, or None for another question."""
+    issued = service._log.state.issued[ask.assignment]
+    if issued.gold is None:
+        return None
+    return service._log.state.gold[issued.gold][1] * (-1 if issued.flip else 1)
+
+
+def check_restart(service: Service) -> None:
+    """Close a service, and check that another service restores its state from the file."""
+    state = state_of(service)
+    service.close()
+    with open_service(service.path) as restored_service:
+        assert state_of(restored_service) == state
 
 
 def state_of(service: Service) -> bytes:

@@ -17,28 +17,41 @@ from custodes.annotate.views import Ask, Begin, Break, Decline, VisitEnd, Wait
 from tests.annotate.studies import (
     answer,
     answer_correctly,
+    check_restart,
     current_question,
     new_annotator,
     open_service,
     plan_of,
     query_rows,
-    state_of,
     study,
 )
 
 DRAWS = 4000
 UNKNOWN = {"gold_every": 0, "attention": 0}
 """Settings without known questions."""
+ALONE = {"cap": 1.0, "overlap": 0.0, **UNKNOWN}
 LONG = {"looks": (10, 40), "stop": "decided", "boundary": 9.0}
 """Two interim analyses that decide nothing."""
 
 
-def draw_choices(service: Service, token: str) -> list[assignment_policy.NextQuestion]:
-    """Draw the next question of an annotator repeatedly from the same state."""
+def check_frequencies(service: Service, label: str) -> list[assignment_policy.NextQuestion]:
+    """Draw the next question of an annotator repeatedly from the same state, and check that roles and pairs (or rated
+    outputs) have the probabilities that are logged with them."""
     state = service._log.state
-    session = next(candidate for candidate in state.sessions.values() if candidate.worker.label == token)
-    choices = [assignment_policy.next_real_question(state, session, Random(k)) for k in range(DRAWS)]
-    return [choice for choice in choices if choice is not None]
+    session = next(candidate for candidate in state.sessions.values() if candidate.worker.label == label)
+    draws = [assignment_policy.next_real_question(state, session, Random(k)) for k in range(DRAWS)]
+    choices = [choice for choice in draws if choice is not None and choice.unit is not None]
+    for role in ("primary", "second"):
+        same_role = [choice for choice in choices if choice.role == role]
+        p = same_role[0].p_role
+        assert len(same_role) / DRAWS == pytest.approx(p, abs=4 * (p * (1 - p) / DRAWS) ** 0.5)
+        is_rating = service.plan.question.mode == "rate" and role == "primary"
+        counts = Counter(choice.unit.id if is_rating else choice.unit.pair for choice in same_role)
+        q = 1 / len(counts)
+        assert {(choice.p_role, choice.p_pair) for choice in same_role} == {(p, q)}
+        for n in counts.values():
+            assert n / len(same_role) == pytest.approx(q, abs=4 * (q * (1 - q) / len(same_role)) ** 0.5 + 1e-9)
+    return choices
 
 
 @pytest.mark.parametrize("systems", [2, 4])
@@ -50,20 +63,19 @@ def test_logged_probabilities_match_frequencies(tmp_path: Path, systems: int) ->
             for value in range(1 if systems == 2 else 3 + k):
                 answer(service, token, value % 3 - 1)
         new_annotator(service)
-        choices = draw_choices(service, "w005")
-        roles = Counter(choice.role for choice in choices)
-        assert set(roles) == {"primary", "second"}
-        for role, n in roles.items():
-            same_role = [choice for choice in choices if choice.role == role]
-            (p_role,) = {choice.p_role for choice in same_role}
-            assert n / DRAWS == pytest.approx(p_role, abs=4 * (p_role * (1 - p_role) / DRAWS) ** 0.5)
-            (p_pair,) = {choice.p_pair for choice in same_role}
-            pairs = Counter(choice.unit.pair for choice in same_role if choice.unit is not None)
-            assert p_pair == 1 / len(pairs)
-            for count in pairs.values():
-                assert count / n == pytest.approx(p_pair, abs=4 * (p_pair * (1 - p_pair) / n) ** 0.5 + 1e-9)
-        first = {choice.unit.place for choice in choices if choice.role == "primary" and choice.unit is not None}
-        assert max(first) < 10  # within the interim analysis
+        choices = check_frequencies(service, "w005")
+        places = {choice.unit.place for choice in choices if choice.role == "primary" and choice.unit is not None}
+        assert max(places) < 10  # within the interim analysis
+
+
+def test_logged_probabilities_of_ratings_match_frequencies(tmp_path: Path) -> None:
+    plan = plan_of(question={"mode": "rate"}, annotators={"cap": 1.0, "overlap": 0.25, "batch": 40, **UNKNOWN})
+    with open_service(study(tmp_path / "study.db", plan=plan, systems=4, items=12)) as service:
+        for n in (9, 14):
+            token = new_annotator(service)
+            for value in range(n):
+                answer(service, token, 1 + value % 5)
+        check_frequencies(service, "w002")
 
 
 def work(service: Service, tokens: list[str], *, value: int = 0) -> Counter[str]:
@@ -86,19 +98,16 @@ def work(service: Service, tokens: list[str], *, value: int = 0) -> Counter[str]
 
 
 def test_sides_are_balanced_in_every_prefix(tmp_path: Path) -> None:
-    plan = plan_of(stopping={"looks": (20, 40), "stop": "decided", "boundary": 9.0}, annotators={"cap": 1.0, **UNKNOWN})
+    plan = plan_of(stopping={**LONG, "looks": (20, 40)}, annotators={"cap": 1.0, **UNKNOWN})
     with open_service(study(tmp_path / "study.db", plan=plan, systems=3, items=40)) as service:
         assert work(service, [new_annotator(service) for _ in range(6)]) == {"no-work": 6}
         query = "SELECT pair, place, \"order\" FROM answers WHERE role = 'primary' ORDER BY pair, place"
         rows = query_rows(service.path, query)
-    for pair in range(3):
-        orders = [order for row_pair, _, order in rows if row_pair == pair]
-        assert len(orders) == 40
-        for n in range(1, 41):
-            assert abs(orders[:n].count("ab") - orders[:n].count("ba")) <= 1
-    assert (
-        len({tuple(order for row_pair, _, order in rows if row_pair == pair) for pair in range(3)}) == 3
-    )  # drawn per pair
+    orders = [tuple(order for row_pair, _, order in rows if row_pair == pair) for pair in range(3)]
+    for order in orders:
+        assert len(order) == 40
+        assert all(abs(order[:n].count("ab") - order[:n].count("ba")) <= 1 for n in range(1, 41))
+    assert len(set(orders)) == 3  # drawn per pair
 
 
 def test_shares_are_limited_with_open_recruitment(tmp_path: Path) -> None:
@@ -142,11 +151,9 @@ def test_idle_annotators_give_no_more_second_opinions(tmp_path: Path, mode: str)
     annotators = {"recruit": "open", "cap": 1.0, "overlap": 0.12, "gold_every": 15, "attention": 0}
     plan = plan_of(question={"mode": mode}, stopping=LONG, annotators=annotators)
     gold_counts = {"gold": 30} if mode == "compare" else {}
-    with open_service(
-        study(tmp_path / "study.db", plan=plan, systems=3, items=40, known_questions=gold_counts)
-    ) as service:
-        tokens = [new_annotator(service) for _ in range(20)]
-        work(service, tokens, value=int(mode == "rate"))
+    path = study(tmp_path / "study.db", plan=plan, systems=3, items=40, known_questions=gold_counts)
+    with open_service(path) as service:
+        work(service, [new_annotator(service) for _ in range(20)], value=int(mode == "rate"))
         now = service.snapshot().result()
     assert not any(pair.is_open for pair in now.pairs)
     assert now.primary == 120
@@ -155,29 +162,17 @@ def test_idle_annotators_give_no_more_second_opinions(tmp_path: Path, mode: str)
 
 
 def test_known_comparisons_stand_at_random_places(tmp_path: Path) -> None:
-    plan = plan_of(
-        annotators={"cap": 1.0, "batches": 2}, stopping={"looks": (60, 80), "stop": "decided", "boundary": 9.0}
-    )
-    with open_service(
-        study(tmp_path / "study.db", plan=plan, systems=4, items=80, known_questions={"gold": 9, "attention": 9})
-    ) as service:
-        tokens = [new_annotator(service) for _ in range(12)]
-        for _ in range(31):
-            for token in tokens:
-                view = service.view(token).result()
-                if isinstance(view, Ask):
-                    answer_correctly(service, token, 0)
-                elif isinstance(view, Break):
-                    service.act(token, Begin()).result()
-        rows = query_rows(
-            service.path,
-            "SELECT s.worker, a.batch, a.number, a.role, a.gold FROM assignment a JOIN session s USING (session)"
-            " WHERE a.gold IS NOT NULL",
-        )
+    plan = plan_of(annotators={"cap": 1.0, "batches": 2}, stopping={**LONG, "looks": (60, 80)})
+    known_questions = {"gold": 9, "attention": 9}
+    path = study(tmp_path / "study.db", plan=plan, systems=4, items=80, known_questions=known_questions)
+    with open_service(path) as service:
+        assert work(service, [new_annotator(service) for _ in range(12)]) == {"finished": 12}
+        query = """SELECT s.worker, a.batch, a.number, a.role, a.gold FROM assignment a JOIN session s USING (session)
+            WHERE a.gold IS NOT NULL"""
+        rows = query_rows(service.path, query)
     by_batch = Counter((worker, batch, role) for worker, batch, _, role, _ in rows)
-    assert {n for (_, batch, role), n in by_batch.items() if batch == 1 and role == "gold"} == {2}
-    assert {n for (_, batch, role), n in by_batch.items() if batch == 2 and role == "gold"} == {1}
-    assert {n for (_, _, role), n in by_batch.items() if role == "attention"} == {1}
+    counts = {(batch, role, n) for (_, batch, role), n in by_batch.items()}
+    assert counts == {(1, "gold", 2), (2, "gold", 1), (1, "attention", 1), (2, "attention", 1)}
     assert max(Counter((worker, gold) for worker, _, _, _, gold in rows).values()) == 1  # no known question is repeated
     assert len({number for _, _, number, _, _ in rows}) > 10
 
@@ -190,10 +185,7 @@ def test_known_comparisons_stand_at_random_places(tmp_path: Path) -> None:
 def test_three_answers_count_by_the_sign_of_their_sum(
     tmp_path: Path, values: tuple[int, ...], outcome: tuple[int, ...], agreed: tuple[int, ...]
 ) -> None:
-    plan = plan_of(
-        annotators={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
-        stopping={"looks": (4,), "stop": "decided"},
-    )
+    plan = plan_of(annotators={**ALONE, "per_item": 3}, stopping={"looks": (4,), "stop": "decided"})
     with open_service(study(tmp_path / "study.db", plan=plan, items=4)) as service:
         tokens = []
         for value in values:
@@ -213,11 +205,7 @@ def test_three_answers_count_by_the_sign_of_their_sum(
 @pytest.mark.parametrize(("per_item", "budget", "outputs"), [(1, 7, [3, 2, 2]), (2, 7, [1, 1, 1]), (1, 30, [6, 6, 6])])
 def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: int, outputs: list[int]) -> None:
     """Ratings are spread evenly over systems in their fixed order, and continue after a larger budget."""
-    plan = plan_of(
-        question={"mode": "rate"},
-        annotators={"per_item": per_item, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
-        stopping={"budget": budget},
-    )
+    plan = plan_of(question={"mode": "rate"}, annotators={**ALONE, "per_item": per_item}, stopping={"budget": budget})
     with open_service(study(tmp_path / "study.db", plan=plan, systems=3, items=6)) as service:
         tokens = [new_annotator(service) for _ in range(3)]
         assert work(service, tokens, value=4) == {"no-work": 3}
@@ -229,9 +217,7 @@ def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: in
         more = msgspec.structs.replace(plan, stopping=msgspec.structs.replace(plan.stopping, budget=budget + 6))
         service.replan(more).result()
         assert any(pair.is_open for pair in service.snapshot().result().pairs) == (budget < 18)
-        state = state_of(service)
-    with open_service(service.path) as service:
-        assert state_of(service) == state
+        check_restart(service)
 
 
 def test_skipped_outputs_cost_no_budget() -> None:
@@ -249,10 +235,8 @@ def test_skipped_outputs_cost_no_budget() -> None:
 
 
 def test_a_budget_counts_the_answers_of_a_comparison(tmp_path: Path) -> None:
-    plan = plan_of(
-        annotators={"per_item": 3, "cap": 1.0, "overlap": 0.0, **UNKNOWN},
-        stopping={"looks": (4, 8), "stop": "decided", "boundary": "none", "budget": 10},
-    )
+    stopping = {"looks": (4, 8), "stop": "decided", "boundary": "none", "budget": 10}
+    plan = plan_of(annotators={**ALONE, "per_item": 3}, stopping=stopping)
     with open_service(study(tmp_path / "study.db", plan=plan, items=8)) as service:
         assert work(service, [new_annotator(service) for _ in range(3)]) == {"no-work": 3}
         now = service.snapshot().result()
@@ -260,7 +244,7 @@ def test_a_budget_counts_the_answers_of_a_comparison(tmp_path: Path) -> None:
 
 
 def test_ratings_of_an_item_are_by_one_annotator_and_not_adjacent(tmp_path: Path) -> None:
-    plan = plan_of(question={"mode": "rate"}, annotators={"cap": 1.0, "overlap": 0.0, **UNKNOWN, "batch": 60})
+    plan = plan_of(question={"mode": "rate"}, annotators={**ALONE, "batch": 60})
     with open_service(study(tmp_path / "study.db", plan=plan, systems=3, items=12)) as service:
         tokens = [new_annotator(service) for _ in range(2)]
         assert work(service, tokens, value=4) == {"no-work": 2}
@@ -273,27 +257,3 @@ def test_ratings_of_an_item_are_by_one_annotator_and_not_adjacent(tmp_path: Path
     for rater in ("w001", "w002"):
         items = [item for row_rater, item, *_ in rows if row_rater == rater]
         assert sum(a == b for a, b in pairwise(items)) <= 1  # only at the end
-
-
-def test_logged_probabilities_of_ratings_match_frequencies(tmp_path: Path) -> None:
-    plan = plan_of(question={"mode": "rate"}, annotators={"cap": 1.0, "overlap": 0.25, "batch": 40, **UNKNOWN})
-    with open_service(study(tmp_path / "study.db", plan=plan, systems=4, items=12)) as service:
-        for n in (9, 14):
-            token = new_annotator(service)
-            for value in range(n):
-                answer(service, token, 1 + value % 5)
-        choices = draw_choices(service, "w002")
-        for role in ("primary", "second"):
-            same_role = [choice for choice in choices if choice.role == role]
-            p = same_role[0].p_role
-            assert len(same_role) / DRAWS == pytest.approx(p, abs=4 * (p * (1 - p) / DRAWS) ** 0.5)
-            counts = Counter(
-                choice.unit.id if role == "primary" else choice.unit.pair
-                for choice in same_role
-                if choice.unit is not None
-            )
-            assert len(counts) > 1
-            for n in counts.values():
-                q = 1 / len(counts)
-                assert same_role[0].p_pair == q
-                assert n / len(same_role) == pytest.approx(q, abs=4 * (q * (1 - q) / len(same_role)) ** 0.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,10 +13,10 @@ import pytest
 
 from custodes.annotate.check_study import check, text_problems
 from custodes.annotate.new_study import new
-from custodes.annotate.plan import AnnotatorPlan, Money, Question, StoppingRule, StudyPlan, StudyTexts
+from custodes.annotate.plan import Question, StoppingRule, StudyPlan, StudyTexts
 from custodes.annotate.study_material import Item, StudyMaterial, SystemOutput
 from custodes.errors import InputError
-from tests.annotate.studies import texts
+from tests.annotate.studies import plan_of, texts
 
 SOUND = StudyPlan(texts=StudyTexts(contact="a@b.example"))
 
@@ -24,17 +25,12 @@ def rules(path: Path) -> list[str]:
     return check(path).problems["rule"].to_list()
 
 
-def of_texts(tmp_path: Path, rows: dict[str, list[str]], **columns: object) -> list[str]:
+def rules_of_texts(tmp_path: Path, rows: dict[str, list[str]], **columns: object) -> list[str]:
     """Return the rules that fire on outputs by system."""
-    names = list(rows)
-    frame = pl.DataFrame(
-        [(f"i{k}", name, rows[name][k]) for k in range(len(rows[names[0]])) for name in names],
-        schema=["item", "system", "text"],
-        orient="row",
-    ).with_columns(**{name: pl.lit(value) for name, value in columns.items()})
-    path = tmp_path / "study.db"
-    new(frame, path, plan=SOUND)
-    return rules(path)
+    texts = [(f"i{k}", name, text) for name, outputs in rows.items() for k, text in enumerate(outputs)]
+    frame = pl.DataFrame(texts, schema=["item", "system", "text"], orient="row")
+    frame = frame.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
+    return rules(new(frame, tmp_path / f"{len(list(tmp_path.iterdir()))}.db", plan=SOUND))
 
 
 def test_a_sound_study_has_no_problem(tmp_path: Path) -> None:
@@ -52,20 +48,17 @@ def test_outputs_that_name_their_system(tmp_path: Path) -> None:
     rows = {"A": [f"a {k}." for k in range(40)], "Birch": [f"b {k}." for k in range(40)]}
     rows["A"][3] = "As an AI language model, I cannot say."
     rows["Birch"][7] = "I am Claude, made by Anthropic."
-    assert of_texts(tmp_path, rows) == ["names-itself"]
-    (tmp_path / "study.db").unlink()
+    assert rules_of_texts(tmp_path, rows) == ["names-itself"]
     rows["A"][3], rows["Birch"][7] = "ok.", "Here birch speaks."
-    assert of_texts(tmp_path, rows) == ["names-system"]
-    (tmp_path / "study.db").unlink()
-    assert of_texts(tmp_path, rows, source="Write of a birch.") == []  # the source contains the word, too
+    assert rules_of_texts(tmp_path, rows) == ["names-system"]
+    assert rules_of_texts(tmp_path, rows, source="Write of a birch.") == []  # the source contains the word, too
 
 
 def test_form_that_differs_between_systems(tmp_path: Path) -> None:
     rows = {"A": [f"- a {k}." for k in range(40)], "B": [f"b {k}." for k in range(40)]}
-    assert of_texts(tmp_path, rows) == ["unlike-format"]
-    (tmp_path / "study.db").unlink()
+    assert rules_of_texts(tmp_path, rows) == ["unlike-format"]
     rows = {"A": [f"a {k} and" for k in range(40)], "B": [f"b {k}." for k in range(40)]}
-    assert of_texts(tmp_path, rows) == ["unlike-ending"]
+    assert rules_of_texts(tmp_path, rows) == ["unlike-ending"]
 
 
 @pytest.mark.parametrize(
@@ -120,38 +113,32 @@ def test_false_warnings_about_form_are_rare() -> None:
     assert n_flagged <= 60
 
 
+CONTACT = {"contact": "a@b.example"}
+
+
 @pytest.mark.parametrize(
-    ("plan", "items", "rule"),
+    ("sections", "items", "rule"),
     [
-        (StudyPlan(), 40, "no-contact"),
-        (StudyPlan(texts=StudyTexts(contact="a@b.example", consent="Do you agree?")), 40, "consent-without-contact"),
-        (StudyPlan(texts=SOUND.texts, money=Money(price=0.01)), 40, "low-pay"),
-        (
-            StudyPlan(texts=StudyTexts(contact="a@b.example", consent="{contact}"), money=Money(price=0.2)),
-            40,
-            "consent-without-pay",
-        ),
-        (StudyPlan(texts=StudyTexts(contact="a@b.example", language="fr")), 40, "english-texts"),
-        (StudyPlan(texts=SOUND.texts, annotators=AnnotatorPlan(recruit="open", worker_id="PID")), 40, "no-gold"),
-        (StudyPlan(texts=SOUND.texts, annotators=AnnotatorPlan(recruit="open", worker_id="PID")), 40, "no-price"),
-        (SOUND, 7, "few-items"),
-        (SOUND, 30, "looks-cut"),
-        (StudyPlan(texts=SOUND.texts, annotators=AnnotatorPlan(recruit="open", most=5)), 40, "too-few-annotators"),
-        (
-            StudyPlan(texts=SOUND.texts, annotators=AnnotatorPlan(most=10, batch=2, batches=1, attention=0)),
-            40,
-            "little-work",
-        ),
-        (StudyPlan(texts=SOUND.texts, stopping=StoppingRule(budget=20)), 40, "small-budget"),
-        (StudyPlan(texts=SOUND.texts, stopping=StoppingRule(looks=(2, 4))), 40, "decides-nothing"),
-        (StudyPlan(texts=SOUND.texts, stopping=StoppingRule(boundary="none")), 40, "no-boundary"),
+        ({"texts": {}}, 40, "no-contact"),
+        ({"texts": {**CONTACT, "consent": "Do you agree?"}}, 40, "consent-without-contact"),
+        ({"money": {"price": 0.01}}, 40, "low-pay"),
+        ({"texts": {**CONTACT, "consent": "{contact}"}, "money": {"price": 0.2}}, 40, "consent-without-pay"),
+        ({"texts": {**CONTACT, "language": "fr"}}, 40, "english-texts"),
+        ({"annotators": {"recruit": "open", "worker_id": "PID"}}, 40, "no-gold"),
+        ({"annotators": {"recruit": "open", "worker_id": "PID"}}, 40, "no-price"),
+        ({}, 7, "few-items"),
+        ({}, 30, "looks-cut"),
+        ({"annotators": {"recruit": "open", "most": 5}}, 40, "too-few-annotators"),
+        ({"annotators": {"most": 10, "batch": 2, "batches": 1, "attention": 0}}, 40, "little-work"),
+        ({"stopping": {"budget": 20}}, 40, "small-budget"),
+        ({"stopping": {"looks": (2, 4)}}, 40, "decides-nothing"),
+        ({"stopping": {"boundary": "none"}}, 40, "no-boundary"),
     ],
 )
-def test_problems_of_plans(plan: StudyPlan, items: int, rule: str, tmp_path: Path) -> None:
-    path = new(texts(items=items), tmp_path / "study.db", plan=plan)
-    result = check(path)
-    assert rule in result.problems["rule"].to_list()
-    severity = result.problems.filter(pl.col("rule") == rule)["severity"][0]
+def test_problems_of_plans(sections: dict[str, Any], items: int, rule: str, tmp_path: Path) -> None:
+    plan = plan_of(**{"texts": CONTACT} | sections)
+    result = check(new(texts(items=items), tmp_path / "study.db", plan=plan))
+    severity = result.problems.filter(rule=rule)["severity"].item()
     assert result.status == int(severity != "info")
 
 
@@ -167,7 +154,3 @@ def test_a_study_that_another_program_changed_is_one_line(tmp_path: Path) -> Non
         base.execute("UPDATE plan SET json = '{}x'")
     with pytest.raises(InputError, match="this study cannot be read"):
         check(path)
-    with pytest.raises(InputError, match="not a study"):
-        check(Path(__file__))
-    with pytest.raises(InputError, match="no such file"):
-        check(tmp_path / "absent.db")

@@ -140,19 +140,16 @@ def test_a_sound_study_is_answered(sound: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_table_without_rows(sound: bytes, table: str, tmp_path: Path) -> None:
+def test_a_table_without_its_rows_or_some_of_them(sound: bytes, table: str, tmp_path: Path) -> None:
     messages = outcomes(modify(sound, tmp_path, f"DELETE FROM {table}"), tmp_path)
     if table == "plan":
         assert messages.keys() == VERBS.keys() - {"read"}  # `read` needs no plan
         assert all("without a plan" in line for name, line in messages.items() if name != "export")
     elif table not in ("look", "exclusion", "event", "judgment", "gold"):
         assert messages.keys() >= VERBS.keys() - {"read", "export"}  # both need no texts
-
-
-@pytest.mark.parametrize("table", ["item", "output", "pair", "unit", "worker", "session", "assignment", "event"])
-def test_a_table_without_some_of_its_rows(sound: bytes, table: str, tmp_path: Path) -> None:
-    key = "system" if table == "output" else "rowid"
-    outcomes(modify(sound, tmp_path, f"DELETE FROM {table} WHERE {key} % 2"), tmp_path)
+    if table not in ("plan", "system", "gold", "judgment", "look", "exclusion"):
+        key = "system" if table == "output" else "rowid"
+        outcomes(modify(sound, tmp_path, f"DELETE FROM {table} WHERE {key} % 2"), tmp_path)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -202,10 +199,7 @@ def test_bytes_that_changed(sound: bytes, seed: int, tmp_path: Path) -> None:
         ("UPDATE event SET json = '[1]'", r"this study cannot be read \(inconsistent rows\); restore a backup"),
         ("DELETE FROM output WHERE item = 3", "outputs of comparisons"),
         ("DELETE FROM worker WHERE label = 'w001'", "refer to rows of worker"),
-        (
-            "UPDATE exclusion SET exclusion = 9223372036854775807",
-            r"this study cannot be read \(inconsistent rows\); restore a backup",
-        ),
+        ("UPDATE exclusion SET exclusion = 9223372036854775807", r"read \(inconsistent rows\); restore a backup"),
         ("DELETE FROM plan", "a study without a plan"),
     ],
 )

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 import pytest
 
@@ -30,11 +29,6 @@ NGINX = shutil.which("nginx", path=os.pathsep.join([os.environ.get("PATH", ""), 
 CONNECTIONS = 8
 """Limit of connections in place of the page's 100."""
 FORM = "application/x-www-form-urlencoded"
-
-needs_nginx = pytest.mark.skipif(
-    NGINX is None or sys.platform != "linux",
-    reason="nginx is not installed here (Debian: apt install nginx-light), or 127.0.0.2 is not this machine",
-)
 
 
 def block(kind: str) -> str:
@@ -84,11 +78,9 @@ def certificate(folder: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, NAME)])
     now = datetime.datetime.now(datetime.UTC)
+    day = datetime.timedelta(days=1)
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = builder.serial_number(x509.random_serial_number())
-    builder = builder.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(
-        now + datetime.timedelta(days=2)
-    )
+    builder = builder.serial_number(1).not_valid_before(now - day).not_valid_after(now + day)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     pem = serialization.Encoding.PEM
     (folder / "fullchain.pem").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(pem))
@@ -128,6 +120,8 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 @contextmanager
 def run_proxy(folder: Path, *, timeout: str) -> Iterator[Proxy]:
     """Run nginx with the page's block and `timeout` for idle connections."""
+    if NGINX is None or sys.platform != "linux":
+        pytest.skip("nginx is not installed (Debian: apt install nginx-light), or 127.0.0.2 is not this machine")
     certificate(folder)
     path = study(folder / "study.db", plan=plan_of(annotators={"recruit": "open"}))
     with serve_in_thread([path], port=0, public_url=f"https://{NAME}") as site:
@@ -136,43 +130,25 @@ def run_proxy(folder: Path, *, timeout: str) -> Iterator[Proxy]:
         place = folder / "nginx.conf"
         text = configuration(folder, port=site.port, plain=plain, secure=secure, timeout=timeout)
         place.write_text(text, encoding="utf-8")
-        with run_nginx(place):
-            until(lambda: http_status(plain))
-            yield Proxy(site, plain, secure, folder, token)
+        command = [NGINX, "-e", str(folder / "start.log"), "-c", str(place)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            try:
+                until(lambda: plain_reply(plain))
+                yield Proxy(site, plain, secure, folder, token)
+            finally:
+                process.terminate()
 
 
-def http_status(port: int) -> int:
-    """Return the status of a request without TLS."""
+def plain_reply(port: int) -> tuple[int, str]:
+    """Return status and location of a request without TLS."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as line:
-        line.request("GET", "/", headers={"Host": NAME})
-        return line.getresponse().status
-
-
-@contextmanager
-def run_nginx(path: Path) -> Iterator[None]:
-    assert NGINX is not None
-    process = subprocess.Popen(
-        [NGINX, "-e", str(path.with_name("start.log")), "-c", str(path)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(PATIENCE)
-
-
-@needs_nginx
-def test_http_leads_to_https(proxy: Proxy) -> None:
-    with closing(http.client.HTTPConnection("127.0.0.1", proxy.plain, timeout=PATIENCE)) as line:
         line.request("GET", "/s/abc?x=1", headers={"Host": NAME})
         reply = line.getresponse()
-        assert (reply.status, reply.headers["Location"]) == (301, f"https://{NAME}/s/abc?x=1")
+        return reply.status, reply.headers["Location"]
 
 
-@needs_nginx
 def test_the_site_answers_over_https(proxy: Proxy) -> None:
+    assert plain_reply(proxy.plain) == (301, f"https://{NAME}/s/abc?x=1")
     status, headers, text = proxy.ask("GET", "/health")
     assert (status, text) == (200, "ok")
     assert headers["Strict-Transport-Security"] == "max-age=31536000"
@@ -183,14 +159,14 @@ def test_the_site_answers_over_https(proxy: Proxy) -> None:
         assert line.sock.version() in ("TLSv1.2", "TLSv1.3")
 
 
-@needs_nginx
-def test_the_owner_signs_in_and_acts(proxy: Proxy) -> None:
+def test_annotators_and_the_owner_act(proxy: Proxy) -> None:
     path = proxy.site.owner.removeprefix(f"https://{NAME}")
     status, headers, _ = proxy.ask("GET", path)
     assert (status, headers["Location"]) == (303, "/admin")
     assert "; secure" in headers["Set-Cookie"].lower()
     cookie = headers["Set-Cookie"].partition(";")[0]
     signed_in = {"Cookie": cookie, "Content_Type": FORM}
+    assert proxy.ask("POST", f"/s/{proxy.token}", "do=begin", Content_Type=FORM, Origin=f"https://{NAME}")[0] == 200
     assert proxy.ask("GET", "/admin/study", Cookie=cookie)[0] == 200
     for origin, expected in ((f"https://{NAME}", 303), (f"http://{NAME}", 403), ("https://evil.example", 403)):
         assert proxy.ask("POST", "/admin/study/pause", "sent=1", Origin=origin, **signed_in)[0] == expected
@@ -200,14 +176,6 @@ def test_the_owner_signs_in_and_acts(proxy: Proxy) -> None:
     assert (status, headers["Location"]) == (307, f"https://{NAME}/admin/study")
 
 
-@needs_nginx
-def test_an_annotator_begins(proxy: Proxy) -> None:
-    assert proxy.ask("GET", f"/s/{proxy.token}")[0] == 200
-    body = urlencode({"do": "begin"})
-    assert proxy.ask("POST", f"/s/{proxy.token}", body, Content_Type=FORM, Origin=f"https://{NAME}")[0] == 200
-
-
-@needs_nginx
 def test_addresses_are_those_of_connections(proxy: Proxy) -> None:
     """Rate limits use the address of the connection, not the address that a visitor claims."""
     statuses = [
@@ -217,14 +185,6 @@ def test_addresses_are_those_of_connections(proxy: Proxy) -> None:
     assert proxy.ask("GET", "/s/guess", source="127.0.0.3")[0] == 404
 
 
-@needs_nginx
-def test_the_proxy_refuses_large_bodies(proxy: Proxy) -> None:
-    status, _, text = proxy.ask("POST", f"/s/{proxy.token}", "x" * (64 * 1024 + 1), Content_Type=FORM)
-    assert status == 413
-    assert "nginx" in text
-
-
-@needs_nginx
 def test_slow_requests_time_out(tmp_path: Path) -> None:
     """Requests with incomplete headers or an incomplete body time out."""
 
@@ -239,7 +199,6 @@ def test_slow_requests_time_out(tmp_path: Path) -> None:
             assert b" 408 " in until(lambda request=request: reply_of(fast_proxy, request)).partition(b"\r\n")[0]
 
 
-@needs_nginx
 def test_connections_of_an_address(proxy: Proxy) -> None:
     lines = [proxy.line("127.0.0.4") for _ in range(CONNECTIONS)]
     try:
@@ -254,12 +213,12 @@ def test_connections_of_an_address(proxy: Proxy) -> None:
             line.close()
 
 
-@needs_nginx
 def test_logs_hold_no_link(proxy: Proxy) -> None:
     """Logs contain no link of a successful, failed or unencrypted request."""
-    test_http_leads_to_https(proxy)
+    plain_reply(proxy.plain)
     proxy.ask("GET", f"/s/{proxy.token}")
-    proxy.ask("POST", f"/s/{proxy.token}", "x" * (64 * 1024 + 1), Content_Type=FORM)
+    status, _, text = proxy.ask("POST", f"/s/{proxy.token}", "x" * (64 * 1024 + 1), Content_Type=FORM)
+    assert (status, "nginx" in text) == (413, True)
     line = re.compile(r"^\d{4}-\d\d-\d\dT\S+ GET 200 \d+\.\d+$", re.MULTILINE)
     until(lambda: line.search((proxy.folder / f"{NAME}.log").read_text()))  # written after the reply
     assert not (proxy.folder / "usual.log").read_text()

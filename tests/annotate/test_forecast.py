@@ -17,7 +17,7 @@ from custodes.annotate.forecast import Range, annotator_only, forecast
 from custodes.annotate.plan import AnnotatorPlan, Money, StoppingRule, StudyPlan, rule_of
 from custodes.annotate.service import Service
 from custodes.annotate.simulated_crowd import StudyFileReader
-from custodes.annotate.snapshot import Reach
+from custodes.annotate.snapshot import PairNow, Reach
 from custodes.annotate.views import Ask, Begin, Break
 from custodes.stats.stopping.rules import analyse_tables
 from tests.annotate.snapshots import pair, person, snapshot
@@ -26,10 +26,20 @@ from tests.annotate.studies import answer, new_annotator, open_service, plan_of,
 PAIRS = 10
 
 
-def test_a_finished_study_needs_no_answers() -> None:
-    closed = pair(is_open=False, n=20, wins=18, losses=2, decision=1, looks_done=2, answered=20)
-    for now in (snapshot(closed), snapshot(pair(), state="stopped")):
-        assert forecast(now).answers == Range(0, 0, 0)
+CLOSED = pair(is_open=False, n=20, wins=18, losses=2, decision=1, looks_done=2, answered=20)
+RATINGS = [pair(second="", looks=0, answered=n, wanted=50) for n in (12, 0)]
+FIVE_ANSWERS = [pair(second=str(i), answered=5) for i in range(4)]
+FEW_ITEMS = pair(answered=12, wanted=14, looks_done=1, looks=2, n=10, wins=4, ties=2, losses=4)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "budget", "answers"),
+    [([CLOSED], None, 0), (RATINGS, None, 88), (FIVE_ANSWERS, 30, 10), ([FEW_ITEMS], None, 2)],
+    ids=["finished", "ratings", "budget", "few items"],
+)
+def test_certain_numbers_of_answers(pairs: list[PairNow], budget: int | None, answers: int) -> None:
+    plan = StudyPlan(stopping=StoppingRule(budget=budget))
+    assert forecast(snapshot(*pairs, plan=plan)).answers == Range(answers, answers, answers)
 
 
 def test_answers_lie_between_the_next_look_and_the_last() -> None:
@@ -39,11 +49,6 @@ def test_answers_lie_between_the_next_look_and_the_last() -> None:
     # existing answers are not repeated
     more = forecast(snapshot(*(pair(second=str(i), answered=8) for i in range(4)))).answers
     assert more == Range(*(value - 20 for value in ahead))
-
-
-def test_ratings_are_asked_as_planned() -> None:
-    now = snapshot(pair(second="", looks=0, answered=12, wanted=50), pair(second="", looks=0, answered=0, wanted=50))
-    assert forecast(now).answers == Range(88, 88, 88)
 
 
 def test_answers_count_every_annotator_of_a_majority() -> None:
@@ -57,27 +62,14 @@ def test_answers_count_every_annotator_of_a_majority() -> None:
         assert forecast(without_extras).paid == forecast(without_extras).answers == Range(*[remaining] * 3)
 
 
-def test_the_budget_is_a_bound() -> None:
-    plan = StudyPlan(stopping=StoppingRule(budget=30))
-    now = snapshot(*(pair(second=str(i), answered=5) for i in range(4)), plan=plan)
-    assert forecast(now).answers == Range(10, 10, 10)
-
-
-def test_items_may_end_before_the_last_look() -> None:
-    now = snapshot(pair(answered=12, wanted=14, looks_done=1, looks=2, n=10, wins=4, ties=2, losses=4))
-    assert forecast(now).answers == Range(2, 2, 2)
-
-
 @pytest.mark.parametrize(
     "ending",
-    [
-        *(StoppingRule(stop="decided", boundary="none"), StoppingRule(family=True), StoppingRule(boundary=2.5)),
-        StoppingRule(boundary="obrien-fleming"),
-    ],
-    ids=lambda ending: f"{ending.stop}-{ending.boundary}-{ending.family}",
+    [{"stop": "decided", "boundary": "none"}, {"family": True}, {"boundary": 2.5}, {"boundary": "obrien-fleming"}],
+    ids=str,
 )
-def test_every_rule_of_a_plan(ending: StoppingRule) -> None:
-    ahead = forecast(snapshot(pair(), pair(second="Cedar"), plan=StudyPlan(stopping=ending))).answers
+def test_every_rule_of_a_plan(ending: dict[str, Any]) -> None:
+    plan = StudyPlan(stopping=StoppingRule(**ending))
+    ahead = forecast(snapshot(pair(), pair(second="Cedar"), plan=plan)).answers
     assert 20 <= ahead.low <= ahead.high <= 80
 
 
@@ -111,16 +103,11 @@ def test_second_ratings_and_known_questions_are_paid() -> None:
     assert 40 < ahead.paid.low < ahead.paid.middle < ahead.paid.high
     # second ratings at most (.12 * 40 + 3) / .88 = 8.9; known questions 3 in 15, and at most 3 per idle annotator
     assert 46 <= ahead.paid.middle <= (40 + 8.9) / (1 - 3 / 15) + 4 * 3
-    none = forecast(snapshot(*pairs, annotators=annotators, known=frozenset(), plan=_alone()))
-    assert none.paid == none.answers
-    refused = forecast(snapshot(*pairs, annotators=annotators, known=frozenset(), plan=_alone(), answers=10, refused=5))
+    alone = StudyPlan(annotators=AnnotatorPlan(overlap=0.0))
+    refused = forecast(snapshot(*pairs, annotators=annotators, known=frozenset(), plan=alone, primary=10, refused=5))
     assert refused.paid == Range(60, 60, 60)
     more = forecast(snapshot(*pairs, annotators=(*annotators, person(9, began=False)))).paid.middle
     assert more > ahead.paid.middle - 1  # later annotators receive more known questions
-
-
-def _alone() -> StudyPlan:
-    return StudyPlan(annotators=AnnotatorPlan(overlap=0.0))
 
 
 @pytest.mark.parametrize(
@@ -166,20 +153,12 @@ def _forecast_covers(shares: Any, stage: int, rng: np.random.Generator) -> bool:
     counts, is_open, ahead, n_before = np.zeros((PAIRS, 3), dtype=np.int64), np.ones(PAIRS, dtype=bool), None, 0
     for look, target in enumerate(looks):
         if look == stage:
-            n_before, ahead = (
-                int(counts.sum()),
-                forecast(snapshot(*map(_pair, counts, is_open, [look] * PAIRS))).answers,
-            )
+            n_before = int(counts.sum())
+            ahead = forecast(snapshot(*map(_pair, counts, is_open, [look] * PAIRS))).answers
         counts = counts + rng.multinomial(np.where(is_open, target - counts.sum(axis=1), 0), shares)
+        options: dict[str, Any] = {"items": None, "is_analysed_pair": is_open, "analysis_index": look}
         last = np.full(int(is_open.sum()), looks[-1])
-        _, goes_on, _ = analyse_tables(
-            rule,
-            annotator_only(counts[is_open]),
-            analysis_index=look,
-            n_at_last_analysis=last,
-            items=None,
-            is_analysed_pair=is_open,
-        )
+        _, goes_on, _ = analyse_tables(rule, annotator_only(counts[is_open]), n_at_last_analysis=last, **options)
         is_open[is_open] = goes_on & (target < looks[-1])
         if not is_open.any():
             break
@@ -208,16 +187,14 @@ def test_what_is_paid_until_the_end_is_covered(
     """Intervals of 80 % for paid answers cover in at least .7 of 40 complete studies (standard error .06)."""
     rng, covered = Random(1), dict[int, list[bool]]()
     plan = plan_of(annotators={"overlap": overlap}, stopping={"looks": looks})
-    empty = study(
-        tmp_path / "empty.db", plan=plan, systems=systems, items=60, known_questions={"gold": 30, "attention": 20}
-    )
+    known = {"gold": 30, "attention": 20}
+    empty = study(tmp_path / "empty.db", plan=plan, systems=systems, items=60, known_questions=known)
     for n in range(40):
         path = Path(shutil.copy(empty, tmp_path / f"{n}.db"))
         strengths = {f"s{k}": rng.gauss(0, spread) for k in range(systems)}
         with open_service(path) as service, closing(StudyFileReader(path)) as answering:
-            forecasts = _forecasts_at_marks(
-                service, [new_annotator(service) for _ in range(annotators)], answering, strengths, marks, rng
-            )
+            tokens = [new_annotator(service) for _ in range(annotators)]
+            forecasts = _forecasts_at_marks(service, tokens, answering, strengths, marks, rng)
             paid = service.snapshot().result().paid
         for mark, (paid_before, ahead) in forecasts.items():
             covered.setdefault(mark, []).append(ahead.low <= paid - paid_before <= ahead.high)

@@ -8,9 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from http.client import HTTPException
 from pathlib import Path
 from random import Random
@@ -24,6 +23,7 @@ from tests.annotate.simulated_annotators import Browser
 from tests.annotate.studies import (
     answer,
     answer_to,
+    check_restart,
     current_question,
     new_annotator,
     open_service,
@@ -47,31 +47,12 @@ def large(path: Path, items: int) -> Path:
     return study(path, plan=plan, systems=7, items=items, known_questions={})
 
 
-@contextmanager
-def run_worker(path: Path, tokens: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the worker process, and kill it at the end."""
-    env = {**os.environ, "PYTHONPATH": str(Path(custodes.__file__).parents[1])}
-    with subprocess.Popen([sys.executable, str(WORKER), path, tokens], stdout=subprocess.PIPE, env=env) as process:
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == b"ready\n"
-            yield process
-        finally:
-            process.kill()
-
-
 class Acknowledged:
     """Acknowledged answers by question, and the last question shown to each annotator."""
 
     def __init__(self) -> None:
         self.answers: dict[int, int] = {}
         self.shown: dict[str, int] = {}
-
-    def read(self, lines: bytes) -> None:
-        """Read lines of the worker; the last line may be incomplete."""
-        for line in lines.decode().split("\n")[:-1]:
-            token, question, value, after = line.split()
-            self.add(token, int(question), int(value), int(after))
 
     def add(self, token: str, question: int, value: int, after: int) -> None:
         """Add an acknowledged answer and the question that followed it (0: none)."""
@@ -90,9 +71,7 @@ def check(path: Path, acknowledged: Acknowledged) -> int:
         ).fetchall()
         stored = dict(rows)
         assert len(stored) == len(rows)  # none twice
-        assert {
-            question: stored.get(question) for question in acknowledged.answers
-        } == acknowledged.answers  # none lost
+        assert acknowledged.answers.items() <= stored.items()  # none lost
         duplicates = base.execute(
             "SELECT unit FROM judgment JOIN assignment USING (assignment) WHERE judgment.role = 'primary'"
             " GROUP BY unit HAVING count(*) > 1"
@@ -107,25 +86,28 @@ def check(path: Path, acknowledged: Acknowledged) -> int:
     return len(rows) - len(acknowledged.answers)
 
 
-def kill_repeatedly(tmp_path: Path, *, kills: int, items: int, answers: tuple[int, int]) -> Mapping[str, int]:
-    """Kill the worker repeatedly, each time after a random number of answers and a short delay."""
-    path, tokens = large(tmp_path / "study.db", items), tmp_path / "tokens"
+def test_two_kills(tmp_path: Path) -> None:
+    """The worker is killed after a random number of answers and a short delay."""
+    path, tokens = large(tmp_path / "study.db", 200), tmp_path / "tokens"
     with open_service(path) as service:
         tokens.write_text("\n".join(new_annotator(service) for _ in range(ANNOTATORS)))
-    acknowledged, draw, n_unacknowledged = Acknowledged(), Random(4), 0
-    for _ in range(kills):
-        with run_worker(path, tokens) as process:
+    acknowledged, draw = Acknowledged(), Random(4)
+    env = {**os.environ, "PYTHONPATH": str(Path(custodes.__file__).parents[1])}
+    for _ in range(2):
+        with subprocess.Popen([sys.executable, str(WORKER), path, tokens], stdout=subprocess.PIPE, env=env) as process:
             assert process.stdout is not None
-            lines = b"".join(process.stdout.readline() for _ in range(draw.randint(*answers)))
-            time.sleep(draw.uniform(0, 0.02))
-            process.kill()
-            acknowledged.read(lines + process.stdout.read())
-        n_unacknowledged = check(path, acknowledged)
-    return {"acknowledged": len(acknowledged.answers), "unacknowledged": n_unacknowledged}
-
-
-def test_two_kills(tmp_path: Path) -> None:
-    assert kill_repeatedly(tmp_path, kills=2, items=200, answers=(20, 100))["acknowledged"] >= 40
+            try:
+                assert process.stdout.readline() == b"ready\n"
+                lines = b"".join(process.stdout.readline() for _ in range(draw.randint(20, 100)))
+                time.sleep(draw.uniform(0, 0.02))
+            finally:
+                process.kill()
+            lines += process.stdout.read()
+        for line in lines.decode().split("\n")[:-1]:  # the last line may be incomplete
+            token, *numbers = line.split()
+            acknowledged.add(token, *map(int, numbers))
+        check(path, acknowledged)
+    assert len(acknowledged.answers) >= 40
 
 
 class ServerRun:
@@ -162,10 +144,9 @@ class ServerRun:
                         continue
                     question, value = browser.assignment, draw.choice((1, 0, -1))
                     browser.act({"do": "answer", "assignment": str(question), "v0": str(value), "seconds": "1"})
+                    after = browser.assignment if browser.action == "answer" else 0
                     with self._lock:
-                        self._acknowledged.add(
-                            token, question, value, browser.assignment if browser.action == "answer" else 0
-                        )
+                        self._acknowledged.add(token, question, value, after)
                     if len(self._acknowledged.answers) >= self._most:
                         time.sleep(self._draw.uniform(0, 0.03))
                         process.kill()
@@ -244,13 +225,9 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
             assert (current_question(service, token), service.write_failure) == (ask, "")
             assert service.act(token, answer_to(service, ask, 0)).result() is not None
             acknowledged.append(ask.assignment)
-            state = state_of(service)
-        with closing(sqlite3.connect(disk / "study.db")) as base:
-            assert base.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-            assert [
-                assignment for (assignment,) in base.execute("SELECT assignment FROM judgment ORDER BY judgment")
-            ] == acknowledged
-        with open_service(disk / "study.db") as service:
-            assert state_of(service) == state
+            check_restart(service)
+        assert query_rows(service.path, "PRAGMA integrity_check") == [("ok",)]
+        query = "SELECT assignment FROM judgment ORDER BY judgment"
+        assert [assignment for (assignment,) in query_rows(service.path, query)] == acknowledged
     finally:
         until(lambda: subprocess.run(["umount", disk], check=False).returncode == 0)  # busy for a moment

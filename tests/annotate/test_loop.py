@@ -126,19 +126,14 @@ def test_six_commands_lead_from_texts_to_the_answer(commands: list[list[str]], t
             for browser in browsers:
                 if not browser.action:
                     browser.reload()  # a waiting page
-                fields = {"do": browser.action}
-                if browser.action == "agree":
-                    fields |= {"digest": browser.digest, "agree": "1"}
+                if browser.action in ("agree", "begin"):
+                    browser.begin()
                 elif browser.action == "answer":
                     texts = [html.unescape(text) for text in TEXT.findall(browser.page)]
-                    fields |= {
-                        "assignment": str(browser.assignment),
-                        "v0": str(preference(*texts[:3], rng)),
-                        "seconds": "20",
-                    }
-                elif browser.action != "begin":
+                    fields = {"v0": str(preference(*texts[:3], rng)), "seconds": "20"}
+                    browser.act({"do": "answer", "assignment": str(browser.assignment), **fields})
+                else:
                     continue
-                browser.act(fields)
                 idle = 0
         for browser in browsers:
             browser.close()

@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,31 +18,20 @@ from custodes.annotate.service import Service
 from custodes.annotate.study_file import StudyBusy
 from custodes.annotate.study_status import status
 from custodes.annotate.views import Ask, Begin, Break, Comment, Skip
-from tests.annotate.studies import (
-    add_systems,
-    answer,
-    current_question,
-    new_annotator,
-    plan_of,
-    query_rows,
-    state_of,
-    study,
-)
+from tests.annotate import studies
+from tests.annotate.studies import answer, current_question, new_annotator, plan_of, query_rows, state_of
 
 pytest.importorskip("starlette")
 
 from starlette.testclient import TestClient
 
-from custodes.annotate.site.app import app
-
-URL = "http://testserver"
-SAME_ORIGIN = {"Origin": URL}
+from tests.annotate.requests import SAME_ORIGIN, URL, post, signed_in, visitor
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     plan = plan_of(money={"price": 0.15}, annotators={"cap": 1.0}, stopping={"budget": 80})
-    path = study(tmp_path / "study.db", systems=3, plan=plan)
+    path = studies.study(tmp_path / "study.db", systems=3, plan=plan)
     with closing(Service.open(path, durable=False)) as service:
         yield service
 
@@ -51,7 +39,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 @pytest.fixture
 def client(service: Service) -> Iterator[TestClient]:
     """Yield a client that is not signed in."""
-    with TestClient(app({"hotel": service}, public_url=URL, secret="s" * 32, owner_key="the-key")) as client:
+    with visitor(service) as client:
         yield client
 
 
@@ -70,13 +58,8 @@ def annotator_with_answers(service: Service, answers: int) -> str:
     return token
 
 
-def post(client: TestClient, path: str, headers: dict[str, str] = SAME_ORIGIN, **fields: str) -> Any:
-    """Submit a form as a browser does."""
-    return client.post(path, data=fields or {"sent": "1"}, headers=headers)
-
-
-PAGES = ["/admin", "/admin/hotel", "/admin/hotel/questions", "/admin/hotel/annotators/w001", "/admin/hotel/codes.csv"]
-FILES = ["/admin/hotel/export.zip", "/admin/hotel/backup.db"]
+PAGES = ["/admin", "/admin/study", "/admin/study/questions", "/admin/study/annotators/w001", "/admin/study/codes.csv"]
+FILES = ["/admin/study/export.zip", "/admin/study/backup.db"]
 ACTS = ["pause", "resume", "stop", "reopen", "exclude", "restore", "forget", "invite", "replan", "peek"]
 
 
@@ -84,15 +67,14 @@ def test_pages_and_acts_need_a_key(client: TestClient, service: Service) -> None
     before = state_of(service)
     for path in (*PAGES, *FILES, "/admin/none"):
         reply = client.get(path)
-        assert reply.status_code == 403, path
-        assert "serve" in reply.text
-        assert "hotel" not in reply.text
+        assert (reply.status_code, "serve" in reply.text, "study.db" in reply.text) == (403, True, False), path
     for act in ACTS:
-        assert post(client, f"/admin/hotel/{act}", annotators="1", worker="w001").status_code == 403, act
+        assert post(client, f"/admin/study/{act}", annotators="1", worker="w001").status_code == 403, act
     assert state_of(service) == before
 
 
 def test_a_key_works_once(client: TestClient) -> None:
+    assert client.head("/admin?key=the-key").status_code == 403  # link checkers do not use the key
     first = client.get("/admin?key=the-key", follow_redirects=False)
     assert (first.status_code, first.headers["location"]) == (303, "/admin")
     cookie = first.headers["set-cookie"].lower()
@@ -102,23 +84,15 @@ def test_a_key_works_once(client: TestClient) -> None:
     assert client.get("/admin?key=the-key").status_code == 403
 
 
-def test_head_requests_do_not_use_a_key(client: TestClient) -> None:
-    """Link checkers send HEAD requests, which do not consume the key."""
-    assert client.head("/admin?key=the-key").status_code == 403
-    assert client.get("/admin?key=the-key").status_code == 200
-
-
 def test_a_key_from_another_site(client: TestClient) -> None:
     """Browsers omit strict cookies on redirects from other sites, so the page contains a link."""
     page = client.get("/admin?key=the-key", headers={"Sec-Fetch-Site": "cross-site"}, follow_redirects=False)
-    assert page.status_code == 200
-    assert 'href="/admin"' in page.text
+    assert (page.status_code, 'href="/admin"' in page.text) == (200, True)
     assert client.get("/admin").status_code == 200
 
 
-def test_another_link_signs_in_another_browser(owner: TestClient, service: Service) -> None:
-    page = post(owner, "/admin/key")
-    (key,) = re.findall(r"/admin\?key=([\w-]+)", page.text)
+def test_another_link_signs_in_another_browser(owner: TestClient) -> None:
+    (key,) = re.findall(r"/admin\?key=([\w-]+)", post(owner, "/admin/key").text)
     owner.cookies.clear()
     assert owner.get("/admin").status_code == 403
     assert owner.get(f"/admin?key={key}").status_code == 200
@@ -132,20 +106,16 @@ def test_another_link_signs_in_another_browser(owner: TestClient, service: Servi
 def test_cookies_are_signed(owner: TestClient, service: Service) -> None:
     (value,) = owner.cookies.values()
     payload, _, rest = value.partition(".")
-    other_client = TestClient(app({"hotel": service}, public_url=URL, secret="t" * 32, owner_key="the-key"))
+    other_client = visitor(service, secret="t" * 32)
     other_client.get("/admin?key=the-key")
     more = base64.b64encode(b'{"owner": true, "more": 1}').decode()
     forged = [payload, f"{payload}.", value[:-1], value[:-4] + "AAAA", f"{more}.{rest}", f"{more}.", "x", ""]
-    forged += list(other_client.cookies.values())
-    for cookie in forged:
+    for cookie in (*forged, *other_client.cookies.values()):
         owner.cookies.clear()
         owner.cookies.set("custodes_owner", cookie, path="/admin")
         assert owner.get("/admin").status_code == 403, cookie
-
-
-def test_a_cookie_over_https_is_secure(service: Service) -> None:
-    client = TestClient(app({"hotel": service}, public_url="https://ask.example.org", secret="s", owner_key="k"))
-    reply = client.get("/admin?key=k", follow_redirects=False)
+    secure_client = visitor(service, public_url="https://ask.example.org")
+    reply = secure_client.get("/admin?key=the-key", follow_redirects=False)
     assert "; secure" in reply.headers["set-cookie"].lower()
 
 
@@ -161,29 +131,24 @@ FOREIGN: dict[str, dict[str, str]] = {
 }
 
 
-def test_forms_of_other_pages_do_nothing(owner: TestClient, service: Service) -> None:
+def test_forms_of_other_pages_and_get_requests_change_nothing(owner: TestClient, service: Service) -> None:
     before = state_of(service)
     for kind, headers in FOREIGN.items():
-        for path in ("/admin/key", "/admin/leave", *(f"/admin/hotel/{act}" for act in ACTS)):
+        for path in ("/admin/key", "/admin/leave", *(f"/admin/study/{act}" for act in ACTS)):
             assert post(owner, path, headers, annotators="1", worker="w001").status_code == 403, (kind, path)
+    for act in ACTS:
+        assert owner.get(f"/admin/study/{act}").status_code in (404, 405)
+    for page in PAGES[:3]:
+        assert owner.get(page).status_code == 200
+    assert "No annotators yet" in owner.get("/admin/study").text
     assert state_of(service) == before
 
 
 def test_own_forms_are_recognised_by_either_header(owner: TestClient, service: Service) -> None:
     for headers in (SAME_ORIGIN, {"Sec-Fetch-Site": "same-origin"}):
-        assert post(owner, "/admin/hotel/pause", headers).status_code == 200
-        assert service.snapshot().result().state == "paused"
-        assert post(owner, "/admin/hotel/resume", headers).status_code == 200
-        assert service.snapshot().result().state == "open"
-
-
-def test_get_requests_change_nothing(owner: TestClient, service: Service) -> None:
-    before = state_of(service)
-    for act in ACTS:
-        assert owner.get(f"/admin/hotel/{act}").status_code in (404, 405)
-    for page in PAGES[:-2]:
-        owner.get(page)
-    assert state_of(service) == before
+        for act, state in (("pause", "paused"), ("resume", "open")):
+            assert post(owner, f"/admin/study/{act}", headers).status_code == 200
+            assert service.state().result() == state
 
 
 def test_an_open_pair_shows_no_numbers(owner: TestClient, service: Service) -> None:
@@ -191,87 +156,76 @@ def test_an_open_pair_shows_no_numbers(owner: TestClient, service: Service) -> N
     for _ in range(3):
         annotator_with_answers(service, 12)
     now = service.snapshot().result()
-    page = owner.get("/admin/hotel").text
+    page = owner.get("/admin/study").text
     rows = re.findall(r"<tr><th scope=\"row\">(s\d – s\d)</th>(.*?)</tr>", page, re.DOTALL)
-    assert len(rows) == 3
     for pair, (name, cells) in zip(now.pairs, rows, strict=True):
         assert name == f"{pair.first} – {pair.second}"
         assert f"{pair.answered} of {pair.wanted}" in cells or not pair.is_open
-        numbers = re.findall(r"<td[^>]*>(.*?)</td>", cells, re.DOTALL)
         if pair.is_open:
-            assert numbers[2:5] == ["undecided", "–", "–"]
+            assert re.findall(r"<td[^>]*>(.*?)</td>", cells, re.DOTALL)[2:5] == ["undecided", "–", "–"]
     assert any(pair.is_open for pair in now.pairs)
 
 
 def test_who_began_and_what_is_finished(tmp_path: Path) -> None:
     plan = plan_of(annotators={"cap": 1.0, "overlap": 0.0}, stopping={"looks": (6,), "stop": "decided"})
-    path = study(tmp_path / "study.db", plan=plan, known_questions={})
+    path = studies.study(tmp_path / "study.db", plan=plan, known_questions={})
     with closing(Service.open(path, durable=False)) as service:
         token = annotator_with_answers(service, 2)
         service.invite(3).result()
-        with TestClient(app({"hotel": service}, public_url=URL, secret="s" * 32, owner_key="the-key")) as client:
-            client.get("/admin?key=the-key")
-            assert "<dd>1<small>started, of 4 invited" in client.get("/admin/hotel").text
-            assert ">1 of 4</td>" in client.get("/admin").text
-            other_token = new_annotator(service)
-            for current in (token, token, token, other_token):
-                answer(service, current)
-            assert 'class="state finished"' in client.get("/admin/hotel").text
-    result = status(path)
-    assert result.study.select("state", "invited", "began").row(0) == ("finished", 5, 2)
+        client = signed_in(service)
+        assert "<dd>1<small>started, of 4 invited" in client.get("/admin/study").text
+        assert ">1 of 4</td>" in client.get("/admin").text
+        for current in (token, token, token, new_annotator(service)):
+            answer(service, current)
+        assert 'class="state finished"' in client.get("/admin/study").text
+    assert status(path).study.select("state", "invited", "began").row(0) == ("finished", 5, 2)
     with closing(study_file.connect(path, durable=False)) as base, base:
-        add_systems(base, ["s2"], seed=0)
+        studies.add_systems(base, ["s2"], seed=0)
     with closing(Service.open(path, durable=False)) as service:
         assert service.state().result() == "open"
 
 
 def test_peeks_are_recorded(owner: TestClient, service: Service) -> None:
     annotator_with_answers(service, 6)
-    assert "So far" not in owner.get("/admin/hotel").text
-    page = post(owner, "/admin/hotel/peek").text
+    assert "So far" not in owner.get("/admin/study").text
+    page = post(owner, "/admin/study/peek").text
     assert "The study records how often this happens (1 so far)" in page
-    assert "So far" in page
-    expected = query_rows(
-        service.path,
-        "SELECT system_a, system_b, sum(answer = 1), sum(answer = 0), sum(answer = -1) FROM answers"
-        " WHERE role = 'primary' GROUP BY pair",
-    )
-    displayed = re.findall(
-        r'<th scope="row">(s\d) – (s\d)</th>.*?<td class="n">(\d+), (\d+), (\d+)</td></tr>', page, re.DOTALL
-    )
-    assert {(a, b): tuple(map(int, n)) for a, b, *n in displayed if n != ["0", "0", "0"]} == {
-        (a, b): tuple(n) for a, b, *n in expected
+    query = """SELECT system_a, system_b, sum(answer = 1), sum(answer = 0), sum(answer = -1) FROM answers
+        WHERE role = 'primary' GROUP BY pair"""
+    cells = r'<th scope="row">(s\d) – (s\d)</th>.*?<td class="n">(\d+), (\d+), (\d+)</td></tr>'
+    displayed = {(a, b): tuple(map(int, n)) for a, b, *n in re.findall(cells, page, re.DOTALL)}
+    assert {pair: n for pair, n in displayed.items() if any(n)} == {
+        (a, b): tuple(n) for a, b, *n in query_rows(service.path, query)
     }
-    assert "So far" not in owner.get("/admin/hotel").text
+    assert "So far" not in owner.get("/admin/study").text
 
 
 def test_annotators_are_excluded_and_restored(owner: TestClient, service: Service) -> None:
-    annotator_with_answers(service, 3)
-    fields = {"worker": "w001", "reason": "fell asleep"}
-    page = owner.post("/admin/hotel/exclude", data=fields, headers=SAME_ORIGIN)
-    assert "The annotator is excluded" in page.text
+    annotator_with_answers(service, 9)
+    page = owner.get("/admin/study/annotators/w001").text
+    assert sum(map(page.count, ("shown</td>", "equal</td>", ", correct", ", incorrect"))) >= 9
+    assert not re.search(r"\bs\d\b", page)  # no system is named
+    assert owner.get("/admin/study/annotators/w002").status_code == 404
+    page = post(owner, "/admin/study/exclude", worker="w001", reason="fell asleep").text
+    assert "The annotator is excluded" in page
     assert service.snapshot().result().annotators[0].standing == "excluded"
-    assert "Restore" in owner.get("/admin/hotel/annotators/w001").text
-    owner.post("/admin/hotel/restore", data=fields, headers=SAME_ORIGIN)
+    assert "Restore" in owner.get("/admin/study/annotators/w001").text
+    post(owner, "/admin/study/restore", worker="w001")
     assert service.snapshot().result().annotators[0].standing != "excluded"
 
 
 def test_invalid_acts_are_reported(owner: TestClient, service: Service) -> None:
     before = state_of(service)
-    for act, fields in {
-        "exclude": {"worker": "w999"},
-        "invite": {"annotators": "0"},
-        "replan": {"price": "-1", "most": "10", "budget": ""},
-    }.items():
-        reply = owner.post(f"/admin/hotel/{act}", data=fields, headers=SAME_ORIGIN)
-        assert reply.status_code == 409, act
-        assert 'role="alert"' in reply.text
-    for annotators in ("", "x", "501", "1e3", "-1", "9" * 400, "²"):
-        assert (
-            owner.post("/admin/hotel/invite", data={"annotators": annotators}, headers=SAME_ORIGIN).status_code == 409
-        )
-    assert post(owner, "/admin/hotel/explode").status_code == 404
-    assert post(owner, "/admin/none/pause").status_code == 404
+    numbers = ("0", "x", "501", "1e3", "-1", "9" * 400, "²")
+    for act, fields in (
+        ("exclude", {"worker": "w999"}),
+        ("replan", {"price": "-1", "most": "10", "budget": ""}),
+        *(("invite", {"annotators": number}) for number in numbers),
+    ):
+        reply = post(owner, f"/admin/study/{act}", **fields)
+        assert (reply.status_code, 'role="alert"' in reply.text) == (409, True), fields
+    for path in ("/admin/study/explode", "/admin/none/pause"):
+        assert post(owner, path).status_code == 404
     assert state_of(service) == before
 
 
@@ -283,111 +237,76 @@ def test_a_full_disk_is_reported_until_there_is_room(owner: TestClient, service:
     with pytest.raises(StudyBusy):
         service.invite(2000).result()
     for _ in range(3):  # reading does not end the failure
-        for page in ("/admin", "/admin/hotel"):
-            assert message in owner.get(page).text
+        assert all(message in owner.get(page).text for page in ("/admin", "/admin/study"))
         reply = owner.get("/health")
         assert (reply.status_code, reply.text) == (503, "cannot write")
         assert isinstance(service.view(token).result(), Ask)
-    reply = post(owner, "/admin/hotel/pause")
+    reply = post(owner, "/admin/study/pause")
     assert (reply.status_code, message in reply.text) == (503, True)
     service._connection.execute("PRAGMA max_page_count = 1000000").fetchone()
     reply = owner.get("/health")
     assert (reply.status_code, reply.text) == (200, "ok")
-    assert not any("cannot be written" in owner.get(page).text for page in ("/admin", "/admin/hotel"))
+    assert not any("cannot be written" in owner.get(page).text for page in ("/admin", "/admin/study"))
     assert service.snapshot().result().answers == 0
 
 
-def test_invitations_work(owner: TestClient, service: Service) -> None:
-    page = owner.post("/admin/hotel/invite", data={"annotators": "3"}, headers=SAME_ORIGIN).text
+def test_invitations_limits_and_reasons(owner: TestClient, service: Service) -> None:
+    page = post(owner, "/admin/study/invite", annotators="3").text
     links = re.findall(rf"(w\d+) ({URL}/s/[\w-]+)", page)
     assert len({label for label, _ in links}) == len({link for _, link in links}) == 3
     assert all(owner.get(link).status_code == 200 for _, link in links)
-    assert not any(link in owner.get("/admin/hotel").text for _, link in links)
-
-
-def test_price_and_limits(owner: TestClient, service: Service) -> None:
-    fields = {"price": "0.25", "most": "40", "budget": "90"}
-    assert owner.post("/admin/hotel/replan", data=fields, headers=SAME_ORIGIN).status_code == 200
+    assert not any(link in owner.get("/admin/study").text for _, link in links)
+    assert post(owner, "/admin/study/replan", price="0.25", most="40", budget="90").status_code == 200
     assert (service.plan.money.price, service.plan.annotators.most, service.plan.stopping.budget) == (0.25, 40, 90)
-
-
-def test_stopped_with_a_reason(owner: TestClient, service: Service) -> None:
-    owner.post("/admin/hotel/stop", data={"why": "the budget is spent"}, headers=SAME_ORIGIN)
-    page = owner.get("/admin/hotel").text
-    assert "Reopen" in page
+    post(owner, "/admin/study/stop", why="the budget is spent")
+    assert "Reopen" in owner.get("/admin/study").text
     assert "the budget is spent" in str(query_rows(service.path, "SELECT json FROM event WHERE kind = 'stopped'"))
 
 
-def test_a_persons_answers_name_no_system(owner: TestClient, service: Service) -> None:
-    annotator_with_answers(service, 9)
-    page = owner.get("/admin/hotel/annotators/w001").text
-    assert sum(map(page.count, ("shown</td>", "equal</td>", ", correct", ", incorrect"))) >= 9
-    assert not re.search(r"\bs\d\b", page)
-    assert owner.get("/admin/hotel/annotators/w002").status_code == 404
-
-
-def test_a_copy_is_the_study(owner: TestClient, service: Service, tmp_path: Path) -> None:
+def test_downloads_are_the_study(owner: TestClient, service: Service, tmp_path: Path) -> None:
     annotator_with_answers(service, 5)
-    reply = owner.get("/admin/hotel/backup.db")
-    assert reply.headers["content-disposition"].endswith('filename="hotel.db"')
+    service.control("stop").result()  # of undecided pairs only completed interim analyses count
+    reply = owner.get("/admin/study/backup.db")
+    assert reply.headers["content-disposition"].endswith('filename="study.db"')
     copy = tmp_path / "copy.db"
     copy.write_bytes(reply.content)
     with closing(Service.open(copy, durable=False)) as copied_service:
         assert state_of(copied_service) == state_of(service)
+    reply = owner.get("/admin/study/export.zip")
+    assert reply.headers["content-disposition"].endswith('filename="study.zip"')
+    with zipfile.ZipFile(io.BytesIO(reply.content)) as packed:
+        lines = packed.read("study/battles.csv").decode().splitlines()
+    assert len(lines) - 1 == service.snapshot().result().answers
 
 
-def test_troubled_questions_and_comments(owner: TestClient, service: Service) -> None:
+def test_troubled_questions_comments_and_ids(owner: TestClient, service: Service) -> None:
     token = new_annotator(service)
-    service.act(
-        token, Comment(text="<b>both</b> are off", assignment=current_question(service, token).assignment)
-    ).result()
+    comment = Comment(text="<b>both</b> are off", assignment=current_question(service, token).assignment)
+    service.act(token, comment).result()
     for _ in range(4):  # some are known comparisons
         service.act(token, Skip(assignment=current_question(service, token).assignment, reason="broken")).result()
-    page = owner.get("/admin/hotel/questions").text
+    page = owner.get("/admin/study/questions").text
     assert "&lt;b&gt;both&lt;/b&gt; are off" in page
     assert "broken" in page
-    assert "&lt;b&gt;both" in owner.get("/admin/hotel").text
-
-
-def test_ids_of_workers(owner: TestClient, service: Service) -> None:
+    assert "&lt;b&gt;both" in owner.get("/admin/study").text
     service.join(external_id="anna", params={}, address="192.0.2.1").result()
-    assert "anna" in owner.get("/admin/hotel/annotators/w001").text
-    rows = list(csv.DictReader(io.StringIO(owner.get("/admin/hotel/codes.csv").text)))
-    assert [row["external_id"] for row in rows] == ["anna"]
+    assert "anna" in owner.get("/admin/study/annotators/w002").text
+    rows = list(csv.DictReader(io.StringIO(owner.get("/admin/study/codes.csv").text)))
+    assert [row["external_id"] for row in rows] == ["", "anna"]
 
 
 def test_a_study_of_ratings(tmp_path: Path) -> None:
-    path = study(tmp_path / "ratings.db", systems=3, plan=plan_of(question={"mode": "rate"}))
+    path = studies.study(tmp_path / "ratings.db", systems=3, plan=plan_of(question={"mode": "rate"}))
     with closing(Service.open(path, durable=False)) as service:
         token = new_annotator(service)
         for value in (1, 5, 3):
             answer(service, token, value)
-        client = TestClient(app({"hotel": service}, public_url=URL, secret="s", owner_key="the-key"))
-        client.get("/admin?key=the-key")
-        for page in ("/admin/hotel", "/admin/hotel/annotators/w001", "/admin/hotel/questions"):
-            assert client.get(page).status_code == 200
-        overview = client.get("/admin/hotel").text
-        for word in ("Looks", "Ruling", "running numbers", "Better, equal", "First shown", "Pair<"):
+        client = signed_in(service)
+        overview, person = (client.get(f"/admin/study{page}").text for page in ("", "/annotators/w001"))
+        assert client.get("/admin/study/questions").status_code == 200
+        for word in ("Interim analyses", "Decision", "running results", "Better, equal", "First shown", "Pair<"):
             assert word not in overview, word
-        reply = client.post("/admin/hotel/peek", data={"a": ""}, headers=SAME_ORIGIN)
+        assert "First shown" not in person
+        assert "5.00" in person
+        reply = post(client, "/admin/study/peek")
         assert (reply.status_code, service.snapshot().result().peeked) == (409, 0)
-        assert "First shown" not in client.get("/admin/hotel/annotators/w001").text
-        assert "5.00" in client.get("/admin/hotel/annotators/w001").text
-
-
-def test_a_study_as_files(owner: TestClient, service: Service) -> None:
-    annotator_with_answers(service, 4)
-    service.control("stop").result()  # of undecided pairs only completed interim analyses count
-    reply = owner.get("/admin/hotel/export.zip")
-    assert reply.headers["content-disposition"].endswith('filename="hotel.zip"')
-    with zipfile.ZipFile(io.BytesIO(reply.content)) as packed:
-        names = packed.namelist()
-        assert "hotel/battles.csv" in names
-        lines = packed.read("hotel/battles.csv").decode().splitlines()
-    assert len(lines) - 1 == service.snapshot().result().answers
-
-
-def test_every_page_of_a_study_without_annotators(owner: TestClient) -> None:
-    for page in PAGES[:3]:
-        assert owner.get(page).status_code == 200
-    assert "No annotators yet" in owner.get("/admin/hotel").text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pytest
@@ -39,28 +39,16 @@ def test_every_key_of_a_plan_is_explained() -> None:
 
 def test_a_plan_that_is_written_is_read_back(tmp_path: Path) -> None:
     plan = StudyPlan(
-        name='a "b" \\ c',
         question=Question(text="Which?\nReally", aspects=("fluency", "coherence"), both_bad=True),
-        texts=StudyTexts(
-            instructions='Read.\n\n"""Both""" \\n\ttwo\x7f', contact="a@b.example", render="markdown+math"
-        ),
-        annotators=AnnotatorPlan(
-            recruit="open",
-            worker_id="PID",
-            return_url="https://example.org/?c={code}",
-            cap=0.25,
-            qualification=5,
-            passed=4,
-        ),
-        money=Money(price=0.15, currency="EUR"),
+        texts=StudyTexts(instructions='Read.\n\n"""Both""" \\n\ttwo\x7f'),
+        annotators=AnnotatorPlan(recruit="open", return_url="https://example.org/?c={code}", cap=0.25),
         stopping=StoppingRule(looks=(5, 9), boundary=2.3, budget=100, estimator="human", family=True),
         seed=2**63,
     )
     path = tmp_path / "study.toml"
-    path.write_text(to_toml(plan), encoding="utf-8")
-    assert read_plan(path) == plan
-    path.write_text(to_toml(StudyPlan()), encoding="utf-8")
-    assert read_plan(path) == StudyPlan()
+    for written_plan in (plan, StudyPlan()):
+        path.write_text(to_toml(written_plan), encoding="utf-8")
+        assert read_plan(path) == written_plan
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=40))
@@ -96,12 +84,14 @@ RATE = '[question]\nmode = "rate"\n'
         ('[question]\ntext = " "', "[question] text=' ' is not allowed; give the question, or leave out text"),
         ('[texts]\nlanguage = "English"', "a language tag; give one such as en, pt-BR or ar"),
         ('[texts]\nconsent = "@absent.md"', "absent.md cannot be read: No such file or directory"),
+        ('[annotators]\nworker_id = "PID"', "worker_id='PID' has no effect: recruit is links"),
+        ('[annotators]\nrecruit = "open"\nworker_id = "two words"', "a parameter of the link, such as workerId"),
+        ('[annotators]\nreturn_url = "https://example.org/done"', "an address with {code} in it"),
+        ('[annotators]\nreturn_url = "javascript:alert({code})"', "an address with {code} in it"),
+        ('[annotators]\nreturn_url = "//example.org/{code}"', "an address with {code} in it"),
         ("[annotators]\ncap = 0", "[annotators] cap=0: a number above 0"),
         ("[annotators]\ngold_every = 1", "every question would have a known answer"),
-        (
-            "[annotators]\nattention = 15",
-            "attention=15: control questions fill the whole batch of 15; reduce attention",
-        ),
+        ("[annotators]\nattention = 15", "attention=15: control questions fill the whole batch of 15; reduce"),
         ("[annotators]\nqualification = 3\npassed = 4", "passed=4 exceeds the 3 questions of the qualification; give"),
         ("[annotators]\nqualification = 3", "qualification=3 has no effect without passed; set passed to the number"),
         ("[money]\nprice = -1", "[money] price=-1: a number from 0"),
@@ -126,9 +116,7 @@ def test_invalid_plans_are_refused_in_one_line(toml: str, message: str, tmp_path
 def test_a_plan_that_is_made_in_python_is_checked_as_well() -> None:
     wrong: Any = "three"
     for plan, message in {
-        StudyPlan(
-            annotators=AnnotatorPlan(batch=wrong)
-        ): r"\[annotators\] batch: expected a whole number, got text in quotes",
+        StudyPlan(annotators=AnnotatorPlan(batch=wrong)): r"\[annotators\] batch: expected a whole number, got text",
         StudyPlan(question=Question(equal=wrong)): r"\[question\] equal: expected true or false",
         StudyPlan(name="\ud800"): "characters that cannot be written to a file",
     }.items():
@@ -155,12 +143,9 @@ def test_options_count_more_than_the_file() -> None:
 
 def test_templates_are_filled_from_the_plan() -> None:
     for name in TEMPLATES:
-        for language in LANGUAGES:
-            assert (
-                {*PLACEHOLDER.findall(template(name, language))}
-                == {*PLACEHOLDER.findall(template(name))}
-                <= {*placeholders(StudyPlan())}
-            )
+        names = {*PLACEHOLDER.findall(template(name))}
+        assert all({*PLACEHOLDER.findall(template(name, language))} == names for language in LANGUAGES)
+        assert names <= {*placeholders(StudyPlan())}
     plan = StudyPlan(
         texts=StudyTexts(contact="a@b.example", instructions="adequacy"),
         money=Money(price=0.15),
@@ -178,9 +163,7 @@ def test_templates_are_filled_from_the_plan() -> None:
     ).texts
     assert "Wir erkennen Sie an Ihrer Worker-ID" in german.consent
     assert "{" not in german.consent + german.instructions
-    assert (
-        "Purpose" in fill_plan_texts(StudyPlan(texts=StudyTexts(language="fr"))).texts.consent
-    )  # no translation exists
+    assert "Purpose" in fill_plan_texts(StudyPlan(texts=StudyTexts(language="fr"))).texts.consent  # no translation
     braces = StudyPlan(texts=StudyTexts(consent="{} {json} {batch}"))
     assert fill_plan_texts(braces).texts.consent == "{} {json} 15"  # other braces stay
 
@@ -206,35 +189,28 @@ def test_a_plan_without_a_boundary_says_what_it_costs() -> None:
     assert plan_notes(StudyPlan(), max_items=40) == []
 
 
-@pytest.mark.parametrize(
-    ("language", "mode", "question"),
-    [
-        ("en", "compare", "Which response is better?"),
-        ("en", "rate", "How good is this response?"),
-        ("de", "compare", "Welche Antwort ist besser?"),
-        ("de-CH", "rate", "Wie gut ist diese Antwort?"),
-    ],
-)
-def test_the_usual_question_is_that_of_the_mode(language: str, mode: Literal["compare", "rate"], question: str) -> None:
-    plan = fill_plan_texts(StudyPlan(question=Question(mode=mode), texts=StudyTexts(language=language)))
-    assert plan.question.text == question
-    assert question in plan.texts.instructions
-    assert question in plan.texts.consent
-    custom = StudyPlan(question=Question(mode=mode, text="How true?"), texts=StudyTexts(language=language))
-    assert fill_plan_texts(custom).question.text == "How true?"
+LABELLED = Question(mode="rate", noun="summary", scale=(0, 1), labels=("fail", "pass"))
 
 
 @pytest.mark.parametrize(
-    ("language", "question", "scale"),
+    ("language", "question", "text", "scale"),
     [
-        ("en", "How good is this summary?", "Choose one of the two answers: 0 (fail) or 1 (pass)."),
-        ("de", "Wie gut ist dieser Text (summary)?", "Wählen Sie eine der beiden Antworten: 0 (fail) oder 1 (pass)."),
+        ("en", Question(), "Which response is better?", ""),
+        ("en", Question(mode="rate"), "How good is this response?", ""),
+        ("de", Question(), "Welche Antwort ist besser?", ""),
+        ("de-CH", Question(mode="rate"), "Wie gut ist diese Antwort?", ""),
+        ("en", Question(mode="rate", text="How true?"), "How true?", ""),
+        ("en", LABELLED, "How good is this summary?", "Choose one of the two answers: 0 (fail) or 1 (pass)."),
+        ("de", LABELLED, "Wie gut ist dieser Text (summary)?", "eine der beiden Antworten: 0 (fail) oder 1 (pass)."),
     ],
 )
-def test_the_texts_name_the_noun_and_the_labels(language: str, question: str, scale: str) -> None:
-    labelled = Question(mode="rate", noun="summary", scale=(0, 1), labels=("fail", "pass"))
-    plan = fill_plan_texts(StudyPlan(question=labelled, texts=StudyTexts(language=language)))
-    assert plan.question.text == question
+def test_texts_name_the_question_the_noun_and_the_labels(
+    language: str, question: Question, text: str, scale: str
+) -> None:
+    plan = fill_plan_texts(StudyPlan(question=question, texts=StudyTexts(language=language)))
+    assert plan.question.text == text
+    assert text in plan.texts.instructions
+    assert text in plan.texts.consent
     assert scale in plan.texts.instructions
 
 

@@ -8,20 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from custodes.annotate.participants import Totals, Work
-from custodes.annotate.quality_control import FEWEST, AnnotatorStanding, annotator_standing
+from custodes.annotate.participants import FEWEST, AnnotatorStanding, Totals, Work, annotator_standing
 
-USUAL: dict[str, Any] = {
-    "gold_right": 3,
-    "gold_asked": 3,
-    "first_shown": 15,
-    "decided": 30,
-    "equal": 10,
-    "answers": 40,
-    "refused": 0,
-}
-
-
+USUAL = {"gold_right": 3, "gold_asked": 3, "first_shown": 15, "decided": 30, "equal": 10, "answers": 40, "refused": 0}
 NEW = {**dict.fromkeys(USUAL, 0), "answers": 3}
 
 
@@ -30,7 +19,7 @@ def standing_of(
 ) -> AnnotatorStanding:
     """Return the standing of one of 20 annotators; `timed` answers took `seconds` each, and 30 s is typical."""
     work = Work(**USUAL | counts, times=array("d", [seconds] * timed))
-    totals = Totals(answers=work.answers + 1000, equal=work.equal + round(1000 * equal_share))
+    totals = Totals(primary=work.answers + 1000, equal=work.equal + round(1000 * equal_share))
     return annotator_standing(work, totals, typical_seconds=30.0, n_annotators=20)
 
 
@@ -107,14 +96,8 @@ def test_similar_annotators_are_rarely_flagged_as_fast(spread: float) -> None:
     for _ in range(100):
         times = np.exp(rng.normal(3, spread, (20, 40)))
         looks = [(n, np.median(times[:, :n], axis=1)) for n in range(FEWEST, 41)]
-        near = [
-            (n, min(medians), float(np.median(medians)))
-            for n, medians in looks
-            if min(medians) < 0.3 * np.median(medians)
-        ]
-        flagged += any(
-            "fast" in standing_of(seconds=30 * seconds / typical, timed=n).flags for n, seconds, typical in near
-        )
+        ratios = [(n, float(min(medians) / np.median(medians))) for n, medians in looks]
+        flagged += any("fast" in standing_of(seconds=30 * ratio, timed=n).flags for n, ratio in ratios if ratio < 0.3)
     assert flagged <= 5
 
 

@@ -15,11 +15,8 @@ from tests.annotate.studies import answer, new_annotator, open_service, plan_of,
 
 pytest.importorskip("starlette")
 
-from starlette.testclient import TestClient
+from tests.annotate.requests import post, signed_in
 
-from custodes.annotate.site.app import app
-
-URL = "http://testserver"
 UNKNOWN = {"gold_every": 0, "attention": 0, "overlap": 0.0}
 LOOKS = {"looks": (10, 40), "stop": "decided", "boundary": 9.0}
 
@@ -60,23 +57,20 @@ def test_a_standstill_is_noted_until_the_cap_is_raised(tmp_path: Path) -> None:
             "the 4 current annotators cannot complete the current interim analyses: 2 of 2 "
             "remaining answers exceed the limits per annotator ([annotators] cap,"
         )
-        site = TestClient(app({"hotel": service}, owner_key="key", public_url=URL, secret="s" * 32))
-        site.get("/admin?key=key")
-        assert "cannot complete the current interim analyses: 2 of 2" in site.get("/admin/hotel").text
+        site = signed_in(service)
+        assert "cannot complete the current interim analyses: 2 of 2" in site.get("/admin/study").text
         before = state_of(service)
         for wrong in ("x", "0", "1.5", "nan"):
-            fields = {"price": "0", "most": "9", "cap": wrong}
-            reply = site.post("/admin/hotel/replan", data=fields, headers={"Origin": URL})
+            reply = post(site, "/admin/study/replan", price="0", most="9", cap=wrong)
             assert (reply.status_code, state_of(service) == before) == (409, True), wrong
-        fields = {"price": "0", "most": "9", "cap": "0.3"}
-        assert site.post("/admin/hotel/replan", data=fields, headers={"Origin": URL}).status_code == 200
+        assert post(site, "/admin/study/replan", price="0", most="9", cap="0.3").status_code == 200
         assert service.plan.annotators.cap == 0.3
         answer_everything(service, tokens)
         assert service.snapshot().result().pairs[0].n == 40
         notes = notes_of(service)
         assert list(notes) == ["few-annotators"]
         assert notes["few-annotators"].endswith("so results describe only these 4 annotators")
-        assert "these 4 annotators" in site.get("/admin/hotel").text
+        assert "these 4 annotators" in site.get("/admin/study").text
 
 
 def test_absent_annotators_are_named_until_excluded(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import custodes as cu
-from custodes.annotate.simulated_crowd import Crowd, Habits, ShownQuestion, gap_of, margin_of
+from custodes.annotate.simulated_crowd import Crowd, Habit, Habits, ShownQuestion, gap_of, margin_of
 from custodes.data.simulate import FACTS, demo_texts
 
 ITEMS = [f"item{k}" for k in range(300)]
@@ -24,7 +24,7 @@ def crowd(better: float, *, scale: tuple[int, int] | None = None, **habits: floa
     )
 
 
-def preferences(annotators: Crowd, person: int, order: tuple[str, str], n: int) -> np.ndarray:
+def preferences(annotators: Crowd, person: Habit, order: tuple[str, str], n: int) -> np.ndarray:
     return np.array(
         [annotators.values(person, ShownQuestion(item=ITEMS[k % len(ITEMS)], shown=order))[""] for k in range(n)],
         dtype=float,
@@ -48,7 +48,7 @@ def test_habits() -> None:
     careless = crowd(0.9, careless=1.0, sided=0.0)
     person = careless.arrive()
     assert abs(preferences(careless, person, ("A", "B"), 3000).mean()) < 0.06
-    assert careless.seconds(person) < 4 * np.median([sided.seconds(0) for _ in range(99)])
+    assert careless.seconds(person) < 4 * np.median([sided.seconds("careful") for _ in range(99)])
     raters = crowd(0.9, scale=(0, 100), careless=1.0, sided=0.0)
     rating = raters.values(raters.arrive(), ShownQuestion(item="item0", shown=("A",)))
     assert all(0 <= value <= 100 for value in rating.values())

@@ -40,14 +40,6 @@ def test_a_failed_creation_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_study_is_never_replaced(tmp_path: Path) -> None:
-    path = study(tmp_path / "study.db")
-    before = path.read_bytes()
-    with pytest.raises(OptionError, match="exists already"):
-        study(path)
-    assert path.read_bytes() == before
-
-
 def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with closing(sqlite3.connect(tmp_path / "other.db")) as base:

@@ -47,12 +47,9 @@ def test_options_override_the_file_and_the_defaults() -> None:
     assert (plan["question"]["aspects"], plan["question"]["equal"]) == (["fit", "style"], False)
     assert plan["texts"]["instructions"] == "Read both."
 
-
-@pytest.mark.usefixtures("folder")
-def test_repeated_aspects_and_a_price_without_a_zero() -> None:
-    line = "annotate new texts.csv -o own.db --aspect fit"
-    assert cli.run([*line.split(), "--aspect", "style", "--price", ".2"]) == 0
-    plan = plan_in("own.db")
+    line = "annotate new texts.csv -o two.db --aspect fit --aspect style --price .2"
+    assert cli.run(line.split()) == 0
+    plan = plan_in("two.db")
     assert (plan["question"]["aspects"], plan["money"]["price"]) == (["fit", "style"], 0.2)
 
 
@@ -90,10 +87,7 @@ def test_every_key_of_a_plan_is_an_option(capsys: pytest.CaptureFixture[str]) ->
         ("reconcile study.db codes.csv", "no column of annotators"),
         ("rehearse study.db --margins x", "a comma list of numbers"),
         ("backup study.db -o study.db", "it is the input"),
-        (
-            "export study.db -o .",
-            "cannot write .: the folder contains files that do not belong to an export; give a new",
-        ),
+        ("export study.db -o .", "cannot write .: the folder contains files that do not belong to an export; give a"),
         ("serve bad.db", "not a study"),
     ],
     ids=lambda value: value.replace(" ", "_").replace("/", "") if " " in value else None,
@@ -111,12 +105,9 @@ def test_errors_are_one_line_and_leave_no_file(
 
 @pytest.mark.usefixtures("folder")
 def test_an_annotator_is_invited_excluded_and_forgotten() -> None:
-    assert (
-        cli.run(["annotate", "invite", "study.db", "--annotators", "2", "-o", "l.csv", "--url", "https://a.example"])
-        == 0
-    )
-    with Path("l.csv").open(encoding="utf-8") as file:
-        links = list(csv.DictReader(file))
+    line = "annotate invite study.db --annotators 2 -o l.csv --url https://a.example"
+    assert cli.run(line.split()) == 0
+    links = list(csv.DictReader(Path("l.csv").read_text(encoding="utf-8").splitlines()))
     assert [row["worker"] for row in links] == ["w001", "w002"]
     assert all(row["link"].startswith("https://a.example/s/") for row in links)
     assert len({row["link"] for row in links}) == 2

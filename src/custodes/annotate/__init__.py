@@ -9,9 +9,9 @@ The modules, in the order of a study:
 - `service`: the open study. Actions go through one `writer` thread. Each action is a row of the `event_log`. The row is
   written to the file and applied to the `state`. The state consists of the `participants`, and of the `assignments` of
   questions to participants.
-- `arrivals`, `visits`, `views`, `assignment_policy`, `quality_control`: pages, actions and questions of annotators.
+- `arrivals`, `visits`, `views`, `assignment_policy`: pages, actions and questions of annotators.
 - `server`, `site`: the pages of annotators and of the owner over HTTP.
-- `snapshot`, `forecast`, `study_status`, `export_study`, `completion_codes`: results and progress for the owner.
+- `snapshot`, `forecast`, `study_status`, `export_study`: results and progress for the owner.
 """
 
 from lazy_loader import attach_stub

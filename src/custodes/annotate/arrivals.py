@@ -19,7 +19,7 @@ from urllib.parse import quote
 from custodes.annotate.event_log import EventLog
 from custodes.annotate.participants import Annotator
 from custodes.annotate.plan import IDENTIFIER, StudyPlan
-from custodes.annotate.rows import SessionRow, WorkerRow
+from custodes.annotate.study_file import SessionRow, WorkerRow
 from custodes.annotate.visits import digest_of, is_done
 from custodes.arguments import check_at_least
 from custodes.errors import InputError
@@ -43,19 +43,9 @@ class Addresses:
 
     def is_full(self, address: str, now: float) -> bool:
         """Whether the network address has reached the limit."""
-        for network_key in [
-            network_key
-            for network_key, arrival_times in self._times_of_network.items()
-            if arrival_times[-1] <= now - self._window_seconds
-        ]:
-            del self._times_of_network[network_key]
-        return (
-            sum(
-                arrival_time > now - self._window_seconds
-                for arrival_time in self._times_of_network.get(network(address), ())
-            )
-            >= self._max_arrivals
-        )
+        begin = now - self._window_seconds
+        self._times_of_network = {key: times for key, times in self._times_of_network.items() if times[-1] > begin}
+        return sum(time > begin for time in self._times_of_network.get(network(address), ())) >= self._max_arrivals
 
     def add(self, address: str, now: float) -> None:
         """Record an arrival from the network address."""
@@ -97,9 +87,7 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
         )
     other_params = {name: value for name, value in params.items() if name != plan.annotators.worker_id}
     valid_names_and_values = [
-        (name, value)
-        for name, value in other_params.items()
-        if IDENTIFIER.fullmatch(name) and IDENTIFIER.fullmatch(value)
+        entry for entry in other_params.items() if all(IDENTIFIER.fullmatch(text) for text in entry)
     ]
     return ({plan.annotators.worker_id: worker_id} if worker_id else {}) | dict(valid_names_and_values[:PARAMETERS])
 

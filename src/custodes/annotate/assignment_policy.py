@@ -137,8 +137,8 @@ def pairs_below_cap(state: StudyState, worker: Annotator) -> list[int]:
     engine, annotator_plan, n_annotators = state.assignments.engine, state.plan.annotators, count_able_annotators(state)
     return [
         pair
-        for pair, is_open in enumerate(engine.is_open)
-        if is_open and worker.load[pair] < cap(annotator_plan, engine.target[pair], n_annotators)
+        for pair, (is_open, target) in enumerate(zip(engine.is_open, engine.target, strict=True))
+        if is_open and worker.load[pair] < cap(annotator_plan, target, n_annotators)
     ]
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import permutations
 
 import numpy as np
@@ -51,17 +51,13 @@ class Quota:
 
     If the `budget` is smaller than the number of outputs, it is divided evenly between the systems, and each system
     uses the first positions of its order. A later division never reduces an allocation. Systems and items that are
-    added later share the remaining budget. `target` is the number of outputs allocated to each system, and `n` is the
-    number of its outputs that have all answers.
+    added later share the remaining budget.
     """
 
     def __init__(self, *, budget: int | None) -> None:
         self._budget = budget
-        self.n: list[int] = []
         self.look: list[int] = []
-        self.is_open: list[bool] = []
         self.decision: list[int] = []
-        self.target: list[int] = []
         self.rulings: list[Ruling] = []
         self._statuses_of_pair: list[list[int]] = []
         self._n_allocated_of_pair: list[int] = []  # number of allocated positions, from the first one
@@ -70,9 +66,8 @@ class Quota:
         """Add systems. `position_counts` has the number of items of each system."""
         for n_positions in position_counts:
             self._statuses_of_pair.append([FREE] * n_positions)
-            for counts_of_pair in (self.n, self.look, self.decision, self.target, self._n_allocated_of_pair):
-                counts_of_pair.append(0)
-            self.is_open.append(False)
+            for values_of_pair in (self.look, self.decision, self._n_allocated_of_pair):
+                values_of_pair.append(0)
         self._divide_budget()
 
     def extend(self, pair: int, new_items: Sequence[int]) -> None:
@@ -95,22 +90,31 @@ class Quota:
             divide_evenly(np.asarray(remaining_budget), unallocated_counts).tolist()
         ):
             self._n_allocated_of_pair[pair] += n_more_positions
-            self._update_counts(pair)
 
-    def _update_counts(self, pair: int) -> None:
-        """Count the answers and the usable positions among the allocated positions of a system."""
-        allocated_statuses = self._statuses_of_pair[pair][: self._n_allocated_of_pair[pair]]
-        self.n[pair] = allocated_statuses.count(ANSWERED)
-        self.target[pair] = len(allocated_statuses) - allocated_statuses.count(IMPOSSIBLE)
-        self.is_open[pair] = FREE in allocated_statuses
+    def _allocated_statuses(self) -> Iterator[list[int]]:
+        """Iterate over the statuses of the allocated positions of each system."""
+        for statuses, n_allocated in zip(self._statuses_of_pair, self._n_allocated_of_pair, strict=True):
+            yield statuses[:n_allocated]
+
+    @property
+    def n(self) -> list[int]:
+        """The number of outputs of each system that have all answers."""
+        return [statuses.count(ANSWERED) for statuses in self._allocated_statuses()]
+
+    @property
+    def target(self) -> list[int]:
+        """The number of outputs allocated to each system, without refused outputs."""
+        return [len(statuses) - statuses.count(IMPOSSIBLE) for statuses in self._allocated_statuses()]
+
+    @property
+    def is_open(self) -> list[bool]:
+        """Whether each system needs more answers."""
+        return [FREE in statuses for statuses in self._allocated_statuses()]
 
     def free_slots(self, pair: int) -> list[int]:
         """The free positions of a system, in order."""
-        return [
-            position
-            for position, status in enumerate(self._statuses_of_pair[pair][: self._n_allocated_of_pair[pair]])
-            if status == FREE
-        ]
+        allocated_statuses = self._statuses_of_pair[pair][: self._n_allocated_of_pair[pair]]
+        return [position for position, status in enumerate(allocated_statuses) if status == FREE]
 
     def is_settled(self, pair: int, position: int) -> bool:
         """Whether the position has an answer or was refused."""
@@ -128,14 +132,12 @@ class Quota:
     def answer(self, pair: int, position: int, preference: int) -> None:
         """Record that an output has all its answers."""
         self._statuses_of_pair[pair][position] = ANSWERED
-        self._update_counts(pair)
 
     def impossible(self, pair: int, position: int) -> None:
         """Record that an output cannot be rated. The next output of the system is rated instead; if there is none, the
         allocation passes to other systems."""
         self._statuses_of_pair[pair][position] = IMPOSSIBLE
         self._n_allocated_of_pair[pair] = min(self._n_allocated_of_pair[pair] + 1, len(self._statuses_of_pair[pair]))
-        self._update_counts(pair)
         self._divide_budget()
 
     def possible(self, pair: int, positions: Sequence[int], *, begun: Collection[int] = ()) -> list[int]:
@@ -146,13 +148,11 @@ class Quota:
         ]
         for position in reopened_positions:
             self._statuses_of_pair[pair][position] = FREE
-        self._update_counts(pair)
         return reopened_positions
 
     def withdraw(self, pair: int, position: int) -> None:
         """Remove an answer. The position is free again."""
         self._statuses_of_pair[pair][position] = FREE
-        self._update_counts(pair)
 
 
 class Assignments:
@@ -407,7 +407,7 @@ class Assignments:
 
     def _unit_and_annotator(self, issued_question: IssuedQuestion) -> tuple[Unit, Annotator]:
         assert issued_question.unit is not None
-        return self.units[issued_question.unit], issued_question.session.worker
+        return issued_question.unit, issued_question.session.worker
 
 
 def _remove_worker(answer_of_worker: Mapping[int, int], removed_worker_id: int) -> Mapping[int, int]:

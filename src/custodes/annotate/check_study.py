@@ -22,12 +22,11 @@ from custodes.annotate.forecast import annotator_only
 from custodes.annotate.new_study import LOOKS_CUT
 from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.annotate.snapshot import FEW_ANNOTATORS
-from custodes.annotate.study_status import snapshot_of_file
+from custodes.annotate.study_status import snapshot_of_file, study_provenance
 from custodes.annotate.text_problems import text_problems
 from custodes.annotate.wording import fill_plan_texts
 from custodes.annotate.wording.translations import ENGLISH, LANGUAGES
-from custodes.answers.question import versions
-from custodes.answers.result import Provenance, result
+from custodes.answers.result import result
 from custodes.answers.tables import count, label, table
 from custodes.answers.wording import plural
 from custodes.arguments import check_arguments
@@ -128,15 +127,8 @@ def check(path: str | Path) -> StudyCheck:
         "images": [n_images],
         "answers": [n_answers],
     }
-    provenance = Provenance(
-        question="annotate check",
-        study=study_path.name,
-        digest="",
-        options={},
-        seed=stored_study.plan.seed,
-        versions=versions(),
-    )
     result_parts = [StudyCheck.part(summary=summary_columns, problems=map(Problem._asdict, problems))]
+    provenance = study_provenance("check", study_path, seed=stored_study.plan.seed)
     return StudyCheck.from_parts(result_parts, (), provenance=provenance)
 
 

@@ -6,7 +6,6 @@ A lease reserves a question for an annotator. Leases have time limits, because l
 
 from __future__ import annotations
 
-import gc
 import json
 import sqlite3
 import time
@@ -17,14 +16,14 @@ from statistics import median
 from typing import Any
 
 from custodes.annotate.participants import Annotator, IssuedQuestion, Session
-from custodes.annotate.rows import (
+from custodes.annotate.state import StudyState
+from custodes.annotate.study_file import (
     WRITING,
     EventRow,
     JudgmentRow,
     Row,
     iter_log_rows,
 )
-from custodes.annotate.state import StudyState
 from custodes.data.loading.live_study import failure_reason
 from custodes.errors import CustodesError, InputError
 
@@ -91,31 +90,24 @@ class EventLog:
             )
         }
         n_rulings = 0
-        was_gc_enabled = gc.isenabled()
-        gc.disable()  # reading creates no cyclic garbage, and garbage collection would take a sixth of the time
-        try:
-            for _, question_rows in groupby(iter_log_rows(self.connection), key=_grouping_key):
-                state.add_rows(list(question_rows))
-                engine = state.assignments.engine_or_none
-                if engine is not None and len(engine.rulings) > n_rulings:
-                    for ruling in engine.rulings[n_rulings:]:
-                        analysis_key = state.assignments.number_of_pair[ruling.pair], ruling.look
-                        if analysis_key in decision_and_openness_of_analysis:
-                            engine.decision[ruling.pair], engine.is_open[ruling.pair] = (
-                                decision_and_openness_of_analysis[analysis_key]
-                            )
-                    n_rulings = len(engine.rulings)
-        finally:
-            if was_gc_enabled:
-                gc.enable()
+        for _, question_rows in groupby(iter_log_rows(self.connection), key=_grouping_key):
+            state.add_rows(list(question_rows))
+            engine = state.assignments.engine_or_none
+            if engine is not None:
+                for ruling in engine.rulings[n_rulings:]:
+                    analysis_key = state.assignments.number_of_pair[ruling.pair], ruling.look
+                    if analysis_key in decision_and_openness_of_analysis:
+                        engine.decision[ruling.pair], engine.is_open[ruling.pair] = decision_and_openness_of_analysis[
+                            analysis_key
+                        ]
+                n_rulings = len(engine.rulings)
         if state.last > LARGEST:
             raise OverflowError("the study has no free event number left; export the study")
         self.state, self.leases, self.waiting, self._ruled = state, {}, {}, n_rulings
-        now = self.clock.steady()
-        for session in self.state.sessions.values():
+        for session in state.sessions.values():
             for issued_question in session.open:
                 if issued_question.unit is not None and not issued_question.expired:
-                    self.keep(issued_question, now)
+                    self.keep(issued_question)
 
     def add_rows(self, *rows: Row) -> list[IssuedQuestion]:
         """Write rows, and write the interim analyses that these rows complete. Return the answers that a readmission
@@ -162,28 +154,27 @@ class EventLog:
         )
         self.add_rows(row)
 
-    def keep(self, issued_question: IssuedQuestion, now: float) -> None:
+    def keep(self, issued_question: IssuedQuestion) -> None:
         """Start or extend the lease of a question."""
         is_new_annotator = not issued_question.session.worker.work.paid
-        self.leases[issued_question.id] = now + lease_seconds(self.state.paces, is_new_annotator=is_new_annotator)
+        duration = lease_seconds(self.state.paces, is_new_annotator=is_new_annotator)
+        self.leases[issued_question.id] = self.clock.steady() + duration
 
     def renew(self, issued_question: IssuedQuestion) -> None:
         """Extend the lease of a question whose annotator is active or has returned."""
         if issued_question.unit is None or issued_question.session.is_closed or issued_question.session.worker.excluded:
             return
         if issued_question.expired:
-            unit = self.state.assignments.units[issued_question.unit]
-            if issued_question.role == "primary" and not self.state.assignments.is_free(unit):
+            if issued_question.role == "primary" and not self.state.assignments.is_free(issued_question.unit):
                 return  # the question was assigned to another annotator in the meantime
             self.event("renewed", session=issued_question.session, issued_question=issued_question)
-        self.keep(issued_question, self.clock.steady())
+        self.keep(issued_question)
 
     def expire(self) -> None:
         """Release the questions whose leases have expired."""
         now = self.clock.steady()
-        for assignment_id in sorted(
-            assignment_id for assignment_id, lease_end in self.leases.items() if lease_end <= now
-        ):
+        expired_ids = sorted(assignment_id for assignment_id, lease_end in self.leases.items() if lease_end <= now)
+        for assignment_id in expired_ids:
             issued_question = self.state.issued[assignment_id]
             if not issued_question.counts and not issued_question.expired:
                 self.event("expired", session=issued_question.session, issued_question=issued_question)

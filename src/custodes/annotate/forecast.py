@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -73,20 +72,15 @@ def forecast(snapshot: Snapshot) -> Forecast:
 
     Source: ours; posterior predictive simulation of the plan's stopping rule.
     """
-    open_compared_pairs = [pair for pair in snapshot.pairs if pair.is_open and pair.looks]
-    open_pairs = tuple(_OpenPair.from_pair(pair, snapshot.plan.stopping) for pair in open_compared_pairs)
-    if snapshot.state == "stopped" or not open_pairs:
-        remaining_answer_draws = np.zeros(1)
-    else:
-        outcome_counts_of_pair = tuple((pair.wins, pair.ties, pair.losses) for pair in snapshot.pairs)
-        final_answer_draws = _draw_final_answers(
-            snapshot.plan.stopping, open_pairs, outcome_counts_of_pair, len(snapshot.pairs)
-        )
-        remaining_answer_draws = np.maximum(final_answer_draws - sum(pair.answered for pair in open_compared_pairs), 0)
-    if snapshot.state != "stopped":  # ratings have no interim analyses: all requested answers are needed
-        remaining_answer_draws = remaining_answer_draws + sum(
-            pair.wanted - pair.answered for pair in snapshot.pairs if pair.is_open and not pair.looks
-        )
+    open_pairs = [pair for pair in snapshot.pairs if pair.is_open]
+    # Ratings have no interim analyses, so all planned answers are needed.
+    remaining_answer_draws = np.full(
+        1, float(sum(pair.wanted - pair.answered for pair in open_pairs if not pair.looks))
+    )
+    if compared_pairs := [pair for pair in open_pairs if pair.looks]:
+        final_answer_draws = _draw_final_answers(snapshot.plan.stopping, compared_pairs, snapshot.pairs)
+        n_answered = sum(pair.answered for pair in compared_pairs)
+        remaining_answer_draws = remaining_answer_draws + np.maximum(final_answer_draws - n_answered, 0)
     remaining_answer_draws = remaining_answer_draws * snapshot.plan.annotators.per_item
     if snapshot.plan.stopping.budget is not None:
         remaining_answer_draws = np.minimum(
@@ -114,59 +108,41 @@ def forecast(snapshot: Snapshot) -> Forecast:
 def _standstill_cause(snapshot: Snapshot) -> Literal["", "annotators", "nobody"]:
     if snapshot.state != "open":
         return ""
-    return (
-        "annotators"
-        if snapshot.reach.short
-        else "nobody"
-        if snapshot.quiet is not None and snapshot.quiet >= LONG
-        else ""
-    )
+    if snapshot.reach.short:
+        return "annotators"
+    return "nobody" if snapshot.quiet is not None and snapshot.quiet >= LONG else ""
 
 
-class _OpenPair(NamedTuple):
-    """An open pair at its last completed interim analysis. `done` is the number of completed analyses, `outcome` has
-    the numbers of wins, ties and losses, and `looks` has the number of answers at each analysis."""
-
-    done: int
-    outcome: tuple[int, int, int]
-    looks: tuple[int, ...]
-
-    @classmethod
-    def from_pair(cls, pair: PairNow, stopping_rule: StoppingRule) -> _OpenPair:
-        """Return an open pair. If the pair has too few items for the last interim analysis of the plan, its last
-        analysis uses all its items."""
-        analysis_sizes = stopping_rule.looks[: pair.looks]
-        if pair.looks_done == len(analysis_sizes) - 1:
-            analysis_sizes = (*analysis_sizes[:-1], min(analysis_sizes[-1], pair.wanted))
-        return cls(pair.looks_done, (pair.wins, pair.ties, pair.losses), analysis_sizes)
+def _analysis_sizes(pair: PairNow, planned_sizes: Sequence[int]) -> Sequence[int]:
+    """Return the number of answers at each interim analysis of a pair. If the pair has too few items for the last
+    analysis of the plan, its last analysis uses all its items."""
+    planned_sizes = planned_sizes[: pair.looks]
+    if pair.looks_done < pair.looks - 1:
+        return planned_sizes
+    return [*planned_sizes[:-1], min(planned_sizes[-1], pair.wanted)]
 
 
-@lru_cache(maxsize=8)
 def _draw_final_answers(
-    stopping_rule: StoppingRule,
-    open_pairs: tuple[_OpenPair, ...],
-    outcome_counts_of_pair: tuple[tuple[int, int, int], ...],
-    n_pairs: int,
+    stopping_rule: StoppingRule, open_pairs: Sequence[PairNow], all_pairs: Sequence[PairNow]
 ) -> Floats:
-    """Return draws (DRAWS,) of the total number of answers that the open pairs have at the end. The result is cached,
-    because pages are viewed often."""
+    """Return draws (DRAWS,) of the total number of answers that the open pairs have at the end."""
     rng = np.random.default_rng(0)
-    outcome_rate_draws = _draw_outcome_rates(
-        np.array([open_pair.outcome for open_pair in open_pairs]), np.array(outcome_counts_of_pair), rng
+    outcome_counts, all_outcome_counts = (
+        np.array([(pair.wins, pair.ties, pair.losses) for pair in pairs]) for pairs in (open_pairs, all_pairs)
     )
-    outcome_count_draws = np.broadcast_to(
-        np.array([open_pair.outcome for open_pair in open_pairs]), outcome_rate_draws.shape
-    ).copy()
+    outcome_rate_draws = _draw_outcome_rates(outcome_counts, all_outcome_counts, rng)
+    outcome_count_draws = np.broadcast_to(outcome_counts, outcome_rate_draws.shape).copy()
     answer_count_draws = outcome_count_draws.sum(axis=-1)
-    final_analysis_sizes = np.array([open_pair.looks[-1] for open_pair in open_pairs])
+    sizes_of_pair = [_analysis_sizes(pair, stopping_rule.looks) for pair in open_pairs]
+    final_analysis_sizes = np.array([sizes[-1] for sizes in sizes_of_pair])
     is_open_pair = np.ones(answer_count_draws.shape, dtype=bool)
     simulated_plan = StudyPlan(stopping=msgspec.structs.replace(stopping_rule, budget=None, estimator=None))
-    rule = rule_of(simulated_plan, n_pairs=n_pairs, max_items=int(final_analysis_sizes.max()), has_metric=False)
+    rule = rule_of(simulated_plan, n_pairs=len(all_pairs), max_items=max(final_analysis_sizes), has_metric=False)
     for analysis_index, _ in enumerate(rule.looks):
         analysis_sizes = np.array(
             [
-                open_pair.looks[analysis_index] if open_pair.done <= analysis_index < len(open_pair.looks) else 0
-                for open_pair in open_pairs
+                sizes[analysis_index] if pair.looks_done <= analysis_index < len(sizes) else 0
+                for pair, sizes in zip(open_pairs, sizes_of_pair, strict=True)
             ]
         )
         n_more_answers = np.where(is_open_pair, np.maximum(analysis_sizes - answer_count_draws, 0), 0)

@@ -4,8 +4,7 @@ study's texts."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import astuple, dataclass
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -15,8 +14,8 @@ from custodes.annotate.plan import StudyPlan
 from custodes.annotate.study_material import Item, Pair, StudyMaterial, SystemOutput
 from custodes.annotate.wording import scale_bounds
 from custodes.annotate.wording.translations import words
-from custodes.data.loading import load_table
-from custodes.data.table import check_columns, label_column, to_polars
+from custodes.data.reading import load_source
+from custodes.data.table import check_columns, label_column
 from custodes.errors import InputError, short_repr, suggestion
 
 Kind = Literal["gold", "attention", "qualification", "example"]
@@ -58,22 +57,14 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Contr
     has the expected answer ('1', 'equal', '2', or a rating), the kind (default gold), and the reason for the answer.
     `InputError` names the row of an invalid question.
     """
-    loaded_table = load_table(gold) if isinstance(gold, str | Path) else None
-    frame, table_name = (
-        (loaded_table.frame, loaded_table.name) if loaded_table else (to_polars(gold, where="gold"), "gold")
-    )
-    check_columns(frame, where=table_name, required=("expected",), optional=COLUMNS)
-    values_of_column = {
-        column_name: label_column(frame, column_name, where=table_name, empty=True) for column_name in COLUMNS
-    }
-    rows = pl.DataFrame(values_of_column).iter_rows(named=True)
+    table = load_source(gold, "gold")
+    check_columns(table.frame, where=table.name, required=("expected",), optional=COLUMNS)
+    rows = pl.DataFrame([label_column(table.frame, column, where=table.name, empty=True) for column in COLUMNS])
     questions = [
-        _parse_control_question(row, material, plan, f"{table_name}, row {row_number}")
-        for row_number, row in enumerate(rows, start=1)
+        _parse_control_question(row, material, plan, f"{table.name}, row {row_number}")
+        for row_number, row in enumerate(rows.iter_rows(named=True), start=1)
     ]
-    if not questions:
-        raise InputError(f"{table_name}: the table has no rows; give at least one question with a known answer")
-    _check_answers(questions, table_name)
+    _check_answers(questions, table.name)
     return questions
 
 
@@ -84,10 +75,7 @@ def _check_answers(questions: Sequence[ControlQuestion], table_name: str) -> Non
     for row_number, question in enumerate(questions, start=1):
         ordered_outputs: tuple[object, ...] = (question.first, question.second)
         expected_answer = question.expected
-        if question.second is not None and (question.second.text, question.second.images) < (
-            question.first.text,
-            question.first.images,
-        ):
+        if question.second is not None and astuple(question.second) < astuple(question.first):
             ordered_outputs, expected_answer = ordered_outputs[::-1], -expected_answer
         earlier_row_number, earlier_answer = row_number_and_answer_of_question.setdefault(
             (question.context.label, question.context.context, *ordered_outputs), (row_number, expected_answer)
@@ -201,8 +189,7 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQu
     Items and systems are drawn with the seed of the plan, and the side of the output alternates. The number of checks
     is the maximum that one annotator can get, but at most 40.
     """
-    annotator_plan = plan.annotators
-    n_checks = min(annotator_plan.attention * annotator_plan.batches, MOST_CHECKS) if annotator_plan.attention else 0
+    n_checks = min(plan.annotators.attention * plan.annotators.batches, MOST_CHECKS)
     phrase_of_key = words(plan.texts.language)
     rng = np.random.default_rng([plan.seed, 1])
     output_keys = [output_key for output_key, output in material.outputs.items() if not output.is_empty]
@@ -211,26 +198,20 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQu
     control_questions = []
     for check_number, key_index in enumerate(sampled_key_indices):
         item_label, _ = output_key = output_keys[key_index]
-        first_and_second_output: tuple[SystemOutput, SystemOutput | None]
+        outputs: tuple[SystemOutput, SystemOutput | None]
         if plan.question.mode == "rate":
             expected_answer = plan.question.scale[0]
-            first_and_second_output = (
-                SystemOutput(text=phrase_of_key["check_rating"].format(least=scale_bounds(plan.question)[0])),
-                None,
-            )
+            check_text = phrase_of_key["check_rating"].format(least=scale_bounds(plan.question)[0])
+            outputs = SystemOutput(text=check_text), None
         else:
             expects_equal, is_output_first = plan.question.equal and check_number % 3 == 2, check_number % 2 == 0
             check_output = SystemOutput(text=phrase_of_key["check_equal" if expects_equal else "check_other"])
             output = material.outputs[output_key]
-            first_and_second_output = (output, check_output) if is_output_first else (check_output, output)
+            outputs = (output, check_output) if is_output_first else (check_output, output)
             expected_answer = (not expects_equal) * (1 if is_output_first else -1)
+        first, second = outputs
+        context = item_of_label[item_label]
         control_questions.append(
-            ControlQuestion(
-                kind="attention",
-                context=item_of_label[item_label],
-                first=first_and_second_output[0],
-                second=first_and_second_output[1],
-                expected=expected_answer,
-            )
+            ControlQuestion(kind="attention", context=context, first=first, second=second, expected=expected_answer)
         )
     return control_questions

@@ -36,7 +36,7 @@ from custodes.answers.wording import plural
 from custodes.arguments import check_arguments
 from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
-from custodes.errors import InputError, OptionError, join_labels, short_repr
+from custodes.errors import InputError, join_labels, reject, short_repr
 from custodes.files import check_writable
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT
@@ -109,16 +109,15 @@ def new(
         for pair_number, (pair, item_order) in enumerate(zip(selected_pairs, item_order_of_pair, strict=True)):
             add_pair(connection, pair_number, pair, material.systems)
             add_units(connection, pair_number, item_order)
-            if metric_name_and_signs is not None:
-                metric_name, metric_signs_of_pair = metric_name_and_signs[0], metric_name_and_signs[1][pair_number]
-                metric_rows = [
-                    (pair_number, item, metric_name, int(sign))
-                    for item, sign in enumerate(metric_signs_of_pair)
-                    if sign != ABSENT
-                ]
-                connection.executemany(
-                    "INSERT INTO metric SELECT unit, ?3, ?4 FROM unit WHERE pair = ?1 AND item = ?2", metric_rows
-                )
+        if metric_name_and_signs is not None:
+            metric_name, signs = metric_name_and_signs
+            connection.executemany(
+                "INSERT INTO metric SELECT unit, ?3, ?4 FROM unit WHERE pair = ?1 AND item = ?2",
+                [
+                    (int(pair), int(item), metric_name, int(signs[pair, item]))
+                    for pair, item in np.argwhere(signs != ABSENT)
+                ],
+            )
         connection.executemany(
             "INSERT INTO gold (kind, context, first, second, media, expected, why) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
@@ -156,26 +155,31 @@ def _read_control_questions(gold: Any, material: StudyMaterial, plan: StudyPlan)
 
 def _check_aspect_names(plan: StudyPlan) -> None:
     """Raise `OptionError` for an aspect with a description, as `judge` accepts it. The plan has only names."""
-    for aspect in plan.question.aspects:
-        name, colon, _ = aspect.partition(": ")
-        if colon:
-            raise OptionError(
+    reject(
+        *(
+            (
+                ": " in aspect,
                 f"aspects={short_repr(aspect)} has a description, but here an aspect is only a name; give "
-                f"{short_repr(name.strip())}, and describe this aspect in the instructions"
+                f"{short_repr(aspect.partition(': ')[0].strip())}, and describe this aspect in the instructions",
             )
+            for aspect in plan.question.aspects
+        )
+    )
 
 
 def _check_metric(plan: StudyPlan, metric_name: str) -> None:
     """Raise `OptionError` for a metric that would have no effect."""
     estimator_name = plan.stopping.estimator
-    if plan.question.mode == "rate":
-        raise OptionError(
-            f"metric={metric_name!r} has no effect, because annotators rate outputs and no pair is decided"
-        )
-    if estimator_name is not None and not ESTIMATORS[estimator_name].uses_metric:
-        raise OptionError(
-            f"metric={metric_name!r} has no effect, because the estimator {estimator_name} uses no metric"
-        )
+    reject(
+        (
+            plan.question.mode == "rate",
+            f"metric={metric_name!r} has no effect, because annotators rate outputs and no pair is decided",
+        ),
+        (
+            estimator_name is not None and not ESTIMATORS[estimator_name].uses_metric,
+            f"metric={metric_name!r} has no effect, because the estimator {estimator_name} uses no metric",
+        ),
+    )
 
 
 # --- items of the questions, and their order
@@ -325,10 +329,8 @@ def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:
     have no such notes."""
     if plan.question.mode == "rate":
         return []
-    stopping_plan, analysis_sizes = (
-        plan.stopping,
-        sorted({min(n_answers, max_items) for n_answers in plan.stopping.looks}),
-    )
+    stopping_plan = plan.stopping
+    analysis_sizes = sorted({min(n_answers, max_items) for n_answers in stopping_plan.looks})
     n_cut_analyses = sum(n_answers > max_items for n_answers in stopping_plan.looks)
     sizes_text = ", ".join(map(str, analysis_sizes))
     message = f"a pair has at most {max_items} items, so interim analyses take place after {sizes_text} answers"

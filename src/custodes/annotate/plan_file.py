@@ -12,7 +12,7 @@ import msgspec
 
 from custodes.annotate.plan import KEYS, SECTIONS, StudyPlan, check_plan, convert_plan
 from custodes.data.loading import read_small_file, utf8_text
-from custodes.errors import InputError, OptionError, short_repr, suggestion
+from custodes.errors import InputError, OptionError, reject, short_repr, suggestion
 
 FROM_FILE = "@"
 """Prefix of a text that names a separate file next to the plan."""
@@ -52,13 +52,18 @@ def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan
                 raise InputError(
                     f"{where}: {section_or_key} = {short_repr(value)} is not a section; write [{section_or_key}]"
                 )
-            meaning_of_key = KEYS[section_or_key]
-            for key in value:
-                if key not in meaning_of_key:
-                    raise InputError(
-                        f"{where}: [{section_or_key}] has the unknown key {key}{_key_advice(key, meaning_of_key)}; "
-                        f"keys: {', '.join(meaning_of_key)}"
+            allowed_keys = KEYS[section_or_key]
+            reject(
+                *(
+                    (
+                        key not in allowed_keys,
+                        f"{where}: [{section_or_key}] has the unknown key {key}{_key_advice(key, allowed_keys)}; "
+                        f"keys: {', '.join(allowed_keys)}",
                     )
+                    for key in value
+                ),
+                error=InputError,
+            )
             plan_values[section_or_key] = {
                 key: _check_keyword(section_or_key, key, key_value, where=where) for key, key_value in value.items()
             }

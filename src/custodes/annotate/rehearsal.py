@@ -8,6 +8,7 @@ import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,13 +22,13 @@ from custodes.annotate.plan import PLAN, StudyPlan
 from custodes.annotate.service import Service
 from custodes.annotate.simulated_crowd import LONGEST, Crowd, Drive, Habits, StudyFileReader
 from custodes.annotate.snapshot import STANDSTILL
-from custodes.annotate.study_status import interval_columns
-from custodes.answers.question import Rng, resolve_seed, versions
-from custodes.answers.result import Provenance, Result, result
+from custodes.annotate.study_status import interval_columns, study_provenance
+from custodes.answers.question import Rng, resolve_seed
+from custodes.answers.result import Result, result
 from custodes.answers.tables import count, difference, label, score, share, table
 from custodes.arguments import check_arguments, check_at_least
 from custodes.data.notes import Note, build_notes
-from custodes.errors import OptionError, short_repr
+from custodes.errors import reject, short_repr
 from custodes.progress import Progress, silent
 from custodes.stats.judging.calibration import share_by_bin
 
@@ -129,22 +130,23 @@ def rehearse(
     habits = _habits(careless=careless, sided=sided, leaving=leaving, seconds=seconds, reliability=reliability)
     check_at_least("annotators", annotators, 1)
     check_at_least("repetitions", repetitions, 1)
-    for margin in margins:
-        if not 0 <= margin < 0.95:
-            raise OptionError(f"margins: {margin} is not allowed; give margins from 0 to below 0.95")
+    reject(
+        *(
+            (not 0 <= margin < 0.95, f"margins: {margin} is not allowed; give margins from 0 to below 0.95")
+            for margin in margins
+        )
+    )
     seed_source, seed = resolve_seed(rng)
     parent_rng = np.random.default_rng(seed_source)
-    with tempfile.TemporaryDirectory(dir=_memory_folder(), prefix="custodes-rehearsal-") as folder:
-        empty_study_path = Path(folder, "master.db")
+    with tempfile.TemporaryDirectory(prefix="custodes-rehearsal-") as folder:
+        empty_study_path, study_copy_path = Path(folder, "master.db"), Path(folder, "study.db")
         plan = copy_without_answers(Path(path), empty_study_path)
         plan_of_name = {plan.name: plan, **(plans or {})}
         conditions = [(plan_name, margin) for plan_name in plan_of_name for margin in margins]
         outcomes_of_condition: dict[tuple[str, float], list[Outcome]] = {condition: [] for condition in conditions}
         run_conditions = [condition for _ in range(repetitions) for condition in conditions]
         for plan_name, margin in progress(run_conditions, total=len(run_conditions), desc="rehearsing"):
-            study_copy_path = Path(folder, "study.db")
             shutil.copyfile(empty_study_path, study_copy_path)
-            replace_plan(study_copy_path, plan_of_name[plan_name])
             outcomes_of_condition[plan_name, margin].append(
                 _run_rehearsal(
                     study_copy_path, plan_of_name[plan_name], annotators, margin, habits, parent_rng.spawn(1)[0]
@@ -156,46 +158,44 @@ def rehearse(
         _row(name, margin, plan_of_name[name], condition_outcomes)
         for (name, margin), condition_outcomes in outcomes_of_condition.items()
     ]
-    provenance = Provenance(
-        question="annotate rehearse",
-        study=Path(path).name,
-        digest="",
-        options={
-            **{name: value for name, value in msgspec.structs.asdict(plan.stopping).items() if value is not None},
-            "annotators": annotators,
-            "margins": list(margins),
-            "repetitions": repetitions,
-            **{name: getattr(habits, name) for name in Habits.__dataclass_fields__},
-        },
-        seed=seed,
-        versions=versions(),
-    )
+    options = {
+        **{name: value for name, value in msgspec.structs.asdict(plan.stopping).items() if value is not None},
+        "annotators": annotators,
+        "margins": list(margins),
+        "repetitions": repetitions,
+        **asdict(habits),
+    }
     return Rehearsal.from_parts(
         [Rehearsal.part(outcomes=outcome_rows)],
         _rehearsal_notes(habits, annotators, outcomes_of_condition, plan),
-        provenance=provenance,
+        provenance=study_provenance("rehearse", path, seed=seed, options=options),
     )
 
 
 def _habits(**habit_values: float) -> Habits:
-    for habit_name in ("careless", "sided", "leaving"):
-        if not 0 <= habit_values[habit_name] < 1:
-            raise OptionError(
-                f"{habit_name}={short_repr(habit_values[habit_name])} is not allowed; give a proportion from 0 to "
-                "below 1"
+    reject(
+        *(
+            (
+                not 0 <= habit_values[name] < 1,
+                f"{name}={short_repr(habit_values[name])} is not allowed; give a proportion from 0 to below 1",
             )
-    if habit_values["careless"] + habit_values["sided"] > 1:
-        raise OptionError("the sum of careless and sided is above 1; give smaller proportions")
-    if not 0 < habit_values["reliability"] <= 1:
-        raise OptionError(
+            for name in ("careless", "sided", "leaving")
+        ),
+        (
+            habit_values["careless"] + habit_values["sided"] > 1,
+            "the sum of careless and sided is above 1; give smaller proportions",
+        ),
+        (
+            not 0 < habit_values["reliability"] <= 1,
             f"reliability={short_repr(habit_values['reliability'])} is not allowed; give a correlation above 0 and at "
-            "most 1"
-        )
-    if not 0 < habit_values["seconds"] <= 86_400:
-        raise OptionError(
+            "most 1",
+        ),
+        (
+            not 0 < habit_values["seconds"] <= 86_400,
             f"seconds={short_repr(habit_values['seconds'])} is not allowed; give the time of an answer, above 0 and at "
-            "most a day"
-        )
+            "most a day",
+        ),
+    )
     return Habits(**habit_values)
 
 
@@ -203,10 +203,8 @@ def _rehearsal_notes(
     habits: Habits, n_annotators: int, outcomes_of_condition: Mapping[Any, Sequence[Outcome]], plan: StudyPlan
 ) -> list[Note]:
     all_outcomes = [outcome for condition_outcomes in outcomes_of_condition.values() for outcome in condition_outcomes]
-    n_unfinished_rehearsals, n_standstill_rehearsals = (
-        sum(not outcome.is_ended for outcome in all_outcomes),
-        sum(outcome.is_ended and outcome.n_open > 0 for outcome in all_outcomes),
-    )
+    n_unfinished_rehearsals = sum(not outcome.is_ended for outcome in all_outcomes)
+    n_standstill_rehearsals = sum(outcome.is_ended and outcome.n_open > 0 for outcome in all_outcomes)
     open_text = "unrated outputs" if plan.question.mode == "rate" else "undecided pairs"
     return [
         Note(
@@ -240,11 +238,6 @@ def _rehearsal_notes(
     ]
 
 
-def _memory_folder() -> str | None:
-    """Return a folder in memory, if there is one. Rehearsals need not be stored on disk."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() and shutil.disk_usage("/dev/shm").free > 2**28 else None
-
-
 def copy_without_answers(path: Path, copy_path: Path) -> StudyPlan:
     """Write a copy of a study without answers, and return the plan of the study."""
     study_path = study_file.check(path)
@@ -259,17 +252,12 @@ def copy_without_answers(path: Path, copy_path: Path) -> StudyPlan:
     return PLAN.decode(plan_json)
 
 
-def replace_plan(path: Path, plan: StudyPlan) -> None:
-    """Replace the plan of a copied study."""
-    with closing(sqlite3.connect(path)) as copy_connection:
-        copy_connection.execute("DELETE FROM plan")
-        copy_connection.execute("INSERT INTO plan VALUES (1, ?, ?)", (START, msgspec.json.encode(plan).decode()))
-        copy_connection.commit()
-
-
 def _run_rehearsal(
     path: Path, plan: StudyPlan, n_annotators: int, margin: float, habits: Habits, rng: np.random.Generator
 ) -> Outcome:
+    """Rehearse a study whose file has no answers, with another plan."""
+    with closing(sqlite3.connect(path)) as copy_connection, copy_connection:
+        copy_connection.execute("UPDATE plan SET json = ?", (msgspec.json.encode(plan).decode(),))
     with closing(StudyFileReader(path)) as file_reader:
         crowd = Crowd(
             systems=file_reader.systems(),

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from custodes.annotate.service import Service
 from custodes.annotate.snapshot import FINISHED, closing_lines
 from custodes.arguments import check_arguments, check_at_least
-from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, short_repr
+from custodes.errors import CustodesError, InputError, MissingExtraError, OptionError, reject, short_repr
 from custodes.files import make_folder
 
 HOST, PORT = "127.0.0.1", 8080
@@ -192,18 +192,19 @@ def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
     """Raise `OptionError` if links would be sent unencrypted over a network and the user has not accepted this risk."""
     if public_url is not None:
         check_address("--public-url", public_url)
+    url_parts = urlsplit(public_url or "")
     advice = "use a proxy with https (docs/howto/deploy-annotation.md), or accept the risk with --i-know"
-    if not (is_local(host) or i_know):
-        raise OptionError(
+    reject(
+        (
+            not (is_local(host) or i_know),
             f"--host {short_repr(host)} opens the server to the network; links are keys and would be sent "
-            f"unencrypted; {advice}"
-        )
-    if public_url is not None and not i_know:
-        url_parts = urlsplit(public_url)
-        if url_parts.scheme == "http" and not is_local(url_parts.hostname or ""):
-            raise OptionError(
-                f"--public-url {short_repr(public_url)}: links are keys and would be sent unencrypted; {advice}"
-            )
+            f"unencrypted; {advice}",
+        ),
+        (
+            url_parts.scheme == "http" and not (is_local(url_parts.hostname or "") or i_know),
+            f"--public-url {short_repr(public_url)}: links are keys and would be sent unencrypted; {advice}",
+        ),
+    )
 
 
 def check_address(option: str, url: str) -> None:
@@ -215,18 +216,17 @@ def check_address(option: str, url: str) -> None:
     """
     try:
         url_parts = urlsplit(url)
-        is_base_url = (
+        is_address = (
             url_parts.scheme in ("http", "https")
             and url_parts.path in ("", "/")
-            and not (url_parts.query or url_parts.fragment)
+            and not (url_parts.query or url_parts.fragment or any(map(str.isspace, url)))
+            and bool(url_parts.hostname)
+            and url_parts.port != 0
         )
-        is_address = is_base_url and bool(url_parts.hostname) and (url_parts.port or 1) > 0
     except ValueError:  # unclosed brackets, or an invalid port
         is_address = False
-    if not is_address or any(character.isspace() for character in url):
-        raise OptionError(
-            f"{option} {short_repr(url)} is not allowed; give scheme and host only, such as https://ask.example.org"
-        )
+    message = f"{option} {short_repr(url)} is not allowed; give scheme and host only, such as https://ask.example.org"
+    reject((not is_address, message))
 
 
 def is_local(host: str) -> bool:
@@ -270,13 +270,10 @@ def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
     """Open a socket on a port; port 0 means any free port. Raise `OptionError` if the port is in use or not
     permitted."""
     check_at_least("port", port, 0)
-    if port > 65_535:
-        raise OptionError(f"port={port} is not allowed; give a port of at most 65535")
+    reject((port > 65_535, f"port={port} is not allowed; give a port of at most 65535"))
     try:
-        family, socket_type, protocol_number, _, socket_address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM
-        )[0]
-        listener = socket.socket(family, socket_type, protocol_number)
+        family, *_, socket_address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
     except OSError as problem:
         raise OptionError(
             f"--host {short_repr(host)}: {problem.strerror}; to serve only on this machine use 127.0.0.1"
@@ -396,28 +393,27 @@ def _backups(services: Mapping[str, Service], backup_folder: Path, tell: Callabl
     """Copy every study now, every quarter of an hour, and at the end. If a later copy fails, `tell` gets a message."""
     stop_event = threading.Event()
 
-    def copy_all(time_suffix: str | None = None) -> None:
-        try:
-            for study_name, service in services.items():
-                service.backup(backup_folder / f"{study_name}.db")
-        except CustodesError as problem:
-            if time_suffix is None:
-                raise
-            tell(f"no backup{time_suffix}: {problem}")
+    def copy_all() -> None:
+        for study_name, service in services.items():
+            service.backup(backup_folder / f"{study_name}.db")
 
-    def work() -> None:
-        while not stop_event.wait(EVERY):
-            copy_all("")
+    def copy_until_stopped() -> None:
+        is_stopped = False
+        while not is_stopped:
+            is_stopped = stop_event.wait(EVERY)
+            try:
+                copy_all()
+            except CustodesError as problem:
+                tell(f"no backup{' at the end' * is_stopped}: {problem}")
 
     copy_all()
-    thread = threading.Thread(target=work, name="custodes-backup", daemon=True)
+    thread = threading.Thread(target=copy_until_stopped, name="custodes-backup", daemon=True)
     thread.start()
     try:
         yield
     finally:
         stop_event.set()
         thread.join()
-        copy_all(" at the end")
 
 
 @contextmanager
@@ -433,11 +429,11 @@ def catch_signals() -> Iterator[SimpleQueue[int]]:
         signal.signal(signal_number, previous_handlers[signal_number])
         signal_queue.put(signal_number)
 
-    if threading.current_thread() is threading.main_thread():
-        for signal_name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            signal_number = getattr(signal, signal_name, None)
-            if signal_number is not None and signal.getsignal(signal_number) is not signal.SIG_IGN:
-                previous_handlers[signal_number] = signal.signal(signal_number, leave)
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    for signal_name in ("SIGINT", "SIGTERM", "SIGHUP") if is_main_thread else ():
+        signal_number = getattr(signal, signal_name, None)
+        if signal_number is not None and signal.getsignal(signal_number) is not signal.SIG_IGN:
+            previous_handlers[signal_number] = signal.signal(signal_number, leave)
     try:
         yield signal_queue
     finally:

@@ -25,7 +25,8 @@ from custodes.annotate.study_file import StudyBusy
 from custodes.annotate.views import Act, Example, View
 from custodes.annotate.visits import digest_of, examples_of, view_of
 from custodes.annotate.writer import Writer
-from custodes.errors import InputError, OptionError, suggestion
+from custodes.arguments import check_one_of
+from custodes.errors import InputError, reject, suggestion
 from custodes.files import check_writable
 
 __all__ = ["Service", "StudyBusy"]
@@ -147,6 +148,10 @@ class Service:
             if issued_question.id == assignment:
                 self._log.renew(issued_question)
 
+    def has_visit(self, token: str) -> bool:
+        """Whether a token belongs to a visit of this study. This does not wait for other operations."""
+        return self._session(token) is not None
+
     def _session(self, token: str) -> Session | None:
         return self._log.state.tokens.get(digest_of(token))
 
@@ -155,8 +160,7 @@ class Service:
     @run_in_writer
     def control(self, what: Control, why: str = "") -> None:
         """Pause, resume, stop or reopen the study. If the study is already in the requested state, nothing changes."""
-        if what not in CONTROLS:
-            raise OptionError(f"{what!r} is not allowed; allowed: {', '.join(CONTROLS)}{suggestion(what, CONTROLS)}")
+        check_one_of("control", what, CONTROLS)
         current_control = self._log.state.control
         if current_control == "stopped" and what in ("resume", "pause"):
             raise InputError(f"the study is stopped, so {what} has no effect; reopen the study first")
@@ -212,24 +216,22 @@ class Service:
         budget, which can only be increased."""
         old_plan = self.plan
         check_plan(plan)
-        comparable_stopping = msgspec.structs.replace(plan.stopping, budget=old_plan.stopping.budget)
-        is_unchanged_of_setting = {"seed": plan.seed == old_plan.seed, "question": plan.question == old_plan.question}
-        is_unchanged_of_setting |= {
-            "stopping": comparable_stopping == old_plan.stopping,
-            "per_item": plan.annotators.per_item == old_plan.annotators.per_item,
-        }
-        is_unchanged_of_setting["render"] = plan.texts.render == old_plan.texts.render
-        if changed_settings := [name for name, is_unchanged in is_unchanged_of_setting.items() if not is_unchanged]:
-            raise OptionError(
-                f"{', '.join(changed_settings)}: cannot be changed in an existing study; create a new study"
-            )
         new_budget, old_budget = plan.stopping.budget, old_plan.stopping.budget
-        if (old_budget is None and new_budget is not None) or (
-            old_budget is not None and new_budget is not None and new_budget < old_budget
-        ):
-            raise OptionError(
-                f"budget={new_budget}: the budget can only be increased (now {old_budget or 'unlimited'})"
-            )
+        is_changed_of_setting = {
+            "seed": plan.seed != old_plan.seed,
+            "question": plan.question != old_plan.question,
+            "stopping": msgspec.structs.replace(plan.stopping, budget=old_budget) != old_plan.stopping,
+            "per_item": plan.annotators.per_item != old_plan.annotators.per_item,
+            "render": plan.texts.render != old_plan.texts.render,
+        }
+        changed_settings = ", ".join(name for name, is_changed in is_changed_of_setting.items() if is_changed)
+        reject(
+            (changed_settings, f"{changed_settings}: cannot be changed in an existing study; create a new study"),
+            (
+                new_budget is not None and (old_budget is None or new_budget < old_budget),
+                f"budget={new_budget}: the budget can only be increased (now {old_budget or 'unlimited'})",
+            ),
+        )
         version = max(self._log.state.plans) + 1
         plan_json = msgspec.json.encode(plan).decode()
         self._connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (version, self._clock.wall(), plan_json))

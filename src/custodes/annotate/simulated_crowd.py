@@ -27,7 +27,6 @@ from custodes.annotate.views import (
     Wait,
 )
 from custodes.data.simulate import LIKERT, simulate, simulate_ratings
-from custodes.errors import CustodesError
 from custodes.stats.arrays import Floats
 
 Habit = Literal["careful", "side", "random"]
@@ -97,44 +96,34 @@ class Crowd:
         self._latent: Floats = simulated_truth.latent
         self._item = {item: index for index, item in enumerate(items)}
         self._system = {system: index for index, system in enumerate(simulated_truth.systems)}
-        self._annotators: list[Habit] = []
 
-    def arrive(self) -> int:
-        """Add an annotator, and return the annotator's number."""
+    def arrive(self) -> Habit:
+        """Draw the habit of an annotator who arrives."""
         uniform_draw = self.rng.random()
-        habits = self.habits
-        habit: Habit = (
-            "random"
-            if uniform_draw < habits.careless
-            else "side"
-            if uniform_draw < habits.careless + habits.sided
-            else "careful"
-        )
-        self._annotators.append(habit)
-        return len(self._annotators) - 1
+        if uniform_draw < self.habits.careless:
+            return "random"
+        return "side" if uniform_draw < self.habits.careless + self.habits.sided else "careful"
 
     def leaves(self) -> bool:
         """Draw whether an annotator leaves now."""
         return bool(self.rng.random() < self.habits.leaving)
 
-    def seconds(self, person: int) -> float:
+    def seconds(self, habit: Habit) -> float:
         """Draw the time of an answer."""
-        median_seconds = self.habits.seconds * (1.0 if self._annotators[person] == "careful" else 0.25)
+        median_seconds = self.habits.seconds * (1.0 if habit == "careful" else 0.25)
         return float(median_seconds * np.exp(0.5 * self.rng.normal()))
 
-    def act(self, person: int, view: View, question: ShownQuestion | None) -> Act:
+    def act(self, habit: Habit, view: View, question: ShownQuestion | None) -> Act:
         """Return the action of an annotator on a page. `question` is the content of a question."""
         if isinstance(view, Consent):
             return Agree(digest=view.digest)
         if not isinstance(view, Ask) or question is None:
             return Begin()
-        answer_of_aspect = self.values(person, question)
-        return Answer(assignment=view.assignment, values=answer_of_aspect, seconds=self.seconds(person))
+        return Answer(assignment=view.assignment, values=self.values(habit, question), seconds=self.seconds(habit))
 
-    def values(self, person: int, question: ShownQuestion) -> Mapping[str, int]:
+    def values(self, habit: Habit, question: ShownQuestion) -> Mapping[str, int]:
         """Return an answer for every aspect: 1 if the first output is better, 0 if both are equal, -1 if the second
         output is better, or a rating."""
-        habit = self._annotators[person]
         return {aspect: self._value(habit, question, aspect_index) for aspect_index, aspect in enumerate(self.aspects)}
 
     def _value(self, habit: Habit, question: ShownQuestion, aspect_index: int) -> int:
@@ -195,18 +184,11 @@ def margin_of(gap: float, habits: Habits) -> float:
     rng = np.random.default_rng(0)
     item_effects = DIFFICULTY * rng.normal(size=_DRAWS)
     output_effects = SPREAD * rng.normal(size=(2, _DRAWS))
-    output_effects = np.concatenate(
-        [output_effects, output_effects[::-1]], axis=1
-    )  # symmetric draws, so that equal quality has a margin of 0
-    item_effects = np.tile(item_effects, 2)
-    rating_noise = np.random.default_rng(1).normal(size=(2, _DRAWS))
-    rating_noise = (
-        np.concatenate([rating_noise, rating_noise[::-1]], axis=1) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
-    )
-    first_marks, second_marks = (
-        np.clip(np.rint(item_effects + output_effects[side] + rating_noise[side] + gap * (side == 0) + 3), 1, LIKERT)
-        for side in (0, 1)
-    )
+    output_effects += np.random.default_rng(1).normal(size=(2, _DRAWS)) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
+    # Symmetric draws, so that equal quality has a margin of 0.
+    output_effects = np.concatenate([output_effects, output_effects[::-1]], axis=1)
+    mean_marks = np.tile(item_effects, 2) + output_effects + np.array([[gap], [0.0]]) + 3
+    first_marks, second_marks = np.clip(np.rint(mean_marks), 1, LIKERT)
     return float(np.sign(first_marks - second_marks).mean())
 
 
@@ -236,14 +218,8 @@ class StudyFileReader:
             " JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second WHERE u.unit = ?",
             (unit_id,),
         ).fetchone()
-        displayed_systems = (
-            (first_system,)
-            if second_system is None
-            else (second_system, first_system)
-            if flip
-            else (first_system, second_system)
-        )
-        return ShownQuestion(item=item_label, shown=displayed_systems)
+        systems = (first_system,) if second_system is None else (first_system, second_system)
+        return ShownQuestion(item=item_label, shown=systems[::-1] if flip else systems)
 
     def decisions(self) -> list[tuple[str, str, int]]:
         """Return, for every pair, both systems and the decision of the last interim analysis. The decision is 0 if
@@ -275,7 +251,7 @@ class Drive:
     ) -> None:
         self._service, self._crowd, self._file_reader, self._time = service, crowd, file_reader, simulated_time
         self._most = plan.annotators.most
-        self._queue: list[tuple[float, int, int, str, View | None, float]] = []
+        self._queue: list[tuple[float, int, Habit, str, View | None, float]] = []
         self._order = counting()
         self.came, self.work, self.last = 0, 0.0, 0.0
         self.without_work: list[float] = []
@@ -286,52 +262,48 @@ class Drive:
         for arrival_time in range(n_annotators):
             self._arrive(float(arrival_time))
         while self._queue:
-            event_time, _, person, token, view, due_time = heappop(self._queue)
+            event_time, _, habit, token, view, due_time = heappop(self._queue)
             if event_time > LONGEST:
                 return False
             self._time[0] = event_time
             if view is None:
-                self._react(person, token, self._service.view(token).result())
+                self._react(habit, token, self._service.view(token).result())
             elif isinstance(view, Ask) and event_time < due_time:
                 self._service.renew_lease(token, view.assignment).result()
-                self._push(min(event_time + RENEWED, due_time), person, token, view, due_time)
+                self._push(min(event_time + RENEWED, due_time), habit, token, view, due_time)
             else:
-                self._act(person, token, view)
+                self._act(habit, token, view)
         return True
 
     def _push(
-        self, event_time: float, person: int, token: str, view: View | None = None, due_time: float = 0.0
+        self, event_time: float, habit: Habit, token: str, view: View | None = None, due_time: float = 0.0
     ) -> None:
-        heappush(self._queue, (event_time, next(self._order), person, token, view, due_time))
+        heappush(self._queue, (event_time, next(self._order), habit, token, view, due_time))
 
     def _arrive(self, event_time: float) -> None:
-        if self.came >= self._most:
-            return
-        try:
+        if self.came < self._most:
             ((_, token),) = self._service.invite(1).result()
-        except CustodesError:  # no more annotators are admitted
-            return
-        self.came += 1
-        self._push(event_time, self._crowd.arrive(), token)
+            self.came += 1
+            self._push(event_time, self._crowd.arrive(), token)
 
-    def _react(self, person: int, token: str, view: View | None) -> None:
+    def _react(self, habit: Habit, token: str, view: View | None) -> None:
         now = self._time[0]
         if isinstance(view, Ask):
-            due_time = now + self._crowd.seconds(person)
-            self._push(min(now + RENEWED, due_time), person, token, view, due_time)
+            due_time = now + self._crowd.seconds(habit)
+            self._push(min(now + RENEWED, due_time), habit, token, view, due_time)
         elif isinstance(view, Wait | StudyPause):
-            self._push(now + (view.seconds if isinstance(view, Wait) else RENEWED), person, token)
+            self._push(now + (view.seconds if isinstance(view, Wait) else RENEWED), habit, token)
         elif isinstance(view, VisitEnd):
             if view.why in ("finished", "blocked", "failed"):
                 self._arrive(now)
             elif view.why == "no-work":
                 self.without_work.append(now)
         elif view is not None:
-            self._push(now + 1.0, person, token, view, now + 1.0)
+            self._push(now + 1.0, habit, token, view, now + 1.0)
 
-    def _act(self, person: int, token: str, view: View) -> None:
+    def _act(self, habit: Habit, token: str, view: View) -> None:
         question = self._file_reader.question(view.assignment) if isinstance(view, Ask) else None
-        act = self._crowd.act(person, view, question)
+        act = self._crowd.act(habit, view, question)
         if isinstance(act, Answer):
             self.last = self._time[0]
             self.work += act.seconds or 0.0
@@ -339,4 +311,4 @@ class Drive:
         if isinstance(act, Answer) and self._crowd.leaves():  # with an open question
             self._arrive(self._time[0])
         else:
-            self._react(person, token, next_view)
+            self._react(habit, token, next_view)

@@ -11,10 +11,9 @@ from statistics import median
 
 from custodes.annotate import assignment_policy
 from custodes.annotate.event_log import EventLog
-from custodes.annotate.participants import Annotator, Totals, Work
+from custodes.annotate.participants import FEWEST, Annotator, AnnotatorStanding, Totals, Work, annotator_standing
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.quality_control import FEWEST, AnnotatorStanding, annotator_standing
-from custodes.annotate.state import HALF_AN_HOUR, StudyState
+from custodes.annotate.state import StudyState
 from custodes.annotate.visits import count_answering_annotators
 from custodes.answers.wording import plural
 from custodes.data.notes import Note, build_notes
@@ -51,42 +50,31 @@ def reach_of(state: StudyState) -> Reach:
     """Compute whether the current annotators can complete the current interim analyses."""
     if state.control == "stopped":
         return Reach()
-    assignments, annotator_plan, n_able_annotators = (
-        state.assignments,
-        state.plan.annotators,
-        assignment_policy.count_able_annotators(state),
-    )
+    assignments, annotator_plan = state.assignments, state.plan.annotators
+    n_able_annotators = assignment_policy.count_able_annotators(state)
     able_annotators = [worker for worker in state.workers.values() if worker.is_able]
     annotators_with_batches_left = [
         worker
         for worker in able_annotators
         if not _has_completed_batches(worker, batch_size=annotator_plan.batch, max_batches=annotator_plan.batches)
     ]
-    n_free_answers, n_short_answers, useful_annotator_ids = 0, 0, set[int]()
-    for pair in range(len(assignments.units_of_pair)):
+    n_free_answers, n_short_answers, useful_labels = 0, 0, set[str]()
+    for pair, target in enumerate(assignments.engine.target):
         free_units = assignments.free_slots(pair)
         free_unit_ids, n_lacking_answers = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
-        max_answers_per_annotator = assignment_policy.cap(
-            annotator_plan, assignments.engine.target[pair], n_able_annotators
-        )
-        n_free_answers, n_short_answers = n_free_answers + n_lacking_answers, n_short_answers + n_lacking_answers
+        max_answers = assignment_policy.cap(annotator_plan, target, n_able_annotators)
+        n_free_answers += n_lacking_answers
         for worker in annotators_with_batches_left:
-            n_answers_below_cap = max_answers_per_annotator - worker.load[pair]
-            n_possible_answers = (
-                min(n_answers_below_cap, len(free_unit_ids) - len(worker.had & free_unit_ids))
-                if n_answers_below_cap > 0
-                else 0
-            )
+            n_possible_answers = min(max_answers - worker.load[pair], len(free_unit_ids - worker.had))
             if n_possible_answers > 0:
-                useful_annotator_ids.add(worker.id)
-                n_short_answers -= min(n_possible_answers, n_lacking_answers)
+                useful_labels.add(worker.label)
                 n_lacking_answers -= min(n_possible_answers, n_lacking_answers)
-    useful_annotator_labels = tuple(state.workers[worker_id].label for worker_id in sorted(useful_annotator_ids))
+        n_short_answers += n_lacking_answers
     return Reach(
         free=n_free_answers,
         short=n_short_answers,
-        able=useful_annotator_labels,
-        idle=len(able_annotators) - len(useful_annotator_ids),
+        able=tuple(worker.label for worker in able_annotators if worker.label in useful_labels),
+        idle=len(able_annotators) - len(useful_labels),
     )
 
 
@@ -308,9 +296,7 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
             for worker in workers
         ),
         known=frozenset(kind for kind, _ in state.gold.values()),
-        recent=0
-        if last_answered_at is None
-        else sum(answered_at >= last_answered_at - HALF_AN_HOUR for answered_at in state.primaries),
+        recent=len(state.primaries),
         excluded=(sum(excluded_answer_counts), len(excluded_answer_counts)),
         comments=tuple(reversed(state.comments)),
         last_answer=last_answered_at,

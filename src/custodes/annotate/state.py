@@ -18,7 +18,7 @@ import msgspec
 from custodes.annotate.assignments import Assignments
 from custodes.annotate.participants import Annotator, IssuedQuestion, Session, Totals
 from custodes.annotate.plan import PLAN, StudyPlan, budget_of
-from custodes.annotate.rows import AssignmentRow, EventRow, ExclusionRow, JudgmentRow, Row, SessionRow, WorkerRow
+from custodes.annotate.study_file import AssignmentRow, EventRow, ExclusionRow, JudgmentRow, Row, SessionRow, WorkerRow
 from custodes.errors import InputError
 
 RECENT = 200
@@ -53,6 +53,7 @@ class StudyState:
         self.comments: list[tuple[str, str, float]] = []
         self.paces: deque[float] = deque(maxlen=RECENT)
         self.primaries: deque[float] = deque()
+        """Times of the primary answers in the half hour before the last answer."""
         self.last_answer: float | None = None
         self.last = 0
         self.gold: dict[int, tuple[str, int]] = {
@@ -97,7 +98,7 @@ class StudyState:
             session=session,
             batch=row.batch,
             number=row.number,
-            unit=None if unit is None else unit.id,
+            unit=unit,
             gold=row.gold,
             role=intern(row.role),
             flip=row.flip,
@@ -125,15 +126,15 @@ class StudyState:
     def _apply_judgment(self, row: JudgmentRow) -> None:
         issued_question = self.issued[row.assignment]
         session = issued_question.session
-        issued_question.counts, issued_question.value = (
-            intern(row.role),
-            None if row.answer is None else int(row.answer),
-        )
-        session.open = [open_question for open_question in session.open if open_question is not issued_question]
+        issued_question.counts = intern(row.role)
+        issued_question.value = None if row.answer is None else int(row.answer)
+        session.open.remove(issued_question)
         session.answered.append(issued_question)
         session.worker.work.paid += issued_question.again is None
         self.totals.paid += issued_question.again is None
         self.last_answer = row.at
+        while self.primaries and self.primaries[0] < row.at - HALF_AN_HOUR:
+            self.primaries.popleft()
         if row.visible_seconds is not None:
             session.worker.work.times.append(row.visible_seconds)
         if not row.late:
@@ -146,18 +147,12 @@ class StudyState:
         elif row.role == "primary":
             self.assignments.vote(issued_question, issued_question.value)
             self.primaries.append(row.at)
-            while self.primaries[0] < row.at - HALF_AN_HOUR:
-                self.primaries.popleft()
         else:
             self.assignments.second(issued_question, issued_question.value)
 
     def _void_answer(self, issued_question: IssuedQuestion) -> None:
         issued_question.is_void = True
-        issued_question.session.answered = [
-            answered_question
-            for answered_question in issued_question.session.answered
-            if answered_question is not issued_question
-        ]
+        issued_question.session.answered.remove(issued_question)
         self._count(issued_question, -1)
         if issued_question.unit is not None:
             self.assignments.take_back(issued_question)
@@ -172,24 +167,21 @@ class StudyState:
                 work.training_right += sign * is_right_answer
                 return
             totals.gold += sign
-            work.refused += sign * is_refused  # a refusal is not a wrong answer
-            work.gold_asked += sign * (not is_refused)
+            work.gold_asked += sign * (not is_refused)  # a refusal is not a wrong answer
             work.gold_right += sign * is_right_answer
-            return
+        else:
+            totals.refused += sign * is_refused
         work.refused += sign * is_refused
-        totals.refused += sign * is_refused
-        if is_refused:
+        if is_refused or issued_question.gold is not None:
             return
         work.answers += sign
-        totals.answers += sign
         totals.primary += sign * (issued_question.counts == "primary")
         totals.second += sign * (issued_question.counts != "primary")
-        if self.plan.question.mode == "rate":
-            return
-        work.equal += sign * (issued_question.value == 0)
-        totals.equal += sign * (issued_question.value == 0)
-        work.decided += sign * (issued_question.value != 0)
-        work.first_shown += sign * (issued_question.value == (-1 if issued_question.flip else 1))
+        if self.plan.question.mode == "compare":
+            work.equal += sign * (issued_question.value == 0)
+            totals.equal += sign * (issued_question.value == 0)
+            work.decided += sign * (issued_question.value != 0)
+            work.first_shown += sign * (issued_question.value == (-1 if issued_question.flip else 1))
 
     def _apply_exclusion(self, row: ExclusionRow) -> list[IssuedQuestion]:
         worker = self.workers[row.worker]
@@ -238,12 +230,8 @@ class StudyState:
         match row.kind:
             case "consent":
                 session.agreed = event_values["digest"]
-            case "declined":
-                session.declined = True
-            case "finished":
-                session.finished = True
-            case "begun":
-                session.begun = True
+            case "declined" | "finished" | "begun":
+                setattr(session, row.kind, True)
             case "batch":
                 session.batch = session.worker.batches = event_values["batch"]
                 session.number, session.answered = 0, []

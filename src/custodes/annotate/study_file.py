@@ -14,15 +14,16 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from errno import EACCES
+from heapq import merge
+from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from custodes.annotate.plan import StudyPlan
 from custodes.data.loading.live_study import check_sound, failure_reason, is_study
-from custodes.errors import CustodesError, InputError, OptionError, short_repr
+from custodes.errors import CustodesError, InputError, OptionError, reject, short_repr
 from custodes.files import check_writable, lock
 from custodes.process import UNFINISHED
 
@@ -93,6 +94,8 @@ CREATE TABLE event (
 ) STRICT;
 """
 
+NO_PLAN = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM plan)"
+
 NOT_JSON = """
 SELECT 'plan.json' FROM plan WHERE json_type(json) IS NOT 'object'
 UNION ALL SELECT 'item.media' FROM item WHERE json_type(media) IS NOT 'array'
@@ -106,10 +109,18 @@ LIMIT 1
 """Query of columns whose JSON has the wrong type. SQLite itself reports invalid JSON."""
 
 LACKING = """
-SELECT count(*) FROM unit u JOIN pair p ON p.pair = u.pair JOIN system s ON s.system IN (p.first, p.second)
+SELECT 1 FROM unit u JOIN pair p ON p.pair = u.pair JOIN system s ON s.system IN (p.first, p.second)
 WHERE NOT EXISTS (SELECT 1 FROM output o WHERE o.item = u.item AND o.system = s.system)
+LIMIT 1
 """
-"""Query of the number of questions with a missing output."""
+"""Query of questions with a missing output."""
+
+PROBLEM_QUERIES = {
+    NO_PLAN: "a study without a plan",
+    LACKING: "outputs of comparisons are missing",
+    NOT_JSON: "{} does not hold the expected JSON",
+}
+"""Queries that have no rows in a valid file, and the message for a row."""
 
 INDEXES = """
 CREATE INDEX assignment_again ON assignment (again) WHERE again IS NOT NULL;
@@ -192,6 +203,112 @@ ORDER BY l.pair, l.look;
 CREATE_ALL = f"BEGIN; {TABLES} {INDEXES} {VIEWS} COMMIT;"
 """Statements that create the tables, indexes and views. Views have labels instead of numbers, in formats that `read`
 accepts."""
+
+
+class WorkerRow(NamedTuple):
+    """An annotator was invited or arrived."""
+
+    worker: int
+    label: str
+    source: str
+    external_hash: str
+    external_id: str
+    at: float
+
+
+class SessionRow(NamedTuple):
+    """A visit began. `params` has the parameters of its link as JSON."""
+
+    session: int
+    worker: int
+    token_hash: str
+    at: float
+    params: str
+
+
+class AssignmentRow(NamedTuple):
+    """A question was assigned to an annotator."""
+
+    assignment: int
+    session: int
+    batch: int
+    number: int
+    unit: int | None
+    gold: int | None
+    role: str
+    flip: int
+    look: int | None
+    again: int | None
+    at: float
+    p_role: float | None
+    p_pair: float | None
+
+
+class JudgmentRow(NamedTuple):
+    """A question was answered in one aspect. If `answer` is None, the question could not be judged, and `reason` says
+    why."""
+
+    judgment: int
+    assignment: int
+    aspect: str
+    role: str
+    answer: float | None
+    reason: str
+    visible_seconds: float | None
+    server_seconds: float
+    at: float
+    late: int
+
+
+class ExclusionRow(NamedTuple):
+    """An annotator was excluded or readmitted."""
+
+    exclusion: int
+    worker: int
+    excluded: int
+    by: str
+    reason: str
+    at: float
+
+
+class EventRow(NamedTuple):
+    """An event of any other kind."""
+
+    event: int
+    at: float
+    session: int | None
+    worker: int | None
+    assignment: int | None
+    kind: str
+    json: str
+
+
+Row = WorkerRow | SessionRow | AssignmentRow | JudgmentRow | ExclusionRow | EventRow
+
+WRITING: dict[type, str] = {
+    WorkerRow: "INSERT INTO worker VALUES (?, ?, ?, ?, ?, ?)",
+    SessionRow: "INSERT INTO session VALUES (?, ?, ?, ?, ?)",
+    AssignmentRow: "INSERT INTO assignment VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    JudgmentRow: "INSERT INTO judgment VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    ExclusionRow: "INSERT INTO exclusion VALUES (?, ?, ?, ?, ?, ?)",
+    EventRow: "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)",
+}
+
+READING: dict[type, str] = {
+    WorkerRow: "SELECT * FROM worker ORDER BY worker",
+    SessionRow: "SELECT * FROM session ORDER BY session",
+    AssignmentRow: "SELECT * FROM assignment ORDER BY assignment",
+    JudgmentRow: "SELECT * FROM judgment ORDER BY judgment",
+    ExclusionRow: "SELECT * FROM exclusion ORDER BY exclusion",
+    EventRow: "SELECT * FROM event ORDER BY event",
+}
+
+
+def iter_log_rows(connection: sqlite3.Connection) -> Iterator[Row]:
+    """Iterate over all rows in chronological order, which is the order of their common numbering. The rows are read one
+    at a time, because there may be many."""
+    row_streams = (map(row_class._make, connection.execute(statement)) for row_class, statement in READING.items())  # type: ignore[attr-defined]
+    return merge(*row_streams, key=itemgetter(0))
 
 
 WAIT = 5.0
@@ -305,17 +422,15 @@ def _temporary_file(path: Path) -> Iterator[Path]:
 def check(path: str | Path) -> Path:
     """Return the real path of a study file. Raise `InputError` for other files."""
     real_path = Path(os.path.realpath(path))
-    advice = "create one with custodes annotate new"
-    try:
-        real_path.stat()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; {advice}") from None
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
-    if not os.access(real_path, os.R_OK):
-        raise InputError(f"{path}: cannot be read ({os.strerror(EACCES)})")
-    if not is_study(real_path):
-        raise InputError(f"{path}: not a study file of annotations; {advice}")
+    reject(
+        (not os.path.exists(real_path), f"{path}: no such file; create one with custodes annotate new"),
+        (not os.access(real_path, os.R_OK), f"{path}: cannot be read; check the permissions of the file"),
+        (
+            not is_study(real_path),
+            f"{path}: not a study file of annotations; create one with custodes annotate new",
+        ),
+        error=InputError,
+    )
     with sqlite_errors(path), closing(connect(real_path, durable=False, reading=True)) as connection:
         ((format_version,),) = connection.execute("PRAGMA user_version")
         if format_version != VERSION:
@@ -324,12 +439,9 @@ def check(path: str | Path) -> Path:
                 f"{VERSION}; use the version of custodes that created the file"
             )
         check_sound(connection)
-        if connection.execute("SELECT count(*) FROM plan").fetchone() == (0,):
-            raise sqlite3.DatabaseError("a study without a plan")
-        if connection.execute(LACKING).fetchone() != (0,):
-            raise sqlite3.DatabaseError("outputs of comparisons are missing")
-        if (invalid_column_row := connection.execute(NOT_JSON).fetchone()) is not None:
-            raise sqlite3.DatabaseError(f"{invalid_column_row[0]} does not hold the expected JSON")
+        for query, problem_text in PROBLEM_QUERIES.items():
+            if (problem_row := connection.execute(query).fetchone()) is not None:
+                raise sqlite3.DatabaseError(problem_text.format(*problem_row))
     return real_path
 
 

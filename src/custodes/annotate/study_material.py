@@ -16,12 +16,11 @@ import polars as pl
 
 from custodes.arguments import value_list
 from custodes.data.loading import check_exists
-from custodes.data.panel import label_codes
 from custodes.data.patterns import Patterns, select_labels
 from custodes.data.reading import read
 from custodes.data.study import Study
 from custodes.data.ties_and_orders import human_threshold
-from custodes.errors import InputError, MissingExtraError, OptionError, join_labels, short_repr, suggestion
+from custodes.errors import InputError, MissingExtraError, OptionError, join_labels, reject, short_repr, suggestion
 from custodes.evaluate.rater_comparison import compare_all_raters
 from custodes.progress import Progress
 from custodes.stats import ABSENT
@@ -98,13 +97,9 @@ class StudyMaterial:
         items = []
         for item, cluster, group in item_table.iter_rows():
             source_row = source_row_of_item.get(item, {})
-            text_of_field = {field_name: source_row.get(field_name, "") for field_name in ("source", "context", "meta")}
-            image_paths, references = (tuple(source_row.get(field_name, ())) for field_name in ("images", "references"))
-            items.append(
-                Item(
-                    label=item, cluster=cluster, group=group, images=image_paths, references=references, **text_of_field
-                )
-            )
+            texts = {field_name: source_row.get(field_name, "") for field_name in ("source", "context", "meta")}
+            images, references = (tuple(source_row.get(field_name, ())) for field_name in ("images", "references"))
+            items.append(Item(label=item, cluster=cluster, group=group, images=images, references=references, **texts))
         return cls(items=tuple(items), systems=tuple(sorted(selected_systems)), outputs=output_of_key)
 
     def labels(self) -> list[str]:
@@ -146,10 +141,12 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
     """
     sorted_systems = sorted(systems)
     if mode == "rate":
-        if pairs is not None:
-            raise OptionError(
-                f"pairs={short_repr(pairs)} has no effect, because annotators rate single outputs; use systems instead"
+        reject(
+            (
+                pairs is not None,
+                f"pairs={short_repr(pairs)} has no effect, because annotators rate single outputs; use systems instead",
             )
+        )
         return [(system, None) for system in sorted_systems]
     if len(sorted_systems) < 2:
         raise InputError(
@@ -160,14 +157,12 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
         return list(combinations(sorted_systems, 2))
     pair_labels = [f"{a}:{b}" for a, b in permutations(sorted_systems, 2)]
     entries = [pairs] if isinstance(pairs, str) else pairs
-    pairs_of_entries = [
-        value_list("pairs", entry, labels=pair_labels) if isinstance(entry, str) else [entry] for entry in entries
+    named_pairs = [
+        _pair(pair, sorted_systems)
+        for entry in entries
+        for pair in (value_list("pairs", entry, labels=pair_labels) if isinstance(entry, str) else [entry])
     ]
-    return list(
-        dict.fromkeys(
-            _pair(pair, sorted_systems) for pairs_of_one_entry in pairs_of_entries for pair in pairs_of_one_entry
-        )
-    )
+    return list(dict.fromkeys(named_pairs))
 
 
 def _pair(entry: Any, systems: Sequence[str]) -> Pair:
@@ -184,12 +179,17 @@ def _pair(entry: Any, systems: Sequence[str]) -> Pair:
         and all(isinstance(system_name, str) for system_name in system_names)
     ):
         raise OptionError(f"pairs: {short_repr(entry)} does not name two systems; write FIRST:SECOND")
-    for system_name in system_names:
-        if system_name not in systems:
-            raise OptionError(f"pairs: no such system {short_repr(system_name)}{suggestion(system_name, systems)}")
-    if system_names[0] == system_names[1]:
-        raise OptionError(f"pairs: {short_repr(entry)} compares a system with itself; name two different systems")
     first_system, second_system = sorted(system_names)
+    reject(
+        *(
+            (name not in systems, f"pairs: no such system {short_repr(name)}{suggestion(name, systems)}")
+            for name in system_names
+        ),
+        (
+            first_system == second_system,
+            f"pairs: {short_repr(entry)} compares a system with itself; name two different systems",
+        ),
+    )
     return first_system, second_system
 
 
@@ -222,24 +222,24 @@ class Medium:
 def media_of(paths: Iterable[str], *, progress: Progress) -> dict[str, Medium]:
     """Return the image of each path. Raise `InputError` for the first invalid path or image."""
     distinct_paths = list(dict.fromkeys(paths))
-    return (
-        {path: medium(path) for path in progress(distinct_paths, total=len(distinct_paths), desc="images")}
-        if distinct_paths
-        else {}
-    )
+    if not distinct_paths:
+        return {}
+    return {path: medium(path) for path in progress(distinct_paths, total=len(distinct_paths), desc="images")}
 
 
 def medium(path: str) -> Medium:
     """Return the image in a file. Raise `InputError` for a web address, and for a file that is not a displayable
     image."""
-    if path.lower().startswith(REMOTE):
-        raise InputError(
-            f"image {short_repr(path)}: this is an address, but images must be files; download the image and give its "
-            "path"
-        )
     file_path = Path(path)
-    if "\0" in path:
-        raise InputError(f"image {short_repr(path)}: not a valid file name")
+    reject(
+        (
+            path.lower().startswith(REMOTE),
+            f"image {short_repr(path)}: this is an address, but images must be files; download the image and give its "
+            "path",
+        ),
+        ("\0" in path, f"image {short_repr(path)}: not a valid file name"),
+        error=InputError,
+    )
     check_exists(file_path)
     try:
         if not file_path.is_file():
@@ -253,16 +253,13 @@ def medium(path: str) -> Medium:
         file_content = file_path.read_bytes()
     except OSError as problem:
         raise InputError(f"image {short_repr(path)}: cannot be read: {problem.strerror}") from None
-    mime_type_and_extension, image_bytes = _reencode_image(file_content, path)
-    return Medium(
-        name=f"{hashlib.sha256(image_bytes).hexdigest()}.{mime_type_and_extension[1]}",
-        type=mime_type_and_extension[0],
-        content=image_bytes,
-    )
+    image_format, image_bytes = _reencode_image(file_content, path)
+    mime_type, extension = TYPES[image_format]
+    return Medium(name=f"{hashlib.sha256(image_bytes).hexdigest()}.{extension}", type=mime_type, content=image_bytes)
 
 
-def _reencode_image(file_content: bytes, path: str) -> tuple[tuple[str, str], bytes]:
-    """Return the type of an image, and its content encoded again from its pixels."""
+def _reencode_image(file_content: bytes, path: str) -> tuple[str, bytes]:
+    """Return the format of an image, and its content encoded again from its pixels."""
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError as error:
@@ -278,11 +275,9 @@ def _reencode_image(file_content: bytes, path: str) -> tuple[tuple[str, str], by
                         f"image {short_repr(path)}: {image.width} x {image.height} pixels ({n_pixels / 1000000.0:.0f} "
                         f"million in all), but the limit is {PIXELS // 10**6} million; make the image smaller"
                     )
-                image_format = str(image.format)
-                is_animated = getattr(image, "is_animated", False)
-                return TYPES[image_format], _encode_image(
-                    image if is_animated else ImageOps.exif_transpose(image), image_format, is_animated=is_animated
-                )
+                image_format, is_animated = str(image.format), getattr(image, "is_animated", False)
+                upright_image = image if is_animated else ImageOps.exif_transpose(image)
+                return image_format, _encode_image(upright_image, image_format, is_animated=is_animated)
     except Image.DecompressionBombError:
         raise InputError(
             f"image {short_repr(path)}: more than {PIXELS // 10**6} million pixels; make the image smaller"
@@ -302,19 +297,15 @@ def _encode_image(image: Image, image_format: str, *, is_animated: bool) -> byte
     """Return the pixels as an image file. The image is upright and has no metadata such as place, camera and
     comments."""
     image.load()
-    display_metadata: dict[Any, Any] = {key: value for key, value in image.info.items() if key in KEPT}
-    image.info = display_metadata
-    save_options: dict[str, Any] = (
-        {"format": image_format, "exif": b""} if image_format != "GIF" else {"format": image_format, "comment": b""}
-    )
-    if image_format == "JPEG":
-        save_options |= {"quality": 95, "icc_profile": display_metadata.get("icc_profile")}
-    if image_format == "WEBP":
-        save_options |= {"lossless": True, "xmp": b""}
-    if is_animated:
-        save_options |= {"save_all": True}
+    image.info = {key: value for key, value in image.info.items() if key in KEPT}
+    options_of_format: dict[str, dict[str, Any]] = {
+        "PNG": {"exif": b""},
+        "JPEG": {"exif": b"", "quality": 95, "icc_profile": image.info.get("icc_profile")},
+        "WEBP": {"exif": b"", "lossless": True, "xmp": b""},
+        "GIF": {"comment": b""},
+    }
     buffer = io.BytesIO()
-    image.save(buffer, **save_options)
+    image.save(buffer, format=image_format, save_all=is_animated, **options_of_format[image_format])
     return buffer.getvalue()
 
 
@@ -347,23 +338,16 @@ def metric_signs(
     metric_scores = metric_study.ratings.frame.filter(rater=metric_name)["score"].to_numpy()
     tie_threshold = human_threshold(metric_scores, None)
     comparison = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
-    metric_preferences = comparison.preferences.select_rater(1)
-    column_of_item = label_codes(pl.Series(comparison.items, dtype=pl.String), [item.label for item in material.items])
-    index_of_pair = {
-        pair: pair_index
-        for pair_index, pair in enumerate(zip(metric_preferences.system_a, metric_preferences.system_b, strict=True))
-    }
-    preference_signs = np.full((len(pairs), len(material.items)), ABSENT, dtype=np.int8)
-    for pair_signs, (first_system, second_system) in zip(preference_signs, pairs, strict=True):
-        second_name = str(second_system)  # comparisons have two systems
-        orientation = 1 if (first_system, second_name) in index_of_pair else -1
-        pair_index = index_of_pair.get(
-            (first_system, second_name) if orientation == 1 else (second_name, first_system), -1
-        )
-        is_row_of_pair = (metric_preferences.pair == pair_index) & (column_of_item[metric_preferences.item] >= 0)
-        pair_signs[column_of_item[metric_preferences.item[is_row_of_pair]]] = (
-            orientation * metric_preferences.sign[is_row_of_pair]
-        )
+    preferences = comparison.preferences.select_rater(1)
+    sign_of_comparison: dict[tuple[str, str | None, str], int] = {}
+    for pair_index, item_index, sign in zip(preferences.pair, preferences.item, preferences.sign, strict=True):
+        first, second = preferences.system_a[pair_index], preferences.system_b[pair_index]
+        item_label = comparison.items[item_index]
+        sign_of_comparison |= {(first, second, item_label): int(sign), (second, first, item_label): -int(sign)}
+    preference_signs = np.array(
+        [[sign_of_comparison.get((*pair, label), ABSENT) for label in material.labels()] for pair in pairs],
+        dtype=np.int8,
+    )
     if (preference_signs == ABSENT).all():
         raise InputError(f"{study.name}: {metric_name!r} has no scores of these outputs; add the scores")
     return metric_name, preference_signs

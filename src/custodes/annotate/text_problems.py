@@ -9,7 +9,6 @@ import numpy as np
 
 from custodes.annotate.study_material import Pair, StudyMaterial
 from custodes.evaluate.check.rules import Problem
-from custodes.stats import ABSENT
 
 MODELS = r"chat ?gpt|gpt-?\d[\w.]*|claude|gemini|llama|mistral|deepseek|qwen|grok|copilot|bard"
 MAKERS = r"openai|anthropic|google|meta ai|microsoft|alibaba|mistral ai|xai|deepseek"
@@ -118,22 +117,18 @@ def _imbalance_problems(
     """
     from scipy.stats import binomtest
 
-    row_of_system = {system: row for row, system in enumerate(material.systems)}
-    column_of_item = {item.label: column for column, item in enumerate(material.items)}
-    property_codes = np.full((len(row_of_system), len(column_of_item)), ABSENT, dtype=np.int8)
-    for (item, system), output in material.outputs.items():
-        if output.text.strip():
-            property_codes[row_of_system[system], column_of_item[item]] = has_property(output.text)
+    flag_of_key = {key: has_property(output.text) for key, output in material.outputs.items() if output.text.strip()}
     rate_differences = list[tuple[float, str, str, float, float]]()
     for first, second in pairs:
-        codes = property_codes[[row_of_system[first], row_of_system[second]]]
-        codes = codes[:, (codes != ABSENT).all(axis=0)]
-        n_common_items = codes.shape[1]
-        n_only_first, n_only_second = int((codes[0] > codes[1]).sum()), int((codes[0] < codes[1]).sum())
-        if not n_common_items or abs(n_only_first - n_only_second) < LEAST * n_common_items:
+        common_items = [item for item in material.labels() if {(item, first), (item, second)} <= flag_of_key.keys()]
+        flags = np.array(
+            [[flag_of_key[item, system] for item in common_items] for system in (first, second)], dtype=bool
+        )
+        n_only_first, n_only_second = int((flags[0] > flags[1]).sum()), int((flags[0] < flags[1]).sum())
+        if not common_items or abs(n_only_first - n_only_second) < LEAST * len(common_items):
             continue
         if binomtest(n_only_first, n_only_first + n_only_second).pvalue <= LEVEL / (2 * len(pairs)):
-            rates_and_systems = zip(codes.mean(axis=1).tolist(), (first, second), strict=True)
+            rates_and_systems = zip(flags.mean(axis=1).tolist(), (first, second), strict=True)
             (low_rate, low_system), (high_rate, high_system) = sorted(rates_and_systems)
             rate_differences.append((high_rate - low_rate, high_system, low_system, high_rate, low_rate))
     if rate_differences:

@@ -17,9 +17,8 @@ from random import Random
 from custodes.annotate import assignment_policy
 from custodes.annotate.assignment_policy import NextQuestion
 from custodes.annotate.event_log import LONGEST_LEASE, EventLog, lease_seconds
-from custodes.annotate.participants import Annotator, IssuedQuestion, Session
-from custodes.annotate.quality_control import annotator_standing
-from custodes.annotate.rows import AssignmentRow, ExclusionRow, JudgmentRow
+from custodes.annotate.participants import Annotator, IssuedQuestion, Session, annotator_standing
+from custodes.annotate.study_file import AssignmentRow, ExclusionRow, JudgmentRow
 from custodes.annotate.views import (
     Act,
     Agree,
@@ -182,7 +181,7 @@ def _assign_question(
     log.add_rows(assignment_row)
     issued_question = log.state.issued[assignment_row.assignment]
     if issued_question.unit is not None:
-        log.keep(issued_question, log.clock.steady())
+        log.keep(issued_question)
     return issued_question
 
 
@@ -230,36 +229,31 @@ def _end_visit(log: EventLog, session: Session, end_reason: str) -> VisitEnd:
     return VisitEnd(why=end_reason, code=session.codes.get(end_reason), answers=session.worker.work.paid)
 
 
-def undoable_question(
-    log: EventLog, session: Session, current_question: IssuedQuestion | None = None
-) -> IssuedQuestion | None:
-    """Return the latest answered question of the batch (before `current_question`, if given) if its answer may be
-    withdrawn, otherwise None. Answers to control questions and second opinions may always be withdrawn. A primary
-    answer may be withdrawn while its interim analysis is incomplete, a refusal only until its unit is settled."""
+def undoable_question(log: EventLog, current_question: IssuedQuestion) -> IssuedQuestion | None:
+    """Return the latest question that was answered before `current_question` if its answer may be withdrawn, otherwise
+    None. Answers to control questions and second opinions may always be withdrawn. A primary answer may be withdrawn
+    while its interim analysis is incomplete, a refusal only until its unit is settled."""
+    earlier_questions = [
+        question for question in current_question.session.answered if question.number < current_question.number
+    ]
+    latest_question = max(earlier_questions, key=lambda question: question.number, default=None)
+    if latest_question is None or latest_question.unit is None or latest_question.counts == "second":
+        return latest_question
     assignments = log.state.assignments
-    for issued_question in sorted(
-        session.answered, key=lambda answered_question: answered_question.number, reverse=True
-    ):
-        if current_question is not None and issued_question.number >= current_question.number:
-            continue
-        if issued_question.unit is None or issued_question.counts == "second":
-            return issued_question
-        unit = assignments.units[issued_question.unit]
-        is_replaceable = assignments.is_present(unit) and (
-            issued_question.value is not None or not assignments.is_settled(unit)
-        )
-        return issued_question if is_replaceable else None
-    return None
+    is_replaceable = assignments.is_present(latest_question.unit) and (
+        latest_question.value is not None or not assignments.is_settled(latest_question.unit)
+    )
+    return latest_question if is_replaceable else None
 
 
 def _ask_view(log: EventLog, issued_question: IssuedQuestion) -> Ask:
     state, connection, question_plan = log.state, log.connection, log.state.plan.question
     output_sides: Iterable[Side]
-    if issued_question.unit is None:
+    unit = issued_question.unit
+    if unit is None:
         gold_query = "SELECT context, first, second, media FROM gold WHERE gold = ?"
         context, *output_sides = _control_sides(*connection.execute(gold_query, (issued_question.gold,)).fetchone())
     else:
-        unit = state.assignments.units[issued_question.unit]
         html, images_json = connection.execute("SELECT html, media FROM item WHERE item = ?", (unit.item,)).fetchone()
         context = Side(html=html, media=tuple(json.loads(images_json)))
         output_rows = connection.execute(
@@ -287,7 +281,7 @@ def _ask_view(log: EventLog, issued_question: IssuedQuestion) -> Ask:
         context=context,
         sides=tuple(reversed(output_sides) if issued_question.flip else output_sides),
         given=previous_answer_of_aspect,
-        can_undo=undoable_question(log, issued_question.session, issued_question) is not None,
+        can_undo=undoable_question(log, issued_question) is not None,
         training=is_training,
     )
 
@@ -322,13 +316,12 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
     """
     if session.is_closed:
         return True
-    state, issued_question, is_between_batches = log.state, None, is_done(log, session) and not session.finished
-    if isinstance(act, Answer | Skip | Undo | Mark | Comment) and act.assignment is not None:
-        issued_question = state.issued.get(act.assignment)
-        if issued_question is None or issued_question.session is not session:
-            issued_question = None
-            if not isinstance(act, Comment):
-                return False
+    state, is_between_batches = log.state, is_done(log, session) and not session.finished
+    issued_question = state.issued.get(getattr(act, "assignment", None) or 0)
+    if issued_question is not None and issued_question.session is not session:
+        issued_question = None
+    if issued_question is None and isinstance(act, Answer | Skip | Undo | Mark):
+        return False
     match act:
         case Agree():
             if act.digest == digest_of(state.plan.texts.consent) and session.agreed != act.digest:
@@ -407,9 +400,7 @@ def _role_of_answer(log: EventLog, issued_question: IssuedQuestion) -> str:
     if issued_question.role != "primary" or issued_question.unit is None:
         return issued_question.role
     state = log.state
-    is_held_or_free_unit = issued_question.holds or state.assignments.is_free(
-        state.assignments.units[issued_question.unit]
-    )
+    is_held_or_free_unit = issued_question.holds or state.assignments.is_free(issued_question.unit)
     return (
         "primary"
         if is_held_or_free_unit and state.control != "stopped" and not issued_question.session.worker.excluded
@@ -447,12 +438,11 @@ def _checked_answers(
 
 def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> None:
     """Assign the previous question again. Its earlier answer no longer counts."""
-    previous_question = undoable_question(log, session, current_question)
+    previous_question = undoable_question(log, current_question)
     if previous_question is None:
         return
-    assignments = log.state.assignments
-    unit = None if previous_question.unit is None else assignments.units[previous_question.unit]
-    analysis_index = None if unit is None else assignments.engine.look[unit.pair]
+    unit = previous_question.unit
+    analysis_index = None if unit is None else log.state.assignments.engine.look[unit.pair]
     role = "second" if previous_question.counts == "second" else previous_question.role
     next_question = NextQuestion(
         role, unit, previous_question.gold, previous_question.flip, analysis_index, p_role=None, p_pair=None
@@ -466,9 +456,9 @@ def exclude(log: EventLog, worker: Annotator, *, by: str, reason: str) -> None:
     log.add_rows(ExclusionRow(log.next, worker.id, 1, by, reason, log.clock.wall()))
 
 
-def restore(log: EventLog, worker: Annotator, *, by: str = "owner") -> None:
+def restore(log: EventLog, worker: Annotator) -> None:
     """Readmit an annotator. Answers count again if they were not replaced; replaced answers become second opinions."""
-    for issued_question in log.add_rows(ExclusionRow(log.next, worker.id, 0, by, "", log.clock.wall())):
+    for issued_question in log.add_rows(ExclusionRow(log.next, worker.id, 0, "owner", "", log.clock.wall())):
         log.event("second", session=issued_question.session, issued_question=issued_question)
 
 

@@ -366,8 +366,8 @@ def reconcile(
 
     Example: `custodes annotate reconcile study.db codes.csv -o checked.csv`
     """
-    from custodes.annotate.completion_codes import CodeReconciliation
-    from custodes.annotate.completion_codes import reconcile as reconcile_codes
+    from custodes.annotate.study_status import CodeReconciliation
+    from custodes.annotate.study_status import reconcile as reconcile_codes
 
     output.check([study, codes], CodeReconciliation.table_declarations())
     return output.answer(lambda progress: reconcile_codes(study, codes))

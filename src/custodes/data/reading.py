@@ -164,7 +164,7 @@ def read(
     study = replace(join(studies), selection=schema_options.selection)
     for table_kind, table_source in (("raters", raters), ("items", items)):
         if table_source is not None:
-            table = _load_source(table_source, table_kind)
+            table = load_source(table_source, table_kind)
             study = replace(study, notes=(*study.notes, *table.notes))
             describe_arguments: dict[str, Any] = {table_kind: table.frame, f"{table_kind}_name": table.name}
             study = study.describe(**describe_arguments)
@@ -191,7 +191,7 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
             return path_reader.make(path, part=part, invalid=invalid)
     elif named_path_reader:
         raise OptionError(f"reader={reader!r} needs the path of a file or folder, not a dataframe")
-    return _load_source(source, "table")
+    return load_source(source, "table")
 
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
@@ -439,7 +439,8 @@ def _path_reader(path: Path) -> PathReader | None:
     return fitting_reader
 
 
-def _load_source(source: Any, name: str) -> LoadedTable:
+def load_source(source: Any, name: str) -> LoadedTable:
+    """The table of a path or a dataframe. `InputError` is raised for a dataframe without rows; `name` names it."""
     if isinstance(source, str | Path):
         return load_table(source)
     frame = to_polars(source, where=name)

@@ -38,7 +38,7 @@ def ask(context: str, *outputs: str, how: safe_html.Render = "plain", **values: 
 def all_pages(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str]:
     """Return the HTML of all pages by name, for a plan of comparisons and its equivalent with ratings."""
     path: dict[str, Any] = {"path": "/s/x"}
-    rates = replace(plan, question=Question(text=plan.question.text, mode="rate", labels=plan.question.labels[:2]))
+    rates = replace(plan, question=Question(text=plan.question.text, mode="rate", labels=plan.question.labels[:1] * 5))
     slides = replace(rates, question=replace(rates.question, scale=(0, 100)))
     aspects = replace(plan, question=replace(plan.question, aspects=(plan.question.text, "fluency"), both_bad=True))
     back = "https://app.prolific.com/submissions/complete?cc={code}"

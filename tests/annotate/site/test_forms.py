@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from custodes.annotate.plan import Question, StudyPlan, StudyTexts
-from custodes.annotate.site.forms import UnreadError, act_of
+from custodes.annotate.site.pages import UnreadError, act_of
 from custodes.annotate.views import Agree, Answer, Begin, Comment, Decline, Mark, Skip, Stop, Undo
 
 PLAN = StudyPlan()

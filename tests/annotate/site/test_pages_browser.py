@@ -53,12 +53,8 @@ LOOK = {
 def page_html() -> dict[str, str]:
     """Return the HTML of all pages in English with several kinds of texts, and of two pages in German."""
     html_by_name = all_pages(PLAN, TEXTS["plain"], EXAMPLE)
-    german = replace(PLAN, texts=replace(PLAN.texts, language="de"))
-    html_by_name |= {
-        f"de-{name}": page
-        for name, page in all_pages(german, TEXTS["plain"], EXAMPLE).items()
-        if name in ("ask", "open")
-    }
+    german_pages = all_pages(replace(PLAN, texts=replace(PLAN.texts, language="de")), TEXTS["plain"], EXAMPLE)
+    html_by_name |= {f"de-{name}": german_pages[name] for name in ("ask", "open")}
     marks = replace(PLAN, texts=replace(PLAN.texts, differences=True))
     html_by_name["ask-marks"] = render_view(marks, TEXTS["markdown"], path="/s/x", marks=True)
     return html_by_name | {
@@ -76,12 +72,8 @@ def check_pages(browser: Any, address: str, names: list[str], size: str, scheme:
     """Check accessibility, sizes and overflow of pages, and that they log nothing and request no other host."""
     width, height = SIZES[size]
     axe = Axe()
-    context = browser.new_context(
-        viewport={"width": width, "height": height},
-        color_scheme=scheme,
-        is_mobile=size != "desktop",
-        has_touch=size != "desktop",
-    )
+    device = {"is_mobile": size != "desktop", "has_touch": size != "desktop"}
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **device)
     page = context.new_page()
     messages: list[str] = []
     page.on("console", lambda message: messages.append(f"{message.type}: {message.text}"))
@@ -121,9 +113,8 @@ def hostile(text: str) -> dict[str, str]:
         question=Question(text=text, labels=(text, text)),
         texts=StudyTexts(title=text, contact=text, consent=text, instructions=text, thanks=text, language=text),
     )
-    example = Example(
-        context=side(text), sides=(side(text, "markdown"), side(text, "markdown+math")), expected=1, why=text
-    )
+    sides = side(text, "markdown"), side(text, "markdown+math")
+    example = Example(context=side(text), sides=sides, expected=1, why=text)
     return all_pages(plan, ask(text, *(text,) * 2, how="markdown+math"), example)
 
 
@@ -157,9 +148,8 @@ SEND = """(events) => {
 @cache
 def parts_of(page: str) -> int:
     """Count the interactive elements and resources in the HTML of a page."""
-    return sum(
-        page.count(f"<{tag}") for tag in ("form", "button", "input", "textarea", "a ", "script", "link", "meta ")
-    )
+    tags = ("form", "button", "input", "textarea", "a ", "script", "link", "meta ")
+    return sum(page.count(f"<{tag}") for tag in tags)
 
 
 def nothing_runs(browser: Any, pairs: Mapping[str, tuple[str, str]], policies: Sequence[bool] = (True, False)) -> None:
@@ -187,10 +177,8 @@ def test_no_text_runs(browser: Any) -> None:
     every_side = all_payloads()
     harmless_question = ask("a", *("b",) * len(every_side.sides))
     hostile_pages, harmless_pages = hostile(" ".join(PAYLOADS)), hostile("quiet")
-    pairs = {
-        name: (hostile_pages[name], harmless_pages[name])
-        for name in ("several", "rate", "consent", "typed", "finished", "busy")
-    }
+    names = ("several", "rate", "consent", "typed", "finished", "busy")
+    pairs = {name: (hostile_pages[name], harmless_pages[name]) for name in names}
     sides = {"sides": (all_pages(PLAN, every_side, EXAMPLE)["ask"], all_pages(PLAN, harmless_question, EXAMPLE)["ask"])}
     nothing_runs(browser, pairs | sides, policies=[False])
     nothing_runs(browser, sides, policies=[True])

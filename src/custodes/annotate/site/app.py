@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from custodes.annotate import arrivals
 from custodes.annotate.service import Service, StudyBusy
-from custodes.annotate.site import forms, guard, owner, pages
+from custodes.annotate.site import guard, owner, pages
 from custodes.annotate.views import Comment, Mark, Undo, View
 from custodes.errors import InputError
 
@@ -26,36 +26,25 @@ HEALTHY = 2.0
 FOREVER = "public, max-age=31536000, immutable"
 SAID: Mapping[type, str] = {Comment: "sent", Undo: "taken_back"}
 TOLD = frozenset(SAID.values())
-REMEMBERED = 100_000
-"""Maximum number of access tokens whose study the server caches, if it serves several studies."""
 
 
 class Site:
-    """State that the handlers share: the studies by name, and the study of each token."""
+    """The handlers of the pages, which share the studies by name."""
 
     def __init__(self, services: Mapping[str, Service], public_url: str) -> None:
         self.services, self.public_url = services, public_url
-        self._service_of_token: dict[str, Service] = {}
 
-    async def _visit(self, request: Request) -> tuple[str, Service]:
+    def _visit(self, request: Request) -> tuple[str, Service]:
         """Return the token of a link and its study. Raise HTTPException 404 if the token belongs to no study."""
         token = request.path_params["token"]
-        if len(self.services) == 1:
-            return token, next(iter(self.services.values()))  # with a single study, the token is checked later
-        if token not in self._service_of_token:
-            for service in self.services.values():
-                if await asyncio.wrap_future(service.view(token)) is not None:
-                    break
-            else:
-                raise HTTPException(404)
-            if len(self._service_of_token) >= REMEMBERED:
-                self._service_of_token.clear()
-            self._service_of_token[token] = service
-        return token, self._service_of_token[token]
+        for service in self.services.values():
+            if service.has_visit(token):
+                return token, service
+        raise HTTPException(404)
 
     async def _view(self, request: Request) -> tuple[Service, View, str]:
         """Return the study, the current view and the path of a link. Raise HTTPException 404 for an unknown token."""
-        token, service = await self._visit(request)
+        token, service = self._visit(request)
         view = await asyncio.wrap_future(service.view(token))
         if view is None:
             raise HTTPException(404)
@@ -116,13 +105,13 @@ class Site:
 
     async def act(self, request: Request) -> Response:
         form_fields = await guard.form(request)
-        token, service = await self._visit(request)
+        token, service = self._visit(request)
         page_path = f"/s/{token}"
         try:
-            act = forms.act_of(service.plan, form_fields)
+            act = pages.act_of(service.plan, form_fields)
             view = await asyncio.wrap_future(service.act(token, act))
-        except (forms.UnreadError, InputError) as problem:
-            notice = str(problem) if isinstance(problem, forms.UnreadError) else "unread"
+        except (pages.UnreadError, InputError) as problem:
+            notice = str(problem) if isinstance(problem, pages.UnreadError) else "unread"
             _, view, _ = await self._view(request)
             return HTMLResponse(await self.view_html(service, view, path=page_path, notice=notice), 422)
         except StudyBusy:  # the answer could not be stored; the page contains it and can send it again
@@ -145,10 +134,10 @@ class Site:
 
     async def renew_lease(self, request: Request) -> Response:
         form_fields = await guard.form(request)
-        token, service = await self._visit(request)
+        token, service = self._visit(request)
         try:
-            await asyncio.wrap_future(service.renew_lease(token, forms.assignment_of(form_fields)))
-        except forms.UnreadError:
+            await asyncio.wrap_future(service.renew_lease(token, pages.assignment_of(form_fields)))
+        except pages.UnreadError:
             raise HTTPException(422) from None
         return Response(status_code=204)
 

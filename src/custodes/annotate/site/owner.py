@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from custodes.annotate import study_file
 from custodes.annotate.forecast import forecast
 from custodes.annotate.plan import StudyPlan
 from custodes.annotate.service import CONTROLS, Service
@@ -29,7 +30,7 @@ from custodes.annotate.site.owner_formats import codes, export_zip, temporary_fi
 from custodes.annotate.snapshot import Snapshot
 from custodes.annotate.study_file import StudyBusy
 from custodes.annotate.visits import digest_of
-from custodes.errors import CustodesError, InputError, OptionError
+from custodes.errors import CustodesError, OptionError
 
 COOKIE = "custodes_owner"
 HOURS = 12
@@ -57,12 +58,9 @@ GROUP BY unit HAVING refused > 0 ORDER BY refused DESC, item LIMIT ?1
 """
 """Query of the questions that at least one annotator could not judge, those with the most refusals first."""
 _COMMENTS = """
-SELECT e.at AS at, coalesce(v.label, w.label) AS rater, i.label AS item, json_extract(e.json, '$.text') AS text
-FROM event e
-LEFT JOIN worker w ON w.worker = e.worker
-LEFT JOIN session s ON s.session = e.session LEFT JOIN worker v ON v.worker = s.worker
-LEFT JOIN assignment a ON a.assignment = e.assignment LEFT JOIN unit u ON u.unit = a.unit
-LEFT JOIN item i ON i.item = u.item
+SELECT e.at AS at, w.label AS rater, i.label AS item, json_extract(e.json, '$.text') AS text
+FROM event e LEFT JOIN worker w ON w.worker = e.worker LEFT JOIN assignment a ON a.assignment = e.assignment
+LEFT JOIN unit u ON u.unit = a.unit LEFT JOIN item i ON i.item = u.item
 WHERE e.kind = 'comment' ORDER BY e.event DESC LIMIT ?1
 """
 _RUNNING = """
@@ -80,12 +78,12 @@ async def rows_of(path: Path, statement: str, *parameters: object, max_rows: int
     """Return rows of a study file, which is read over a read-only connection."""
 
     def read() -> list[Row]:
-        try:
-            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as connection:
-                connection.row_factory = sqlite3.Row
-                return [dict(row) for row in connection.execute(statement, (max_rows, *parameters))]
-        except sqlite3.Error as problem:
-            raise InputError(f"{path.name}: cannot be read at present ({problem}); try again later") from None
+        with (
+            study_file.sqlite_errors(path),
+            closing(study_file.connect(path, durable=False, reading=True)) as connection,
+        ):
+            connection.row_factory = sqlite3.Row
+            return [dict(row) for row in connection.execute(statement, (max_rows, *parameters))]
 
     return await run_in_threadpool(read)
 
@@ -112,14 +110,10 @@ def act_of(action_name: str, service: Service, form_fields: Mapping[str, str]) -
 def _parse_plan_form(plan: StudyPlan, form_fields: Mapping[str, str]) -> StudyPlan:
     """Return the plan with the values of a form. These values may change during annotation: price, maximum number of
     annotators, cap and budget."""
-    price = _parse_number("price", form_fields.get("price", ""), example_number=0.15)
-    answer_cap = _parse_number("cap", form_fields.get("cap", str(plan.annotators.cap)), example_number=0.25)
-    if not 0 <= price < 1e6:
-        raise OptionError(f"price {price:g} is not allowed; give a number from 0 to below 1000000")
-    max_annotators, budget_text = (
-        parse_positive_integer("most", form_fields.get("most", "")),
-        form_fields.get("budget", "").strip(),
-    )
+    price = _parse_number("price", form_fields.get("price", ""))
+    answer_cap = _parse_number("cap", form_fields.get("cap", str(plan.annotators.cap)))
+    max_annotators = parse_positive_integer("most", form_fields.get("most", ""))
+    budget_text = form_fields.get("budget", "").strip()
     return msgspec.structs.replace(
         plan,
         money=msgspec.structs.replace(plan.money, price=price),
@@ -130,11 +124,11 @@ def _parse_plan_form(plan: StudyPlan, form_fields: Mapping[str, str]) -> StudyPl
     )
 
 
-def _parse_number(field_name: str, text: str, *, example_number: float) -> float:
+def _parse_number(field_name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise OptionError(f"{field_name} {text!r} is not allowed; give a number, such as {example_number:g}") from None
+        raise OptionError(f"{field_name} {text!r} is not allowed; give a number, such as 0.15") from None
 
 
 def parse_positive_integer(field_name: str, text: str, *, largest: int = 10**9) -> int:
@@ -304,12 +298,7 @@ class Owner:
             await asyncio.wrap_future(service.peek())
             running_rows = await rows_of(service.path, _RUNNING, service.plan.question.aspects[0], max_rows=-1)
             outcome_counts_of_pair = {
-                (running_row["system_a"], running_row["system_b"]): (
-                    running_row["wins"],
-                    running_row["ties"],
-                    running_row["losses"],
-                )
-                for running_row in running_rows
+                (row["system_a"], row["system_b"]): (row["wins"], row["ties"], row["losses"]) for row in running_rows
             }
             return await self._study(request, peeked=outcome_counts_of_pair)
         action_future = act_of(action_name, service, form_fields)

@@ -1,9 +1,11 @@
-"""Render the pages of annotators: HTML from views, with highlighted differences if the annotator requests them."""
+"""The pages of annotators: HTML from views, with highlighted differences if the annotator requests them, and actions
+from submitted forms."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,12 +16,34 @@ from typing import Any
 
 from custodes.annotate import arrivals, safe_html
 from custodes.annotate.plan import StudyPlan
-from custodes.annotate.site.forms import BOTH_BAD
-from custodes.annotate.views import Ask, Break, Consent, Example, Instructions, Side, StudyPause, View, VisitEnd, Wait
+from custodes.annotate.views import (
+    Act,
+    Agree,
+    Answer,
+    Ask,
+    Begin,
+    Break,
+    Comment,
+    Consent,
+    Decline,
+    Example,
+    Instructions,
+    Mark,
+    Side,
+    Skip,
+    Stop,
+    StudyPause,
+    Undo,
+    View,
+    VisitEnd,
+    Wait,
+)
 from custodes.annotate.visits import LONGEST_COMMENT, SKIPPING
 from custodes.annotate.wording import scale_bounds
 from custodes.annotate.wording.translations import ENGLISH, words
 
+BOTH_BAD = "bad"
+"""The value of a form field if both outputs are equally bad."""
 LONGEST_COMPARED = 3000
 """Maximum number of words of an output whose differences can be highlighted."""
 
@@ -36,36 +60,25 @@ def mark_differences(first: Side, second: Side) -> tuple[Side, Side] | None:
     >>> [side.html for side in mark_differences(Side(html="<p>a b</p>"), Side(html="<p>a <em>c</em></p>"))]
     ['<p>a <mark>b</mark></p>', '<p>a <em><mark>c</mark></em></p>']
     """
-    sides = first, second
-    tokens_of_side = [_TOKENS.findall(side.html) for side in sides]
+    tokens_of_side = [_TOKENS.findall(side.html) for side in (first, second)]
     word_positions_of_side = [
-        [
-            token_position
-            for token_position, token in enumerate(tokens)
-            if not token.startswith("<") and not token.isspace()
-        ]
+        [position for position, token in enumerate(tokens) if not token.startswith("<") and not token.isspace()]
         for tokens in tokens_of_side
     ]
     if max(map(len, word_positions_of_side)) > LONGEST_COMPARED:
         return None
     first_words, second_words = (
-        [tokens[token_position] for token_position in token_positions]
-        for tokens, token_positions in zip(tokens_of_side, word_positions_of_side, strict=True)
+        [tokens[position] for position in positions]
+        for tokens, positions in zip(tokens_of_side, word_positions_of_side, strict=True)
     )
-    matching_blocks = SequenceMatcher(None, first_words, second_words).get_matching_blocks()
-    for side_index, block_starts in enumerate(
-        [[block.a for block in matching_blocks], [block.b for block in matching_blocks]]
-    ):
-        common_word_indices = {
-            block_start + offset
-            for block_start, block in zip(block_starts, matching_blocks, strict=True)
-            for offset in range(block.size)
-        }
-        for word_index, token_position in enumerate(word_positions_of_side[side_index]):
-            if word_index not in common_word_indices:
-                tokens_of_side[side_index][token_position] = (
-                    f"<mark>{tokens_of_side[side_index][token_position]}</mark>"
-                )
+    for operation, *bounds in SequenceMatcher(None, first_words, second_words).get_opcodes():
+        if operation == "equal":
+            continue
+        for tokens, positions, (begin, end) in zip(
+            tokens_of_side, word_positions_of_side, (bounds[:2], bounds[2:]), strict=True
+        ):
+            for position in positions[begin:end]:
+                tokens[position] = f"<mark>{tokens[position]}</mark>"
     return replace(first, html="".join(tokens_of_side[0])), replace(second, html="".join(tokens_of_side[1]))
 
 
@@ -100,25 +113,20 @@ class AnswerButton:
 
 
 class Static:
-    """A file of the folder `static`, with its content for responses: uncompressed and compressed."""
+    """A file of the folder `static`, with its content for responses: uncompressed and compressed. The public name
+    contains a hash of the content."""
 
     def __init__(self, file_path: Path) -> None:
-        self.path = file_path
+        self.path, self.bytes = file_path, file_path.read_bytes()
         self.type = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}[file_path.suffix]
-        self.bytes = file_path.read_bytes()
         self.packed = gzip.compress(self.bytes, mtime=0)
+        self.public_name = f"{file_path.stem}.{hashlib.sha256(self.bytes).hexdigest()[:12]}{file_path.suffix}"
 
 
 @cache
 def static() -> dict[str, Static]:
-    """Return the files of the folder `static` by public name. The public name contains a hash of the content."""
-    static_paths = sorted(static_path for static_path in (HERE / "static").iterdir() if static_path.is_file())
-    return {
-        f"{static_path.stem}.{hashlib.sha256(static_path.read_bytes()).hexdigest()[:12]}{static_path.suffix}": Static(
-            static_path
-        )
-        for static_path in static_paths
-    }
+    """Return the files of the folder `static` by public name."""
+    return {file.public_name: file for file in map(Static, sorted((HERE / "static").iterdir()))}
 
 
 @cache
@@ -245,14 +253,9 @@ def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
     if highest_rating - lowest_rating >= BUTTONS:
         return ()
     points = range(lowest_rating, highest_rating + 1)
-    label_of_point = (
-        dict(zip(points, question_plan.labels, strict=True)) if len(question_plan.labels) == len(points) else {}
-    )
     return tuple(
-        AnswerButton(
-            str(point), str(point), (str(point),) if 0 <= point <= 9 else (), label=label_of_point.get(point, "")
-        )
-        for point in points
+        AnswerButton(str(point), str(point), (str(point),) if 0 <= point <= 9 else (), label=label)
+        for point, label in zip(points, question_plan.labels or [""] * len(points), strict=True)
     )
 
 
@@ -265,3 +268,85 @@ def answer_of(plan: StudyPlan) -> dict[int, str]:
         return {**other_texts, lowest_rating: lowest_text, highest_rating: highest_text}
     phrase_of_key = words(plan.texts.language, plan.question.noun)
     return {1: phrase_of_key["first_better"], 0: phrase_of_key["equal"], -1: phrase_of_key["second_better"]}
+
+
+# --- forms
+
+
+class UnreadError(ValueError):
+    """A form is invalid. The text of the error is the key of a message in the words of a language."""
+
+
+def act_of(plan: StudyPlan, form_fields: Mapping[str, str]) -> Act:
+    """Return the action that a form requests. Raise `UnreadError` for an invalid form.
+
+    >>> act_of(StudyPlan(), {"do": "answer", "assignment": "7", "v0": "1", "seconds": "3.2"})
+    Answer(assignment=7, values={'': 1}, seconds=3.2, both_bad=False)
+    """
+    match form_fields.get("do"):
+        case "agree" if form_fields.get("agree"):
+            return Agree(digest=form_fields.get("digest", ""))
+        case "decline":
+            return Decline()
+        case "begin":
+            return Begin()
+        case "stop":
+            return Stop()
+        case "undo":
+            return Undo(assignment=assignment_of(form_fields))
+        case "mark" if plan.texts.differences:
+            return Mark(assignment=assignment_of(form_fields))
+        case "skip" if form_fields.get("reason") in SKIPPING:
+            return Skip(
+                assignment=assignment_of(form_fields), reason=form_fields["reason"], seconds=seconds(form_fields)
+            )
+        case "comment" if form_fields.get("text", "").strip():
+            assignment_id = assignment_of(form_fields) if "assignment" in form_fields else None
+            return Comment(text=form_fields["text"].strip(), assignment=assignment_id)
+        case "answer":
+            return _answer(plan, form_fields)
+    raise UnreadError("unread")
+
+
+def _answer(plan: StudyPlan, form_fields: Mapping[str, str]) -> Answer:
+    """Return the answer in a form. The service checks which values are allowed."""
+    question_plan = plan.question
+    allows_both_bad = question_plan.mode == "compare" and question_plan.equal and question_plan.both_bad
+    answer_of_aspect, is_both_bad = {}, allows_both_bad and "both_bad" in form_fields
+    for aspect_index, aspect in enumerate(question_plan.aspects):
+        answer_text = form_fields.get(f"v{aspect_index}", "")
+        if not answer_text:
+            raise UnreadError("unfilled")
+        if answer_text == BOTH_BAD and allows_both_bad:
+            is_both_bad, answer_text = True, "0"
+        answer_of_aspect[aspect] = _parse_integer(answer_text)
+    return Answer(
+        assignment=assignment_of(form_fields),
+        values=answer_of_aspect,
+        seconds=seconds(form_fields),
+        both_bad=is_both_bad,
+    )
+
+
+def assignment_of(form_fields: Mapping[str, str]) -> int:
+    """Return the assignment number of a form. Raise `UnreadError` if the form has no valid number."""
+    assignment_id = _parse_integer(form_fields.get("assignment", ""))
+    if not 0 <= assignment_id < 2**63:
+        raise UnreadError("unread")
+    return assignment_id
+
+
+def _parse_integer(text: str) -> int:
+    text = text.strip()
+    if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > 20:
+        raise UnreadError("unread")
+    return int(text)
+
+
+def seconds(form_fields: Mapping[str, str]) -> float | None:
+    """Return the seconds for which the question was visible, or None if the page did not measure them."""
+    try:
+        visible_seconds = float(form_fields.get("seconds", ""))
+    except ValueError:
+        return None
+    return visible_seconds if math.isfinite(visible_seconds) and visible_seconds >= 0 else None

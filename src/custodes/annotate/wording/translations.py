@@ -48,12 +48,7 @@ ENGLISH = {
     "agree_tick": "I have read this and agree to take part.",
     "agree": "Agree and continue",
     "decline": "I do not agree",
-    "stored": "We store your answers, the time of each answer and how long each page was visible. You may stop at any "
-    "time. You do not need to install anything, and this site sets no cookies.",
     "contact": "Questions about this study:",
-    "how_compare": "You will see two texts at a time. Read both texts, then choose. Your choice is saved at "
-    "once, and the next question appears.",
-    "how_rate": "You will see one text at a time. Read the text, then rate it.",
     "how_aspects": "Answer every question below the texts, then press “Next”.",
     "how_keys": "Keyboard shortcuts:",
     "how_keys_compare": "1 or ← for the first text, 2 or → for the second text",
@@ -202,12 +197,7 @@ GERMAN = {
     "agree_tick": "Ich habe dies gelesen und stimme der Teilnahme zu.",
     "agree": "Zustimmen und weiter",
     "decline": "Ich stimme nicht zu",
-    "stored": "Wir speichern Ihre Antworten, den Zeitpunkt jeder Antwort und wie lange jede Seite sichtbar war. Sie "
-    "können jederzeit aufhören. Sie müssen nichts installieren, und diese Seite setzt keine Cookies.",
     "contact": "Fragen zu dieser Studie:",
-    "how_compare": "Sie sehen jeweils zwei Texte. Lesen Sie beide Texte und wählen Sie dann. Ihre Wahl wird "
-    "sofort gespeichert, und die nächste Frage erscheint.",
-    "how_rate": "Sie sehen jeweils einen Text. Lesen Sie den Text und bewerten Sie ihn.",
     "how_aspects": "Beantworten Sie jede Frage unter den Texten und drücken Sie dann „Weiter“.",
     "how_keys": "Tastenkürzel:",
     "how_keys_compare": "1 oder ← für den ersten Text, 2 oder → für den zweiten Text",
