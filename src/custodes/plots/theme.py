@@ -127,6 +127,20 @@ def column_tooltips(table: Table, *column_names: str) -> list[alt.Tooltip]:
     ]
 
 
+def number_tooltips(number_format: str, *fields: str) -> list[alt.Tooltip]:
+    """Tooltips of numeric fields."""
+    return [alt.Tooltip(f"{field}:Q", format=number_format) for field in fields]
+
+
+def interval_tooltips(field: str, number_format: str, title: str | None = None) -> list[alt.Tooltip]:
+    """Tooltips of an estimate and of the bounds of its interval."""
+    title_of_suffix = {"": title or field, "_low": "low", "_high": "high"}
+    return [
+        alt.Tooltip(f"{field}{suffix}:Q", format=number_format, title=tooltip_title)
+        for suffix, tooltip_title in title_of_suffix.items()
+    ]
+
+
 def names_above(*, angle: int, limit: int) -> Any:
     """The axis above a matrix of systems, with the labels of all systems."""
     return alt.Axis(
