@@ -89,7 +89,7 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, tit
         ],
         aspects=context.aspects,
         metrics=context.metrics,
-        best=context.best,
+        first_metric=context.first_metric,
         left_out=context.left_out,
         data=compress_page_data(page_data, ((name, context.table(name)) for name in (*table_names, *context.extra))),
         library=vega_script(),
