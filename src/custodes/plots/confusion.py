@@ -144,7 +144,6 @@ def outcome_cells(
             ],
         )
     )
-    scale = alt.Scale(domain=list(colour_of_reading), range=list(colour_of_reading.values()))
     return theme.count_cells(
-        base, alt.Color("reading:N", title=None, scale=scale, legend=None), alt.Text("count:Q")
+        base, theme.category_colour("reading", colour_of_reading, legend=None), alt.Text("count:Q")
     ).properties(width=alt.Step(104), height=alt.Step(56))

@@ -99,7 +99,7 @@ def faults(data: Any, *, title: str) -> Any:
         )
     )
     rater_axis = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))
-    colour = alt.Color("reading:N", title=None, scale=alt.Scale(domain=list(READINGS), range=list(READINGS.values())))
+    colour = theme.category_colour("reading", READINGS)
     tooltip = [
         alt.Tooltip("rater:N"),
         *theme.interval_tooltips("estimate", "+.1f", title="points"),

@@ -256,8 +256,8 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
         "".join(f"datum.outcome == '{outcome}' ? {json.dumps(label)} : " for outcome, label in label_of_outcome.items())
         + "''"
     )
-    colour_scale = alt.Scale(domain=label_order, range=[theme.BLUE, theme.GREY, theme.ORANGE])
-    colour = alt.Color("label:N", title=None, sort=label_order, scale=colour_scale)
+    colours = (theme.BLUE, theme.GREY, theme.ORANGE)
+    colour = theme.category_colour("label", dict(zip(label_order, colours, strict=True)), sort=label_order)
     base = alt.Chart(data).transform_calculate(label=label_expression)
     estimator_axis, lane_offset = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=label_order)
     whiskers = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)

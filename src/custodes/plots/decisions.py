@@ -71,12 +71,7 @@ def stacked_errors(data: Any) -> Any:
                 axis=alt.Axis(format="%"),
             ),
             y=alt.Y("metric:N", sort=alt.EncodingSortField(field="right", op="max", order="descending")),
-            color=alt.Color(
-                "kind:N",
-                title=None,
-                scale=alt.Scale(domain=decision_kinds, range=list(COLOURS.values())),
-                sort=decision_kinds,
-            ),
+            color=theme.category_colour("kind", COLOURS, sort=decision_kinds),
             order=alt.Order("place:Q"),
             tooltip=[
                 alt.Tooltip("metric:N"),

@@ -189,7 +189,7 @@ def table(data: Any) -> Any:
             ],
         )
     )
-    colour = alt.Color("reading:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())), legend=None)
+    colour = theme.category_colour("reading", COLOURS, legend=None)
     opacity_channel = alt.condition("datum.sign === '' && datum.reading === 'agree'", alt.value(0), alt.value(0.45))
     return alt.layer(
         base.mark_rect().encode(color=colour, opacity=opacity_channel),

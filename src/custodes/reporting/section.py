@@ -157,6 +157,15 @@ class Context:
         question, _, table_name = full_name.partition(".")
         return self.results[question].table_declarations()[table_name]
 
+    def essential_columns(self, full_name: str) -> list[Column]:
+        """The essential columns of a table, by its full name."""
+        return [column for column in self.table_declaration(full_name).columns if column.essential]
+
+    @property
+    def aspect_suffix(self) -> str:
+        """Text at the end of the title of a figure that shows one aspect; '' if the ratings have no aspects."""
+        return " ({aspect})" if any(self.aspects) else ""
+
     def notes(self, question: str, *rules: str) -> list[tuple[str | None, str]]:
         """The notes of a result, each with its aspect.
 

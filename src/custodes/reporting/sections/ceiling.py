@@ -32,7 +32,7 @@ ADDED_IN_USE = {
 def _figures(context: Context) -> Sequence[Figure]:
     """The figures of predictions, of the information in other aspects, and of the contribution of each metric."""
     result: Any = context.results["ceiling"]
-    aspect_suffix = _aspect_suffix(context)
+    aspect_suffix = context.aspect_suffix
     figures = [
         Figure(
             id="ceiling-prediction",
@@ -93,10 +93,6 @@ def _figures(context: Context) -> Sequence[Figure]:
     return [figure for figure in figures if context.table(figure.table).height]
 
 
-def _aspect_suffix(context: Context) -> str:
-    return " ({aspect})" if any(context.aspects) else ""
-
-
 def _tables(context: Context) -> Sequence[SelectionTable]:
     caption_of_table = {
         "halo": "Halo effect by annotator",
@@ -105,7 +101,7 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
     }
     table_of_name = {
         table_name: build_selection_table(
-            context, f"ceiling-{table_name}", caption + _aspect_suffix(context), f"ceiling.{table_name}", CHOSEN
+            context, f"ceiling-{table_name}", caption + context.aspect_suffix, f"ceiling.{table_name}", CHOSEN
         )
         for table_name, caption in caption_of_table.items()
         if context.table(f"ceiling.{table_name}").height

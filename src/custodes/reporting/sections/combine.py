@@ -44,7 +44,7 @@ def _ask(context: Context) -> Combine:
 
 def _figures(context: Context) -> Sequence[Figure]:
     result: Any = context.results["combine"]
-    aspect_suffix = " ({aspect})" if any(context.aspects) else ""
+    aspect_suffix = context.aspect_suffix
     has_intervals = result.weights["weight_low"].count() > 0
     chart = costs(empty_rows(), log=has_wide_cost_range(result.path), objective=objective_of(result))
     return [
