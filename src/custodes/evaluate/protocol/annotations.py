@@ -176,7 +176,8 @@ def comparisons_of(study: Study, setting: PreferenceOptions) -> tuple[RaterCompa
 
     def compare_annotators() -> tuple[RaterComparison, ...]:
         raters = study.raters.with_kinds(dict.fromkeys(annotator_names, "human")).select_raters(annotator_names)
-        annotators_only_study, annotators_setting = replace(study, raters=raters), {**setting, "metrics": None}
+        annotators_only_study = replace(study, raters=raters)
+        annotators_setting: PreferenceOptions = {**setting, "metrics": None}
         selected_study = annotators_only_study.select(**selection_arguments(annotators_setting), one_side=True)
         return compare_selection(selected_study, annotators_setting)
 
