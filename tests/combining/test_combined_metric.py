@@ -147,6 +147,7 @@ def without(*path: Any) -> Any:
         (top(extra=1), r"unknown field .extra."),
         (first(extra=1), r"unknown field .extra.*columns"),
         (top(version=VERSION + 1), f"version {VERSION + 1} of the format, but {VERSION} is required"),
+        (top(name=""), "the field name is empty"),
         (top(version="1"), "Expected `int`, got `str`.*version"),
         (top(format="other"), "the format is 'other', not 'custodes-combination'"),
         (first(weight=None), "Expected `float`, got `null`.*weight"),
@@ -172,15 +173,7 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path: Path, number: str, fi
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b"not json",
-        b"[]",
-        b"\xff\xfe{\x00",
-        b"{}",
-        b"[" * 100000,
-        b'{"name": "\\ud800"}',
-    ],
+    [b"", b"not json", b"[]", b"\xff\xfe{\x00", b"{}", b"[" * 100000, b'{"name": "\\ud800"}'],
 )
 def test_what_is_no_model_at_all_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "model.json"
@@ -208,12 +201,6 @@ def test_the_name_may_be_edited(tmp_path: Path) -> None:
     ratings, _ = CombinedMetric.load(file).score(study)
     assert ratings["score"].to_list() == model_of("ridge").score(study)[0]["score"].to_list()
     assert set(ratings["rater"]) == {content["name"]}
-
-
-def test_a_metric_needs_a_name(tmp_path: Path) -> None:
-    file, _ = saved_model(tmp_path, top(name=""))
-    with pytest.raises(InputError, match="name"):
-        CombinedMetric.load(file)
 
 
 def test_the_direction_is_that_of_the_file_whatever_the_study_says() -> None:

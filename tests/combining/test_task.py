@@ -133,35 +133,25 @@ def test_more_metrics_than_rated_outputs_are_noted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("scores", "options", "message"),
     [
-        ({}, r"rated several aspects; give one of .*style, truth.* as target=.*mean:style,truth"),
+        ({}, {}, r"rated several aspects; give one of .*style, truth.* as target=.*mean:style,truth"),
+        ({}, {"target": "styl"}, r"target='styl': annotators did not rate the aspect 'styl'.*did you mean 'style'"),
+        ({}, {"target": "mean:style,thruth"}, r"did not rate the aspect 'thruth'.*did you mean 'truth'"),
+        ({}, {"target": "mean:"}, "target='mean:': annotators did not rate the aspect"),
+        ({}, {"target": "mean:style,style"}, "names an aspect twice"),
+        ({}, {"target": "style", "metrics": "bleue"}, "metrics='bleue': no such metric.*did you mean 'bleu'"),
+        (planted(), {"target": "style"}, "target='style': the human ratings have no aspects; leave the target"),
         (
-            {"target": "styl"},
-            r"target='styl': annotators did not rate the aspect 'styl'.*style, truth.*did you mean 'style'",
+            {**ASPECTS, ("ann", "truth"): np.round(50 + 20 * normal_scores(3))},
+            {"target": "mean:style,truth"},
+            "'style' and 'truth' on different scales, which cannot be averaged; choose one aspect",
         ),
-        ({"target": "mean:style,thruth"}, r"did not rate the aspect 'thruth'.*did you mean 'truth'"),
-        ({"target": "mean:"}, "target='mean:': annotators did not rate the aspect"),
-        ({"target": "mean:style,style"}, "names an aspect twice"),
-        ({"target": "style", "metrics": "bleue"}, "metrics='bleue': no such metric.*did you mean 'bleu'"),
     ],
 )
-def test_unknown_names_are_refused(options: dict[str, Any], message: str) -> None:
+def test_impossible_targets_are_refused(scores: Scores, options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        task_of(ASPECTS, **options)
-
-
-def test_a_target_where_ratings_have_no_aspect_is_refused() -> None:
-    with pytest.raises(OptionError, match="target='style': the human ratings have no aspects; leave the target"):
-        task_of(planted(), target="style")
-
-
-def test_aspects_on_different_scales_have_no_mean() -> None:
-    scores = {**ASPECTS, ("ann", "truth"): np.round(50 + 20 * normal_scores(3))}
-    with pytest.raises(
-        OptionError, match="'style' and 'truth' on different scales, which cannot be averaged; choose one aspect"
-    ):
-        task_of(scores, target="mean:style,truth")
+        task_of(scores or ASPECTS, **options)
 
 
 def test_people_who_always_say_the_same_teach_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import custodes as cu
 from custodes.combining.combine import combine
 from custodes.combining.generalisation import GAIN, NO_GAIN
 from custodes.combining.validate import COMBINED, HINDSIGHT, SINGLE, Validate
+from custodes.data.ratings import Ratings
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
 from tests.combining.runs import accuracy
@@ -166,11 +168,6 @@ def test_outputs_that_not_all_rated_are_left_out_and_counted(model: Path) -> Non
     )
 
 
-def test_the_study_of_the_fit_is_noticed(model: Path) -> None:
-    assert "fitted-on" in rules(run_validate(model, planted()))
-    assert "fitted-on" not in rules(run_validate(model, OTHER))
-
-
 def test_aspects_are_found_or_asked_for(tmp_path: Path) -> None:
     def of(*aspects: str) -> Study:
         scores = {("ann", aspect): OTHER["ann", ""] for aspect in aspects}
@@ -231,3 +228,7 @@ def test_other_items_of_the_study_of_the_fit_are_new(tmp_path: Path) -> None:
     assert "fitted-on" in notes["news"]
     assert "fitted-on" not in notes["d*"]
     assert "fitted-on" in rules(cu.validate(study, model=path, aspect="coherence"))
+    other_scores = study.ratings.frame.with_columns(score=pl.col("score") + 1)
+    assert "fitted-on" not in rules(
+        cu.validate(replace(study, ratings=Ratings(frame=other_scores)), model=path, aspect="coherence", scales="data")
+    )

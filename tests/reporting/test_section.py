@@ -13,6 +13,7 @@ import custodes as cu
 from custodes.answers.tables import Table, count, flag, label, labels, p_value, probability, score, share
 from custodes.errors import InputError
 from custodes.reporting import Report
+from custodes.reporting import section as section_module
 from custodes.reporting.page import study_summary
 from custodes.reporting.section import Context, Section
 from custodes.reporting.sections.leaderboard import LEADERBOARD
@@ -158,6 +159,15 @@ def test_a_context_knows_aspects_metrics_and_the_best(demo_report: Report) -> No
     assert extra.table("mine").rows() == [(1,)]
     assert [aspect for aspect, _ in context.notes("ranking", "self-agreement")] == ["coherence", "fluency"]
     assert context.notes("ranking", "no-such-rule") == []
+
+
+def test_the_page_opens_on_the_metric_that_the_summary_recommends(
+    demo_report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for recommended, first in (("learned", "learned"), ("", demo_report.context.best["coherence"])):
+        monkeypatch.setattr(section_module, "candidate", lambda views, name=recommended: name)
+        report = replace(demo_report, context=replace(demo_report.context))
+        assert f'<option value="{first}" selected' in report.html.partition('data-choice="metric"')[2][:2000]
 
 
 def test_the_opening_counts_the_metrics_of_all_aspects() -> None:

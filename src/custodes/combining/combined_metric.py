@@ -305,8 +305,9 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         is_scored_output = np.isfinite(rows).any(axis=1)
         n_unscored, rows = int((~is_scored_output).sum()), rows[is_scored_output]
-        is_training_study = study.fingerprint() == self.provenance.get("digest") and self._is_training_study(
-            study, items
+        group = self.provenance.get("group")
+        has_training_items = study.fingerprint() == self.provenance.get("digest") and (
+            group is None or not set(study.select(group=group, one_side=True).item_labels()).isdisjoint(items)
         )
         n_missing_of_column = dict(zip(self.columns, np.isnan(rows).sum(axis=0).tolist(), strict=True))
         missing_texts = [
@@ -341,16 +342,11 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             ),
             (
                 "fitted-on",
-                is_training_study,
+                has_training_items,
                 "the model was fitted to ratings of this study, so agreement with these ratings is overestimated; use "
                 "the held-out ratings",
             ),
         )
-
-    def _is_training_study(self, study: Study, items: Sequence[str]) -> bool:
-        """Return whether any of these items was used in the fit, given that the study is that of the fit."""
-        group = self.provenance.get("group")
-        return group is None or not set(study.select(group=group, one_side=True).item_labels()).isdisjoint(items)
 
 
 def raw_scores(study: Study, metric: str, aspect: str, items: Sequence[str], systems: Sequence[str]) -> Floats | None:

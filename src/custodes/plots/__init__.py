@@ -26,15 +26,13 @@ from custodes.plots.complementarity import (
 from custodes.plots.confusion import confusion_matrix
 from custodes.plots.consistency import judge_calibration, judge_faults, order_confusion, order_flips
 from custodes.plots.correction import correction_margins, pair_outcome
-from custodes.plots.decisions import error_types
 from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, favoritism_map, partiality_map
 from custodes.plots.favoritism_of_pairs import favoritism_of_pairs
 from custodes.plots.gate import gate_rules
 from custodes.plots.leaderboard import leaderboard_strengths, win_rate_map
 from custodes.plots.paths import forward_path, lasso_paths
-from custodes.plots.plan import power_curve
-from custodes.plots.protocol import annotations_and_kld, budget_curve
-from custodes.plots.ranking import ranking_graphs
+from custodes.plots.protocol import annotations_and_kld, budget_curve, power_curve
+from custodes.plots.ranking import error_types, ranking_graphs
 from custodes.plots.rates import error_rates_by_slice, label_matrix, rates, reliability_curve, roc_curve
 from custodes.plots.saving import FORMATS, save
 from custodes.plots.theme import COLUMN_WIDTH, PAGE_WIDTH

@@ -90,7 +90,7 @@ def competence(data: Any, *, n_omitted_annotators: int = 0) -> Any:
     rater_axis = alt.Y(
         "rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending")
     )
-    colour = alt.Color("reading:N", title=None, scale=alt.Scale(domain=list(READINGS), range=list(READINGS.values())))
+    colour = theme.category_colour("reading", READINGS)
     tooltip = [
         alt.Tooltip("rater:N"),
         alt.Tooltip("competence:Q", format=".2f"),

@@ -105,7 +105,7 @@ def methods(data: Any, *, objective: str) -> Any:
     low, high = f"{objective}_low", f"{objective}_high"
     tooltip = [
         alt.Tooltip("method:N"),
-        *_tooltips(".3f", *dict.fromkeys((objective, low, high, *STATISTICS))),
+        *theme.number_tooltips(".3f", *dict.fromkeys((objective, low, high, *STATISTICS))),
         alt.Tooltip("metrics_used:Q", format=".3~g", title="metrics used"),
     ]
     return alt.layer(
@@ -194,7 +194,7 @@ def weights(data: Any, *, has_intervals: bool, label: str = WEIGHTS["weight"]) -
             y=metric_channel,
             stroke=alt.value(theme.BLUE),
             fill=_fill_channel("clear", CLEAR) if has_intervals else alt.value(theme.BLUE),
-            tooltip=[alt.Tooltip("metric:N"), *_tooltips(".3f", "value", "low", "high")],
+            tooltip=[alt.Tooltip("metric:N"), *theme.number_tooltips(".3f", "value", "low", "high")],
         ),
         base.transform_filter("isValid(datum.rest)")
         .mark_text(align="right", fontStyle="italic")
@@ -288,7 +288,7 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
         alt.Tooltip("metric:N", title="added"),
         alt.Tooltip("cost:Q", format=".3~g"),
         alt.Tooltip("total_cost:Q", format=".3~g", title="total cost"),
-        *_tooltips(".3f", "score", "score_low", "score_high"),
+        *theme.number_tooltips(".3f", "score", "score_low", "score_high"),
         alt.Tooltip("chosen:Q", format=".0%", title="folds that select the metric within this cost"),
     ]
     interval_chart = base.transform_filter("isValid(datum.score_low)")
@@ -396,7 +396,11 @@ def pruning_line(data: Any, *, objective: str) -> Any:
     )
     axis = alt.Axis(title=axis_of(objective), titleAngle=-90)
     y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=axis)
-    tooltip = [alt.Tooltip("metrics:Q"), *_tooltips(".3f", "score"), alt.Tooltip("removed:N", title="removed next")]
+    tooltip = [
+        alt.Tooltip("metrics:Q"),
+        *theme.number_tooltips(".3f", "score"),
+        alt.Tooltip("removed:N", title="removed next"),
+    ]
     return alt.layer(
         base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y),
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
@@ -477,11 +481,6 @@ def favoritism_points(data: Any, result: Combine) -> Any:
         base.mark_point(opacity=1).encode(x=x, y=make_y("mean_abs_favi:Q"), color=colour, shape=shape, tooltip=tooltip),
         height=HEIGHT,
     )
-
-
-def _tooltips(number_format: str, *column_names: str) -> list[Any]:
-    """Tooltips of numeric columns, in this format."""
-    return [alt.Tooltip(f"{column_name}:Q", format=number_format) for column_name in column_names]
 
 
 def _add_method_labels(chart: Any) -> Any:

@@ -123,7 +123,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
             tooltip=[
                 alt.Tooltip("row:N", title="rater"),
                 alt.Tooltip("column:N", title="and"),
-                *_interval_tooltips("complementarity", ".3f"),
+                *theme.interval_tooltips("complementarity", ".3f"),
                 alt.Tooltip("n:Q", title="rankings"),
             ],
         )
@@ -196,7 +196,7 @@ def variance_curve(data: Any) -> Any:
     scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(title="Variance explained", format="%", titleAngle=-90)
     tooltip = [
         alt.Tooltip("component:Q"),
-        *_interval_tooltips("explained_variance", ".1%", title="proportion"),
+        *theme.interval_tooltips("explained_variance", ".1%", title="proportion"),
         alt.Tooltip("cumulative:Q", format=".1%", title="cumulative"),
         alt.Tooltip("null_cumulative:Q", format=".1%", title="cumulative, random rankings"),
     ]
@@ -443,21 +443,12 @@ def averages(data: Any) -> Any:
             y=between_axis,
             tooltip=[
                 alt.Tooltip("between:N"),
-                *_interval_tooltips("complementarity", ".3f"),
+                *theme.interval_tooltips("complementarity", ".3f"),
                 alt.Tooltip("pairs:Q"),
             ],
         ),
         height=alt.Step(theme.ROW),
     )
-
-
-def _interval_tooltips(field: str, number_format: str, title: str | None = None) -> list[alt.Tooltip]:
-    """The tooltips of an estimate and its interval."""
-    title_of_field = {field: title or field, f"{field}_low": "low", f"{field}_high": "high"}
-    return [
-        alt.Tooltip(f"{field_name}:Q", format=number_format, title=tooltip_title)
-        for field_name, tooltip_title in title_of_field.items()
-    ]
 
 
 def _refuse_empty(frame: pl.DataFrame, message: str) -> None:

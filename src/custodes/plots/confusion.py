@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -80,48 +82,68 @@ def confusion_matrix(
 
 def matrix(data: Any) -> Any:
     """Draw one row of `Favoritism.confusion`."""
-    expression_of_outcome = {"win": "datum.system_a + ' better'", "tie": "'tie'", "loss": "datum.system_b + ' better'"}
-    label_expression_template = (
-        "split(datum.cell, '_')[{}] === 'win' ? {win} : split(datum.cell, '_')[{}] === 'tie' ? {tie} : {loss}"
+    label_expression = (
+        "outcome === 'win' ? datum.system_a + ' better' : outcome === 'tie' ? 'tie' : datum.system_b + ' better'"
     )
-    outcome_index_template = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
+    return outcome_cells(
+        data,
+        label_expression,
+        row_title="human ratings",
+        column_title="metric",
+        reading_expression="datum.row === datum.column ? 'agree' : 'differ'",
+        colour_of_reading={"agree": theme.GREEN, "differ": theme.VERMILION},
+    )
+
+
+def outcome_cells(
+    data: Any,
+    label_expression: str,
+    *,
+    row_title: str,
+    column_title: str,
+    reading_expression: str,
+    colour_of_reading: Mapping[str, str],
+) -> Any:
+    """Draw one row with the columns `CELLS`, as a table of three outcomes by three outcomes.
+
+    `label_expression` gives the label of an `outcome`. `reading_expression` gives the reading of a cell from
+    `datum.row` and `datum.column`, the positions of its two outcomes.
+    """
+    outcome_expressions = {"row": "split(datum.cell, '_')[0]", "column": "split(datum.cell, '_')[1]"}
     base = (
         alt.Chart(data)
         .transform_fold(list(CELLS), as_=["cell", "count"])
         .transform_joinaggregate(total="sum(count)")
         .transform_calculate(
-            people=label_expression_template.format(0, 0, **expression_of_outcome),
-            metric_says=label_expression_template.format(1, 1, **expression_of_outcome),
-            row=outcome_index_template.format(0),
-            column=outcome_index_template.format(1),
+            **{name: f"indexof({list(OUTCOMES)}, {outcome})" for name, outcome in outcome_expressions.items()},
+            **{
+                f"{name}_label": re.sub(r"\boutcome\b", outcome, label_expression)
+                for name, outcome in outcome_expressions.items()
+            },
             share="datum.total > 0 ? datum.count / datum.total : 0",
-            right="split(datum.cell, '_')[0] === split(datum.cell, '_')[1] ? 'agree' : 'differ'",
         )
+        .transform_calculate(reading=reading_expression)
         .encode(
             x=alt.X(
-                "metric_says:N",
-                title="metric",
+                "column_label:N",
+                title=column_title,
                 sort=alt.EncodingSortField(field="column", op="min"),
                 axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False, labelLimit=100),
             ),
             y=alt.Y(
-                "people:N",
-                title="human ratings",
+                "row_label:N",
+                title=row_title,
                 sort=alt.EncodingSortField(field="row", op="min"),
                 axis=alt.Axis(labelLimit=140),
             ),
             tooltip=[
-                alt.Tooltip("people:N", title="human ratings"),
-                alt.Tooltip("metric_says:N", title="metric"),
+                alt.Tooltip("row_label:N", title=row_title),
+                alt.Tooltip("column_label:N", title=column_title),
                 alt.Tooltip("count:Q"),
                 alt.Tooltip("share:Q", format=".1%"),
             ],
         )
     )
-    colour = alt.Color(
-        "right:N",
-        title=None,
-        scale=alt.Scale(domain=["agree", "differ"], range=[theme.GREEN, theme.VERMILION]),
-        legend=None,
-    )
-    return theme.count_cells(base, colour, alt.Text("count:Q")).properties(width=alt.Step(104), height=alt.Step(56))
+    return theme.count_cells(
+        base, theme.category_colour("reading", colour_of_reading, legend=None), alt.Text("count:Q")
+    ).properties(width=alt.Step(104), height=alt.Step(56))

@@ -11,8 +11,8 @@ import custodes.plots.theme as theme
 from custodes.errors import OptionError
 from custodes.evaluate.consistency.consistency import Consistency
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, OWN, POSITION, PROBE
-from custodes.evaluate.decision_graph import CELLS, OUTCOMES
 from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
+from custodes.plots.confusion import outcome_cells
 
 AXES = {
     POSITION: "First-position margin, in points",
@@ -99,12 +99,10 @@ def faults(data: Any, *, title: str) -> Any:
         )
     )
     rater_axis = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))
-    colour = alt.Color("reading:N", title=None, scale=alt.Scale(domain=list(READINGS), range=list(READINGS.values())))
+    colour = theme.category_colour("reading", READINGS)
     tooltip = [
         alt.Tooltip("rater:N"),
-        alt.Tooltip("estimate:Q", format="+.1f", title="points"),
-        alt.Tooltip("estimate_low:Q", format="+.1f", title="low"),
-        alt.Tooltip("estimate_high:Q", format="+.1f", title="high"),
+        *theme.interval_tooltips("estimate", "+.1f", title="points"),
         alt.Tooltip("p_told:N", title="adjusted p"),
         alt.Tooltip("finding:N"),
     ]
@@ -167,9 +165,7 @@ def flips(data: Any) -> Any:
     rater_channel = alt.Y("rater:N", sort=alt.EncodingSortField(field="flip_rate", op="max", order="ascending"))
     tooltip = [
         alt.Tooltip("rater:N"),
-        alt.Tooltip("flip_rate:Q", format=".1%", title="flips"),
-        alt.Tooltip("flip_rate_low:Q", format=".1%", title="low"),
-        alt.Tooltip("flip_rate_high:Q", format=".1%", title="high"),
+        *theme.interval_tooltips("flip_rate", ".1%", title="flips"),
         alt.Tooltip("n_both_orders:Q", title="comparisons in both orders"),
     ]
     x = alt.X(
@@ -306,47 +302,12 @@ def order_confusion(
 
 def symmetry(data: Any) -> Any:
     """Draw one row of `Consistency.confusion`."""
-    outcome_expression = "{win: 'wins', tie: 'ties', loss: 'loses'}[split(datum.cell, '_')[%d]]"
-    outcome_index_expression = f"indexof({list(OUTCOMES)}, split(datum.cell, '_')[{{}}])"
-    base = (
-        alt.Chart(data)
-        .transform_fold(list(CELLS), as_=["cell", "count"])
-        .transform_joinaggregate(total="sum(count)")
-        .transform_calculate(
-            first=outcome_expression % 0,
-            second=outcome_expression % 1,
-            row=outcome_index_expression.format(0),
-            column=outcome_index_expression.format(1),
-            share="datum.total > 0 ? datum.count / datum.total : 0",
-        )
-        .transform_calculate(
-            reading="datum.row === datum.column ? 'same' : datum.row < datum.column ? 'to the first' : 'to the second'"
-        )
-        .encode(
-            x=alt.X(
-                "second:N",
-                title="system A, shown second",
-                sort=alt.EncodingSortField(field="column", op="min"),
-                axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False),
-            ),
-            y=alt.Y(
-                "first:N",
-                title="system A, shown first",
-                sort=alt.EncodingSortField(field="row", op="min"),
-            ),
-            tooltip=[
-                alt.Tooltip("first:N", title="shown first"),
-                alt.Tooltip("second:N", title="shown second"),
-                alt.Tooltip("count:Q"),
-                alt.Tooltip("share:Q", format=".1%"),
-            ],
-        )
+    return outcome_cells(
+        data,
+        "{win: 'wins', tie: 'ties', loss: 'loses'}[outcome]",
+        row_title="system A, shown first",
+        column_title="system A, shown second",
+        reading_expression="datum.row === datum.column ? 'same' : datum.row < datum.column ? 'to the first' : "
+        "'to the second'",
+        colour_of_reading={"same": theme.GREEN, "to the first": theme.VERMILION, "to the second": theme.SKY},
     )
-    colour_of_reading = {"same": theme.GREEN, "to the first": theme.VERMILION, "to the second": theme.SKY}
-    colour = alt.Color(
-        "reading:N",
-        title=None,
-        scale=alt.Scale(domain=list(colour_of_reading), range=list(colour_of_reading.values())),
-        legend=None,
-    )
-    return theme.count_cells(base, colour, alt.Text("count:Q")).properties(width=alt.Step(104), height=alt.Step(56))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import polars as pl
@@ -252,14 +253,11 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     label_of_outcome = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
     label_order = list(label_of_outcome.values())
     label_expression = (
-        "".join(
-            f"datum.outcome == '{outcome}' ? {_vega_string_literal(label)} : "
-            for outcome, label in label_of_outcome.items()
-        )
+        "".join(f"datum.outcome == '{outcome}' ? {json.dumps(label)} : " for outcome, label in label_of_outcome.items())
         + "''"
     )
-    colour_scale = alt.Scale(domain=label_order, range=[theme.BLUE, theme.GREY, theme.ORANGE])
-    colour = alt.Color("label:N", title=None, sort=label_order, scale=colour_scale)
+    colours = (theme.BLUE, theme.GREY, theme.ORANGE)
+    colour = theme.category_colour("label", dict(zip(label_order, colours, strict=True)), sort=label_order)
     base = alt.Chart(data).transform_calculate(label=label_expression)
     estimator_axis, lane_offset = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=label_order)
     whiskers = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
@@ -281,8 +279,3 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
         ),
         height=alt.Step(3 * theme.ROW, **{"for": "position"}),
     )
-
-
-def _vega_string_literal(text: str) -> str:
-    """A text as a string literal for a Vega expression."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

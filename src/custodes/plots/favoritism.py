@@ -239,9 +239,7 @@ def partial_map(data: Any) -> Any:
     tooltip = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system:N"),
-        alt.Tooltip("partiality:Q", format="+.1f", title="points of win rate"),
-        alt.Tooltip("partiality_low:Q", format="+.1f", title="low"),
-        alt.Tooltip("partiality_high:Q", format="+.1f", title="high"),
+        *theme.interval_tooltips("partiality", "+.1f", title="points of win rate"),
         alt.Tooltip("p_told:N", title="adjusted p"),
         alt.Tooltip("finding:N"),
         alt.Tooltip("reason:N"),
@@ -420,9 +418,7 @@ def accuracy_encoding(data: Any, label_column_name: str) -> tuple[Any, Any, list
     tooltip = [
         alt.Tooltip(f"{label_column_name}:N"),
         alt.Tooltip("sample_accuracy:Q", format=".1%"),
-        alt.Tooltip("mean_abs_favi:Q", format=".2f", title="mean |Favi-Score|"),
-        alt.Tooltip("mean_abs_favi_low:Q", format=".2f", title="low"),
-        alt.Tooltip("mean_abs_favi_high:Q", format=".2f", title="high"),
+        *theme.interval_tooltips("mean_abs_favi", ".2f", title="mean |Favi-Score|"),
     ]
     is_defined = "isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"
     return alt.Chart(data).transform_filter(is_defined), accuracy_channel, tooltip

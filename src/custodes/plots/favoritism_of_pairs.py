@@ -71,8 +71,7 @@ def favoritism_of_pairs(
         alt.Tooltip("signs:N", title="signs of margins"),
     ]
     sign_channel = alt.Y("signs:N", title="Signs of margins", sort=list(SIGNS))
-    colour_scale = alt.Scale(domain=list(SIGNS), range=list(SIGNS.values()))
-    colour = alt.Color("signs:N", scale=colour_scale, legend=None)
+    colour = theme.category_colour("signs", SIGNS, legend=None)
     favi_axis = alt.X("size:Q", title="|Favi-Score|")
     boxes = alt.layer(
         base.mark_tick(thickness=1, opacity=0.4).encode(x=favi_axis, y=sign_channel, color=colour, tooltip=tooltip),

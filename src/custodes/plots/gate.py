@@ -65,7 +65,7 @@ def gate_rules(
         high=pl.col("value_high") - pl.col("threshold"),
     )
     rule_axis = alt.Y("row:N", sort=None)
-    colour = alt.Color("outcome:N", title=None, scale=alt.Scale(domain=[*COLOURS], range=[*COLOURS.values()]))
+    colour = theme.category_colour("outcome", COLOURS)
     base = alt.Chart(theme.embed_rows(chart_rows))
     x = alt.X("distance:Q", title=DISTANCE, scale=alt.Scale(zero=True, nice=True))
     return theme.apply_theme(

@@ -137,19 +137,18 @@ def layers(base: Any, field_name: str, is_labelled: str, **position_channels: An
     dx_expression, dy_expression = (
         f"(width < {NARROW} ? datum.{offset_name}_narrow : datum.{offset_name}_wide)" for offset_name in ("dx", "dy")
     )
-    line_offset_of_channel = {
-        "x2Offset": alt.expr(f"clamp(0, {dx_expression} - datum.half, {dx_expression} + datum.half)")
-    }
-    line_offset_of_channel |= {
-        "y2Offset": alt.expr(f"clamp(0, {dy_expression} - {LINE / 2}, {dy_expression} + {LINE / 2})")
-    }
     text_options = {
         "xOffset": alt.expr(dx_expression),
         "yOffset": alt.expr(dy_expression),
-        "fontWeight": alt.expr(_font_weight_expression(field_name)),
+        "fontWeight": alt.expr(f"{is_chosen(field_name)} ? 'bold' : 'normal'"),
     }
     label_lines = labelled_points.mark_rule(
-        color=theme.GREY, strokeWidth=1, opacity=1, aria=False, **line_offset_of_channel
+        color=theme.GREY,
+        strokeWidth=1,
+        opacity=1,
+        aria=False,
+        x2Offset=alt.expr(f"clamp(0, {dx_expression} - datum.half, {dx_expression} + datum.half)"),
+        y2Offset=alt.expr(f"clamp(0, {dy_expression} - {LINE / 2}, {dy_expression} + {LINE / 2})"),
     )
     label_texts = labelled_points.encode(**position_channels, text=alt.Text(f"{field_name}:N"))
     return [
@@ -189,10 +188,6 @@ def extremes(values: NDArray[np.float64], n_extremes: int) -> list[int]:
         for index_pair in zip(sorted_indices[::-1][:n_extremes], sorted_indices[:n_extremes], strict=True)
         for i in index_pair
     ]
-
-
-def _font_weight_expression(field_name: str) -> str:
-    return f"{is_chosen(field_name)} ? 'bold' : 'normal'"
 
 
 def _overlap(boxes: NDArray[np.float64], other_boxes: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -81,21 +81,16 @@ def leaderboard_strengths(
             [select_rows(rows, "rater", rater_name, function_name=function_name) for rater_name in selected_raters]
         )
     raters, component_numbers = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
-    rows_of_panel = (
-        [rows.filter(pl.col("part") == component_number) for component_number in component_numbers]
-        if len(component_numbers) > 1
-        else [rows]
-    )
-    charts = [
-        strengths(theme.embed_rows(panel_rows), raters=raters, value=value).properties(width=width)
-        for panel_rows in rows_of_panel
-    ]
+
+    def draw(panel_rows: pl.DataFrame, **properties: Any) -> Any:
+        chart = strengths(theme.embed_rows(panel_rows), raters=raters, value=value)
+        return chart.properties(width=width, **properties)
+
     panel_charts = [
-        chart.properties(title=f"{PART} {component_number}")
-        for chart, component_number in zip(charts, component_numbers, strict=False)
+        draw(rows.filter(pl.col("part") == number), title=f"{PART} {number}") for number in component_numbers
     ]
     return theme.apply_theme(
-        alt.vconcat(*panel_charts) if len(component_numbers) > 1 else charts[0],
+        alt.vconcat(*panel_charts) if len(panel_charts) > 1 else draw(rows),
         dark=dark,
         title=title_with_aspect("Strengths" if value == "strength" else "Win rates", aspect),
     )

@@ -86,11 +86,10 @@ def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
 
 def rate_dots(data: Any) -> Any:
     """Draw the rows of `rates_by_source` of one aspect."""
-    scale = alt.Scale(domain=list(COLOURS), range=list(COLOURS.values()))
     base = alt.Chart(data).encode(
         y=alt.Y("row:N", title=None, sort=None),
         yOffset=alt.YOffset("source:N", sort=list(COLOURS)),
-        color=alt.Color("source:N", title=None, scale=scale),
+        color=theme.category_colour("source", COLOURS),
         tooltip=[
             alt.Tooltip("row:N", title="rate of"),
             alt.Tooltip("source:N"),
@@ -381,11 +380,7 @@ def label_cells(data: Any) -> Any:
             y=alt.Y("human_label:N", title="annotators", sort=None),
         )
     )
-    colour = alt.Color(
-        "agreement:N",
-        legend=None,
-        scale=alt.Scale(domain=["agree", "differ"], range=[theme.GREEN, theme.VERMILION]),
-    )
+    colour = theme.category_colour("agreement", {"agree": theme.GREEN, "differ": theme.VERMILION}, legend=None)
     return theme.count_cells(base, colour, alt.Text("n:Q", format=".4~g")).properties(
         width=alt.Step(90), height=alt.Step(50)
     )

@@ -88,15 +88,11 @@ def render_chart(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str
         "svg": lambda: vl_convert.vegalite_to_svg(spec),
         "pdf": lambda: vl_convert.vegalite_to_pdf(spec),
         "png": lambda: vl_convert.vegalite_to_png(spec, scale=PNG_SCALE),
-        "html": lambda: _page(spec),
+        # No label can close the script element that contains it: JSON writes < as an escape.
+        "html": lambda: _PAGE.format(specification=json.dumps(spec).replace("<", "\\u003c"), library=vega_script()),
     }
     content: str | bytes = writer_of_format[kind]()
     return content
-
-
-def _page(spec: Mapping[str, Any]) -> str:
-    # No label can close the script element that contains it: JSON writes < as an escape.
-    return _PAGE.format(specification=json.dumps(spec).replace("<", "\\u003c"), library=vega_script())
 
 
 def vega_script() -> str:

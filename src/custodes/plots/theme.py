@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,6 +125,26 @@ def column_tooltips(table: Table, *column_names: str) -> list[alt.Tooltip]:
         )
         for column in map(table.column, column_names)
         for name in column.names
+    ]
+
+
+def category_colour(field: str, colour_of_value: Mapping[str, str], **options: Any) -> alt.Color:
+    """The colours of the values of a field, by default with a legend without title."""
+    scale = alt.Scale(domain=list(colour_of_value), range=list(colour_of_value.values()))
+    return alt.Color(f"{field}:N", **{"title": None, "scale": scale, **options})
+
+
+def number_tooltips(number_format: str, *fields: str) -> list[alt.Tooltip]:
+    """Tooltips of numeric fields."""
+    return [alt.Tooltip(f"{field}:Q", format=number_format) for field in fields]
+
+
+def interval_tooltips(field: str, number_format: str, title: str | None = None) -> list[alt.Tooltip]:
+    """Tooltips of an estimate and of the bounds of its interval."""
+    title_of_suffix = {"": title or field, "_low": "low", "_high": "high"}
+    return [
+        alt.Tooltip(f"{field}{suffix}:Q", format=number_format, title=tooltip_title)
+        for suffix, tooltip_title in title_of_suffix.items()
     ]
 
 

@@ -92,7 +92,7 @@ def trade_off(data: Any, *, objective: str) -> Any:
     """Draw the rows of `trade_off_rows` of one target."""
     x = alt.X("partiality:Q", title="Largest partiality (points of win rate)", scale=alt.Scale(zero=True))
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
-    colour = alt.Color("seen:N", title=None, scale=alt.Scale(domain=[SEEN, UNSEEN], range=[theme.BLUE, theme.ORANGE]))
+    colour = theme.category_colour("seen", {SEEN: theme.BLUE, UNSEEN: theme.ORANGE})
     number_column_names = ("score", "score_low", "score_high", "partiality", "partiality_low", "partiality_high")
     tooltip = [
         alt.Tooltip("penalty:Q", format="~g"),

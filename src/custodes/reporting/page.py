@@ -12,7 +12,7 @@ from custodes.evaluate.verdict.verdict import ESSENTIAL, HEADINGS, Verdict
 from custodes.plots import theme
 from custodes.plots.saving import vega_script
 from custodes.reporting.section import TEMPLATES, Context, Section, render
-from custodes.reporting.tables import column_specs, columns_with_values, compress_page_data, table_html
+from custodes.reporting.tables import column_specs, compress_page_data, table_html
 
 
 def study_summary(context: Context) -> str:
@@ -44,12 +44,12 @@ def _slices(section: Section, context: Context) -> str:
     result = context.results.get(section.question)
     if result is None or "slices" not in result.table_declarations() or context.table(table_name).is_empty():
         return ""
-    slice_rows = context.table(table_name)
-    columns = columns_with_values(
-        [column for column in context.table_declaration(table_name).columns if column.essential], slice_rows
+    return table_html(
+        context.table(table_name),
+        context.essential_columns(table_name),
+        id=f"{section.question}-slices",
+        caption=f"By slice ({result.provenance.options['by']})",
     )
-    caption = f"By slice ({result.provenance.options['by']})"
-    return table_html(slice_rows, columns, id=f"{section.question}-slices", caption=caption)
 
 
 def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, title: str = "") -> str:
@@ -89,7 +89,7 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, tit
         ],
         aspects=context.aspects,
         metrics=context.metrics,
-        best=context.best,
+        first_metric=context.first_metric,
         left_out=context.left_out,
         data=compress_page_data(page_data, ((name, context.table(name)) for name in (*table_names, *context.extra))),
         library=vega_script(),

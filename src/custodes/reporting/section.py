@@ -18,7 +18,8 @@ from custodes.data.study import Study
 from custodes.errors import CustodesError, InputError
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.check.rules import SIDED
-from custodes.evaluate.verdict.view import leaders
+from custodes.evaluate.verdict.overall import candidate
+from custodes.evaluate.verdict.view import AspectResults, leaders
 from custodes.plots import alt, theme
 from custodes.plots.drawable import drawable
 from custodes.reporting.page_limits import PageLimits
@@ -156,6 +157,15 @@ class Context:
         question, _, table_name = full_name.partition(".")
         return self.results[question].table_declarations()[table_name]
 
+    def essential_columns(self, full_name: str) -> list[Column]:
+        """The essential columns of a table, by its full name."""
+        return [column for column in self.table_declaration(full_name).columns if column.essential]
+
+    @property
+    def aspect_suffix(self) -> str:
+        """Text at the end of the title of a figure that shows one aspect; '' if the ratings have no aspects."""
+        return " ({aspect})" if any(self.aspects) else ""
+
     def notes(self, question: str, *rules: str) -> list[tuple[str | None, str]]:
         """The notes of a result, each with its aspect.
 
@@ -197,6 +207,18 @@ class Context:
             return {}
         best_rows = self.table("agreement.standing").unique("aspect", keep="first", maintain_order=True)
         return dict(best_rows.select("aspect", "metric").iter_rows())
+
+    @cached_property
+    def first_metric(self) -> str:
+        """The metric that the page shows first: the metric that the summary recommends for all aspects.
+
+        If there is no recommendation for all aspects, it is the best metric of the first aspect.
+        """
+        if len(self.aspects) > 1 and self.best:
+            views = [AspectResults((self.whole or self).results, aspect) for aspect in self.aspects]
+            if recommended_metric := candidate(views):
+                return recommended_metric
+        return self.best.get(self.aspects[0], "")
 
     @cached_property
     def leaders(self) -> dict[str, list[str]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import polars as pl
@@ -38,8 +37,7 @@ SHOWN: Mapping[Kind, str] = {
 """Format of a kind of column on the page. Kinds that are not listed are text."""
 
 
-@dataclass(frozen=True)
-class _Cell:
+class _Cell(NamedTuple):
     text: str
     value: Any
 
@@ -80,11 +78,7 @@ def build_selection_table(
 
     Columns that the selection fixes and columns without values are left out.
     """
-    columns = [
-        column
-        for column in context.table_declaration(table_name).columns
-        if column.essential and column.name not in where
-    ]
+    columns = [column for column in context.essential_columns(table_name) if column.name not in where]
     displayed_columns = columns_with_values(columns, context.table(table_name))
     return SelectionTable(id=id, caption=caption, table=table_name, columns=displayed_columns, where=where)
 

@@ -206,7 +206,9 @@ class NormalMaximum:
         inequality."""
         from scipy.special import ndtri
 
-        return float(bisect_condition(lambda value: self.tail(value) > alpha, 0.0, -ndtri(alpha / 2 / self._n_pairs)))
+        return float(
+            bisect_condition(lambda value: self.tail(value) > alpha, 0.0, -ndtri(alpha / 2 / self._n_pairs), steps=36)
+        )
 
 
 def variance_of_differences(covariance: Floats, first_indices: Ints, second_indices: Ints) -> tuple[Floats, Bools]:

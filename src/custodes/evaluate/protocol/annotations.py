@@ -172,6 +172,12 @@ def comparisons_of(study: Study, setting: PreferenceOptions) -> tuple[RaterCompa
     annotator_names, _ = study._chosen_annotators(setting["human"])
     if study._rater_rows(annotator_names).is_empty():
         study.select(human=setting["human"])  # raises InputError if annotators have no ratings yet
-    raters = study.raters.with_kinds(dict.fromkeys(annotator_names, "human")).select_raters(annotator_names)
-    annotators_only_study, setting = replace(study, raters=raters), {**setting, "metrics": None}
-    return compare_selection(annotators_only_study.select(**selection_arguments(setting), one_side=True), setting)
+
+    def compare_annotators() -> tuple[RaterComparison, ...]:
+        raters = study.raters.with_kinds(dict.fromkeys(annotator_names, "human")).select_raters(annotator_names)
+        annotators_only_study = replace(study, raters=raters)
+        annotators_setting: PreferenceOptions = {**setting, "metrics": None}
+        selected_study = annotators_only_study.select(**selection_arguments(annotators_setting), one_side=True)
+        return compare_selection(selected_study, annotators_setting)
+
+    return study.once(("annotators alone", repr(setting)), compare_annotators)

@@ -20,7 +20,7 @@ from custodes.evaluate.check.study import annotator_questions, refusals
 from custodes.evaluate.decision_graph import PAIR
 from custodes.plots.annotators import competence, with_interval
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
-from custodes.reporting.tables import columns_with_values, table_html
+from custodes.reporting.tables import table_html
 
 KINDS = ("verdicts", "ratings")
 SHOWN = (
@@ -64,15 +64,6 @@ def _ask(context: Context) -> Annotators:
         raise InputError("the study has fewer than two annotators, so agreement cannot be estimated")
     result: Annotators = context.ask(annotators)
     return result
-
-
-def _select_study(context: Context) -> Study:
-    return context.study.select(**selection_arguments(context.options), one_side=True)
-
-
-def _rows(context: Context) -> Mapping[str, pl.DataFrame]:
-    """The rows of the figure of competence."""
-    return {"annotators-shown": with_interval(context.table("annotators.annotators"))}
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -204,29 +195,27 @@ def _remove_file_name(file_names: Sequence[str], message: str) -> str:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    study = _select_study(context)
+    study = context.study.select(**selection_arguments(context.options), one_side=True)
     table_texts = []
     for table_name, caption in SHOWN:
         rows = context.table(f"annotators.{table_name}")
         if rows.height:
-            essential_columns = [
-                column for column in context.table_declaration(f"annotators.{table_name}").columns if column.essential
-            ]
-            columns = columns_with_values(essential_columns, rows)
+            columns = context.essential_columns(f"annotators.{table_name}")
             if table_name == "annotators" and not (rows["is_person"].any() or rows["flags"].list.len().sum()):
                 # Slots are tested only for a reversed scale, so empty flags would look as if no fault had been found.
-                columns = tuple(column for column in columns if column.name != "flags")
+                columns = [column for column in columns if column.name != "flags"]
             notes = context.notes("annotators", "few-", "none-", "slots") if table_name == "concentration" else ()
             table_texts.append(
                 table_html(rows, columns, id=f"annotators-{table_name}-table", caption=caption, notes=notes)
             )
     looks = last_interim_analyses(study)
     if looks.height:
-        columns = columns_with_values(LOOKS, looks)
+        omitted_columns = set[str]()
         if not looks["refused"].sum():
-            columns = tuple(column for column in columns if column.name not in ("refused", "least", "most"))
+            omitted_columns |= {"refused", "least", "most"}
         if (looks["n"] == looks["n_now"]).all():
-            columns = tuple(column for column in columns if not column.name.endswith("_now"))
+            omitted_columns |= {"n_now", "margin_now"}
+        columns = [column for column in LOOKS if column.name not in omitted_columns]
         table_texts.append(table_html(looks, columns, id="annotators-looks-table", caption="Interim analyses", by=None))
     file_names = study.name.split(" + ")
     sentences = [sentence(_remove_file_name(file_names, note.message)) for note in study.notes if note.rule in REPORTED]
@@ -245,7 +234,7 @@ ANNOTATORS = Section(
     ask=_ask,
     figures=_figures,
     build=_build,
-    extra=_rows,
+    extra=lambda context: {"annotators-shown": with_interval(context.table("annotators.annotators"))},
     compares_systems=False,
     alone=True,
     labels=True,

@@ -32,15 +32,65 @@ ADDED_IN_USE = {
 def _figures(context: Context) -> Sequence[Figure]:
     """The figures of predictions, of the information in other aspects, and of the contribution of each metric."""
     result: Any = context.results["ceiling"]
-    ratio_figures, history_figures = (
-        ([_ratio()] if result.information.height else []),
-        ([_history(result)] if result.history.height else []),
-    )
-    return [_bars(result), *ratio_figures, *_aspect_figures(result, _aspect_suffix(context)), *history_figures]
-
-
-def _aspect_suffix(context: Context) -> str:
-    return " ({aspect})" if any(context.aspects) else ""
+    aspect_suffix = context.aspect_suffix
+    figures = [
+        Figure(
+            id="ceiling-prediction",
+            title="Prediction of human ratings",
+            caption="Bars: Kendall τ-b between human ratings and held-out predictions. Whisker: interval from "
+            "resampled items. Grey tick: one half of the annotators predicted by the other half. "
+            "Vermilion tick: the bound of a perfect predictor, which is below 1 because human ratings "
+            "are noisy.",
+            alt="Bars of the agreement of predictions with human ratings by aspect; the table below holds the numbers.",
+            spec=spec_of(bars(empty_rows(), result), width="container"),
+            table="ceiling.prediction",
+            lines=("target",),
+        ),
+        Figure(
+            id="ceiling-information",
+            title="Information in other aspects that metrics lack",
+            caption="Error of a lasso that predicts from the metrics and the human ratings of other aspects, "
+            "divided by the error of a lasso that predicts from the metrics alone. Below the dashed "
+            "line, the other aspects contain information that no metric has, or errors that the aspects share. Band: "
+            "interval.",
+            alt="Lines of the ratio of errors against the penalty of the lasso, with one line for every aspect.",
+            spec=spec_of(ratio_curve(empty_rows()), width="container"),
+            table="ceiling.information",
+        ),
+        Figure(
+            id="ceiling-lasso",
+            title=f"Lasso weights of the raters{aspect_suffix}",
+            caption="The penalty decreases from left to right. A rater that enters early and keeps a large "
+            "weight contains information that other raters lack. Among near copies of "
+            "one rater, it is arbitrary which copy enters first. Coloured lines: other human aspects.",
+            alt="Lines of the standardised weight of every rater along the penalty of a lasso.",
+            spec=spec_of(paths(empty_rows(), result), width="container"),
+            table="ceiling.lasso",
+            where=CHOSEN,
+        ),
+        Figure(
+            id="ceiling-forward",
+            title=f"Adding one metric at a time{aspect_suffix}",
+            caption="Each step adds the metric with the largest gain. Whisker: interval. Filled blue point: the "
+            "interval of the gain of this step is above 0. Vermilion point: this interval is below "
+            "0. Each interval is for one step, not for the whole path.",
+            alt="Line of the agreement of predictions with human ratings as metrics are added one by one.",
+            spec=spec_of(steps(empty_rows()), width="container"),
+            table="ceiling.forward",
+            where=CHOSEN,
+        ),
+        Figure(
+            id="ceiling-history",
+            title="Prediction by release date of the metrics",
+            caption="Agreement of human ratings with predictions from all metrics that were released up to each "
+            "date. Metrics without a date are left out.",
+            alt="Lines of the agreement of predictions with human ratings against dates of release, with one "
+            "line for every aspect.",
+            spec=spec_of(release_lines(empty_rows(), result), width="container"),
+            table="ceiling.history",
+        ),
+    ]
+    return [figure for figure in figures if context.table(figure.table).height]
 
 
 def _tables(context: Context) -> Sequence[SelectionTable]:
@@ -51,7 +101,7 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
     }
     table_of_name = {
         table_name: build_selection_table(
-            context, f"ceiling-{table_name}", caption + _aspect_suffix(context), f"ceiling.{table_name}", CHOSEN
+            context, f"ceiling-{table_name}", caption + context.aspect_suffix, f"ceiling.{table_name}", CHOSEN
         )
         for table_name, caption in caption_of_table.items()
         if context.table(f"ceiling.{table_name}").height
@@ -87,76 +137,6 @@ def _build(context: Context) -> Mapping[str, Any]:
             by=None,
         ),
     }
-
-
-def _bars(result: Ceiling) -> Figure:
-    return Figure(
-        id="ceiling-prediction",
-        title="Prediction of human ratings",
-        caption="Bars: Kendall τ-b between human ratings and held-out predictions. Whisker: interval from "
-        "resampled items. Grey tick: one half of the annotators predicted by the other half. "
-        "Vermilion tick: the bound of a perfect predictor, which is below 1 because human ratings "
-        "are noisy.",
-        alt="Bars of the agreement of predictions with human ratings by aspect; the table below holds the numbers.",
-        spec=spec_of(bars(empty_rows(), result), width="container"),
-        table="ceiling.prediction",
-        lines=("target",),
-    )
-
-
-def _ratio() -> Figure:
-    return Figure(
-        id="ceiling-information",
-        title="Information in other aspects that metrics lack",
-        caption="Error of a lasso that predicts from the metrics and the human ratings of other aspects, "
-        "divided by the error of a lasso that predicts from the metrics alone. Below the dashed "
-        "line, the other aspects contain information that no metric has, or errors that the aspects share. Band: "
-        "interval.",
-        alt="Lines of the ratio of errors against the penalty of the lasso, with one line for every aspect.",
-        spec=spec_of(ratio_curve(empty_rows()), width="container"),
-        table="ceiling.information",
-    )
-
-
-def _aspect_figures(result: Ceiling, aspect_suffix: str) -> list[Figure]:
-    """The figures that show one aspect, which the reader selects."""
-    return [
-        Figure(
-            id="ceiling-lasso",
-            title=f"Lasso weights of the raters{aspect_suffix}",
-            caption="The penalty decreases from left to right. A rater that enters early and keeps a large "
-            "weight contains information that other raters lack. Among near copies of "
-            "one rater, it is arbitrary which copy enters first. Coloured lines: other human aspects.",
-            alt="Lines of the standardised weight of every rater along the penalty of a lasso.",
-            spec=spec_of(paths(empty_rows(), result), width="container"),
-            table="ceiling.lasso",
-            where=CHOSEN,
-        ),
-        Figure(
-            id="ceiling-forward",
-            title=f"Adding one metric at a time{aspect_suffix}",
-            caption="Each step adds the metric with the largest gain. Whisker: interval. Filled blue point: the "
-            "interval of the gain of this step is above 0. Vermilion point: this interval is below "
-            "0. Each interval is for one step, not for the whole path.",
-            alt="Line of the agreement of predictions with human ratings as metrics are added one by one.",
-            spec=spec_of(steps(empty_rows()), width="container"),
-            table="ceiling.forward",
-            where=CHOSEN,
-        ),
-    ]
-
-
-def _history(result: Ceiling) -> Figure:
-    return Figure(
-        id="ceiling-history",
-        title="Prediction by release date of the metrics",
-        caption="Agreement of human ratings with predictions from all metrics that were released up to each "
-        "date. Metrics without a date are left out.",
-        alt="Lines of the agreement of predictions with human ratings against dates of release, with one "
-        "line for every aspect.",
-        spec=spec_of(release_lines(empty_rows(), result), width="container"),
-        table="ceiling.history",
-    )
 
 
 def _predictions(result: Ceiling) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from custodes.answers.tables import label
 from custodes.evaluate.check.check import check
 from custodes.evaluate.check.rules import merge_aspects
 from custodes.reporting.section import Context, Section
-from custodes.reporting.tables import columns_with_values, table_html
+from custodes.reporting.tables import table_html
 
 
 def _build(context: Context) -> Mapping[str, str]:
@@ -20,21 +20,15 @@ def _build(context: Context) -> Mapping[str, str]:
         "problems": ("Problems of the data", aspect_columns, None),
         "used": ("Metadata of the raters", [], None),
     }
-    frame_of_table = {table_name: context.table(f"check.{table_name}") for table_name in layout_of_table}
-    frame_of_table["problems"] = merge_aspects(frame_of_table["problems"])
-    return {
-        table_name: table_html(
-            frame,
-            [*leading_columns, *columns_with_values(columns, frame)],
-            id=table_name,
-            caption=caption,
-            by=grouping_column,
+    html_of_table = {}
+    for table_name, (caption, leading_columns, grouping_column) in layout_of_table.items():
+        rows = context.table(f"check.{table_name}")
+        rows = merge_aspects(rows) if table_name == "problems" else rows
+        columns = [*leading_columns, *context.table_declaration(f"check.{table_name}").columns]
+        html_of_table[table_name] = (
+            table_html(rows, columns, id=table_name, caption=caption, by=grouping_column) if rows.height else ""
         )
-        if frame.height
-        else ""
-        for table_name, (caption, leading_columns, grouping_column) in layout_of_table.items()
-        for frame, columns in [(frame_of_table[table_name], context.table_declaration(f"check.{table_name}").columns)]
-    }
+    return html_of_table
 
 
 RESAMPLES = 1000

@@ -44,13 +44,62 @@ def _ask(context: Context) -> Combine:
 
 def _figures(context: Context) -> Sequence[Figure]:
     result: Any = context.results["combine"]
-    aspect_suffix = " ({aspect})" if any(context.aspects) else ""
-    favoritism_figures = [_favoritism(result, aspect_suffix)] if result.favoritism.height else []
+    aspect_suffix = context.aspect_suffix
+    has_intervals = result.weights["weight_low"].count() > 0
+    chart = costs(empty_rows(), log=has_wide_cost_range(result.path), objective=objective_of(result))
     return [
-        _comparison(result, aspect_suffix),
-        *favoritism_figures,
-        _weights(result, aspect_suffix),
-        _costs(result, aspect_suffix),
+        Figure(
+            id="combine-comparison",
+            title=f"Agreement of combined metrics{aspect_suffix}",
+            caption="Kendall τ-b with human ratings on held-out outputs. Whisker: interval from resampled items. "
+            "Dashed: the best single metric, which is chosen without the held-out outputs.",
+            alt="Dots with whiskers of the agreement with human ratings by method; the table below holds the numbers.",
+            spec=spec_of(methods(empty_rows(), objective=objective_of(result)), width="container"),
+            table="combine.comparison",
+            where=CHOSEN,
+            lines=("method",),
+        ),
+        *(
+            [
+                Figure(
+                    id="combine-favoritism",
+                    title=f"Favoritism and accuracy of combined metrics{aspect_suffix}",
+                    caption="Horizontal: sample accuracy. Vertical: mean |Favi-Score| of the errors. If "
+                    "there are few errors, chance alone makes |Favi-Score| large.",
+                    alt="Scatter plot of the mean |Favi-Score| of errors against sample accuracy, with one point for "
+                    "every way of combining.",
+                    spec=spec_of(favoritism_points(empty_rows(), result), width="container"),
+                    table="combine.favoritism",
+                    where=CHOSEN,
+                )
+            ]
+            if result.favoritism.height
+            else []
+        ),
+        Figure(
+            id="combine-weights",
+            title=f"Weights of the combined metric{aspect_suffix}",
+            caption="Ridge regression on all items. A weight is the change on the human scale from the lowest to "
+            "the highest score of a metric, with the scores of the other metrics constant. Whisker: "
+            "interval from refits on resampled items. Metrics that are near copies of each other have "
+            "arbitrary weights: one may be negative while another is too large.",
+            alt="Dots with whiskers of the weight of every metric in the combination, largest first.",
+            spec=spec_of(weights(empty_rows(), has_intervals=has_intervals), width="container"),
+            table="weights",
+            where=CHOSEN,
+            lines=("metric",),
+        ),
+        Figure(
+            id="combine-costs",
+            title=f"Agreement by cost{aspect_suffix}",
+            caption="Kendall τ-b on held-out outputs at each budget. Metrics are added to ridge regression in "
+            "the order of gain per cost. The cost of every metric is 1 if the raters file has no costs. "
+            "Band: interval.",
+            alt="Steps of Kendall τ-b with human ratings against the total cost of the metrics.",
+            spec=spec_of(chart, width="container"),
+            table="costs",
+            where=CHOSEN,
+        ),
     ]
 
 
@@ -95,66 +144,6 @@ def _build(context: Context) -> Mapping[str, Any]:
 def first_method(result: Combine) -> str:
     """The name of the only method that is tested: the first method, which is chosen before any result is known."""
     return str(result.provenance.options["method"][0])
-
-
-def _comparison(result: Combine, aspect_suffix: str) -> Figure:
-    return Figure(
-        id="combine-comparison",
-        title=f"Agreement of combined metrics{aspect_suffix}",
-        caption="Kendall τ-b with human ratings on held-out outputs. Whisker: interval from resampled items. "
-        "Dashed: the best single metric, which is chosen without the held-out outputs.",
-        alt="Dots with whiskers of the agreement with human ratings by method; the table below holds the numbers.",
-        spec=spec_of(methods(empty_rows(), objective=objective_of(result)), width="container"),
-        table="combine.comparison",
-        where=CHOSEN,
-        lines=("method",),
-    )
-
-
-def _favoritism(result: Combine, aspect_suffix: str) -> Figure:
-    return Figure(
-        id="combine-favoritism",
-        title=f"Favoritism and accuracy of combined metrics{aspect_suffix}",
-        caption="Horizontal: sample accuracy. Vertical: mean |Favi-Score| of the errors. If "
-        "there are few errors, chance alone makes |Favi-Score| large.",
-        alt="Scatter plot of the mean |Favi-Score| of errors against sample accuracy, with one point for "
-        "every way of combining.",
-        spec=spec_of(favoritism_points(empty_rows(), result), width="container"),
-        table="combine.favoritism",
-        where=CHOSEN,
-    )
-
-
-def _weights(result: Combine, aspect_suffix: str) -> Figure:
-    has_intervals = result.weights["weight_low"].count() > 0
-    return Figure(
-        id="combine-weights",
-        title=f"Weights of the combined metric{aspect_suffix}",
-        caption="Ridge regression on all items. A weight is the change on the human scale from the lowest to "
-        "the highest score of a metric, with the scores of the other metrics constant. Whisker: "
-        "interval from refits on resampled items. Metrics that are near copies of each other have "
-        "arbitrary weights: one may be negative while another is too large.",
-        alt="Dots with whiskers of the weight of every metric in the combination, largest first.",
-        spec=spec_of(weights(empty_rows(), has_intervals=has_intervals), width="container"),
-        table="weights",
-        where=CHOSEN,
-        lines=("metric",),
-    )
-
-
-def _costs(result: Combine, aspect_suffix: str) -> Figure:
-    chart = costs(empty_rows(), log=has_wide_cost_range(result.path), objective=objective_of(result))
-    return Figure(
-        id="combine-costs",
-        title=f"Agreement by cost{aspect_suffix}",
-        caption="Kendall τ-b on held-out outputs at each budget. Metrics are added to ridge regression in "
-        "the order of gain per cost. The cost of every metric is 1 if the raters file has no costs. "
-        "Band: interval.",
-        alt="Steps of Kendall τ-b with human ratings against the total cost of the metrics.",
-        spec=spec_of(chart, width="container"),
-        table="costs",
-        where=CHOSEN,
-    )
 
 
 def comparison_rows(result: Combine) -> pl.DataFrame:
@@ -202,7 +191,7 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
         sentences.append(
             (
                 target,
-                f"{_sentence_opening(target)}{combined_row['what']} reaches τ-b "
+                f"{f'On {target}, ' if target else 'Here '}{combined_row['what']} reaches τ-b "
                 f"{estimate_with_interval(combined_row, 'kendall')} over "
                 "held-out outputs. The single metric with the highest τ-b on the training items reaches "
                 f"{estimate_with_interval(single_row, 'kendall')}{gain_text}.{_other_methods_sentence(other_rows)}",
@@ -242,10 +231,6 @@ def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], 
             other_rows = target_rows.filter(~is_combination, pl.col("method") != SINGLE)
             rivals.append((str(target), combined_rows.row(0, named=True), single_rows.row(0, named=True), other_rows))
     return rivals
-
-
-def _sentence_opening(target: str) -> str:
-    return f"On {target}, " if target else "Here "
 
 
 COMBINE = Section(

@@ -28,68 +28,66 @@ def _figures(context: Context) -> Sequence[Figure]:
     Some figures need a minimum number of raters.
     """
     result: Any = context.results["complementarity"]
-    averages_figure, heat_map_figure = _distance_figures(result)
     best_metrics = [
         rater_name for aspect, metric in context.best.items() for rater_name in (metric, f"{metric}:{aspect}")
     ]
     return [
-        averages_figure,
-        heat_map_figure,
-        *([_variance(result)] if result.components.height else []),
-        *([_places(result, best_metrics)] if result.coordinates.height else []),
+        Figure(
+            id="complementarity-averages",
+            title="Mean complementarity of two raters",
+            caption="Dot: mean over pairs of raters. Whisker: interval from resampled items. Dashed line: the "
+            "value of unrelated raters.",
+            alt="Dot-and-whisker plot of mean complementarity by kind of pair: human aspects, metrics, or one of each.",
+            spec=spec_of(averages(empty_rows()), width="container"),
+            table="complementarity.averages",
+            lines=("kinds",),
+        ),
+        Figure(
+            id="complementarity-map",
+            title="Complementarity of each pair of raters",
+            caption="Blue: similar rankings. Blank: unrelated. Vermilion: opposite rankings. Human ratings first, then "
+            "metrics, each ordered by similarity.",
+            alt="Heat map of the complementarity of each pair of raters, humans first; the table below has the means.",
+            spec=spec_of(heat_map(empty_rows(), result, width=HEAT_WIDTH)),
+            table="complementarity.pairs",
+        ),
+        *(
+            [
+                Figure(
+                    id="complementarity-variance",
+                    title="Number of dimensions in which raters differ",
+                    caption="The common ranking of all raters is subtracted first. Bars: proportion of the "
+                    "remaining variance that each principal component explains, with its interval. Blue line: "
+                    "cumulative proportion. Dashed line: cumulative proportion if the same number of raters "
+                    f"had random rankings. Grey line: {percent(SHARE)}. A steep blue line means that raters "
+                    "differ in few dimensions, not that they agree.",
+                    alt="Bars and lines: variance of the raters' ranks that each principal component explains.",
+                    spec=spec_of(variance_curve(empty_rows()), width="container"),
+                    table="complementarity.components",
+                )
+            ]
+            if result.components.height
+            else []
+        ),
+        *(
+            [
+                Figure(
+                    id="complementarity-places",
+                    title="Map of the raters",
+                    caption="First two principal components of the differences from the common ranking. Raters that "
+                    "are close to each other differ from the common ranking in the same way. Triangles: human "
+                    "ratings. Colour: cluster. If there are many raters, only some are labelled; the table below "
+                    "lists all raters.",
+                    alt="Map of the raters on the first two principal components; the table below holds their "
+                    "clusters.",
+                    spec=spec_of(places(empty_rows(), result, width=MAP_WIDTH, named=best_metrics, metric="{metric}")),
+                    table="complementarity.coordinates",
+                )
+            ]
+            if result.coordinates.height
+            else []
+        ),
     ]
-
-
-def _distance_figures(result: Complementarity) -> tuple[Figure, Figure]:
-    averages_figure = Figure(
-        id="complementarity-averages",
-        title="Mean complementarity of two raters",
-        caption="Dot: mean over pairs of raters. Whisker: interval from resampled items. Dashed line: the "
-        "value of unrelated raters.",
-        alt="Dot-and-whisker plot of mean complementarity by kind of pair: human aspects, metrics, or one of each.",
-        spec=spec_of(averages(empty_rows()), width="container"),
-        table="complementarity.averages",
-        lines=("kinds",),
-    )
-    heat_map_figure = Figure(
-        id="complementarity-map",
-        title="Complementarity of each pair of raters",
-        caption="Blue: similar rankings. Blank: unrelated. Vermilion: opposite rankings. Human ratings first, then "
-        "metrics, each ordered by similarity.",
-        alt="Heat map of the complementarity of each pair of raters, humans first; the table below has the means.",
-        spec=spec_of(heat_map(empty_rows(), result, width=HEAT_WIDTH)),
-        table="complementarity.pairs",
-    )
-    return averages_figure, heat_map_figure
-
-
-def _variance(result: Complementarity) -> Figure:
-    return Figure(
-        id="complementarity-variance",
-        title="Number of dimensions in which raters differ",
-        caption="The common ranking of all raters is subtracted first. Bars: proportion of the "
-        "remaining variance that each principal component explains, with its interval. Blue line: "
-        "cumulative proportion. Dashed line: cumulative proportion if the same number of raters "
-        f"had random rankings. Grey line: {percent(SHARE)}. A steep blue line means that raters "
-        "differ in few dimensions, not that they agree.",
-        alt="Bars and lines: variance of the raters' ranks that each principal component explains.",
-        spec=spec_of(variance_curve(empty_rows()), width="container"),
-        table="complementarity.components",
-    )
-
-
-def _places(result: Complementarity, labelled_raters: Sequence[str]) -> Figure:
-    return Figure(
-        id="complementarity-places",
-        title="Map of the raters",
-        caption="First two principal components of the differences from the common ranking. Raters that are "
-        "close to each other differ from the common ranking in the same way. Triangles: human "
-        "ratings. Colour: cluster. If there are many raters, only some are labelled; the table below "
-        "lists all raters.",
-        alt="Map of the raters on the first two principal components; the table below holds their clusters.",
-        spec=spec_of(places(empty_rows(), result, width=MAP_WIDTH, named=labelled_raters, metric="{metric}")),
-        table="complementarity.coordinates",
-    )
 
 
 def sentences(result: Complementarity) -> list[str]:

@@ -15,7 +15,7 @@ from custodes.evaluate.consistency.missing import ALL, REASON, SYSTEM
 from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.plots.consistency import AXES, calibration, faults, flips, symmetry
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
-from custodes.reporting.tables import columns_with_values, table_html
+from custodes.reporting.tables import table_html
 
 TABLES = ("findings", "orders", "confusion", "reliability")
 CAPTIONS = {
@@ -144,10 +144,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         if table_name == "missing":
             rows = rows.filter(pl.col("factor").is_in([ALL, REASON, SYSTEM]))
         if is_displayed:
-            essential_columns = [
-                column for column in context.table_declaration(f"consistency.{table_name}").columns if column.essential
-            ]
-            columns = columns_with_values(essential_columns, rows)
+            columns = context.essential_columns(f"consistency.{table_name}")
             notes = context.notes("consistency", *NOTES.get(table_name, ("none",)))
             table_texts.append(
                 table_html(rows, columns, id=f"consistency-{table_name}-table", caption=caption, notes=notes)

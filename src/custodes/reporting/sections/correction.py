@@ -91,17 +91,18 @@ def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template, for decisions by the metric alone, by human ratings alone, and after correction."""
     rows = context.table("corrected")
     metrics = rows["metric"].unique(maintain_order=True).to_list()
-    best_metric = context.best.get(context.aspects[0], "")
-    best_metric_rows = rows.filter(aspect=context.aspects[0], metric=best_metric)
+    first_aspect = context.aspects[0]
+    first_metric = context.first_metric if context.first_metric in metrics else context.best.get(first_aspect, "")
+    first_rows = rows.filter(aspect=first_aspect, metric=first_metric)
     return {
         "metrics": [(metric, metric) for metric in metrics],
-        "best": best_metric,
+        "best": first_metric,
         "corrected": names(metrics),
         "most": MOST_CORRECTED,
         "others": len((context.whole or context).metrics) - len(metrics),
         "alone": rows["n_metric"].sum() == 0,
         "rows": [(CHANGED, "where correction changes the metric’s decision"), (ALL, "all")],
-        "which": CHANGED if best_metric_rows[CHANGED].is_not_null().any() else ALL,
+        "which": CHANGED if first_rows[CHANGED].is_not_null().any() else ALL,
         "notes": context.notes("correction"),
     }
 

@@ -85,7 +85,7 @@ def _figures(context: Context) -> Sequence[Figure]:
     metric_rows = context.table("leaderboard-by-metric")
     n_systems = rows["system"].n_unique()
     has_corrected_ratings = CORRECTED_PEOPLE in raters  # corrected ratings have strengths, but no win rates
-    aspect_suffix = " ({aspect})" if any(context.aspects) else ""
+    aspect_suffix = context.aspect_suffix
     caption_text = (
         "Systems that share a letter do not differ significantly. Whisker: interval. Arrow: one bound of "
         "the interval is unknown."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from custodes.evaluate.protocol.plan import Plan, plan
-from custodes.plots.plan import curve
+from custodes.plots.protocol import power_lines
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.sections.protocol import STOPPING, check_not_stopped
 from custodes.reporting.tables import table_html
@@ -24,7 +24,7 @@ def _power(context: Context) -> list[Figure]:
             "Points: pairs of systems, each at the margin estimated from this study.",
             alt="Lines of the power to find the better system against the margin, with one line for each "
             "number of annotations.",
-            spec=spec_of(curve(empty_rows()), width="container"),
+            spec=spec_of(power_lines(empty_rows()), width="container"),
             table="plan.power",
             where={"aspect": "{aspect}"},
         )

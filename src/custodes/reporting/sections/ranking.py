@@ -9,8 +9,7 @@ import polars as pl
 
 from custodes.data.comparisons import HUMAN
 from custodes.evaluate.ranking import ranking
-from custodes.plots.decisions import stacked_errors
-from custodes.plots.ranking import graph_rows, has_too_many_systems, picture, table, table_rows
+from custodes.plots.ranking import graph_rows, has_too_many_systems, picture, stacked_errors, table, table_rows
 from custodes.reporting.section import Context, Figure, Section, SelectionTable, empty_rows, spec_of
 from custodes.reporting.tables import build_selection_table, table_html
 

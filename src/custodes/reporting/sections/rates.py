@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import polars as pl
-
 from custodes.errors import InputError
 from custodes.evaluate.rates.rates import Rates, rates
 from custodes.plots.rates import (
@@ -17,7 +15,7 @@ from custodes.plots.rates import (
     roc_lines,
 )
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
-from custodes.reporting.tables import columns_with_values, table_html
+from custodes.reporting.tables import table_html
 
 SHOWN = (
     ("rates", "Rates by system"),
@@ -32,10 +30,6 @@ def _ask(context: Context) -> Rates:
         raise InputError("the ratings are scores or preferences, not labels")
     result: Rates = context.ask(rates)
     return result
-
-
-def _extra(context: Context) -> Mapping[str, pl.DataFrame]:
-    return {"rates-by-source": rates_by_source(context.table("rates.rates"))}
 
 
 def _figures(context: Context) -> Sequence[Figure]:
@@ -95,10 +89,7 @@ def _build(context: Context) -> Mapping[str, Any]:
     for table_name, caption in SHOWN:
         rows = context.table(f"rates.{table_name}")
         if rows.height:
-            essential_columns = [
-                column for column in context.table_declaration(f"rates.{table_name}").columns if column.essential
-            ]
-            columns = columns_with_values(essential_columns, rows)
+            columns = context.essential_columns(f"rates.{table_name}")
             notes = context.notes("rates") if table_name == "rates" else ()
             table_texts.append(table_html(rows, columns, id=f"rates-{table_name}-table", caption=caption, notes=notes))
     return {"table": "\n".join(table_texts)}
@@ -115,7 +106,7 @@ RATES = Section(
     ask=_ask,
     figures=_figures,
     build=_build,
-    extra=_extra,
+    extra=lambda context: {"rates-by-source": rates_by_source(context.table("rates.rates"))},
     compares_systems=False,
     labels=True,
 )

@@ -95,7 +95,9 @@ def _greedy_committee(verdicts: Signs, human_verdicts: Signs) -> tuple[int, ...]
     vote_sums = np.zeros(verdicts.shape[1], dtype=np.int8)
     accuracies_and_subsets: list[tuple[float, tuple[int, ...]]] = []
     while len(chosen_judges) < min(LONGEST, len(verdicts)):
-        accuracies = correct(majority(np.broadcast_arrays(vote_sums, verdicts)), human_verdicts).mean(axis=1).round(12)
+        # In bytes: the same as the mean of `correct`, which takes several times as long.
+        distances = np.abs(np.sign(vote_sums + verdicts) - human_verdicts).sum(axis=1, dtype=np.int64)
+        accuracies = (1 - distances / (2 * len(human_verdicts))).round(12)
         accuracies[chosen_judges] = -1.0
         chosen_judges.append(int(accuracies.argmax()))
         vote_sums = vote_sums + verdicts[chosen_judges[-1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,10 +142,11 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     is_outer_row = ((values < low.max(axis=1, keepdims=True)) | (values > high.min(axis=1, keepdims=True))).any(axis=0)
     if np.isin((n_present_by_fold > 0).sum(axis=1), (1, 2)).any():
         is_outer_row[:] = True  # the shift may be far from the values of a part
-    is_outer_value_present, is_training_outer_row = (
+    is_outer_value_present, outer_fold_starts = (
         is_present_value[:, is_outer_row],
-        is_training_fold[:, np.newaxis, fold_of_row[is_outer_row]],
+        np.searchsorted(fold_of_row[is_outer_row], np.arange(len(fold_starts) + 1)),
     )
+    is_training_outer_row = is_training_fold[:, np.newaxis, fold_of_row[is_outer_row]]
     outer_values = (
         np.clip(values[:, is_outer_row], low.T[..., np.newaxis], high.T[..., np.newaxis]) * is_outer_value_present
     )
@@ -155,18 +157,23 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     means = (inner_sums @ is_training_fold.T + (outer_values * is_training_outer_row).sum(axis=2).T) / n_present_by_part
     outer_deviations = (outer_values - means.T[..., np.newaxis]) * is_outer_value_present
 
-    def products(weights: Floats, outer_weights: Floats) -> Floats:
-        """Products about the means, with weights (parts, folds) of inner rows and (parts, 1, rows) of outer rows."""
+    outer_grams = np.stack(
+        [
+            outer_deviations[..., start:stop] @ outer_deviations[..., start:stop].mT
+            for start, stop in pairwise(outer_fold_starts.tolist())
+        ],
+        axis=1,
+    )  # (parts, folds, variables, variables)
+
+    def products(weights: Floats) -> Floats:
+        """Products about the means, with weights (parts, folds) of the rows."""
         grams, column_means, n_variables = np.tensordot(weights, inner_grams, 1), means.T[..., np.newaxis], len(values)
         mean_products = grams[:, :n_variables, n_variables:] * column_means.mT
         inner_products = grams[:, :n_variables, :n_variables] - mean_products - mean_products.mT
         inner_products += grams[:, n_variables:, n_variables:] * column_means * column_means.mT
-        return np.asarray(inner_products + (outer_deviations * outer_weights) @ outer_deviations.mT)
+        return np.asarray(inner_products + np.einsum("pf,pfij->pij", weights, outer_grams))
 
-    training, held_out = (
-        products(is_training_fold, is_training_outer_row),
-        products(1 - is_training_fold, 1 - is_training_outer_row),
-    )
+    training, held_out = products(is_training_fold), products(1 - is_training_fold)
     column_sds = standard_deviation(np.diagonal(training, axis1=1, axis2=2).T, means)
     column_sds[p:] = 1.0  # targets are not scaled
     divisors = np.where(column_sds > 0, column_sds, np.inf).T[..., np.newaxis]
