@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, scaled_deviations, table_sums
+from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, scaled_deviations
 from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
 from custodes.stats.correlation import Kind, concordance, tau_b
 from custodes.stats.ranks import difference_signs
@@ -28,8 +28,6 @@ EXACT = 4096**2
 _CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
 _BINS = 64  # bins per ranking of the grid that approximates very many outputs
 _INT8 = 127  # maximum number of signs whose sum fits int8
-_STEPS = 16  # rows of a block of running sums
-_FEW_GROUPS = 50  # without sparse matrices, a fold takes a third of the time with 20 units, but more with 100 units
 _WIDTH = 64  # resamples at a time, for the processor's cache
 _CACHE = 8  # divisor of the size of temporary arrays, so that they fit the cache
 
@@ -146,46 +144,17 @@ class _Levels:
     def counts(self) -> Any:
         """Number of outputs in each level and group. Multiplied by weights of groups, it gives the sizes of levels in
         resamples."""
-        return self._matrix(self.level_of_output, self.group_of_output, self.shape[0])
-
-    @cached_property
-    def _steps(self) -> Any:
-        """Number of outputs in each level plus those in the level below, by group; rows are in the order of `_row`."""
-        level_of_entry = np.concatenate([self.level_of_output, self.level_of_output + 1])
-        is_existing_level = level_of_entry < self.shape[0]
-        return self._matrix(
-            self._row(level_of_entry[is_existing_level]),
-            np.tile(self.group_of_output, 2)[is_existing_level],
-            self._n_blocks * _STEPS,
-        )
-
-    def _matrix(self, row: Ints, group: Ints, n_rows: int) -> Any:
         from scipy.sparse import csr_array
 
-        return csr_array((np.ones(len(row)), (row, group)), shape=(n_rows, self.shape[1]))
-
-    @property
-    def _n_blocks(self) -> int:
-        return -(-self.shape[0] // _STEPS)
-
-    def _row(self, level: Ints) -> Ints:
-        """Row of each level. Levels are cut into blocks of `_STEPS` levels. The first levels of all blocks have the
-        first rows, the second levels have the next rows, and so on."""
-        return level % _STEPS * self._n_blocks + level // _STEPS
+        entries = (np.ones(len(self.level_of_output)), (self.level_of_output, self.group_of_output))
+        return csr_array(entries, shape=self.shape)
 
     def ranks(self, weights: Floats) -> Floats:
         """Twice the mid-ranks in resamples with weights (groups, B): (n, B). A mid-rank is the weight of all lower
         outputs plus half the weight of equal outputs.
-
-        NumPy adds one element at a time along the first axis; adding whole rows of many blocks takes a sixth of the
-        time.
         """
-        doubled_ranks = np.asarray(self._steps @ weights)
-        level_blocks = doubled_ranks.reshape(_STEPS, self._n_blocks, -1)
-        for step in range(1, _STEPS):
-            level_blocks[step] += level_blocks[step - 1]
-        level_blocks[:, 1:] += np.cumsum(level_blocks[-1, :-1], axis=0)
-        return doubled_ranks.take(self._row(self.level_of_output), axis=0)
+        level_sizes = np.asarray(self.counts @ weights)
+        return (2 * np.cumsum(level_sizes, axis=0) - level_sizes).take(self.level_of_output, axis=0)
 
     def squares(self, resample_weights: Floats) -> Floats:
         """Sums of squared sizes of levels in resamples: (B,).
@@ -207,19 +176,6 @@ class _Levels:
                 np.einsum("lb,lb->b", level_sizes, level_sizes) + squared_counts_by_group @ weights**2
             )
         return squared_size_sums
-
-
-def _squares(rankings: list[_Levels], resample_weights: NDArray[Any]) -> Floats:
-    """Sums of squared sizes of the levels of each ranking in resamples: (rankings, B)."""
-    if resample_weights.shape[1] > _FEW_GROUPS:
-        return np.stack([levels.squares(resample_weights) for levels in rankings])
-    weights = resample_weights.astype(np.float64)
-    count_tables = [
-        table_sums(levels.level_of_output, levels.group_of_output, shape=levels.shape).astype(np.float64)
-        for levels in rankings
-    ]
-    table_products = np.stack([table.T @ table for table in count_tables])
-    return np.asarray(np.einsum("bg,bsg->sb", weights, weighted_sums(weights, table_products)))
 
 
 def _pooled_spearman(
@@ -270,7 +226,7 @@ def _pooled_kendall(
         )
         ** 2
     )
-    n_untied_pairs = n_pairs - _squares(rankings, resample_weights)
+    n_untied_pairs = n_pairs - np.stack([levels.squares(resample_weights) for levels in rankings])
     n_untied_pairs[n_untied_pairs <= _CONSTANT * n_pairs] = np.nan
     compute_concordance = (
         _paired_groups if len(group_of_output) * resample_weights.shape[1] <= EXACT else _binned_concordance
