@@ -154,7 +154,7 @@ class _Levels:
         outputs plus half the weight of equal outputs.
         """
         level_sizes = np.asarray(self.counts @ weights)
-        return (2 * np.cumsum(level_sizes, axis=0) - level_sizes).take(self.level_of_output, axis=0)
+        return np.asarray((2 * np.cumsum(level_sizes, axis=0) - level_sizes)[self.level_of_output])
 
     def squares(self, resample_weights: Floats) -> Floats:
         """Sums of squared sizes of levels in resamples: (B,).

@@ -111,5 +111,5 @@ def _information_to_add(gain: Floats, variance: Floats, model_variance: Floats) 
     not enter this weight. The variance becomes (variance / model_variance**2 + i) / (1 / model_variance + i)**2,
     and this equation is solved for i.
     """
-    linear_coefficient = ratio(1 + gain, variance) - ratio(2.0, model_variance)
+    linear_coefficient = ratio(1 + gain, variance) - ratio(np.full(len(gain), 2.0), model_variance)
     return np.asarray((linear_coefficient + np.sqrt(linear_coefficient**2 + 4 * ratio(gain, model_variance**2))) / 2)
