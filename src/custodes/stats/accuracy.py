@@ -345,9 +345,12 @@ class Events:
         `weights_by_unit` (units, B) are the weights. `weighted_total` and `n_correct_at_zero` (B,) are the sums of
         `total` and `at_zero` of the units in every resample.
         """
+        # If all items have equally many pairs, gains are whole numbers and sums of them are exact.
+        has_equal_shares = bool(self.share.size and np.all(self.share == self.share[0]))
+        share_unit = self.share[0] if has_equal_shares else 1.0
         n_units, n_resamples = weights_by_unit.shape
-        event_gains = np.where(self.gain, self.share, -self.share)
-        gain_tolerance = _SAME * weighted_total
+        event_gains = np.where(self.gain, self.share, -self.share) / share_unit
+        gain_tolerance = _SAME * weighted_total / share_unit
         best_gain, gain_so_far = np.zeros((2, n_resamples))
         best_segment = np.zeros(n_resamples, dtype=np.intp)
         for segment_slice in chunks(self.segment.max(initial=0), max(n_resamples, CHUNK // _SEGMENTS)):
@@ -383,7 +386,7 @@ class Events:
                     np.where(has_new_best_gain, chunk_best_gain, best_gain),
                 )
             gain_so_far = gain_at_end
-        accuracy = np.minimum(ratio(n_correct_at_zero + best_gain, weighted_total), 1.0)  # rounding error
+        accuracy = np.minimum(ratio(n_correct_at_zero + best_gain * share_unit, weighted_total), 1.0)  # rounding error
         return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(best_segment, weights_by_unit))
 
     def _segments(self) -> NDArray[np.intp]:
