@@ -246,8 +246,8 @@ def labels(view: AspectResults) -> Iterator[str]:
     if has_reference and not pairs.n_top and len(view.board) > 2 and share_a_letter(*view.board[1:3]):
         reference = view.board[0]["system"]
         yield (
-            f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference}') to "
-            "rank them alone."
+            f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference}') to rank "
+            "them alone."
         )
     for a, b, n_more in pairs.forecasts[:MOST_NAMED]:
         comparisons_text = (

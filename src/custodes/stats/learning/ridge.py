@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Bools, Floats, Ints
-from custodes.stats.learning.folds import inner_folds, splits
+from custodes.stats.learning.folds import inner_folds
 from custodes.stats.ratios import ratio
 
 PENALTIES = np.logspace(2, -3, 21)
@@ -66,19 +66,8 @@ def scaling(x: Floats) -> Scaling:
     >>> by.mean.tolist(), by.scale.tolist(), by.high.tolist()
     ([2.0, 5.0], [1.0, nan], [5.0, 5.0])
     """
-    is_present_value = ~np.isnan(x)
-    n_values = is_present_value.sum(axis=0)
-
-    def mean_and_sd(values: Floats) -> tuple[Floats, Floats]:
-        mean = ratio(np.where(is_present_value, values, 0.0).sum(axis=0), n_values)
-        squared_deviations = np.where(is_present_value, values - mean, 0.0) ** 2
-        sd = np.sqrt(ratio(squared_deviations.sum(axis=0), n_values))
-        return mean, np.where(sd > CONSTANT * np.abs(mean), sd, 0.0)
-
-    mean, sd = mean_and_sd(x)
-    low, high = mean - _LIMIT * sd, mean + _LIMIT * sd
-    mean, sd = mean_and_sd(np.clip(x, low, high))
-    return Scaling(low, high, mean, np.where(sd > 0, sd, np.nan))
+    products = fold_products(x, np.empty((0, len(x))), np.zeros(len(x), dtype=np.intp))
+    return products.scaling[0]
 
 
 class Products(NamedTuple):
@@ -98,6 +87,9 @@ class Products(NamedTuple):
 def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     """Products in all rows, and in the training part of each fold.
 
+    Most rows are within the limits of every part, so their products are the same in every part, except for a shift.
+    They are computed once. Only the remaining rows are clipped and multiplied in each part.
+
     Parameters
     ----------
     x, y
@@ -116,28 +108,95 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     >>> fold_products(x, y, np.array([1, 1, 0, 0])).training[1].tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    parts = splits(fold)
-    is_used = fold >= 0
-    part_products = []
-    for is_training, is_held_out in [(is_used, np.zeros_like(is_used)), *(parts if len(parts) > 1 else [])]:
-        column_scaling = scaling(x[is_training])
-        target_means = np.atleast_2d(y)[:, is_training].mean(axis=1)
-        training, held_out = (
-            np.vstack(
-                [standardise_columns(x[rows], column_scaling).T, np.atleast_2d(y)[:, rows] - target_means[:, None]]
-            )
-            for rows in (is_training, is_held_out)
+    p, rows_in_folds = x.shape[1], np.flatnonzero(fold >= 0)
+    row_order = rows_in_folds[np.argsort(fold[rows_in_folds], kind="stable")]
+    fold_starts, fold_of_row, fold_sizes = np.unique(
+        fold[row_order], return_index=True, return_inverse=True, return_counts=True
+    )[1:]
+    is_training_fold = (
+        1 - np.eye(1 + len(fold_starts), len(fold_starts), -1)[: len(fold_starts) + (len(fold_starts) > 1)]
+    )  # (parts, folds)
+    values = np.vstack([x[row_order].T, y[..., row_order]])
+    is_present_value = ~np.isnan(values)
+    values[~is_present_value] = 0.0
+    if is_present_value.all():
+        is_present_value = is_present_value[:1]  # one row for all columns
+    n_present_by_fold = np.add.reduceat(is_present_value, fold_starts, axis=1, dtype=np.float64)
+    n_present_by_part = np.maximum(n_present_by_fold @ is_training_fold.T, 1)
+    shift = _central_values(ratio(np.add.reduceat(values, fold_starts, axis=1), n_present_by_fold))
+    values = (values - shift) * is_present_value
+
+    def standard_deviation(squared_sums: Floats, means: Floats) -> Floats:
+        """Standard deviations (columns, parts) from sums of squares; 0 if within rounding error."""
+        deviation = np.sqrt(np.maximum(squared_sums, 0.0) / n_present_by_part)
+        return np.where(deviation > CONSTANT * np.abs(means + shift), deviation, 0.0)
+
+    means = np.add.reduceat(values, fold_starts, axis=1) @ is_training_fold.T / n_present_by_part
+    squared_sums = (
+        np.add.reduceat(values * values, fold_starts, axis=1) @ is_training_fold.T - n_present_by_part * means**2
+    )
+    half_widths = _LIMIT * standard_deviation(squared_sums, means)
+    half_widths[p:] = np.inf  # targets are not clipped
+    low, high = means - half_widths, means + half_widths
+    is_outer_row = ((values < low.max(axis=1, keepdims=True)) | (values > high.min(axis=1, keepdims=True))).any(axis=0)
+    if np.isin((n_present_by_fold > 0).sum(axis=1), (1, 2)).any():
+        is_outer_row[:] = True  # the shift may be far from the values of a part
+    is_outer_value_present, is_training_outer_row = (
+        is_present_value[:, is_outer_row],
+        is_training_fold[:, np.newaxis, fold_of_row[is_outer_row]],
+    )
+    outer_values = (
+        np.clip(values[:, is_outer_row], low.T[..., np.newaxis], high.T[..., np.newaxis]) * is_outer_value_present
+    )
+    inner_values = np.vstack([values, is_present_value])
+    inner_values[:, is_outer_row] = 0.0
+    inner_grams = np.stack([rows @ rows.T for rows in np.split(inner_values, fold_starts[1:], axis=1)])
+    inner_sums = np.add.reduceat(inner_values[: len(values)], fold_starts, axis=1)
+    means = (inner_sums @ is_training_fold.T + (outer_values * is_training_outer_row).sum(axis=2).T) / n_present_by_part
+    outer_deviations = (outer_values - means.T[..., np.newaxis]) * is_outer_value_present
+
+    def products(weights: Floats, outer_weights: Floats) -> Floats:
+        """Products about the means, with weights (parts, folds) of inner rows and (parts, 1, rows) of outer rows."""
+        grams, column_means, n_variables = np.tensordot(weights, inner_grams, 1), means.T[..., np.newaxis], len(values)
+        mean_products = grams[:, :n_variables, n_variables:] * column_means.mT
+        inner_products = grams[:, :n_variables, :n_variables] - mean_products - mean_products.mT
+        inner_products += grams[:, n_variables:, n_variables:] * column_means * column_means.mT
+        return np.asarray(inner_products + (outer_deviations * outer_weights) @ outer_deviations.mT)
+
+    training, held_out = (
+        products(is_training_fold, is_training_outer_row),
+        products(1 - is_training_fold, 1 - is_training_outer_row),
+    )
+    column_sds = standard_deviation(np.diagonal(training, axis1=1, axis2=2).T, means)
+    column_sds[p:] = 1.0  # targets are not scaled
+    divisors = np.where(column_sds > 0, column_sds, np.inf).T[..., np.newaxis]
+    divisors = divisors * divisors.mT
+    is_empty_column = np.broadcast_to(n_present_by_fold @ is_training_fold.T == 0, means.shape)
+    scaling_fields = (
+        np.where(is_undefined_column, np.nan, scaling_field)[:p].T
+        for is_undefined_column, scaling_field in (
+            (is_empty_column, low + shift),
+            (is_empty_column, high + shift),
+            (is_empty_column, means + shift),
+            (column_sds == 0, column_sds),
         )
-        part_products.append(
-            (
-                column_scaling,
-                np.append(column_scaling.mean, target_means),
-                training @ training.T / is_training.sum(),
-                held_out @ held_out.T,
-            )
-        )
-    scalings, *arrays = zip(*part_products, strict=True)
-    return Products(list(scalings), *map(np.stack, arrays))
+    )
+    return Products(
+        [Scaling(*part) for part in zip(*scaling_fields, strict=True)],
+        (means + shift).T,
+        training / divisors / (is_training_fold @ fold_sizes)[:, np.newaxis, np.newaxis],
+        held_out / divisors,
+    )
+
+
+def _central_values(fold_means: Floats) -> Floats:
+    """The median of the means of folds (columns, folds), NaN = no values: (columns, 1).
+
+    An outlier in one fold does not affect it, so that the products in the training part of this fold lose no precision.
+    """
+    n_defined = (~np.isnan(fold_means)).sum(axis=1, keepdims=True)
+    medians = np.take_along_axis(np.sort(fold_means, axis=1), np.maximum(n_defined - 1, 0) // 2, axis=1)
+    return np.where(n_defined > 0, medians, 0.0)
 
 
 def standardise_columns(x: Floats, column_scaling: Scaling) -> Floats:
