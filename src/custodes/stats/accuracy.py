@@ -192,7 +192,6 @@ def _p_values(
     return p_values
 
 
-_EXACT = 2**24  # maximum integer that is exact in single precision
 _SEGMENTS = 128  # number of thresholds at a time: few, so that whole blocks can be excluded
 
 
@@ -346,29 +345,25 @@ class Events:
         `weights_by_unit` (units, B) are the weights. `weighted_total` and `n_correct_at_zero` (B,) are the sums of
         `total` and `at_zero` of the units in every resample.
         """
-        # integer counts, exact in single precision, if all items have equally many pairs
-        first_event_weight = self.share[0] if len(self.share) else 1.0
-        has_equal_shares = (
-            bool(np.all(self.share == first_event_weight))
-            and float(weights_by_unit.max(initial=0)) * len(self.share) < _EXACT
-        )
-        float_type: Any = np.float32 if has_equal_shares else np.float64
+        # If all items have equally many pairs, gains are whole numbers and sums of them are exact.
+        has_equal_shares = bool(self.share.size and np.all(self.share == self.share[0]))
+        share_unit = self.share[0] if has_equal_shares else 1.0
         n_units, n_resamples = weights_by_unit.shape
-        event_gains = np.where(self.gain, 1.0, -1.0) * (1.0 if has_equal_shares else self.share)
-        gain_tolerance = np.zeros(n_resamples) if has_equal_shares else _SAME * weighted_total
+        event_gains = np.where(self.gain, self.share, -self.share) / share_unit
+        gain_tolerance = _SAME * weighted_total / share_unit
         best_gain, gain_so_far = np.zeros((2, n_resamples))
         best_segment = np.zeros(n_resamples, dtype=np.intp)
         for segment_slice in chunks(self.segment.max(initial=0), max(n_resamples, CHUNK // _SEGMENTS)):
             n_segments = segment_slice.stop - segment_slice.start
             first_event, end_event = np.searchsorted(self.segment, [segment_slice.start + 1, segment_slice.stop + 1])
             present_units, unit_index = _unit_positions(self.unit[first_event:end_event], n_units)
-            resample_weights = weights_by_unit[present_units].astype(float_type)
+            resample_weights = weights_by_unit[present_units].astype(np.float64)
             net_gain_by_unit = np.bincount(unit_index, event_gains[first_event:end_event], minlength=len(present_units))
             positive_gain_by_unit = np.bincount(
                 unit_index, np.maximum(event_gains[first_event:end_event], 0.0), minlength=len(present_units)
             )
             gain_at_end, largest_possible_gain = (
-                np.stack([net_gain_by_unit, positive_gain_by_unit]).astype(float_type) @ resample_weights + gain_so_far
+                np.stack([net_gain_by_unit, positive_gain_by_unit]) @ resample_weights + gain_so_far
             )
             if (
                 largest_possible_gain > best_gain + gain_tolerance
@@ -379,21 +374,19 @@ class Events:
                 gain_by_cell = np.bincount(
                     cell_index, event_gains[first_event:end_event], minlength=n_segments * len(present_units)
                 )
-                cumulative_gain_by_unit = np.cumsum(gain_by_cell.reshape(n_segments, -1), axis=0).astype(float_type)
-                gain_by_segment = cumulative_gain_by_unit @ resample_weights
-                gain_by_segment += gain_so_far.astype(float_type)
+                cumulative_gain_by_unit = np.cumsum(gain_by_cell.reshape(n_segments, -1), axis=0)
+                gain_by_segment = cumulative_gain_by_unit @ resample_weights + gain_so_far
                 chunk_best_gain = gain_by_segment.max(axis=0)
                 first_best_index = np.argmax(
-                    gain_by_segment >= chunk_best_gain - gain_tolerance.astype(float_type), axis=0
+                    gain_by_segment >= chunk_best_gain - gain_tolerance, axis=0
                 )  # the smallest epsilon
                 has_new_best_gain = chunk_best_gain > best_gain + gain_tolerance
                 best_segment, best_gain = (
                     np.where(has_new_best_gain, segment_slice.start + 1 + first_best_index, best_segment),
                     np.where(has_new_best_gain, chunk_best_gain, best_gain),
                 )
-            gain_so_far = gain_at_end.astype(np.float64)
-        n_correct = n_correct_at_zero + best_gain * (first_event_weight if has_equal_shares else 1.0)
-        accuracy = np.minimum(ratio(n_correct, weighted_total), 1.0)  # rounding error
+            gain_so_far = gain_at_end
+        accuracy = np.minimum(ratio(n_correct_at_zero + best_gain * share_unit, weighted_total), 1.0)  # rounding error
         return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(best_segment, weights_by_unit))
 
     def _segments(self) -> NDArray[np.intp]:

@@ -17,7 +17,6 @@ from custodes.stats.system_scores import blocks_of
 Kind = Literal["pearson", "spearman", "kendall"]
 
 _FEW = 32  # length of rankings up to which comparing all pairs is faster than sorting
-_TABLE = 2  # maximum number of cells of a table of levels, as a multiple of the number of outputs
 _CACHED = 32  # divisor of the size of temporary arrays of positions, so that they fit the cache
 _CACHE = 16  # divisor of the size of temporary arrays of signs, so that they fit the cache
 _INT8 = 127  # maximum number of signs whose sum fits int8
@@ -134,12 +133,9 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
         sorted_rows = [ranking or _SortedRows.from_values(values[row_slice]) for ranking, values in rankings]
         n_missing_of_row = n_missing if len(n_missing) == 1 else n_missing[row_slice]
         n_missing_pairs = 2 * (n_missing_of_row * (n - n_missing_of_row))[:, 0]
-        if (table_net_counts := _contingency_concordance(*sorted_rows)) is not None:
-            net_counts = table_net_counts
-        else:
-            first, second = sorted_rows if sorted_rows[0].has_ties or not sorted_rows[1].has_ties else sorted_rows[::-1]
-            totals = [4 * count_earlier_lower(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
-            net_counts = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.start).sum(axis=1)
+        first, second = sorted_rows if sorted_rows[0].has_ties or not sorted_rows[1].has_ties else sorted_rows[::-1]
+        totals = [4 * count_earlier_lower(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
+        net_counts = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.start).sum(axis=1)
         tau[row_slice] = tau_b(
             net_counts - n_missing_pairs,
             *(n * n - (ranking.end - ranking.start).sum(axis=1) - n_missing_pairs for ranking in sorted_rows),
@@ -439,26 +435,6 @@ class _SortedRows(NamedTuple):
             return cls(order, *tie_runs(sorted_values), True)
         positions = np.arange(values.shape[1])[np.newaxis]
         return cls(order, positions, positions + 1, False)
-
-
-def _contingency_concordance(x: _SortedRows, y: _SortedRows) -> NDArray[Any] | None:
-    """Number of concordant minus discordant ordered pairs of each row (rows,), from the contingency table of x and y;
-    None if there are too many levels for a table to be faster."""
-    n, n_rows = x.order.shape[1], max(len(x.order), len(y.order))
-    is_level_start = [np.broadcast_to(ranking.start == np.arange(n), ranking.order.shape) for ranking in (x, y)]
-    table_shape = tuple(int(np.count_nonzero(is_start, axis=1).max()) for is_start in is_level_start)
-    if math.prod(table_shape) > _TABLE * n:
-        return None
-    level_codes = []
-    for ranking, is_start in zip((x, y), is_level_start, strict=True):
-        level_codes.append(np.empty(ranking.order.shape, dtype=np.intp))
-        np.put_along_axis(level_codes[-1], ranking.order, np.cumsum(is_start, axis=1) - 1, axis=1)
-    cell_index = (np.arange(n_rows)[:, np.newaxis] * table_shape[0] + level_codes[0]) * table_shape[1] + level_codes[1]
-    table = np.bincount(cell_index.ravel(), minlength=n_rows * math.prod(table_shape)).reshape(n_rows, *table_shape)
-    lower_y = np.cumsum(table, axis=2)
-    # For each level of x: the number of lower values of y minus the number of higher values.
-    lower_minus_higher = 2 * lower_y - table - lower_y[..., -1:]
-    return np.asarray(2 * (table[:, 1:] * np.cumsum(lower_minus_higher, axis=1)[:, :-1]).sum(axis=(1, 2)))
 
 
 def _sequences(x: _SortedRows, y: _SortedRows) -> Iterator[tuple[Ints, Ints]]:

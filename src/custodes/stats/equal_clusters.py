@@ -19,7 +19,6 @@ from custodes.stats.arrays import Floats, Ints, Signs, chunks
 
 _MOST_ROWS = 64  # longer clusters are groups of their own
 _DENSE = 8  # a matrix with a larger proportion of nonzeros than 1 / 8 is multiplied as dense
-_EXACT = 2.0**24  # smaller integers are exact in single precision
 
 
 class ClusterGroups(NamedTuple):
@@ -117,7 +116,7 @@ def sums_of(
 ) -> Callable[[Floats], NDArray[Any]]:
     """Function from bootstrap weights of groups (groups, b) to the sums of values in each cell (cells, b).
 
-    `cell` and `kind` (n,) are the cell and the group of each of the `values` (n,). Sums of integers are exact.
+    `cell` and `kind` (n,) are the cell and the group of each of the `values` (n,).
     """
     from scipy.sparse import csr_array
 
@@ -125,14 +124,4 @@ def sums_of(
     if _DENSE * value_matrix.nnz < n_cells * n_kinds:
         return lambda group_weights: np.asarray(value_matrix @ group_weights)
     dense_matrix = value_matrix.toarray()
-    has_integer_values = bool((values == np.rint(values)).all())
-    largest_absolute_sum = float(np.abs(dense_matrix).sum(axis=1).max(initial=0)) if has_integer_values else np.inf
-    if largest_absolute_sum < _EXACT:
-        dense_matrix = dense_matrix.astype(np.float32)
-
-    def sum_dense(group_weights: Floats) -> NDArray[Any]:
-        # Single precision takes half the time, where it is exact.
-        float_type = np.float32 if largest_absolute_sum * float(group_weights.max(initial=0)) < _EXACT else np.float64
-        return np.asarray(dense_matrix.astype(float_type, copy=False) @ group_weights.astype(float_type, copy=False))
-
-    return sum_dense
+    return lambda group_weights: np.asarray(dense_matrix @ group_weights)

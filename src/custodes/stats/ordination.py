@@ -116,20 +116,11 @@ def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _variance_proportions(points: Floats, weights: Floats) -> Floats:
-    """Variance proportions of one chunk. They are computed from the smaller of two matrices with the same nonzero
-    eigenvalues."""
+    """Variance proportions of one chunk."""
     _, n_raters, n_features = points.shape
     centred_points = points - points.mean(axis=1, keepdims=True)
-    if n_features < n_raters:
-        root_weights = np.sqrt(weights)
-        gram_matrix = (
-            centred_points.swapaxes(1, 2)
-            @ centred_points
-            * (root_weights[:, :, np.newaxis] * root_weights[:, np.newaxis, :])
-        )
-    else:
-        gram_matrix = centred_points * weights[:, np.newaxis, :] @ centred_points.swapaxes(1, 2)
-    # the matrix between raters has one more eigenvalue, which is 0 because of centring
+    gram_matrix = centred_points * weights[:, np.newaxis, :] @ centred_points.swapaxes(1, 2)
+    # All further eigenvalues of the matrix between raters are 0.
     eigenvalues = np.maximum(np.linalg.eigvalsh(gram_matrix)[:, ::-1][:, : min(n_raters - 1, n_features)], 0.0)
     eigenvalue_sum = eigenvalues.sum(axis=1, keepdims=True)
     uncentred_square_sums = np.einsum("bn,bn->b", np.einsum("brn,brn->bn", points, points), weights)[:, np.newaxis]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -11,9 +12,7 @@ from polars.testing import assert_frame_equal
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
-from custodes.stats.arrays import Floats
-from custodes.stats.information_gain import CriticalValue, information_gain
-from custodes.stats.strength import more_battles
+from custodes.evaluate.leaderboard import bradley_terry
 from tests.evaluate.leaderboard.boards import QUICK, battles, by, of, rules
 
 
@@ -204,20 +203,15 @@ def test_clusters_and_weights() -> None:
 
 
 def test_a_metric_of_whole_outputs_says_the_same_on_every_aspect(monkeypatch: pytest.MonkeyPatch) -> None:
-    forecasts = []
-
-    def gain(z: Floats, information: Floats, *, critical: CriticalValue) -> Floats:
-        forecasts.append(critical)
-        return information_gain(z, information, critical=critical)
-
-    monkeypatch.setattr(more_battles, "information_gain", gain)
+    forecast = Mock(wraps=bradley_terry.more_battles)
+    monkeypatch.setattr(bradley_terry, "more_battles", forecast)
     board = cu.leaderboard(cu.read("demo"), metrics="overlap", **QUICK)
     for table in (board.systems, board.pairs):
         coherence, fluency = (
             table.filter(rater="overlap", aspect=row).drop("aspect") for row in ("coherence", "fluency")
         )
         assert coherence.equals(fluency)
-    assert len(forecasts) == 3  # human ratings on two aspects, metric scores on one
+    assert forecast.call_count == 3  # human ratings on two aspects, metric scores on one
 
 
 @pytest.mark.parametrize(("clusters", "tested"), [(5, False), (8, True)])
@@ -238,7 +232,6 @@ def test_too_few_clusters_for_a_significant_difference_give_no_decision(clusters
     text = " ".join(cu.verdict(study, resamples=200).verdict["text"])
     assert ("S0 is best" in text) is tested
     assert ("With 5 clusters of items, no difference" in text) is not tested
-    assert "20 times" not in text
 
 
 def test_sides_are_no_systems() -> None:

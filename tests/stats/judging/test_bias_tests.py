@@ -55,11 +55,6 @@ def test_a_judge_without_a_slot_is_rarely_accused_of_one(comparisons: int, docum
     assert share - 1.645 * np.sqrt(share * (1 - share) / 1000) <= 0.05
 
 
-def test_a_slot_of_two_tenths_is_mostly_found_in_400_comparisons() -> None:
-    result = slot_test(*studies(500, 400, 1, slot=0.2), further_variance_factors=np.ones(500), confidence=0.95)
-    assert (result.p_value <= 0.05).mean() > 0.9  # measured: .97
-
-
 def p_of(failed: np.ndarray, features: np.ndarray, *, units: np.ndarray | None = None, seed: int = 0) -> float:
     units = np.arange(len(failed)) if units is None else units
     return uneven_p(failed, features, units=units, n_draws=1999, rng=np.random.default_rng(seed))

@@ -10,7 +10,6 @@ from custodes.stats.judging.calibration import (
     constant_forecast,
     correct_count_variance,
     estimate_overconfidence,
-    expected_error,
     share_by_bin,
 )
 
@@ -84,30 +83,6 @@ def test_bins_are_in_order_and_none_is_empty(sure: list[float]) -> None:
     assert (np.diff(bins[np.argsort(values, kind="stable")]) >= 0).all()
     for value in set(sure):
         assert len(set(bins[values == value])) == 1
-
-
-def test_a_calibrated_judge_is_called_otherwise_in_one_of_twenty_studies() -> None:
-    """1,000 studies of 120 comparisons in documents of 3 with shared errors; the standard error is .007."""
-    rng, called, errors, inside = np.random.default_rng(3), 0, [], 0
-    for _ in range(1000):
-        sure = rng.uniform(0.4, 0.99, 120)
-        shared = np.repeat(rng.random(40), 3)
-        right = (np.where(rng.random(120) < 0.5, shared, rng.random(120)) < sure).astype(float)
-        units = np.arange(120) // 3
-        variance = float((sure * (1 - sure)).sum())
-        called += (
-            float(estimate_overconfidence(sure, right, least_variance=variance, units=units, confidence=0.95).p_value)
-            < 0.05
-        )
-        bins = bins_of(sure)
-        errors.append(expected_error(sure, right, bins, units=units))
-        _, low, high = share_by_bin(right, bins, units=units, confidence=0.95)
-        truth = np.bincount(bins, weights=sure) / np.bincount(bins)
-        inside += int(((low <= truth) & (truth <= high)).sum())
-    assert called / 1000 <= 0.06
-    mean, by_chance = np.mean(errors, axis=0)
-    assert mean == pytest.approx(by_chance, rel=0.1)
-    assert 0.93 <= inside / 4000 <= 0.98
 
 
 def test_a_constant_forecast_has_the_rate_of_ties_and_halves_the_rest() -> None:

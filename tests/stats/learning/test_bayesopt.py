@@ -56,12 +56,6 @@ def test_keeps_what_was_evaluated() -> None:
     assert ((result.points >= 0) & (result.points <= 1)).all()
 
 
-def test_the_seed_decides() -> None:
-    first, repeated, different = (searched(branin, seed=seed) for seed in (7, 7, 8))
-    np.testing.assert_array_equal(first.points, repeated.points)
-    assert not np.isclose(first.points, different.points).all(axis=1).any()
-
-
 @pytest.mark.parametrize(("shift", "factor"), [(0.0, 0.25), (1.0, 1.0), (-30.0, 7.0), (0.01, 1e-3), (0.0, 1e6)])
 def test_shift_and_factor_of_the_objective_change_nothing(shift: float, factor: float) -> None:
     plain, changed = searched(branin), searched(lambda points: shift + factor * branin(points))

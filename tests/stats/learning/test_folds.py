@@ -29,24 +29,12 @@ def test_the_largest_groups_are_dealt_first() -> None:
         assert np.bincount(fold).tolist() == [4, 4]
 
 
-def test_equal_groups_are_dealt_evenly() -> None:
-    fold = grouped_folds(np.repeat(np.arange(96), 11), n_folds=5, rng=np.random.default_rng(0))
-    assert sorted(np.bincount(fold) // 11) == [19, 19, 19, 19, 20]
-
-
 def test_every_group_lands_in_every_fold_equally_often() -> None:
     rng = np.random.default_rng(0)
     folds = np.stack([grouped_folds(np.arange(6), n_folds=3, rng=rng) for _ in range(3000)])
     together = np.mean(folds[:, 0] == folds[:, 1])
     assert abs(together - 1 / 5) < 0.03  # one of the 5 other groups is in the same fold
     assert np.abs(np.stack([np.mean(folds == f, axis=0) for f in range(3)]) - 1 / 3).max() < 0.04
-
-
-def test_one_seed_gives_one_deal() -> None:
-    groups = np.repeat(np.arange(20), 3)
-    first, repeated, different = (grouped_folds(groups, n_folds=4, rng=np.random.default_rng(s)) for s in (1, 1, 2))
-    assert np.array_equal(first, repeated)
-    assert not np.array_equal(first, different)
 
 
 @given(seed=SEEDS, n=st.integers(1, 50), n_folds=st.integers(1, 8))

@@ -91,26 +91,6 @@ def test_the_penalty_is_that_of_the_highest_held_out_likelihood(seed: int, by: s
     )
 
 
-def test_smaller_penalties_are_not_tried_once_the_likelihood_has_fallen_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y, items = sample(0, n_items=12, p=8)
-    x = np.column_stack([x, np.ones(len(x))])  # For a constant column the penalty is the whole curvature.
-    tried: list[float] = []
-    solve = np.linalg.solve
-
-    def spy(curvature: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        tried.append(curvature[-1, -1])
-        return solve(curvature, slope)
-
-    monkeypatch.setattr(np.linalg, "solve", spy)
-    weights = pairwise_logistic(x, y, items=items, groups=items)
-    descending, penalties = np.sort(pairwise.PENALTIES)[::-1], list(dict.fromkeys(tried))
-    n = len(penalties)
-    assert penalties == descending[:n].tolist()
-    assert 3 <= n < len(descending)
-    best = descending[[n - 3]]  # the last before both decrease
-    np.testing.assert_array_equal(pairwise_logistic(x, y, items=items, groups=items, penalties=best), weights)
-
-
 def test_between_equal_penalties_the_larger() -> None:
     # Every item is a fold. The column varies in one item only, so the held-out likelihood does not depend on the
     # penalty.

@@ -78,7 +78,7 @@ def by_definition(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> P
         spread=SPREAD,
         units=count_clusters(mask, units),
         connected=connected_systems(mask),
-        met=opponents >= (opponents > 0).sum() - 1,
+        is_compared_with_all=opponents >= (opponents > 0).sum() - 1,
         advantage=ndtri(won),
         steepness=np.ones((n_systems, n_systems)),
     )

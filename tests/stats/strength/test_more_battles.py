@@ -4,17 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import t
 
 from custodes.stats.arrays import Floats
-from custodes.stats.information_gain import CriticalValue, information_gain
-from custodes.stats.strength import more_battles as module
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.more_battles import _information_to_add, more_battles
 from custodes.stats.strength.ranks import ranks
 from custodes.stats.strength.strengths import strengths
 from custodes.stats.strength.win_rates import pair_rates
-from tests.stats.strength.battles import all_pairs
+from tests.stats.strength.battles import all_pairs, battles
 
 
 def forecast(battles: Battles, n_systems: int, resamples: int = 500) -> tuple[Floats, Floats]:
@@ -53,24 +50,20 @@ def test_without_tests_or_without_any_decided_battle_there_is_none() -> None:
     assert np.isnan(more).all()
 
 
-def test_more_comparisons_are_in_new_clusters_and_lower_the_critical_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = []
-
-    def gain(z: Floats, seen: Floats, *, critical: CriticalValue) -> Floats:
-        pairs = np.arange(len(z))
-        values.extend(critical(np.full(len(z), gain), pairs)[0] for gain in (0.0, 1.0, 20.0))
-        return information_gain(z, seen, critical=critical)
-
-    monkeypatch.setattr(module, "information_gain", gain)
-    data = all_pairs(np.random.default_rng(0).normal(size=(70, 2)))
-    more, decided = forecast(replace(data, unit=data.unit // 10), 2)  # seven clusters of ten comparisons
+def test_of_one_pair_the_number_follows_from_the_z_test() -> None:
+    signs = np.repeat([1, -1], [60, 45])
+    more, decided = forecast(battles(np.zeros(105, int), np.ones(105, int), signs), 2)
     assert not decided.any()
-    # one pair: Student's t, with six degrees of freedom now,
-    np.testing.assert_allclose(values[0], t.ppf(0.975, 6), rtol=0.02)
-    assert values[0] > values[1] > values[2] > 1.96
-    # Fewer clusters than six allow no test at this level, and so no forecast.
-    more, _ = forecast(replace(data, unit=data.unit // 14), 2)
-    assert np.isnan(more).all()
+    # z grows with the root of the number of comparisons.
+    z = (60 - 45) / np.sqrt(105)
+    assert more[0] == pytest.approx(105 * ((1.96 / z) ** 2 - 1), rel=0.05)
+
+
+def test_pairs_with_several_comparisons_in_a_cluster_have_none() -> None:
+    signs = np.random.default_rng(0).choice([1, -1], 70)
+    data = battles(np.zeros(70, int), np.ones(70, int), signs)
+    assert np.isfinite(forecast(data, 2)[0]).all()
+    assert np.isnan(forecast(replace(data, unit=data.unit // 2), 2)[0]).all()
 
 
 def test_systems_with_the_same_outcomes_on_every_item_have_none() -> None:

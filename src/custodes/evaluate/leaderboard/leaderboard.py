@@ -39,8 +39,7 @@ from custodes.evaluate.leaderboard.tables import interim_rows, rows_of, rows_of_
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.rater_comparison import RaterComparison, compare_any_raters
 from custodes.progress import Progress, silent
-from custodes.stats.information_gain import MOST
-from custodes.stats.strength.more_battles import MOST_PAIRS
+from custodes.stats.strength.more_battles import MOST_GAIN, MOST_PAIRS
 from custodes.stats.strength.strengths import TieModel
 
 Fit = Callable[[np.random.Generator], FittedModel | CorrectedModel]
@@ -167,9 +166,10 @@ class Leaderboard(Result):
         ),
         count(
             "more_comparisons",
-            "number of further comparisons (ties included), in new clusters, with which the joint test would have 50 % "
-            f"power to decide an undecided pair; null if the pair is decided or not tested, if {MOST:.0f} times the "
-            f"current information does not suffice, or if there are more than {MOST_PAIRS:,} pairs",
+            "number of further comparisons (ties included), each in a new cluster, with which the joint test would "
+            "have 50 % power to decide an undecided pair if the true difference is the observed one; null if the pair "
+            f"is decided or not tested, if {MOST_GAIN:.0f} times the current information does not suffice, if a "
+            f"cluster has several comparisons of the pair, or if there are more than {MOST_PAIRS:,} pairs",
             essential=False,
         ),
         essential=False,

@@ -16,7 +16,6 @@ from custodes.evaluate.verdict.weaknesses import (
     is_no_better_than_none,
     is_partiality_tested,
 )
-from custodes.stats.information_gain import MOST
 
 
 def design(views: Sequence[AspectResults]) -> Iterator[str]:
@@ -247,15 +246,8 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
     if forecasts:
         texts = [text for *_, text in sorted(forecasts)[:MOST_NAMED]]
         yield (
-            "Further human comparisons that have an even chance of showing which system of a pair is better: "
-            f"{names(texts)}. They say nothing about other pairs."
-        )
-    hopeless = [aspect for aspect, pairs in pairs_of_aspect.items() if pairs.hopeless]
-    if hopeless:
-        yield (
-            f"On {_aspects_text(hopeless, views)}, some systems of the top group are so similar that even "
-            f"{MOST:.0f} times as many further comparisons would probably not separate them (named under each "
-            "aspect): choose among them by other criteria, such as cost."
+            "If the true differences are as large as in these data, these further human comparisons have an even "
+            f"chance of showing which system of a pair is better: {names(texts)}. They say nothing about other pairs."
         )
 
 

@@ -18,10 +18,7 @@ from custodes.answers.wording import (
     plural,
     sentence,
 )
-from custodes.data.comparisons import HUMAN
 from custodes.evaluate.verdict.view import MOST_NAMED, AspectResults, Row
-from custodes.stats.information_gain import MOST
-from custodes.stats.strength.more_battles import MOST_PAIRS
 
 MOST_LISTED = 6
 """Maximum number of systems of the top group that are named."""
@@ -188,16 +185,14 @@ class Undecided(NamedTuple):
     """Undecided pairs of systems of one aspect (all pairs tested together).
 
     `n_pairs` counts all connected pairs, `n_undecided` the undecided ones, and `n_top` those that concern which system
-    is best. `forecasts` are pairs of the last kind with the number of comparisons that would give 50 % power; pairs
-    with the leader come first, then smaller numbers. `hopeless` are pairs that even the largest forecast would not
-    decide.
+    is best. `forecasts` are pairs of the last kind with the number of comparisons that would give 50 % power if the
+    true difference is the observed one; pairs with the leader come first, then smaller numbers.
     """
 
     n_pairs: int
     n_undecided: int
     n_top: int
     forecasts: list[tuple[str, str, float]]
-    hopeless: list[tuple[str, str]]
 
 
 def undecided(view: AspectResults) -> Undecided:
@@ -215,27 +210,15 @@ def undecided(view: AspectResults) -> Undecided:
     ]
     rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().iter_rows()
     n_more_of_pair = {frozenset((a, b)): float(n_text) for a, b, n_text in rows}
-    forecasts, hopeless = [], []
+    forecasts = []
     for group in (pairs_with_leader, pairs_in_top_group):
         systems = [(a["system"], b["system"]) for a, b in group]
         with_forecast = [
             (*pair, n_more_of_pair[frozenset(pair)]) for pair in systems if frozenset(pair) in n_more_of_pair
         ]
         forecasts += sorted(with_forecast, key=itemgetter(2))
-        hopeless += [
-            (a["system"], b["system"])
-            for a, b in group
-            if frozenset((a["system"], b["system"])) not in n_more_of_pair
-            and None not in (a["strength_low"], a["strength_high"], b["strength_low"], b["strength_high"])
-        ]
-    has_forecasts = view.judge == HUMAN and len(pairs) <= MOST_PAIRS
-    return Undecided(
-        len(pairs),
-        len(undecided_pairs),
-        len(pairs_with_leader + pairs_in_top_group),
-        forecasts,
-        hopeless if has_forecasts else [],
-    )
+    n_top = len(pairs_with_leader) + len(pairs_in_top_group)
+    return Undecided(len(pairs), len(undecided_pairs), n_top, forecasts)
 
 
 def labels(view: AspectResults) -> Iterator[str]:
@@ -253,21 +236,18 @@ def labels(view: AspectResults) -> Iterator[str]:
     if has_reference and not pairs.n_top and len(view.board) > 2 and view.is_undecided(*view.board[1:3]):
         reference = view.board[0]["system"]
         yield (
-            f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference}') to see "
-            "how many more comparisons are needed."
+            f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference}') to "
+            "rank them alone."
         )
     for a, b, n_more in pairs.forecasts[:MOST_NAMED]:
-        yield (
-            f"About {format_count(n_more)} more human comparisons of {a} and {b}, each on one item, have an "
-            "even chance of showing which of the two is better."
+        comparisons_text = (
+            f"about {format_count(n_more)} more human comparisons of the two, each on one item, have"
             if n_more > 1
-            else f"One more human comparison of {a} and {b} has an even chance of showing which of the two is better."
+            else "one more human comparison of the two has"
         )
-    if pairs.hopeless:
-        pairs_text = names([f"{a} vs {b}" for a, b in pairs.hopeless], limit=MOST_NAMED)
         yield (
-            f"For {pairs_text}, even {MOST:.0f} times as many further comparisons of the pair as there are now would "
-            "probably show no significant difference."
+            f"If the true difference between {a} and {b} is as large as in these data, {comparisons_text} an even "
+            "chance of showing which of them is better."
         )
 
 

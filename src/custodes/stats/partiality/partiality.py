@@ -262,7 +262,7 @@ class _Search:
     def from_placement(cls, placement: Placement, systems: Sequence[int] | None) -> _Search:
         reason = np.full(len(placement.human), Reason.NONE, dtype=np.int8)
         reason[placement.units < FEWEST_UNITS] = Reason.FEW_UNITS
-        reason[~placement.met] = Reason.UNMET
+        reason[~placement.is_compared_with_all] = Reason.UNMET
         reason[~placement.connected] = Reason.UNCONNECTED
         reason[placement.units == 0] = Reason.UNRATED
         is_usable = reason == Reason.NONE

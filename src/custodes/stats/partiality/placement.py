@@ -33,7 +33,7 @@ class Placement:
     - `spread`: standard deviation of outputs of one system.
     - `units` (systems,): number of clusters with outputs of the system.
     - `connected` (systems,): whether the system belongs to the largest set of systems that common items connect.
-    - `met` (systems,): whether the system was compared with all connected systems.
+    - `is_compared_with_all` (systems,): whether the system was compared with all connected systems.
     - `advantage` (systems, systems): how strongly the metric prefers the system of the row to the system of the column,
       as a normal deviate.
     - `steepness` (systems, systems): increase of `advantage` per unit of `metric`.
@@ -49,7 +49,7 @@ class Placement:
     spread: float
     units: Ints
     connected: Bools
-    met: Bools
+    is_compared_with_all: Bools
     advantage: Floats
     steepness: Floats
 
@@ -193,7 +193,7 @@ def sign_placement(
             (appearances_by_item.T @ appearances_by_item).toarray() > 0,
             np.bincount(system_of_appearance, minlength=n_systems) > 0,
         ),
-        met=n_opponents >= (n_opponents > 0).sum() - 1,
+        is_compared_with_all=n_opponents >= (n_opponents > 0).sum() - 1,
         advantage=ndtri(_win_proportions(sign_sums[1], n_comparisons_of_pair, pair_systems, n_systems)),
         steepness=np.ones((n_systems, n_systems)),
     )

@@ -394,7 +394,7 @@ class ScoredPeople:
             spread=side.spread,
             units=side.units,
             connected=side.connected,
-            met=np.ones(len(n_shared_items), dtype=np.bool_),
+            is_compared_with_all=np.ones(len(n_shared_items), dtype=np.bool_),
             advantage=ndtri(
                 np.clip(win_rates, 0.5 / np.maximum(n_shared_items, 1), 1 - 0.5 / np.maximum(n_shared_items, 1))
             ),

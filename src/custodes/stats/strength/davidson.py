@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from custodes.errors import InputError
-from custodes.stats.arrays import CHUNK, Floats, Ints
+from custodes.stats.arrays import Floats, Ints
 from custodes.stats.strength.battles import BattleCounts
 
 _STEPS = 100
@@ -76,8 +76,7 @@ def fit(
         (np.concatenate([ones, -ones]), (np.tile(kind_indices, 2), np.concatenate([kinds.first, kinds.second]))),
         shape=(n_kinds, n_systems),
     )
-    sparse_design = csr_array(hstack([pair_design, csr_array(kinds.covariates)]))
-    design = densify_small(sparse_design)
+    design = csr_array(hstack([pair_design, csr_array(kinds.covariates)]))
     tie_weights = kinds.outcomes[:, 1]
     has_ties = not ties_are_half and bool(tie_weights.sum() > 0)
     weight_of_kind, half_sign_sums = kinds.outcomes.sum(axis=1), (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2
@@ -154,7 +153,7 @@ def fit(
     return Fit(
         coefficients=coefficients,
         inverse=inverse,
-        design=sparse_design,
+        design=design,
         variance=outcome_variances,
         pseudo=pseudo_counts,
         has_ties=has_ties,
@@ -198,24 +197,15 @@ def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties
 def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: bool) -> Floats:
     """Return the information (p, p) of battles with `weight` (kinds,) for each kind.
 
-    `design` (kinds, p) is sparse or dense, and `variance` (kinds, 3) is as in `Fit`.
+    `design` (kinds, p) is sparse, and `variance` (kinds, 3) is as in `Fit`.
     """
     n_design = design.shape[1]
     information = np.zeros((n_design + has_ties, n_design + has_ties))
-    weighted_products = design.T @ (design * (weight * variance[:, 0])[:, np.newaxis])
-    information[:n_design, :n_design] = (
-        weighted_products if isinstance(weighted_products, np.ndarray) else weighted_products.toarray()
-    )
+    information[:n_design, :n_design] = (design.T @ (design * (weight * variance[:, 0])[:, np.newaxis])).toarray()
     if has_ties:
         information[:n_design, -1] = information[-1, :n_design] = design.T @ (weight * variance[:, 2])
         information[-1, -1] = weight @ variance[:, 1]
     return information
-
-
-def densify_small(design: Any) -> Any:
-    """Return a design matrix as a dense array if this array is small, because operations on small sparse arrays take
-    ten times as long; otherwise return it unchanged."""
-    return design if isinstance(design, np.ndarray) or np.prod(design.shape) > CHUNK else design.toarray()
 
 
 def _moments(log_odds: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:

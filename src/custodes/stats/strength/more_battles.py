@@ -1,11 +1,10 @@
-"""Number of further comparisons of a pair with which the joint test of all pairs decides this pair with 50 % power."""
+"""Number of further comparisons of a pair with which the joint test of all pairs would have 50 % power to decide it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints
-from custodes.stats.information_gain import information_gain
+from custodes.stats.arrays import Bools, Floats, bisect_condition
 from custodes.stats.normal_pairs import NormalMaximum, can_be_significant, variance_of_differences
 from custodes.stats.ratios import ratio
 from custodes.stats.strength.strengths import Strengths
@@ -14,22 +13,22 @@ from custodes.stats.strength.win_rates import PairRates
 MOST_PAIRS = 20_000
 """Maximum number of pairs for which forecasts are computed."""
 
-_OF_EQUALS = 0.25  # information on the log odds from one battle of equal systems that is not a tie
+MOST_GAIN = 20.0
+"""Maximum gain of information, as a multiple of the present information."""
 
 
 def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *, confidence: float) -> Floats:
-    """Return the number (pairs,) of further battles of each pair with which `ranks` decides the pair with 50 % power.
+    """Return the number (pairs,) of further battles with which `ranks` decides a pair with 50 % power.
+
+    The number holds if the difference of the two strengths is exactly the estimated one. Nothing is said about other
+    differences: an undecided pair may be equal, and then no number of battles has this power.
 
     The critical value is that of the last step of the joint test: the quantile of the largest |t| over all undecided
-    pairs. Only battles of the pair are added, in new clusters with as many battles of the pair as the existing clusters
-    have on average. More clusters give more degrees of freedom. The result is NaN for
-    decided pairs, for pairs that no number decides (see `information_gain`), and for pairs with a system whose strength
-    is finite only because of a penalty. All results are NaN without resamples, with more than
-    `MOST_PAIRS` pairs, or with too few clusters for a test.
-
-    References
-    ----------
-    Ours; see `information_gain`.
+    pairs. Only battles of the pair are added, each in a new cluster. More clusters give more degrees of freedom. The
+    result is NaN for decided pairs, for pairs that need more than `MOST_GAIN` times their present information, for
+    pairs with a system whose strength is finite only because of a penalty, and for pairs with several battles in one
+    cluster: how similar these battles are is not known well enough. All results are NaN without resamples, with more
+    than `MOST_PAIRS` pairs, or with too few clusters for a test.
     """
     from scipy.special import ndtr, stdtrit
 
@@ -69,28 +68,25 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     )  # information of one battle if all are independent
     model_variance = _model_variance(pairs, n_battles * information_per_battle, len(strengths.bounded))
     design_effect = ratio(n_battles, pairs.effective)
-    battles_per_cluster = np.where(np.isfinite(pairs.freedom), n_battles / (pairs.freedom + 1), 1.0)
+    has_independent_battles = pairs.freedom + 1 >= n_battles
 
-    def n_more_battles(gain: Floats, pair_indices: Ints) -> Floats:
+    def n_more_battles(gain: Floats) -> Floats:
         """Return the number of further battles that gives a gain of information."""
-        information_to_add = _information_to_add(gain, difference_variances[pair_indices], model_variance[pair_indices])
-        return ratio(information_to_add * design_effect[pair_indices], information_per_battle[pair_indices])
-
-    def critical_value(gain: Floats, pair_indices: Ints) -> Floats:
-        """Return the critical value after the battles that give a gain, in new clusters, are added."""
-        n_added, n_present = n_more_battles(gain, pair_indices), n_battles.sum()
-        n_units = (n_present + n_added) ** 2 / (
-            n_present**2 / strengths.n_units + n_added * battles_per_cluster[pair_indices]
+        return ratio(
+            _information_to_add(gain, difference_variances, model_variance) * design_effect, information_per_battle
         )
-        return np.asarray(-stdtrit(np.maximum(1.0, n_units - 1), ndtr(-quantile)))
 
-    required_gains = information_gain(
-        np.where(is_bounded_pair, t_statistics, np.nan),
-        ratio(np.ones(n_pairs), _OF_EQUALS * difference_variances),
-        critical=critical_value,
-    )
-    n_more = np.ceil(n_more_battles(required_gains, np.arange(n_pairs)))
-    return np.where(is_undecided_pair & np.isfinite(n_more) & (n_more > 0), n_more, np.nan)
+    def is_undecided_after(gain: Floats) -> Bools:
+        """Return whether the expected |t| after a gain of information is below the critical value."""
+        n_added, n_present = n_more_battles(gain), n_battles.sum()
+        n_units = (n_present + n_added) ** 2 / (n_present**2 / strengths.n_units + n_added)
+        critical_value = -stdtrit(np.maximum(1.0, n_units - 1), ndtr(-quantile))
+        return np.asarray(t_statistics * np.sqrt(1 + gain) < critical_value)
+
+    most_gains = np.full(n_pairs, MOST_GAIN)
+    n_more = np.ceil(n_more_battles(bisect_condition(is_undecided_after, np.zeros(n_pairs), most_gains)))
+    has_forecast = is_tested_pair & is_bounded_pair & has_independent_battles & ~is_undecided_after(most_gains)
+    return np.where(has_forecast & (n_more > 0), n_more, np.nan)
 
 
 def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Floats:
@@ -113,13 +109,7 @@ def _information_to_add(gain: Floats, variance: Floats, model_variance: Floats) 
 
     The fit weights the added information i relative to 1 / `model_variance`; the `variance` of the estimate does
     not enter this weight. The variance becomes (variance / model_variance**2 + i) / (1 / model_variance + i)**2,
-    and this equation is solved for i. If the gain is infinite, so is the information.
+    and this equation is solved for i.
     """
-    is_finite_gain = np.isfinite(gain)
-    gain, variance, model_variance = (
-        np.where(is_finite_gain, values, fallback)
-        for values, fallback in ((gain, 0.0), (variance, 1.0), (model_variance, 1.0))
-    )
-    linear_coefficient = (1 + gain) / variance - 2 / model_variance
-    added_information = (linear_coefficient + np.sqrt(linear_coefficient**2 + 4 * gain / model_variance**2)) / 2
-    return np.where(is_finite_gain, added_information, np.inf)
+    linear_coefficient = ratio(1 + gain, variance) - ratio(np.full(len(gain), 2.0), model_variance)
+    return np.asarray((linear_coefficient + np.sqrt(linear_coefficient**2 + 4 * ratio(gain, model_variance**2))) / 2)

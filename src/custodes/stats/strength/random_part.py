@@ -37,7 +37,7 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
     if not 0 < labelling_rate < 1:
         return np.nan
     davidson_fit, n_systems = metric_fit.fit, len(metric_fit.component)
-    design = davidson_fit.design[metric_fit.made.kind]
+    design = davidson_fit.design[metric_fit.battle_counts.kind]
     log_odds = design @ davidson_fit.coefficients[: design.shape[1]]
     direction = np.where(log_odds < 0, -1.0, 1.0)
     half_sign_residuals, tie_residuals = metric_fit.residual(davidson_fit.coefficients).T

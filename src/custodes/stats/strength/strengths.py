@@ -119,13 +119,13 @@ def _standard_error(draws: Floats, n_units: float) -> Floats:
 class StrengthFit:
     """A fit of the battles that have a verdict and a positive weight.
 
-    `battles` are these battles with weights scaled to a mean of 1, and `made` are their kinds. `component` and
-    `bounded` (systems,) are as in `Strengths`. `n_units` is the number of units of all battles.
+    `battles` are these battles with weights scaled to a mean of 1, and `battle_counts` groups them into kinds.
+    `component` and `bounded` (systems,) are as in `Strengths`. `n_units` is the number of units of all battles.
     """
 
     fit: Fit
     battles: Battles
-    made: BattleCounts
+    battle_counts: BattleCounts
     component: Ints
     bounded: Bools
     ties: TieModel
@@ -139,7 +139,7 @@ class StrengthFit:
 
     def residual(self, coefficients: Floats) -> Floats:
         """Return the weighted residuals (n, 2), given coefficients: of half the sign and of the tie indicator."""
-        residuals = self.fit.residual(coefficients)[self.made.kind, 1 - self.made.sign]
+        residuals = self.fit.residual(coefficients)[self.battle_counts.kind, 1 - self.battle_counts.sign]
         return np.asarray(residuals * self.battles.weight[:, np.newaxis])
 
     def scores(self, residual: Floats, *, has_ties: bool) -> Any:
@@ -152,14 +152,16 @@ class StrengthFit:
         residual = residual * np.sqrt(self.battles.multiplicity)[:, np.newaxis]
         n_battles, unit = len(residual), self.battles.unit
         unit_indicators = csr_array((np.ones(n_battles), (unit, np.arange(n_battles))), shape=(self.n_units, n_battles))
-        half_scores = unit_indicators @ (diags_array(residual[:, 0]) @ self.fit.design[self.made.kind])
+        half_scores = unit_indicators @ (diags_array(residual[:, 0]) @ self.fit.design[self.battle_counts.kind])
         return csr_array(
             hstack([half_scores, csr_array(unit_indicators @ residual[:, 1:])]) if has_ties else half_scores
         )
 
     def correct_leverage(self, scores: Any) -> Any:
         """Return scores (units, p) of these battles, corrected for the leverage of each cluster in this fit."""
-        return leverage_corrected(scores, self.fit, self.made, weight=self.battles.weight, unit=self.battles.unit)
+        return leverage_corrected(
+            scores, self.fit, self.battle_counts, weight=self.battles.weight, unit=self.battles.unit
+        )
 
     def refit_with_tilt(self, tilt: Floats) -> StrengthFit:
         """Return the fit of the same battles with `tilt` (p,) added to the score.
@@ -169,7 +171,7 @@ class StrengthFit:
         """
         is_penalised, ties_are_half = bool(self.fit.pseudo.any()), self.ties == "half"
         tilted_fit = fit(
-            self.made, component=self.component, ties_are_half=ties_are_half, penalised=is_penalised, tilt=tilt
+            self.battle_counts, component=self.component, ties_are_half=ties_are_half, penalised=is_penalised, tilt=tilt
         )
         if tilted_fit is None:
             tilted_fit = replace(self.fit, coefficients=self.fit.coefficients + self.fit.inverse @ tilt)
@@ -183,7 +185,9 @@ class StrengthFit:
         systems with few clusters are increased with the help of the `scores` (units, p) of this fit.
         """
         battles = self.battles
-        effective_clusters = count_effective_clusters(self.fit, self.made, battles, n_systems=len(self.component))
+        effective_clusters = count_effective_clusters(
+            self.fit, self.battle_counts, battles, n_systems=len(self.component)
+        )
         score_products = (adjusted_scores.T @ adjusted_scores).toarray() + penalty_moments(self.fit)
         return widen_covariance(
             inverse @ score_products @ inverse,
@@ -247,7 +251,7 @@ def fit_battles(battles: Battles, *, n_systems: int, ties: TieModel) -> Strength
     return StrengthFit(
         fit=davidson_fit,
         battles=counted_battles,
-        made=battle_counts,
+        battle_counts=battle_counts,
         component=component,
         bounded=is_bounded_system,
         ties=ties,

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, Ints, chunks, table_sums
-from custodes.stats.equal_clusters import sums_of
+from custodes.stats.arrays import Floats, Ints, table_sums
+from custodes.stats.equal_clusters import iter_group_weights, sums_of
 from custodes.stats.intervals import SHARE, student_interval
 from custodes.stats.ratios import ratio
 from custodes.stats.strength.battles import Battles, count_by_kind
 
 _ROUNDING = 1e-9
-_MANY = 1000  # from this number of clusters, Poisson numbers replace multinomial numbers: nearly equal, much faster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +61,7 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     >>> system_rates(battles, n_systems=4, resamples=0, rng=np.random.default_rng(0))[0].round(3).tolist()
     [0.875, 0.25, 0.0, nan]
 
-    Source: Efron 1979; for many clusters, Hanley and MacGibbon 2006 (Poisson numbers).
+    Source: Efron 1979.
     """
     from scipy.sparse import csr_array
 
@@ -71,7 +70,7 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
         battles = battles.without_covariates().merge_equal_clusters()
     battle_counts, unit, weight = count_by_kind(battles, battles.multiplicity), battles.unit, battles.weight
     pair_of_battle, cluster_counts = battle_counts.kind, battles.clusters
-    n_pairs, n_groups, n_units = len(battle_counts.first), len(cluster_counts), int(cluster_counts.sum())
+    n_pairs, n_groups = len(battle_counts.first), len(cluster_counts)
     # A win has two points and a tie one, so that sums are integers.
     points_of_groups, weights_of_groups = (
         sums_of(pair_of_battle, unit, weight * points, n_cells=n_pairs, n_kinds=n_groups)
@@ -80,22 +79,11 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     pair_indices = np.arange(n_pairs)
     first_indicators = csr_array((np.ones(n_pairs), (battle_counts.first, pair_indices)), shape=(n_systems, n_pairs))
     second_indicators = csr_array((np.ones(n_pairs), (battle_counts.second, pair_indices)), shape=(n_systems, n_pairs))
-    if n_units < 2:
+    if cluster_counts.sum() < 2:
         resamples = 0
     draws = np.empty((1 + resamples, n_systems))
-    for draw_slice in chunks(1 + resamples, max(n_groups, n_pairs) // 4):
-        n_draws = draw_slice.stop - draw_slice.start
-        if n_units < _MANY:
-            resample_counts = rng.multinomial(n_units, cluster_counts / n_units, size=n_draws)
-        else:
-            resample_counts = rng.poisson(cluster_counts, size=(n_draws, n_groups))
-        resample_weights = resample_counts.T.astype(np.float64)
-        if draw_slice.start == 0:
-            resample_weights[:, 0] = cluster_counts
-        points_won, points_possible = (
-            np.asarray(sum_groups(resample_weights), dtype=np.float64)
-            for sum_groups in (points_of_groups, weights_of_groups)
-        )  # (pairs, size)
+    for draw_slice, resample_weights in iter_group_weights(cluster_counts, resamples, rng, size=n_pairs):
+        points_won, points_possible = points_of_groups(resample_weights), weights_of_groups(resample_weights)
         rate_of_pair, has_battles = ratio(points_won, points_possible), points_possible > 0
         rate_of_first, rate_of_second = (
             np.where(has_battles, rate_of_pair, 0.0),
