@@ -166,10 +166,10 @@ class Leaderboard(Result):
         ),
         count(
             "more_comparisons",
-            "number of further comparisons (ties included), each in a new cluster, with which the joint test would "
-            "have 50 % power to decide an undecided pair if the true difference is the observed one; null if the pair "
-            f"is decided or not tested, if {MOST_GAIN:.0f} times the current information does not suffice, if a "
-            f"cluster has several comparisons of the pair, or if there are more than {MOST_PAIRS:,} pairs",
+            "number of further comparisons (ties included), each in a new cluster, that give the joint test 50 % power "
+            "to decide an undecided pair, if the true difference is the observed one; null if the pair is decided or "
+            f"not tested, if the data must grow by a factor above {MOST_GAIN:.0f}, if a cluster has several "
+            f"comparisons of the pair, and with more than {MOST_PAIRS:,} pairs",
             essential=False,
         ),
         essential=False,
