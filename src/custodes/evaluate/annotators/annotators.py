@@ -187,8 +187,9 @@ class Annotators(Result):
         score(
             "design_effect",
             "1 + (answers_per_annotator - 1) icc, and 1 if icc is negative: variance of the rate of a pair of systems "
-            "(or of the mean of a system), divided by the variance if each annotator gave one answer. It is too large "
-            "for the difference of two systems that the same annotators rated, in which their severity cancels",
+            "(or of the mean of a system), divided by the variance of equally many answers, each by a different "
+            "annotator. It is too large for the difference of two systems that the same annotators rated, because their "
+            "severity cancels in the difference",
             "Design effect of one rate or mean",
         ),
     )
