@@ -188,8 +188,8 @@ class Annotators(Result):
             "design_effect",
             "1 + (answers_per_annotator - 1) icc, and 1 if icc is negative: variance of the rate of a pair of systems "
             "(or of the mean of a system), divided by the variance of equally many answers, each by a different "
-            "annotator. It is too large for the difference of two systems that the same annotators rated, because their "
-            "severity cancels in the difference",
+            "annotator. It is too large for the difference of two systems that the same annotators rated, because "
+            "their severity cancels in the difference",
             "Design effect of one rate or mean",
         ),
     )
