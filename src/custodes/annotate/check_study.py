@@ -100,7 +100,7 @@ def check(path: str | Path) -> StudyCheck:
     note_problems = [
         Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message)
         for note in dict.fromkeys(stored_study.notes)
-        if note.rule != LOOKS_CUT  # the rules report the present state of every pair
+        if note.rule != LOOKS_CUT  # the rules below report the current number of items of every pair
     ]
     all_problems = chain(
         text_problems(stored_study.material, list(stored_study.pair_of_number.values())),

@@ -278,9 +278,9 @@ def combine(
 
     Notes
     -----
-    `target` is an aspect, 'mean:A,B', or several of these. A note names each target that cannot be combined. For
-    verdicts, the target is the proportion of wins minus the proportion of losses of each output. The first `method` is
-    fitted to all data and saved in `model`.
+    `target` is an aspect, 'mean:A,B', or several of these. A note names each target for which no combination can be
+    fitted. For verdicts, the target is the proportion of wins minus the proportion of losses of each output. The first
+    `method` is fitted to all data and saved in `model`.
 
     `objective` is 'kendall', 'spearman' or 'pearson' over outputs, or 'accuracy' on pairs of outputs of one item. The
     methods 'best', 'gp' and 'auto' and pruning maximise the objective. With `folds` = 'item', there are five folds of

@@ -163,7 +163,7 @@ def _labels(study: Study) -> Iterator[str]:
 
 
 def _means(study: Study) -> Iterator[str]:
-    """Lines with the mean score of each metric and system, and Student's interval over items, within the range.
+    """Lines with the mean score of each metric and system, and Student's interval over items, cut at the rater's range.
 
     Corpus scores have no interval and are not averaged.
     """

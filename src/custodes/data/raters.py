@@ -71,8 +71,8 @@ class Raters:
 
     @classmethod
     def infer(cls, kind_of_rater: Mapping[str, str]) -> Raters:
-        """Raters of which only the kinds are known. Higher is better, the scale is unknown, and annotators are
-        slots."""
+        """Raters of which only the kinds are known. By assumption, higher is better, and annotators are slots. The
+        scale is unknown."""
         rows = [
             {"rater": rater, "kind": kind, "higher_is_better": True, "person": False}
             for rater, kind in kind_of_rater.items()

@@ -440,7 +440,8 @@ def _path_reader(path: Path) -> PathReader | None:
 
 
 def load_source(source: Any, name: str) -> LoadedTable:
-    """The table of a path or a dataframe. `InputError` is raised for a dataframe without rows; `name` names it."""
+    """The table of a path or a dataframe. A dataframe without rows raises `InputError`. `name` is the name of a
+    dataframe in messages."""
     if isinstance(source, str | Path):
         return load_table(source)
     frame = to_polars(source, where=name)

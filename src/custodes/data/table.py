@@ -318,8 +318,8 @@ def check_unique(frame: pl.DataFrame, key_column_names: Sequence[str], *, where:
 
 
 def has_duplicate_key(frame: pl.DataFrame, key_column_names: Sequence[str]) -> pl.Series:
-    """Whether the key of each row occurs more than once. Hashes are compared first because this is fast; for equal
-    hashes labels are compared.
+    """For each row, whether its key occurs more than once. Hashes are compared first, because this is fast. If hashes
+    are equal, labels are compared.
 
     >>> has_duplicate_key(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
     [True, False, True]

@@ -38,7 +38,7 @@ def is_study(path: Path) -> bool:
     """Whether a file is an annotation study according to its first bytes; False for streams and folders."""
     if is_input_stream(path) or not path.is_file():
         return False
-    path = path.resolve()  # files next to a link are those next to its target
+    path = path.resolve()  # SQLite looks for the log next to the target of a link
     try:
         with closing(_connect_to_file(path, OPTIONS_WITHOUT_WRITER)) as connection:
             return bool(connection.execute("PRAGMA application_id").fetchone()[0] == ANNOTATION_STUDY)

@@ -44,7 +44,7 @@ MOST_NUL = 0.1
 
 
 def path_and_part(source: str | Path) -> tuple[Path, str | None]:
-    """Split `PATH::PART` into path and part. An existing path with the full name is not split."""
+    """Split `PATH::PART` into path and part. A source that is itself an existing path is not split."""
     path, separator, part = str(source).partition("::")
     if not separator or path_exists(Path(source)):
         return Path(source), None

@@ -299,7 +299,7 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
 
 
 def looks_like_person(name: str) -> bool:
-    """Whether the name of a column is that of a person, so that it holds either the person's labels or names.
+    """Whether the name of a column denotes a person. The column then holds labels by this person, or names of persons.
 
     >>> looks_like_person("reviewer_id"), looks_like_person("labelled_by"), looks_like_person("created_by")
     (True, True, False)

@@ -321,8 +321,8 @@ def _verdict_layouts(
 
 
 def _order_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdicts:
-    """Layouts with a column of verdicts for each presentation order. A and B mean columns or, with a phrase
-    `{position}`, displayed positions: first the meaning with fewer contradictions between the orders."""
+    """Layouts with a column of verdicts for each presentation order. A and B mean columns or, with the phrase
+    `{position}`, displayed positions. The meaning with fewer contradictions between the orders comes first."""
     for names in combinations(verdict_columns[:CHOICES], 2):
         prefix, suffix = commonprefix(names), commonprefix([name[::-1] for name in names])[::-1]  # noqa: RUF071
         if {name[len(prefix) : len(name) - len(suffix)].lower() for name in names} in ORDER_LABELS:

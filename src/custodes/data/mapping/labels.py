@@ -235,7 +235,7 @@ def _wide_layout(
 def _columns_without_names(
     human_columns: Sequence[str], judge_columns: Sequence[str], words: Mapping[str, pl.Series]
 ) -> list[str]:
-    """The columns of human labels without columns such as `reviewer` that hold names of people.
+    """The columns of human labels, except columns such as `reviewer` that hold names of people.
 
     The cells of such a column are names if they are not labels of the other columns or, without other columns, if no
     cell is a known label. The only column of human labels may have other labels than the judges: known words, or two
