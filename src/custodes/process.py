@@ -113,7 +113,7 @@ def allow_open_files(number: int) -> None:
 
 
 def _exit_on_signal(signal_number: int, frame: object) -> None:
-    # No exception: it would wait for running threads, and could be caught.
+    # Not an exception, because it would wait for running threads and could be caught.
     for remove in (os.unlink, os.rmdir):
         for name in tuple(UNFINISHED):
             with suppress(OSError):

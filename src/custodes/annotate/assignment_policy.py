@@ -19,8 +19,8 @@ from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
 BEYOND = 3
-"""Maximum number of second opinions in a study beyond their planned number, and maximum number of control questions of
-an idle annotator beyond their planned number."""
+"""Maximum excess over the planned number, for the second opinions in a study and for the control questions of an idle
+annotator."""
 ACTIVE = 3
 """Maximum number of begun items, which are items with rated outputs and with outputs that the annotator can still rate.
 An annotator with so many begun items gets no output of a new item."""

@@ -277,9 +277,10 @@ def _decision_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
 
 
 SECONDS = 40.0
-"""Assumed seconds per answer with fewer than `FEWEST` timed answers: 1.5 answers per minute (Deriu et al. 2023)."""
+"""Assumed seconds per answer if there are fewer than `FEWEST` timed answers: 1.5 answers per minute (Deriu et al.
+2023)."""
 FEWEST = 10
-"""Minimum number of timed answers for the use of their median time instead of the assumed seconds."""
+"""Minimum number of timed answers. With this number or more, their median time replaces the assumed seconds."""
 
 
 def annotator_problems(

@@ -132,7 +132,7 @@ def print_lower_is_better(raters: pl.DataFrame, reason: str) -> None:
 
 
 def summary_lines(file: Path) -> Iterator[str]:
-    """The summary lines for a new file. If the file cannot be read without further files, there are no lines."""
+    """The summary lines for a new file. There are no lines if reading the file needs further files."""
     with suppress(CustodesError):
         study = read(file)
         result_lines = [*_labels(study), *_means(study), *_win_rates(study)]

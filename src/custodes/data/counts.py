@@ -1,4 +1,4 @@
-"""Files of counts, `NAME.counts.json`: counts from an engine, saved as input of questions, and their sum."""
+"""Files of counts, `NAME.counts.json`: counts from a table engine are saved as input of questions, and can be added."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SELECTIONS = ("human", "metrics", "systems", "lower")
 
 @prepare_decoder
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The content of a file. `counts` has arrays by name, labels, and lists by column; `how` has the options of
+    """The content of a file. `counts` has labels, arrays (by name) and lists (by column). `how` has the options of
     counting."""
 
     format: str

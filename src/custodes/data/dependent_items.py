@@ -115,7 +115,7 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
         for rating_cells, item_summary in zip(rating_cell_tables, item_summary_tables, strict=True)
         for identical_items in _groups_by_cells(rating_cells, item_summary)
     ]
-    # An item whose ratings by annotators, or by metrics, are unique is no copy.
+    # An item is no copy if its ratings by annotators, or its ratings by metrics, are unique.
     if rating_cell_tables and not any(
         item_summary.select(pl.struct("fingerprint", "n").is_unique().any()).item()
         for item_summary in item_summary_tables

@@ -41,7 +41,7 @@ SCHEMA = {
     "truncated": pl.Float64,
 }
 SIGNATURE_RULE = "signatures-differ"
-"""The note on raters with the same name that may be different."""
+"""The note on a rater name that may stand for different raters."""
 INCOMPLETE_RULE = "raters-beside-incomplete"
 """The note on metrics that the raters table next to their file does not name."""
 EXPECTED_SUFFIX = "@expected"

@@ -22,7 +22,8 @@ MISSING_TOKENS = ("", "na", "n/a", "#n/a", "nan", "none", "null", "-")
 """Texts that count as empty in a column of numbers, in upper or lower case."""
 
 SLIP = 0.8
-"""Minimum similarity of an unknown name to a known column for a misspelling ('aspct', but not 'dataset')."""
+"""Minimum similarity between an unknown name and a known column at which the name counts as misspelled ('aspct', but
+not 'dataset')."""
 
 NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 """Numbers such as `3,5`, `1.234,5` and `1 234`."""

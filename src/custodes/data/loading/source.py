@@ -279,7 +279,7 @@ def _archive_sidecars(archive: Path, sidecar_mark: str, part: str) -> list[Path]
 
 
 def without_sidecars(files: Sequence[Path]) -> list[Path]:
-    """The list of files, with each table of raters or probes removed that belongs to another file of the list."""
+    """The list of files, without those tables of raters or probes that belong to another file of the list."""
     sidecar_marks = (RATERS, PROBES)
     sidecar_paths = {
         sidecar_path.resolve()

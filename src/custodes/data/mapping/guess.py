@@ -223,7 +223,7 @@ def _single_system_keys(
 def _add_text_roles(
     layouts: Sequence[tuple[dict[str, str], tuple[str, ...]]], text_roles: Mapping[str, str], declared: Columns
 ) -> Guess:
-    """Layouts of scores, completed by the text columns of the table. The source may serve as the item."""
+    """Layouts of scores, with the text columns of the table added. The source may serve as the item."""
     for roles, patterns in layouts:
         added_roles = {
             role: name
@@ -235,7 +235,8 @@ def _add_text_roles(
 
 
 def _complete_guesses(declared: Columns, layouts: Guess, names: Sequence[str]) -> Iterator[Columns]:
-    """Guesses, completed by the user's mapping, without columns named like their role and patterns without a match."""
+    """Guesses, with the user's mapping added. Columns with the name of their role, and patterns without a match, are
+    left out."""
     for roles, patterns in layouts:
         allowed_equal = (("source", "item"), ("winner", "system_a"))
         roles_sharing_column = {role for role, other_role in allowed_equal if roles.get(role) == roles.get(other_role)}

@@ -125,7 +125,7 @@ OWN_LAYOUT = LabelLayout(
 
 
 def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
-    """The layout, completed by the columns of items, systems, clusters, reviewers and inclusion probabilities.
+    """The layout, with the columns of items, systems, clusters, reviewers and inclusion probabilities added.
 
     If no single column identifies the rows, but item and reviewer together do, each row of a wide table is a review. If
     rows look like reviews, but a reviewer reviewed an output twice, the layout has the reviewer, too, and reading the
