@@ -299,7 +299,7 @@ def combine(
     If there are more than 20,000 rated outputs, a random sample of clusters with about 20,000 outputs is used.
 
     Scales, choices and weights are learned in the training part only. Scores are means over held-out folds. Intervals
-    of scores are Student's t intervals from resampled clusters, without new fits. Intervals of differences and gains
+    of scores are Student's t intervals from resampled clusters, without refitting. Intervals of differences and gains
     use the infinitesimal jackknife.
 
     References

@@ -315,8 +315,7 @@ def _sum_by_order(summands: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
 
 
 def _sum_items(summands: Sequence[OutcomeCounts]) -> dict[str, int]:
-    """The number of items of each rater. A rater is omitted if the number is unknown in a file with counts of this
-    rater."""
+    """The number of items of each rater. A rater is omitted if a file with counts of this rater lacks the number."""
     raters = sorted({*chain.from_iterable(summand.items for summand in summands)})
     raters_without_number = {rater for summand in summands for rater in summand.raters if rater not in summand.items}
     return {

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 TASTES_RULE = "annotators-differ"
 """The note on annotators who rated different items and have different preferences."""
 ANNOTATOR_RULES = (TASTES_RULE, "one-annotator")
-"""The notes on items that one annotator rated; with `FEWEST_ANNOTATORS` annotators, these items are a cluster."""
+"""The notes on items that one annotator rated. With at least `FEWEST_ANNOTATORS` annotators, the items of each
+annotator are a cluster."""
 REPEATED_RULE = "repeated-items"
 """The note on items that occur several times."""
 

@@ -312,8 +312,8 @@ FEW_RATINGS = 20
 """Minimum number of ratings per annotator for which the observed range is informative about the scale."""
 
 LEAST_OVERLAP = 0.2
-"""Minimum overlap of the ranges of two raters, relative to the union of the ranges, if both raters use one scale. A
-rater who used 4 to 5 of a scale from 1 to 5 has an overlap of .25 with a rater who used the full scale; MQM penalties
+"""Minimum overlap of the ranges of two raters, relative to the union of the ranges, if both raters use the same scale.
+A rater who used 4 to 5 of a scale from 1 to 5 has an overlap of .25 with a rater who used the full scale; MQM penalties
 and 0-100 direct assessments have an overlap of 0."""
 
 RANGE_MARGIN = 0.05

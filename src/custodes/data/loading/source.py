@@ -1,5 +1,5 @@
-"""Sources of bytes: files and the tables next to them, standard input, or a shell pipe, written as `PATH::PART`; and
-the text in bytes, from UTF-8 or from UTF-16 with a byte order mark.
+"""Read sources as bytes: files, the tables next to files, standard input, and shell pipes. `PATH::PART` names a part of
+a file. Bytes are decoded from UTF-8, or from UTF-16 with a byte order mark.
 
 `score` writes `scores.raters.csv` next to `scores.csv`, and `judge` writes `verdicts.probes.csv` next to
 `verdicts.csv`.

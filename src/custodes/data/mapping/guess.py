@@ -109,7 +109,7 @@ def suggest_mapping(
     head = frame.head(GUESS_ROWS)
     text_mappings: Iterable[Columns] = (mapping for mapping, _ in text_guesses(frame.head(SAMPLE_ROWS), declared))
     has_scores = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
-    if has_scores:  # a mapping of texts alone would drop the scores, but scores are useless if nothing can be compared
+    if has_scores:  # texts alone would drop the scores, which does not matter if there is only one system
         text_mappings = (mapping for mapping in text_mappings if _has_one_system(frame, mapping))
     guess_groups = [guesses(head, declared, nested), text_mappings]
     has_verdicts = find_side_pairs(head.columns) and find_columns("winner", head.columns)

@@ -1,5 +1,5 @@
-"""Tools for logs of evaluation tools: size limits, parsing of JSON with a declared layout, and conversion of records to
-a study.
+"""Functions for logs of evaluation tools: size limits, parsing of JSON with a declared layout, and conversion of
+records to a study.
 
 A layout has the structure of the JSON, with only the fields that are read. Other fields are ignored.
 """
