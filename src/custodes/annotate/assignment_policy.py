@@ -23,12 +23,12 @@ BEYOND = 3
 annotator."""
 ACTIVE = 3
 """Maximum number of begun items, which are items with rated outputs and with outputs that the annotator can still rate.
-An annotator with so many begun items gets no output of a new item."""
+An annotator with this number of begun items gets no output of a new item."""
 
 
 class NextQuestion(NamedTuple):
     """A question, with the probability of its role and the probability of its pair. For ratings, the second probability
-    is that of the output. A question that is assigned again for a correction has no probabilities."""
+    is the probability of the output. A question that is assigned again for a correction has no probabilities."""
 
     role: str
     unit: Unit | None

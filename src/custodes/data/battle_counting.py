@@ -172,7 +172,7 @@ def count_battles(
         systems=system_names,
         metrics=metrics,
         by_order=_count_by_order(sign_counts),
-        items=dict(sorted(n_items_of_rater.items())),  # engines return rows in any order; the digest needs one
+        items=dict(sorted(n_items_of_rater.items())),  # engines return rows in any order, which changes the digest
         notes=tuple(notes),
         origin=origin,
     )

@@ -374,7 +374,7 @@ class Study:
     def _unknown_kind_notes(self, metric_names: tuple[str, ...], *, has_annotators: bool) -> list[Note]:
         """A note on metrics that may be human, because neither their declaration nor their label shows the kind.
 
-        In a study with annotators, labels such as `alpha-judge` are those of metrics.
+        In a study with annotators, raters with labels such as `alpha-judge` count as metrics.
         """
         unknown_raters = [
             name

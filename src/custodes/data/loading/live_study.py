@@ -1,6 +1,6 @@
 """Read one consistent state of the SQLite file of an annotation study that a server may be writing.
 
-Reading has no side effects. The latest changes are in a write-ahead log next to the file (`-wal`), also if the server
+Reading has no side effects. The latest changes are in a write-ahead log next to the file (`-wal`), even if the server
 was killed. SQLite reads file and log consistently. Only SQLite may open the file: if other code in the same process
 opens and closes a file that SQLite has open, the process loses the locks of SQLite (SQLite, 'How To Corrupt An SQLite
 Database File', 2.2.1).

@@ -393,7 +393,7 @@ TRUTH = frozenset(word_list("true false yes no pass fail passed failed 0 1 good 
 
 
 def is_fact(name: str) -> bool:
-    """Whether the name of a column is that of a property of a request or a row, which is not a score.
+    """Whether the name of a column denotes a property of a request or a row. Such a property is not a score.
 
     >>> is_fact("latency_ms"), is_fact("usage.promptTokens"), is_fact("bleu")
     (True, True, False)

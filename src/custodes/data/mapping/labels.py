@@ -38,7 +38,7 @@ HUMAN = frozenset(
         " customer client feedback qa"
     )
 )
-"""Words in names of columns with human labels, in addition to those of human ratings."""
+"""Words in names of columns with human labels, in addition to the words for human ratings."""
 
 JUDGE = JUDGE_WORDS | frozenset(
     word_list(

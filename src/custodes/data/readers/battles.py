@@ -47,7 +47,8 @@ ORDERS = {1.0: "ab", -1.0: "ba", 0.0: ""}
 
 
 def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of verdicts. "Both bad" is a tie. If there is no column `rater`, all verdicts are those of one annotator.
+    """A study of verdicts. "Both bad" is a tie. If there is no column `rater`, all verdicts are attributed to one
+    annotator.
 
     The name of the judge may be in `judge` instead of `rater`. `invalid` has the reason for a missing verdict, `p_a`,
     `p_tie`, `p_b` have the probabilities of A, a tie and B, and `seconds` has the time. Rows with `role` `second` are
