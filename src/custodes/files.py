@@ -76,7 +76,7 @@ def _replace(target_path: str, content_blocks: Iterable[bytes]) -> None:
 def _keep_owner(file_name: str, old_status: os.stat_result) -> int:
     """Give a file the owner and group of the file that it replaces, if the system allows this.
 
-    The result is the permissions that the new file gets.
+    The result is the permissions of the new file.
     """
     file_mode, new_status = stat.S_IMODE(old_status.st_mode), os.stat(file_name)
     if (new_status.st_uid, new_status.st_gid) != (old_status.st_uid, old_status.st_gid):

@@ -34,7 +34,7 @@ def count_resample_values(resamples: int, units: float = 0.0) -> float:
 
 
 def check_memory(name: str, value: int, n_numbers: float) -> None:
-    """Raise OptionError if `name`=`value` needs more memory for `n_numbers` eight-byte numbers than there is.
+    """Raise OptionError if `name`=`value` needs `n_numbers` eight-byte numbers and these do not fit into memory.
 
     >>> check_memory("resamples", 1000, 1e6)
     """

@@ -61,7 +61,7 @@ def open_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            # Standard output is open for reading only, so that a lost result raises an error.
+            # The null device is opened for reading only as standard output, so that a lost result raises an error.
             os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
             setattr(sys, name, os.fdopen(descriptor, "r" if name == "stdin" else "w", closefd=False))
 
@@ -79,7 +79,7 @@ def use_one_heap() -> None:
 
     The GNU C library gives each thread a separate heap, and returns little of a heap to the system. With other C
     libraries this function has no effect. With one heap, the report on SummEval needs 526 MB instead of 638 MB, in the
-    same time. The GNU C library also returns a freed array of some hundred kilobytes to the system at once, so the
+    same time. The GNU C library also returns a freed array of a few hundred kilobytes to the system at once, so the
     allocation of the next array of this size takes time. Ridge regression on SummEval takes a third less time if this
     memory is kept.
     """
@@ -113,7 +113,7 @@ def allow_open_files(number: int) -> None:
 
 
 def _exit_on_signal(signal_number: int, frame: object) -> None:
-    # No exception: it would wait for running threads, and could be caught.
+    # Not an exception, because it would wait for running threads and could be caught.
     for remove in (os.unlink, os.rmdir):
         for name in tuple(UNFINISHED):
             with suppress(OSError):

@@ -69,8 +69,8 @@ def network(address: str) -> str:
 
 
 def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str]:
-    """Return the worker's id, if the link or the submitted form contains it, and the other parameters whose names and
-    values match the pattern of ids.
+    """Return the worker's id (if the link or the submitted form contains it), and those other parameters whose names
+    and values have the form of an id.
 
     Raises InputError with a message for the visitor if the worker's id is invalid.
 
@@ -94,8 +94,8 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
 
 def code_of(plan: StudyPlan, end_reason: str, visit_code: str | None) -> str | None:
     """Return the completion code of a visit that ended for the reason `end_reason` (see `VisitEnd`). If the plan has a
-    fixed code for this reason, the fixed code is returned. If it has none, `visit_code` is returned, which belongs to
-    the visit.
+    fixed code for this reason, the fixed code is returned. Otherwise, the code of this visit is returned
+    (`visit_code`).
 
     A visit gets no code if the annotator was erased, or declined before any work. Every other ended visit gets a code,
     even if the annotator was blocked. The owner sees the answers and the status next to the code, and decides about

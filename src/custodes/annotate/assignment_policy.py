@@ -2,8 +2,8 @@
 
 The random order of the items of a pair is drawn when the study is created. A primary comparison uses the first free
 position of its pair whose item is new to the annotator. If there is none, it uses the first free position that the
-annotator never got. So the first positions of an order are a simple random sample of the items, whoever annotates. This
-module draws the pair and the role of the question.
+annotator never got. So the first positions of an order are a simple random sample of the items, no matter which
+annotators answer. This module draws the pair and the role of the question.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
 BEYOND = 3
-"""Maximum number of second opinions in a study beyond their planned number, and maximum number of control questions of
-an idle annotator beyond their planned number."""
+"""Maximum excess over the planned number, for the second opinions in a study and for the control questions of an idle
+annotator."""
 ACTIVE = 3
 """Maximum number of begun items, which are items with rated outputs and with outputs that the annotator can still rate.
-An annotator with so many begun items gets no output of a new item."""
+An annotator with this number of begun items gets no output of a new item."""
 
 
 class NextQuestion(NamedTuple):
     """A question, with the probability of its role and the probability of its pair. For ratings, the second probability
-    is that of the output. A question that is assigned again for a correction has no probabilities."""
+    is the probability of the output. A question that is assigned again for a correction has no probabilities."""
 
     role: str
     unit: Unit | None
@@ -98,24 +98,25 @@ def next_real_question(state: StudyState, session: Session, rng: Random) -> Next
 
 
 def may_add_second_opinion(state: StudyState) -> bool:
-    """Whether one more second opinion is allowed. The number of second opinions may exceed its planned value, a
-    proportion of all answers, by `BEYOND`."""
+    """Whether one more second opinion is allowed. The planned number of second opinions is a proportion of all answers.
+    It may be exceeded by `BEYOND`."""
     overlap_rate = state.plan.annotators.overlap
     n_second_opinions = state.totals.second + state.assignments.n_open_second_opinions + 1
     return overlap_rate > 0 and n_second_opinions <= overlap_rate * (state.totals.primary + n_second_opinions) + BEYOND
 
 
 def may_add_control_question(state: StudyState, worker: Annotator) -> bool:
-    """Whether an idle annotator may get one more control question. The number of the annotator's control questions may
-    exceed its planned value, one in `gold_every` answers, by `BEYOND`."""
+    """Whether an idle annotator may get one more control question. The planned number is one in `gold_every` answers of
+    the annotator. It may be exceeded by `BEYOND`."""
     gold_interval, work = state.plan.annotators.gold_every, worker.work
     return gold_interval > 0 and work.gold_asked + 1 <= work.answers / gold_interval + BEYOND
 
 
 def cap(annotator_plan: AnnotatorPlan, target_answers: int, n_annotators: int | None) -> int:
     """Return the maximum number of answers that one annotator may give to a pair that needs `target_answers` answers.
-    `n_annotators` is None if the number of annotators is unknown. The maximum is at least `LEAST_CAP`, and at least an
-    equal share of the answers, so that few annotators can complete the study.
+    `n_annotators` is None if the number of annotators is unknown. The maximum is the proportion `cap` of these answers,
+    but at least `LEAST_CAP`. It is also at least an equal share of the answers, so that few annotators can complete the
+    study.
 
     >>> cap(AnnotatorPlan(), 10, None), cap(AnnotatorPlan(), 10, 4), cap(AnnotatorPlan(), 10, 1)
     (2, 3, 10)
@@ -161,7 +162,7 @@ def _first_free_unit(state: StudyState, worker: Annotator, pair: int) -> Unit | 
 
 
 def single_answer_pairs(state: StudyState, worker: Annotator) -> list[int]:
-    """Return the pairs with a unit that lacks a second opinion and that this annotator never got."""
+    """Return the pairs that have a unit without a second opinion, among the units that this annotator never got."""
     return [
         pair
         for pair, unit_of_id in enumerate(state.assignments.single_units_of_pair)
@@ -186,8 +187,8 @@ def _draw_second_opinion(
 
 def flip_of(state: StudyState, unit: Unit) -> int:
     """Whether the second system is shown first. The sides are drawn with the seed of the plan and balanced in blocks of
-    two positions, so the first positions of an order are balanced, whoever annotates. Several answers to one unit
-    alternate between the sides."""
+    two positions, so the first positions of an order are balanced, no matter which annotators answer. Several answers
+    to one unit alternate between the sides."""
     n_earlier_assignments = len(unit.votes) + len(unit.holders)
     return _balanced_side(state, str(unit.pair), unit.place) ^ (n_earlier_assignments & 1)
 

@@ -100,7 +100,7 @@ def check(path: str | Path) -> StudyCheck:
     note_problems = [
         Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message)
         for note in dict.fromkeys(stored_study.notes)
-        if note.rule != LOOKS_CUT  # the rules report the present state of every pair
+        if note.rule != LOOKS_CUT  # the rules below report the current number of items of every pair
     ]
     all_problems = chain(
         text_problems(stored_study.material, list(stored_study.pair_of_number.values())),
@@ -277,9 +277,10 @@ def _decision_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
 
 
 SECONDS = 40.0
-"""Assumed seconds per answer with fewer than `FEWEST` timed answers: 1.5 answers per minute (Deriu et al. 2023)."""
+"""Assumed seconds per answer if there are fewer than `FEWEST` timed answers: 1.5 answers per minute (Deriu et al.
+2023)."""
 FEWEST = 10
-"""Minimum number of timed answers for the use of their median time instead of the assumed seconds."""
+"""Minimum number of timed answers. With this number or more, their median time replaces the assumed seconds."""
 
 
 def annotator_problems(

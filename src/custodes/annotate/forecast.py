@@ -44,12 +44,12 @@ class Forecast:
     """Expected further answers, time and cost, and the cost so far.
 
     `answers`: expected further answers that are used for decisions. `paid`: expected further paid answers of all kinds.
-    `hours`: expected further hours at the rate of the half hour before the last answer, or None if no answer in that
-    half hour was used for decisions or if the study is stuck. `stuck`: reason why the study is stuck, or ''. The reason
-    'annotators' means that the current interim analyses need more answers than the current annotators may give, and
-    'nobody' that nobody has answered for a day. `spent` and `cost`: cost so far and expected further cost, including
-    the platform's fee. `wage`: hourly wage, or None with too few timed answers. `is_low`: whether this wage is below
-    the target wage of the plan.
+    `hours`: expected further hours, at the rate of answers in the half hour before the last answer; None if no answer
+    in that half hour was used for decisions, or if the study is stuck. `stuck`: reason why the study is stuck, or ''.
+    The reason 'annotators' means that the current interim analyses need more answers than the current annotators may
+    give, and 'nobody' means that nobody has answered for a day. `spent`: cost so far. `cost`: expected further cost.
+    Both costs include the platform's fee. `wage`: hourly wage, or None if there are too few timed answers. `is_low`:
+    whether this wage is below the target wage of the plan.
     """
 
     answers: Range
@@ -65,10 +65,10 @@ class Forecast:
 def forecast(snapshot: Snapshot) -> Forecast:
     """Simulate the rest of the study `DRAWS` times, with outcome proportions from the posterior of each open pair.
 
-    The prior is a Dirichlet distribution around the tie rate of all pairs. The weight of the prior is drawn from its
-    posterior, so it is large if the pairs are similar. Only outcomes of completed interim analyses are used, so the
-    forecast reveals no running results. Answers that incomplete analyses already have are subtracted. Only human
-    answers are used, although a metric may decide a pair earlier.
+    The prior is a Dirichlet distribution around the tie rate of all pairs. The weight of the prior is drawn from the
+    posterior distribution of this weight. The weight is large if the pairs are similar. Only outcomes of completed
+    interim analyses are used, so the forecast reveals no running results. Existing answers of incomplete analyses are
+    subtracted. Only human answers are used, although a metric may decide a pair earlier.
 
     Source: ours; posterior predictive simulation of the plan's stopping rule.
     """
@@ -185,7 +185,7 @@ def _draw_outcome_rates(outcome_counts: Ints, all_outcome_counts: Ints, rng: np.
 
 
 def annotator_only(outcome_counts: NDArray[np.integer]) -> Counts:
-    """Return tables of human outcomes (..., 3) without a metric."""
+    """Return counts of human outcomes (..., 3) as `Counts` in which no metric rated the items."""
     zeros = np.zeros((*outcome_counts.shape, 3), dtype=np.int64)
     return Counts(zeros, zeros[..., 0], outcome_counts)
 
@@ -251,8 +251,8 @@ def _draw_paid_answers(snapshot: Snapshot, n_deciding_answers: Floats) -> Floats
 
 
 def _wage(annotators: Sequence[PersonNow], price: float) -> float | None:
-    """Return the hourly wage at the typical time of an answer, or None with too few timed answers. The typical time is
-    the median of the annotators' median times, weighted by their numbers of answers."""
+    """Return the hourly wage at the typical time of an answer, or None if there are too few timed answers. The typical
+    time is the median of the annotators' median times, weighted by their numbers of answers."""
     medians_and_answer_counts = sorted(
         (annotator.seconds, annotator.answers)
         for annotator in annotators

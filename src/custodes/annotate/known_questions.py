@@ -128,8 +128,8 @@ def _outputs(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -
 
 
 def _row_checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan) -> Iterator[tuple[object, str]]:
-    """Yield a pair for each check of a row: true if a value is not allowed, and the message. A later check may assume
-    that the earlier ones have passed."""
+    """Yield two values for each check of a row: whether the row fails the check, and the error message. A later check
+    may assume that the row has passed all earlier checks."""
     kind, expected_text, item_label = row["kind"] or USUAL, row["expected"], row["item"]
     is_rating, (lowest_rating, highest_rating) = plan.question.mode == "rate", plan.question.scale
     yield kind not in KINDS, f"kind {kind!r} is not allowed; allowed: {', '.join(KINDS)}{suggestion(kind, KINDS)}"

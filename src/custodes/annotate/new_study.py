@@ -154,7 +154,8 @@ def _read_control_questions(gold: Any, material: StudyMaterial, plan: StudyPlan)
 
 
 def _check_aspect_names(plan: StudyPlan) -> None:
-    """Raise `OptionError` for an aspect with a description, as `judge` accepts it. The plan has only names."""
+    """Raise `OptionError` for an aspect with a description. `judge` accepts descriptions, but the plan has only
+    names."""
     reject(
         *(
             (

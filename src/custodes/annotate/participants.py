@@ -204,12 +204,12 @@ class AnnotatorStanding(NamedTuple):
 def annotator_standing(
     work: Work, totals: Totals, *, typical_seconds: float | None, n_annotators: int
 ) -> AnnotatorStanding:
-    """Return the status of an annotator, which is computed only from the annotator's counts and times and the counts of
-    the whole study (`totals`).
+    """Return the status of an annotator. The status depends only on the counts and times of the annotator (`work`), and
+    on the counts of the whole study (`totals`).
 
     `typical_seconds` is the typical median time of a comparison in the study, in visible seconds that the browser
     measured. `n_annotators` is the number of annotators. Probabilities are adjusted for this number, so that only one
-    of a thousand studies flags a careful annotator for position or ties.
+    study in a thousand flags a careful annotator for position or ties.
 
     >>> from array import array
     >>> work = Work(gold_asked=4, gold_right=1, answers=30, decided=30, first_shown=30, times=array("d", [6.0] * 30))

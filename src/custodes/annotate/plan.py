@@ -350,8 +350,8 @@ def check_plan(plan: StudyPlan) -> StudyPlan:
 
 
 def _plan_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
-    """Yield a pair for each check of a plan: true if a value is not allowed, and the message. A later check may assume
-    that the earlier ones have passed."""
+    """Yield two values for each check of a plan: whether the plan fails the check, and the error message. A later check
+    may assume that the plan has passed all earlier checks."""
     yield not plan.name.strip(), "name='': the study has no name; give a name"
     yield from _question_checks(plan)
     language_tag, currency_code = plan.texts.language, plan.money.currency

@@ -110,10 +110,11 @@ class Service:
     def join(self, *, external_id: str, params: Mapping[str, str], address: str) -> str | None:
         """Return a token for a worker who arrives by the open link. Return None if the worker is not admitted.
 
-        A worker with a known `external_id` continues the latest visit. Instead, a new visit begins if the last batch of
-        that visit is complete, another batch is allowed, and the parameters of the link are different. With an empty
-        `external_id`, the worker counts as new. In one hour, at most `NEW` new workers and `AGAIN` returning workers
-        may arrive from one network address (for IPv6, from one /64 network). Network addresses are not stored.
+        A worker with a known `external_id` continues the latest visit. A new visit begins instead if three conditions
+        hold: the last batch of that visit is complete, another batch is allowed, and the parameters of the link are
+        different. With an empty `external_id`, the worker counts as new. In one hour, at most `NEW` new workers and
+        `AGAIN` returning workers may arrive from one network address (for IPv6, from one /64 network). Network
+        addresses are not stored.
         """
         return arrivals.join(
             self._log,
@@ -202,7 +203,7 @@ class Service:
         erasure_future = self._writer.do(lambda: arrivals.forget(self._log, self._worker(worker)))
 
         def empty_write_ahead_log(_: Future[None]) -> None:
-            with suppress(sqlite3.Error):  # another program is reading; a later writer empties the log
+            with suppress(sqlite3.Error):  # fails while another program reads; a later writer empties the log
                 self._connection.execute(
                     "PRAGMA wal_checkpoint(TRUNCATE)"
                 )  # the write-ahead log still contains the old rows

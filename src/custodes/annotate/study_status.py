@@ -1,5 +1,5 @@
-"""Status of a study for a terminal or a program, with the content of the owner's page, and comparison of its completion
-codes with the list of a platform. Both can be read while the study is served."""
+"""Status of a study for a terminal or a program, and comparison of the completion codes of a study with a platform's
+list. The status has the content of the owner's page. Both work while the study is served."""
 
 from __future__ import annotations
 
@@ -110,9 +110,9 @@ def status(path: str | Path) -> Status:
     """Return the status of a study: decisions of completed interim analyses, answers, annotators, and cost so far and
     expected further cost.
 
-    Notes report if the current annotators cannot complete the study, and if decisions are based on few annotators. The
-    study may be served at the same time, because a copy is read. Raises `InputError` for files that
-    are not a study.
+    A note is added if the current annotators cannot complete the study, or if decisions are based on few annotators.
+    The study may be served at the same time, because a copy is read. Raises `InputError` for files that are not a
+    study.
 
     >>> import custodes as cu, tempfile
     >>> study = cu.annotate.new(cu.annotate.demo_texts(items=12), tempfile.mkdtemp() + "/study.db")

@@ -113,7 +113,8 @@ def _imbalance_problems(
 ) -> Iterator[Problem]:
     """Problem if one system of a pair has a property significantly more often (exact sign test over common items).
 
-    All pairs and both rules share the level, so equal systems lead to a problem in at most one of twenty studies.
+    The level is divided by the number of pairs and by 2 (the number of rules), so equal systems lead to a problem in at
+    most one of twenty studies.
     """
     from scipy.stats import binomtest
 

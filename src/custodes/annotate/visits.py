@@ -199,8 +199,8 @@ def _idle_view(log: EventLog, session: Session) -> View:
 
 
 def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
-    """Whether another annotator has an open question. An open control question is included, because the annotator
-    continues with questions of the analysis after it."""
+    """Whether another annotator has an open question. An open control question counts, because its annotator then
+    continues with questions of the interim analysis."""
     return any(
         not issued_question.expired and not visit.worker.excluded
         for visit in log.state.sessions.values()
@@ -395,8 +395,8 @@ def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | 
 
 
 def _role_of_answer(log: EventLog, issued_question: IssuedQuestion) -> str:
-    """Return the role of an answer. A primary answer becomes a second opinion if others got its unit meanwhile, if the
-    study is stopped, or if the annotator is excluded."""
+    """Return the role of an answer. A primary answer becomes a second opinion in three cases: its unit was assigned to
+    other annotators in the meantime, the study is stopped, or the annotator is excluded."""
     if issued_question.role != "primary" or issued_question.unit is None:
         return issued_question.role
     state = log.state

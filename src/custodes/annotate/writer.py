@@ -1,7 +1,7 @@
 """A single thread that performs all operations on a study. Operations that wait at the same time share one transaction.
 
 An operation is acknowledged when its transaction is on disk. So a killed process or a full disk loses no acknowledged
-operation. A disk syncs only some hundred times per second. A single file is still fast enough, because many operations
+operation. A disk syncs only a few hundred times per second. A single file is still fast enough, because many operations
 are committed at once.
 """
 
@@ -181,7 +181,7 @@ class Writer:
 
 
 def _busy(problem: sqlite3.Error) -> StudyBusy:
-    if not isinstance(problem, sqlite3.OperationalError):  # neither a full disk nor a lock
+    if not isinstance(problem, sqlite3.OperationalError):  # a full disk or a lock would be an OperationalError
         return StudyBusy(f"the study file is damaged ({problem}); restore a backup")
     return StudyBusy(f"the study cannot be written at present ({problem}); nothing is lost, try again")
 

@@ -38,7 +38,7 @@ PASSES = {
 class Effort:
     """Estimated order of magnitude of the CPU `seconds` and peak `megabytes` of a question.
 
-    `sizes` are the sizes of the data, such as the number of items, and the numbers of resamples and replications.
+    `sizes` has the sizes of the data (such as the number of items), and the numbers of resamples and replications.
     """
 
     question: str

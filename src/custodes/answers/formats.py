@@ -138,7 +138,8 @@ def page(title: str, body: str) -> str:
 
 
 def _bold(view: View, escape_cell: Callable[[str], str], bold_format: str) -> Iterator[tuple[str, ...]]:
-    """The rows of a view: `escape_cell` converts each cell, and `bold_format` is the format of the best values."""
+    """The rows of a view, with each cell converted by `escape_cell`, and the best values in the format
+    `bold_format`."""
     for row_index, row in enumerate(view.rows):
         yield tuple(
             bold_format.format(escape_cell(cell_text))

@@ -145,7 +145,7 @@ def _unknown_argument_message(name: str, signature: inspect.Signature) -> str:
 
 
 def _read_data_argument(function: Callable[..., Any], data: Any) -> Any:
-    """The first argument of a question, as the type that the question needs.
+    """Convert the first argument of a question to the type that the question needs.
 
     A source, or a list of sources, is read as a study or as counts.
     """

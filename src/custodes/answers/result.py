@@ -44,7 +44,7 @@ class Provenance:
 
     def __str__(self) -> str:
         options = {"study": self.study, "digest": self.digest or None, **self.counted, **self.options}
-        # A switch that is off is not printed: in the line of a gate, `status=False` would look like an outcome.
+        # Options that are False are not printed: after `gate`, `status=False` would look like a failed gate.
         given_options = {name: value for name, value in options.items() if value is not None and value is not False}
         entries = [self.question, *(f"{name}={_text(value)}" for name, value in given_options.items())]
         entries += [f"seed={self.seed}", *(f"{name}={version}" for name, version in self.versions.items())]

@@ -2,8 +2,8 @@
 
 The choice for an outer fold must not use this fold, so the remaining outer folds are the inner folds. A model fitted
 without the folds j and k serves two choices: the choice for k uses the score on j, and the choice for j uses the score
-on k. Five folds need ten fits of each method, instead of 25 with separate inner folds. For the model of all outputs,
-the outer folds serve as inner folds; the fits for these folds exist already.
+on k. Five folds need ten fits of each method, instead of 25 with separate inner folds. For the model that is fitted to
+all outputs, the outer folds serve as inner folds. The fits without these folds exist already.
 
 """
 

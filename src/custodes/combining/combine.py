@@ -278,9 +278,9 @@ def combine(
 
     Notes
     -----
-    `target` is an aspect, 'mean:A,B', or several of these. A note names each target that cannot be combined. For
-    verdicts, the target is the proportion of wins minus the proportion of losses of each output. The first `method` is
-    fitted to all data and saved in `model`.
+    `target` is an aspect, 'mean:A,B', or several of these. A note names each target for which no combination can be
+    fitted. For verdicts, the target is the proportion of wins minus the proportion of losses of each output. The first
+    `method` is fitted to all data and saved in `model`.
 
     `objective` is 'kendall', 'spearman' or 'pearson' over outputs, or 'accuracy' on pairs of outputs of one item. The
     methods 'best', 'gp' and 'auto' and pruning maximise the objective. With `folds` = 'item', there are five folds of
@@ -299,7 +299,7 @@ def combine(
     If there are more than 20,000 rated outputs, a random sample of clusters with about 20,000 outputs is used.
 
     Scales, choices and weights are learned in the training part only. Scores are means over held-out folds. Intervals
-    of scores are Student's t intervals from resampled clusters, without new fits. Intervals of differences and gains
+    of scores are Student's t intervals from resampled clusters, without refitting. Intervals of differences and gains
     use the infinitesimal jackknife.
 
     References

@@ -181,8 +181,9 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
     """Return the metrics whose direction (1 or -1) contradicts the known direction.
 
     Some files contain negated scores of a metric. For example, WMT published MetricX from -25 to 0, where higher is
-    better. If the scores x (rows, p) are given, already multiplied by the direction, the known direction is reversed
-    for a metric whose mean raw score lies outside the known scale but inside the mirror image of this scale.
+    better. `x` (rows, p) are the scores, already multiplied by the directions. If `x` is given, negated scores are
+    detected: the mean raw score then lies outside the known scale, but inside the mirror image of this scale. The known
+    direction of such a metric is reversed.
 
     >>> contradictions(["BLEU", "MetricX", "metricx-24"], [1, 1, 1], x=np.array([[30.0, 4.0, -4.0]]))
     ['MetricX']

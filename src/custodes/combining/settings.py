@@ -1,4 +1,4 @@
-"""Settings of fitting and evaluating methods that do not depend on the target."""
+"""Settings for fitting and evaluating methods; the settings are the same for all targets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Unseen = Literal["fast", "all", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """Settings of fitting and evaluating methods that do not depend on the target; see `combine`."""
+    """Settings for fitting and evaluating methods, the same for all targets; see `combine`."""
 
     methods: tuple[Method, ...]
     objective: Objective

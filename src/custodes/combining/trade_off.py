@@ -130,7 +130,7 @@ def _unseen_rates(task: Task, system_predictions: WithoutSystems, confidence: fl
 
 def _columns(task: Task, partiality_rates: Floats) -> dict[str, Any]:
     """Return the columns for partialities (2: seen, unseen; 3: estimate, low, high; table rows; systems)."""
-    system_labels = np.array([*task.design.systems, ""], dtype=object)  # the last one for the position -1
+    system_labels = np.array([*task.design.systems, ""], dtype=object)  # the last label is for the position -1
     table_columns: dict[str, Any] = {}
     for prefix, partialities in zip((SEEN, UNSEEN), partiality_rates, strict=True):
         largest_values, low, high, system_positions = largest(100 * partialities)

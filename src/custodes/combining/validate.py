@@ -113,8 +113,8 @@ def validate(
     Notes
     -----
     `rename` maps raters of the study to names in the model, {'old': 'new'} or 'old=new'. `aspect` is the human aspect
-    (default: the target of the model, or the only aspect). With scales='data', the bounds of each metric are the range
-    of its scores in this study, within three standard deviations of the mean.
+    (default: the target of the model, or the only aspect). With scales='data', the bounds of each metric come from this
+    study: the range of its scores within three standard deviations of their mean.
 
     The combined metric is compared with two single metrics: the best metric on the data of the fit, and the best metric
     on this study. Nothing is fitted, and nothing is random. Intervals are Student's t intervals with the infinitesimal

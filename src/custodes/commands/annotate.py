@@ -330,7 +330,8 @@ def exclude(
     *,
     why: Annotated[str, Parameter(help="Reason, which is stored in the study. It must not depend on the answers.")],
 ) -> None:
-    """Exclude an annotator. Open interim analyses collect other answers instead; completed analyses do not change.
+    """Exclude an annotator. Incomplete interim analyses collect other answers instead; completed analyses do not
+    change.
 
     Example: `custodes annotate exclude study.db w007 --why 'known comparisons: 1 of 5'`
     """
@@ -377,7 +378,7 @@ def reconcile(
 def backup(
     study: Study, *, output: Annotated[Path, Parameter(name=["--output", "-o"], help="File for the copy.")]
 ) -> None:
-    """Copy a study, also while the study is served. The copy can be served.
+    """Copy a study, even while the study is served. The copy can be served.
 
     The command overwrites an earlier copy of the same study, but no other file.
 
@@ -398,7 +399,7 @@ def export(
         bool, SWITCH, Parameter(help="Include the platform ids of the annotators, which identify them.")
     ] = False,
 ) -> None:
-    """Write all data of a study as tables, also while the study is served. Every verb reads the table battles.csv.
+    """Write all data of a study as tables, even while the study is served. Every verb reads the table battles.csv.
 
     Example: `custodes annotate export study.db -o export/`
     """

@@ -113,7 +113,7 @@ def count(
     ] = None,
     quiet: Annotated[bool, SWITCH, Parameter(help="Print no progress bar.", group=OUTPUT_OPTIONS)] = False,
 ) -> None:
-    """Count wins, ties and losses of systems, or outputs with equal labels, also in tables larger than memory.
+    """Count wins, ties and losses of systems, or outputs with equal labels, even in tables larger than memory.
 
     The verb `leaderboard` reads counts of scores and of verdicts. If these counts include human ratings and metrics,
     `favoritism`, `ranking` and `correction` also read them. The verb `rates` reads counts of labels.

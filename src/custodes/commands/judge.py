@@ -166,7 +166,7 @@ def judge(
 def parse_sampling(entries: Sequence[str]) -> dict[str, Any]:
     """The values of entries KEY=VALUE by key. A value that is valid JSON is parsed; any other value stays text.
 
-    Commas belong to a value that is JSON. Otherwise they separate entries.
+    Commas inside a JSON value belong to the value. All other commas separate entries.
     """
     value_of_key: dict[str, Any] = {}
     assignments = [

@@ -132,7 +132,7 @@ def print_lower_is_better(raters: pl.DataFrame, reason: str) -> None:
 
 
 def summary_lines(file: Path) -> Iterator[str]:
-    """The summary lines for a new file. If the file cannot be read without further files, there are no lines."""
+    """The summary lines for a new file. There are no lines if reading the file needs further files."""
     with suppress(CustodesError):
         study = read(file)
         result_lines = [*_labels(study), *_means(study), *_win_rates(study)]
@@ -163,7 +163,7 @@ def _labels(study: Study) -> Iterator[str]:
 
 
 def _means(study: Study) -> Iterator[str]:
-    """Lines with the mean score of each metric and system, and Student's interval over items, within the range.
+    """Lines with the mean score of each metric and system, and Student's interval over items, cut at the rater's range.
 
     Corpus scores have no interval and are not averaged.
     """

@@ -172,7 +172,7 @@ def count_battles(
         systems=system_names,
         metrics=metrics,
         by_order=_count_by_order(sign_counts),
-        items=dict(sorted(n_items_of_rater.items())),  # engines return rows in any order; the digest needs one
+        items=dict(sorted(n_items_of_rater.items())),  # engines return rows in any order, which changes the digest
         notes=tuple(notes),
         origin=origin,
     )
@@ -296,7 +296,7 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
 
 
 def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) -> pl.DataFrame:
-    """The frequencies, completed by columns with the meaning of the word and of the order in each row.
+    """The table of frequencies, with added columns for the meaning of each row's word and order.
 
     `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `system_a` and
     `system_b` are the systems in alphabetical order: `sign` is 1 if `system_a` is preferred, and `order` is 1 if

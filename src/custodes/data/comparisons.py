@@ -233,7 +233,7 @@ class Comparisons(ReadOnlyArrays):
                 keys = merged_keys[np.append(True, merged_keys[1:] != merged_keys[:-1])[: len(merged_keys)]]
         signs = np.full((len(rater_positions), len(keys)), ABSENT, dtype=np.int8)
         for rater_signs, rater_position, rater_keys in zip(signs, rater_positions, keys_of_raters, strict=True):
-            has_all_keys = len(rater_keys) == len(keys)  # then the two arrays are equal
+            has_all_keys = len(rater_keys) == len(keys)  # then `rater_keys` and `keys` are equal
             rater_signs[slice(None) if has_all_keys else np.searchsorted(keys, rater_keys)] = self.sign[
                 self.rater_rows(rater_position)
             ]

@@ -74,8 +74,8 @@ def count_pairs(
     outputs, and `vote` is the output preferred by more annotators, or a tie. `human_ties` (default: rounding error
     only) and `ties` (one number, or one per metric) are the largest differences that count as ties, in score units.
     `directions` has -1 for raters for which lower is better. If a metric has no rows of the `aspect`, its rows without
-    an aspect are used. The default of `systems` is all systems that a selected rater rated. The counts of pairs without
-    a common item are zero.
+    an aspect are used. By default, `systems` are all systems that at least one selected rater rated. The counts of
+    pairs without a common item are zero.
 
     Polars processes the items in `batches` (default: by the number of rows), so that memory does not grow with the
     number of items; each batch scans the table once. DuckDB needs one pass and spills to disk at its own

@@ -1,4 +1,4 @@
-"""Files of counts, `NAME.counts.json`: counts from an engine, saved as input of questions, and their sum."""
+"""Files of counts, `NAME.counts.json`: counts from a table engine are saved as input of questions, and can be added."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SELECTIONS = ("human", "metrics", "systems", "lower")
 
 @prepare_decoder
 class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The content of a file. `counts` has arrays by name, labels, and lists by column; `how` has the options of
+    """The content of a file. `counts` has labels, arrays (by name) and lists (by column). `how` has the options of
     counting."""
 
     format: str
@@ -315,8 +315,7 @@ def _sum_by_order(summands: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
 
 
 def _sum_items(summands: Sequence[OutcomeCounts]) -> dict[str, int]:
-    """The number of items of each rater. A rater is omitted if the number is unknown in a file with counts of this
-    rater."""
+    """The number of items of each rater. A rater is omitted if a file with counts of this rater lacks the number."""
     raters = sorted({*chain.from_iterable(summand.items for summand in summands)})
     raters_without_number = {rater for summand in summands for rater in summand.raters if rater not in summand.items}
     return {

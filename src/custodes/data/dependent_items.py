@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 TASTES_RULE = "annotators-differ"
 """The note on annotators who rated different items and have different preferences."""
 ANNOTATOR_RULES = (TASTES_RULE, "one-annotator")
-"""The notes on items that one annotator rated; with `FEWEST_ANNOTATORS` annotators, these items are a cluster."""
+"""The notes on items that one annotator rated. With at least `FEWEST_ANNOTATORS` annotators, the items of each
+annotator are a cluster."""
 REPEATED_RULE = "repeated-items"
 """The note on items that occur several times."""
 
@@ -98,14 +99,14 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
     """Groups of two or more items with the same texts, or with the same scores by all metrics or by all
     `annotators`.
 
-    Equal scores count only if a coincidence is unlikely. This holds if there are more equal items than nearly equal
-    items, which differ in at most half of the cells, or if all items occur equally often. Items of one declared
-    cluster are not a group, since a cluster is resampled as a whole.
+    Equal scores count only if a coincidence is unlikely. It is unlikely in two cases: there are more equal items than
+    nearly equal items (items that differ in at most half of the cells), or all items occur equally often. Items of one
+    declared cluster are not a group, since a cluster is resampled as a whole.
     """
     raters_except_annotators = [name for name in study.raters.kind if name not in annotators]
     text_item_groups, items_with_text = _groups_by_text(study)
     item_groups = list(text_item_groups)
-    # Labels have few values, so equal ones are no evidence.
+    # Labels have few values, so equal labels are no evidence of a repeated item.
     rating_cell_tables = (
         [] if study.labels else [_rating_cells(study, raters) for raters in (annotators, raters_except_annotators)]
     )
@@ -115,7 +116,7 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
         for rating_cells, item_summary in zip(rating_cell_tables, item_summary_tables, strict=True)
         for identical_items in _groups_by_cells(rating_cells, item_summary)
     ]
-    # An item whose ratings by annotators, or by metrics, are unique is no copy.
+    # An item is no copy if its ratings by annotators, or its ratings by metrics, are unique.
     if rating_cell_tables and not any(
         item_summary.select(pl.struct("fingerprint", "n").is_unique().any()).item()
         for item_summary in item_summary_tables
@@ -282,8 +283,8 @@ def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 def items_by_annotator(
     study: Study, annotators: Sequence[str], repeated_item_groups: Sequence[Sequence[str]]
 ) -> tuple[list[tuple[str, ...]], float, int]:
-    """Items grouped by annotator, if most items have one annotator and annotators may have different preferences; the
-    p-value of the test of equal preferences, and the number of annotators (0 if there is no such test).
+    """Items grouped by annotator, the p-value of the test of equal preferences, and the number of annotators. The last
+    two values are NaN and 0 if the test is not possible or not significant.
 
     There are no groups in four cases: there are fewer than `FEWEST_ANNOTATORS` annotators, items have more than
     `MOST_PER_ITEM` annotators on average, a cluster of items or a group of repeated items has several annotators, or

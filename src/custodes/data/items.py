@@ -100,7 +100,8 @@ class Items:
         return Items(frame=merge_item_rows(all_rows).with_columns(pl.col("cluster", "group", "dataset").fill_null("")))
 
     def with_properties(self, property_table: pl.DataFrame, *, where: str) -> Items:
-        """The items with properties from a table that names each item, or its question (the cluster of its turns)."""
+        """The items, with properties from a table whose keys are items, or questions (a question is a cluster of
+        turns)."""
         names = property_table["item"]
         key = pl.when(pl.col("item").is_in(names.implode())).then("item").otherwise("cluster")
         rows = self.frame.with_columns(key=key)

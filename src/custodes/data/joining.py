@@ -111,10 +111,12 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
 
 
 def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
-    """The studies. Studies of labels without a system name are one system each if they have a rater in common.
+    """The studies. Each study of labels without a system name becomes a separate system, except if all of these studies
+    are about one system.
 
-    They are about one system if they have no rater in common (a file of a judge and a file of human labels), and if
-    all human labels of further files are of outputs of the only file with a judge.
+    They are about one system in three cases. First, no two of them have a rater in common (a file of a judge and a file
+    of human labels). Second, all of them are human labels, and the other studies name only one system. Third, only one
+    of them has a judge, the others label only items of the study with the judge, and no label occurs twice.
     """
     unnamed_studies = [study for study in studies if study.unnamed_system]
     file_systems = [study.systems[0] for study in unnamed_studies]

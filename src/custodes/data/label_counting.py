@@ -42,7 +42,7 @@ FURTHER_ROWS = 1_000
 column are read."""
 
 COLUMNS = ("item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid", "cluster", "probability")
-"""Columns of the counts, before `n_outputs` and those of `by`."""
+"""Columns of the counts, before `n_outputs` and the columns of `by`."""
 
 
 @check_arguments

@@ -108,8 +108,8 @@ def infer_scale(
 
     Known binary labels make a binary scale, even if they are from different pairs. Integers make an ordinal scale.
     Other words make a nominal scale, in alphabetical order. If the human labels are binary or integers, a numeric
-    column with other values holds scores. If there are no human labels, a column with non-integers holds scores if
-    another column has binary or integer labels.
+    column with other values holds scores. Without human labels, a column with non-integers holds scores if another
+    column has binary or integer labels.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def encode_labels(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.
 def check_common_labels(
     words_of_rater: Mapping[str, pl.Series], human_raters: Sequence[str], scale: LabelScale, *, where: str
 ) -> None:
-    """Raise `InputError` if no label of any judge is a human label, so that human labels say nothing about judges."""
+    """Raise `InputError` if judges and annotators have no label in common, because judges then cannot be validated."""
     judges = [rater for rater in words_of_rater if rater not in human_raters and words_of_rater[rater].count()]
     if not human_raters or any(
         encode_labels(words_of_rater[judge], pl.repeat(judge, words_of_rater[judge].len(), eager=True), scale).count()

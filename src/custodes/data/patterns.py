@@ -105,7 +105,7 @@ def escape_confusable(label: str) -> str:
 
 
 def notes_on_blanks(labels_of_noun: Mapping[str, Iterable[str]]) -> list[Note]:
-    """Notes on systems or raters (the nouns) whose names differ only in blanks, and which therefore count as different.
+    """Notes on names that differ only in blanks and therefore count as different. Nouns are words such as systems.
 
     >>> [note.count for note in notes_on_blanks({"systems": ["GPT 4", "GPT  4", "GPT4"]})]
     [2]

@@ -41,7 +41,7 @@ SCHEMA = {
     "truncated": pl.Float64,
 }
 SIGNATURE_RULE = "signatures-differ"
-"""The note on raters with the same name that may be different."""
+"""The note on a rater name that may stand for different raters."""
 INCOMPLETE_RULE = "raters-beside-incomplete"
 """The note on metrics that the raters table next to their file does not name."""
 EXPECTED_SUFFIX = "@expected"
@@ -71,8 +71,8 @@ class Raters:
 
     @classmethod
     def infer(cls, kind_of_rater: Mapping[str, str]) -> Raters:
-        """Raters of which only the kinds are known. Higher is better, the scale is unknown, and annotators are
-        slots."""
+        """Raters of which only the kinds are known. By assumption, higher is better, and annotators are slots. The
+        scale is unknown."""
         rows = [
             {"rater": rater, "kind": kind, "higher_is_better": True, "person": False}
             for rater, kind in kind_of_rater.items()
@@ -312,8 +312,8 @@ FEW_RATINGS = 20
 """Minimum number of ratings per annotator for which the observed range is informative about the scale."""
 
 LEAST_OVERLAP = 0.2
-"""Minimum overlap of the ranges of two raters, relative to the union of the ranges, if both raters use one scale. A
-rater who used 4 to 5 of a scale from 1 to 5 has an overlap of .25 with a rater who used the full scale; MQM penalties
+"""Minimum overlap of the ranges of two raters, relative to the union of the ranges, if both raters use the same scale.
+A rater who used 4 to 5 of a scale from 1 to 5 has an overlap of .25 with a rater who used the full scale; MQM penalties
 and 0-100 direct assessments have an overlap of 0."""
 
 RANGE_MARGIN = 0.05

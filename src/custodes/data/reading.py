@@ -210,7 +210,7 @@ def _locate_source(source: Any) -> tuple[Path, str | None] | None:
 
 
 def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> Study:
-    """The study, completed by the tables of raters and probes in the folder of its files. The table given as
+    """The study, with the tables of raters and probes in the folder of its files added. The table given as
     `raters_source` is left out."""
     raters_location = _locate_source(raters_source)
     for file in table.files if study.raters.frame.height else ():
@@ -266,7 +266,7 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
 
 
 def _with_probes(study: Study, file: Path, part: str | None) -> Study:
-    """The study, completed by the probes in the folder of a file."""
+    """The study, with the probes in the folder of a file added."""
     for path in sidecar_tables(file, PROBES, part):
         probe_table = load_table(path)
         probes = read_probes(probe_table.frame, where=probe_table.name)
@@ -416,7 +416,7 @@ def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
 def _complete_study(
     study: Study, table: LoadedTable, columns: Columns, mapping_notes: Sequence[Note], more_notes: Sequence[Note] = ()
 ) -> Study:
-    """The study, completed by the digest and the notes of its table, and with paths of images resolved relative to the
+    """The study, with the digest and the notes of its table added, and with paths of images resolved relative to the
     folder of the file."""
     folders = {file.parent for file in table.files}
     if len(folders) == 1 and study.outputs is not None:
@@ -440,7 +440,8 @@ def _path_reader(path: Path) -> PathReader | None:
 
 
 def load_source(source: Any, name: str) -> LoadedTable:
-    """The table of a path or a dataframe. `InputError` is raised for a dataframe without rows; `name` names it."""
+    """The table of a path or a dataframe. A dataframe without rows raises `InputError`. `name` is the name of a
+    dataframe in messages."""
     if isinstance(source, str | Path):
         return load_table(source)
     frame = to_polars(source, where=name)

@@ -53,9 +53,10 @@ class Study:
     questions on systems ignore them. `probes` are outcomes of outputs in two forms (see `data.probes`), which only
     `consistency` uses. `looks` are interim analyses, if answers determined the number of annotations (see
     `data.interim_analyses`). `labels` has, by aspect, the words for the codes of labels. `attributes` has item, system
-    and further columns of outputs, for slices. `unlabelled` has item, system and aspect of the outputs in a table of
-    labels that may have no label. `unnamed_system` is true if the input names no system, so that the only system is
-    named after the file. `cache` has the results that several questions share, if the study was made by `with_cache`.
+    and further columns of outputs, for slices. `unlabelled` has item, system and aspect of all outputs in a table of
+    labels, including outputs without a label. `unnamed_system` is true if the input names no system, so that the only
+    system is named after the file. `cache` has the results that several questions share, if the study was made by
+    `with_cache`.
     """
 
     ratings: Ratings = field(default_factory=Ratings)
@@ -286,7 +287,7 @@ class Study:
             probes=self.probes.filter(is_selected_rating, pl.col("against").is_in([*chosen_system_names, ""])),
             looks=interim_analyses,
             raters=selected_raters,
-            # An output that only raters who are not selected have labelled still belongs to the population.
+            # An output still belongs to the population if only unselected raters have labelled it.
             unlabelled=pl.concat([self.unlabelled, self.ratings.frame.select(*OUTPUT_ASPECT)])
             .filter(is_in_groups, pl.col("system").is_in(chosen_system_names), pl.col("aspect").is_in([*self.labels]))
             .unique(maintain_order=True),
@@ -373,7 +374,7 @@ class Study:
     def _unknown_kind_notes(self, metric_names: tuple[str, ...], *, has_annotators: bool) -> list[Note]:
         """A note on metrics that may be human, because neither their declaration nor their label shows the kind.
 
-        In a study with annotators, labels such as `alpha-judge` are those of metrics.
+        In a study with annotators, raters with labels such as `alpha-judge` count as metrics.
         """
         unknown_raters = [
             name

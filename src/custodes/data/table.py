@@ -22,7 +22,8 @@ MISSING_TOKENS = ("", "na", "n/a", "#n/a", "nan", "none", "null", "-")
 """Texts that count as empty in a column of numbers, in upper or lower case."""
 
 SLIP = 0.8
-"""Minimum similarity of an unknown name to a known column for a misspelling ('aspct', but not 'dataset')."""
+"""Minimum similarity between an unknown name and a known column at which the name counts as misspelled ('aspct', but
+not 'dataset')."""
 
 NUMBER_OF_ANOTHER_COUNTRY = re.compile(r"[+-]?\d+([.,'\u2019\s]\d+)+")
 """Numbers such as `3,5`, `1.234,5` and `1 234`."""
@@ -318,8 +319,8 @@ def check_unique(frame: pl.DataFrame, key_column_names: Sequence[str], *, where:
 
 
 def has_duplicate_key(frame: pl.DataFrame, key_column_names: Sequence[str]) -> pl.Series:
-    """Whether the key of each row occurs more than once. Hashes are compared first because this is fast; for equal
-    hashes labels are compared.
+    """For each row, whether its key occurs more than once. Hashes are compared first, because this is fast. If hashes
+    are equal, labels are compared.
 
     >>> has_duplicate_key(pl.DataFrame({"item": ["a", "b", "a"]}), ["item"]).to_list()
     [True, False, True]

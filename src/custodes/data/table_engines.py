@@ -29,7 +29,7 @@ ENGINE_ADVICE = {
 """Advice by engine, for a failure from lack of memory or disk space."""
 
 ENGINE_OF_PACKAGE = {"_duckdb": "duckdb", "py4j": "pyspark"}
-"""The engine of each package whose errors are errors of an engine with another name."""
+"""The engine of each package that is named differently from its engine."""
 
 ALL = (*ENGINE_ADVICE, *ENGINE_OF_PACKAGE, "narwhals", "pyarrow", "distributed", "sqlglot")
 """Packages whose errors are reported as input errors."""

@@ -208,7 +208,7 @@ class Server:
             )
         message = body if body is not None else self._redact_secrets(content.decode(errors="replace"))
         error = status_exception(status, message, retry_after=retry_after(headers, datetime.now(UTC)))
-        if status == 403 and self._answered:  # the key is valid: this request (OpenRouter's moderation)
+        if status == 403 and self._answered:  # the key is valid; only this request is refused (by moderation)
             raise Rejected(str(error))
         raise error
 

@@ -104,7 +104,7 @@ class _NamedClient:
         except (Unavailable, Rejected, Denied):
             raise
         except Exception as error:
-            if self._answered or isinstance(error, OSError):  # a time-out, a connection
+            if self._answered or isinstance(error, OSError):  # a time-out or a connection error
                 raise
             raise Denied(f"{self.name}: {describe_error(error)}") from None
         self._answered = True

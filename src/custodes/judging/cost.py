@@ -100,7 +100,8 @@ class CostEstimate(NamedTuple):
 
 
 def estimate(requests: Sequence[Request], *, tokens_per_answer: float) -> CostEstimate:
-    """Estimated tokens of the distinct requests before any request is sent. `tokens_per_answer` is expected."""
+    """Estimated tokens of the distinct requests before any request is sent. `tokens_per_answer` is the expected number
+    of output tokens of an answer."""
     bodies = {request.key: request.body for request in requests}.values()
     token_counts = [estimate_tokens(body) for body in bodies]
     return CostEstimate(

@@ -140,7 +140,7 @@ def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -
 
 def _aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of an aspect. If there are no rows of the aspect, the rows without an aspect are used. For overall
-    quality (no aspect), the rows of all aspects are used if there are no rows without an aspect."""
+    quality (no aspect), the rows without an aspect are used, or all rows if every row has an aspect."""
     for name in (aspect, ""):
         if (rows_of_aspect := rows.filter(aspect=name)).height:
             return rows_of_aspect

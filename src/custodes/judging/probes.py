@@ -47,7 +47,7 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Probes:
-    """Names of the probes, and the rewritten outputs of probes that are files."""
+    """Names of the probes, and the rewritten outputs of those probes that are given as files."""
 
     names: tuple[str, ...] = ()
     rewrites: Mapping[str, Rewrites] = field(default_factory=dict)
@@ -160,7 +160,7 @@ def _rewrites(path: str, outputs: Mapping[str, Mapping[str, str]]) -> Rewrites:
 def probe_outcomes(
     judge: Judge, rows: Sequence[tuple[JudgeQuestion, ReadReply | None, str]]
 ) -> Iterator[dict[str, Any]]:
-    """The rows of the table `probes`, from questions with the reply and the reason for a missing answer."""
+    """The rows of the table `probes`, given each question with its reply and the reason for a missing answer."""
     plain_answer: ReadReply | None = None
     plain_missing_reason = ""
     for question, answer, missing_reason in rows:

@@ -139,9 +139,10 @@ def read_stored(requests: Sequence[Request], *, cache: Cache, failures: Mapping[
 class QueriedPlan:
     """The outcome of a plan. The keys of all mappings are the keys of first requests. `requests` has the request that
     counts, which is the second one if it has a reply. `replies` has the reply to this request, and `answers` the parsed
-    answer. `failures` has the failure of the first request, or of the second one unless it was rejected. `again` has
-    the second request. `used` has all requests with a reply, each with the reply. `asked` is the number
-    of requests that were sent. `sent` is the number of times that requests were sent, retries included.
+    answer. `failures` has the failure of the first request or of the second request. A rejected second request is not a
+    failure, because the first reply then counts. `again` has the second request. `used` has all requests with a reply,
+    each with the reply. `asked` is the number of requests that were sent. `sent` is the number of times that requests
+    were sent, retries included.
     """
 
     requests: Mapping[str, Request]

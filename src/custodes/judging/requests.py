@@ -126,8 +126,8 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def make(cls, body: Mapping[str, Any], *, sent_time: str, seconds: float | None) -> Reply:
-        """Create a record of a reply: the body, `sent_time`, when the request was sent (ISO 8601, UTC), and the
-        seconds until the reply (None if unknown, as in a batch).
+        """Create a record of a reply: the body, the time at which the request was sent (`sent_time`, ISO 8601, UTC),
+        and the seconds until the reply (None if unknown, as in a batch).
         """
         return cls(encode_json({"asked": sent_time, "seconds": seconds, "reply": body}))
 

@@ -30,7 +30,7 @@ from custodes.judging.replies import ReadReply
 
 COST_UNIT = "usd"
 
-MOST_SERVED = 8  # model names in a signature, because a server may report a different name in each reply
+MOST_SERVED = 8  # maximum number of model names in a signature; a server may report a new name in each reply
 
 
 WHERE = (

@@ -24,7 +24,7 @@ def drawable(content: Any) -> Any:
     r"""A label, a row or a whole specification with texts that are safe to draw.
 
     Control characters are escaped. A zero-width space is inserted into names of Object.prototype and into script tags.
-    A label always has the same result, also within a longer text. A second application of the function has no effect.
+    A label always has the same result, even within a longer text. A second application of the function has no effect.
 
     >>> drawable([{"metric": "bell\x07", "value": 1}])
     [{'metric': 'bell\\x07', 'value': 1}]

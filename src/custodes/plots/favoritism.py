@@ -270,7 +270,8 @@ def _diverging_colour(field: str, saturation: float) -> Any:
 
 
 def _metric_system_map(chart: Any, field: str) -> Any:
-    """Heat map with metrics as rows, by the largest |`field`|, and systems as columns, by the mean `field`."""
+    """Heat map of `field`: rows are metrics, sorted by the largest |`field`|; columns are systems, sorted by the
+    mean."""
     return (
         chart.transform_calculate(size=f"abs(datum.{field})")
         .transform_joinaggregate(largest="max(size)", groupby=["metric"])

@@ -44,7 +44,7 @@ def place_labels(
     height: float,
     pad: float = 0.0,
 ) -> NDArray[np.float64]:
-    """Offsets (n, 2) in pixels from each point to the centre of its label, which suit plots of all `widths`.
+    """Offsets (n, 2) in pixels from each point to the centre of its label. The offsets suit plots of all `widths`.
 
     `point_positions` (n, 2) are fractions of the width from the left (without `pad` on both sides), and fractions of
     `height` from the top. Labels of the points `labelled_indices` are placed in this order, each at the nearest
@@ -110,7 +110,7 @@ def columns(
 ) -> dict[str, pl.Series]:
     """Columns with the positions of labels, to be added to the rows of a figure.
 
-    The column `named` states whether a row is labelled. The offsets are those of `place_labels` for narrow and for wide
+    The column `named` states whether a row is labelled. The offsets come from `place_labels`, for narrow and for wide
     plots, or for one `width`.
     """
     values_of_column = {

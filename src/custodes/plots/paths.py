@@ -230,5 +230,5 @@ def steps(data: Any) -> Any:
 
 
 def power_of_ten_axis() -> Any:
-    """An axis with ticks at power_of_ten_axis of ten."""
+    """An axis with ticks at powers of ten."""
     return alt.Axis(format="~g", values=[10.0**exponent for exponent in range(-9, 7)], grid=False)

@@ -35,7 +35,7 @@ ROW = 18
 
 WHISKER: dict[str, Any] = {"strokeWidth": 2, "opacity": 1}
 """Style of intervals. At an opacity of 0.6, blue would have a contrast of only 2 to 1 on a dark background; 3 to 1 is
-needed to be visible."""
+needed for visibility."""
 
 
 @dataclass(frozen=True, kw_only=True)

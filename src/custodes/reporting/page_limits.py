@@ -21,7 +21,8 @@ METRICS = 100
 PAIRS = 30_000
 """Number of rows (pairs of systems, times raters, times aspects) that a browser opens in about a second."""
 FEWEST, MOST = 10, 60
-"""Smallest and largest limit on the systems whose pairs are on a page. A map of 60 systems has 3,540 cells."""
+"""Smallest and largest value of the limit on the number of systems whose pairs are on a page. A map of 60 systems has
+3,540 cells."""
 
 ONE = ("metric", "rater")
 TWO = (("metric_a", "metric_b"), ("rater_a", "rater_b"))

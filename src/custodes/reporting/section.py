@@ -251,7 +251,7 @@ class Context:
 
 
 def no_figures_or_tables(context: Context) -> Sequence[Any]:
-    """The figures or tables of a section that has none."""
+    """No figures or tables, for a section that has none."""
     return ()
 
 

@@ -50,8 +50,8 @@ class MetricResult:
     - `truncated` (outputs,): whether a text was truncated to fit the model.
     - `systems` (systems,): scores of systems over all items, if these are not means of outputs' scores (as in corpus
       BLEU); `values` then has no column.
-    - `seconds`: CPU seconds that were spent in other processes, or earlier for another metric on results that this
-      metric reuses.
+    - `seconds`: CPU seconds outside the call: those of other processes, and those that another metric spent earlier on
+      results that this metric reuses.
 
     """
 
@@ -120,7 +120,7 @@ class Scorer:
 class Metric:
     """A metric with its name on the command line.
 
-    - `gives`: one sentence for lists, which says what the metric measures.
+    - `gives`: one sentence that says what the metric measures, for lists of metrics.
     - `source`: the paper or project that defines the metric.
     - `load`: function that loads the metric, called as `load(place, **parameters)` before anything is scored. It may
       raise `MissingExtraError`, `InputError` (for example, if the model does not exist) or `OptionError`.

@@ -118,7 +118,8 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorer_of_c
 
 
 def check_ready(raters: Sequence[Rater], stored_values: Mapping[str, KeptScore]) -> None:
-    """Let each metric check its inputs before scoring; inputs of cached values, `stored_values`, are not checked."""
+    """Let each metric check its inputs before scoring; inputs whose values are cached (`stored_values`) are not
+    checked."""
     for rater in {id(rater.computation): rater for rater in raters}.values():
         if missing_unit_indices := rater.computation.missing_units(stored_values):
             try:

@@ -22,7 +22,7 @@ PROTOCOL = FOLDER / "worker_protocol.py"
 class WorkerCommand:
     """A worker with a name, used on the command line as `worker:NAME`.
 
-    - `gives`: one sentence for lists, which says what the metric of the worker measures.
+    - `gives`: one sentence that says what the metric of the worker measures, for lists of workers.
     - `source`: the paper or project that defines the metric.
     - `command`: the words that start the worker. If the first word ends in `.py`, it is a script, which the interpreter
       of `run=` runs.

@@ -89,8 +89,8 @@ async def form(request: Request) -> dict[str, str]:
 
 
 LOG = logging.getLogger("custodes.annotate.access")
-"""Log with one line per request: method, name of the page, status and milliseconds. The log contains no paths, because
-links are keys, and no network addresses."""
+"""Log with one line per request: method, name of the page, status and milliseconds. The log contains neither network
+addresses nor paths, because a path is a link that gives access."""
 
 
 class Watch:

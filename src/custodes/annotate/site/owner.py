@@ -249,7 +249,7 @@ class Owner:
         study_name, service = self._find(request)
         snapshot: Snapshot = await asyncio.wrap_future(service.snapshot())
         study_forecast = await run_in_threadpool(forecast, snapshot)
-        return await run_in_threadpool(  # a thousand annotators take a tenth of a second
+        return await run_in_threadpool(  # in a thread: a page with a thousand annotators takes 0.1 s
             owner_formats.page,
             "owner/study.html",
             status=status,

@@ -29,7 +29,7 @@ CELL = 8
 
 SIZE_ADVICE = "write a file with fewer columns or rows"
 TRIAL_PROGRAM = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdin.buffer.read()))"
-"""Trial read of Parquet in another process, which may crash."""
+"""Program that reads a Parquet file on trial in another process, because reading may crash the process."""
 
 
 def from_parquet(data: bytes, name: str) -> pl.DataFrame:

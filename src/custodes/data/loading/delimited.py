@@ -94,7 +94,7 @@ def _detect_separator(text: str, usual_separator: str) -> str:
         consistent_separators or plausible_row_lengths,
         key=lambda separator: plausible_row_lengths[separator][0],
         default=usual_separator,
-    )  # the first among equals is the usual one
+    )  # in a tie, the first separator is the usual one
 
 
 def _count_cells(text: str, separator: str) -> list[int]:

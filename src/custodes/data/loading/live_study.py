@@ -1,6 +1,6 @@
 """Read one consistent state of the SQLite file of an annotation study that a server may be writing.
 
-Reading has no side effects. The latest changes are in a write-ahead log next to the file (`-wal`), also if the server
+Reading has no side effects. The latest changes are in a write-ahead log next to the file (`-wal`), even if the server
 was killed. SQLite reads file and log consistently. Only SQLite may open the file: if other code in the same process
 opens and closes a file that SQLite has open, the process loses the locks of SQLite (SQLite, 'How To Corrupt An SQLite
 Database File', 2.2.1).
@@ -38,7 +38,7 @@ def is_study(path: Path) -> bool:
     """Whether a file is an annotation study according to its first bytes; False for streams and folders."""
     if is_input_stream(path) or not path.is_file():
         return False
-    path = path.resolve()  # files next to a link are those next to its target
+    path = path.resolve()  # SQLite looks for the log next to the target of a link
     try:
         with closing(_connect_to_file(path, OPTIONS_WITHOUT_WRITER)) as connection:
             return bool(connection.execute("PRAGMA application_id").fetchone()[0] == ANNOTATION_STUDY)

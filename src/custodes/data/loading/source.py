@@ -1,5 +1,5 @@
-"""Sources of bytes: files and the tables next to them, standard input, or a shell pipe, written as `PATH::PART`; and
-the text in bytes, from UTF-8 or from UTF-16 with a byte order mark.
+"""Read sources as bytes: files, the tables next to files, standard input, and shell pipes. `PATH::PART` names a part of
+a file. Bytes are decoded from UTF-8, or from UTF-16 with a byte order mark.
 
 `score` writes `scores.raters.csv` next to `scores.csv`, and `judge` writes `verdicts.probes.csv` next to
 `verdicts.csv`.
@@ -44,7 +44,7 @@ MOST_NUL = 0.1
 
 
 def path_and_part(source: str | Path) -> tuple[Path, str | None]:
-    """Split `PATH::PART` into path and part. An existing path with the full name is not split."""
+    """Split `PATH::PART` into path and part. A source that is itself an existing path is not split."""
     path, separator, part = str(source).partition("::")
     if not separator or path_exists(Path(source)):
         return Path(source), None
@@ -279,7 +279,7 @@ def _archive_sidecars(archive: Path, sidecar_mark: str, part: str) -> list[Path]
 
 
 def without_sidecars(files: Sequence[Path]) -> list[Path]:
-    """The list of files, with each table of raters or probes removed that belongs to another file of the list."""
+    """The list of files, without those tables of raters or probes that belong to another file of the list."""
     sidecar_marks = (RATERS, PROBES)
     sidecar_paths = {
         sidecar_path.resolve()

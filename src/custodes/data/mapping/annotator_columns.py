@@ -1,5 +1,5 @@
-"""Detection of columns with human ratings by the words in their names, patterns for these columns, and kinds of raters
-from the words in a column of kinds or in the name of the column of raters."""
+"""Columns with human ratings, detected by the words in their names, and patterns for these columns. Kinds of raters,
+from a column of kinds or from the name of the column of raters."""
 
 from __future__ import annotations
 

@@ -299,7 +299,7 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
 
 
 def looks_like_person(name: str) -> bool:
-    """Whether the name of a column is that of a person, so that it holds either the person's labels or names.
+    """Whether the name of a column denotes a person. The column then holds labels by this person, or names of persons.
 
     >>> looks_like_person("reviewer_id"), looks_like_person("labelled_by"), looks_like_person("created_by")
     (True, True, False)
@@ -393,7 +393,7 @@ TRUTH = frozenset(word_list("true false yes no pass fail passed failed 0 1 good 
 
 
 def is_fact(name: str) -> bool:
-    """Whether the name of a column is that of a property of a request or a row, which is not a score.
+    """Whether the name of a column denotes a property of a request or a row. Such a property is not a score.
 
     >>> is_fact("latency_ms"), is_fact("usage.promptTokens"), is_fact("bleu")
     (True, True, False)

@@ -37,7 +37,7 @@ FACTS = tuple(name for name in ITEM_SCHEMA if name != "item")
 KIND_PREFIXES = tuple(f"{kind}:" for kind in KINDS)
 
 QUESTIONS = ("question_id", "uid", "id", "instruction")
-"""Columns of published formats with the item, or with the question that has an item per turn."""
+"""Columns of published formats that name the item, or a question with one item per turn."""
 
 SCORE_ROLES = ("item", "system", "rater", "score", "aspect", "kind", "repeat")
 VERDICT_ROLES = ("system_a", "system_b", "winner", "preference", "order")
@@ -190,7 +190,7 @@ class Columns:
         return {**self.roles, **({"score": list(self.patterns)} if self.patterns else {})}
 
     def merge_defaults(self, defaults: Columns) -> Columns:
-        """This mapping, completed by the mapping `defaults`. Roles and patterns of this mapping take precedence."""
+        """This mapping, with the mapping `defaults` added. Roles and patterns of this mapping take precedence."""
         merged_column_of_role = {**defaults.roles, **self.roles}
         column_of_role = {
             role: merged_column_of_role[role]
@@ -201,8 +201,8 @@ class Columns:
         return Columns(roles=column_of_role, patterns=patterns)
 
     def with_named_properties(self, frame: pl.DataFrame) -> Columns:
-        """The mapping, completed by the columns `cluster`, `group` and `dataset` of a table of items and systems, if
-        each item has one value."""
+        """The mapping, with the columns `cluster`, `group` and `dataset` of a table of items and systems added, if each
+        item has only one value in the column."""
         new_roles = self._old_names(frame.columns)
         if "item" not in new_roles or {"system", "system_a", "model_a"}.isdisjoint(new_roles):
             return self

@@ -109,7 +109,7 @@ def suggest_mapping(
     head = frame.head(GUESS_ROWS)
     text_mappings: Iterable[Columns] = (mapping for mapping, _ in text_guesses(frame.head(SAMPLE_ROWS), declared))
     has_scores = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
-    if has_scores:  # a mapping of texts alone would drop the scores, but scores are useless if nothing can be compared
+    if has_scores:  # texts alone would drop the scores, which does not matter if there is only one system
         text_mappings = (mapping for mapping in text_mappings if _has_one_system(frame, mapping))
     guess_groups = [guesses(head, declared, nested), text_mappings]
     has_verdicts = find_side_pairs(head.columns) and find_columns("winner", head.columns)
@@ -223,7 +223,7 @@ def _single_system_keys(
 def _add_text_roles(
     layouts: Sequence[tuple[dict[str, str], tuple[str, ...]]], text_roles: Mapping[str, str], declared: Columns
 ) -> Guess:
-    """Layouts of scores, completed by the text columns of the table. The source may serve as the item."""
+    """Layouts of scores, with the text columns of the table added. The source may serve as the item."""
     for roles, patterns in layouts:
         added_roles = {
             role: name
@@ -235,7 +235,8 @@ def _add_text_roles(
 
 
 def _complete_guesses(declared: Columns, layouts: Guess, names: Sequence[str]) -> Iterator[Columns]:
-    """Guesses, completed by the user's mapping, without columns named like their role and patterns without a match."""
+    """Guesses, with the user's mapping added. Columns with the name of their role, and patterns without a match, are
+    left out."""
     for roles, patterns in layouts:
         allowed_equal = (("source", "item"), ("winner", "system_a"))
         roles_sharing_column = {role for role, other_role in allowed_equal if roles.get(role) == roles.get(other_role)}
@@ -321,8 +322,8 @@ def _verdict_layouts(
 
 
 def _order_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdicts:
-    """Layouts with a column of verdicts for each presentation order. A and B mean columns or, with a phrase
-    `{position}`, displayed positions: first the meaning with fewer contradictions between the orders."""
+    """Layouts with a column of verdicts for each presentation order. A and B mean columns or, with the phrase
+    `{position}`, displayed positions. The meaning with fewer contradictions between the orders comes first."""
     for names in combinations(verdict_columns[:CHOICES], 2):
         prefix, suffix = commonprefix(names), commonprefix([name[::-1] for name in names])[::-1]  # noqa: RUF071
         if {name[len(prefix) : len(name) - len(suffix)].lower() for name in names} in ORDER_LABELS:

@@ -51,7 +51,7 @@ from custodes.data.table import count_filled_cells
 CHOICES = 4
 """Maximum number of candidate columns that are tried for a role."""
 MIN_CROSSED_SHARE = 0.5
-"""Minimum proportion of items with outputs of at least two systems for a comparison of systems."""
+"""Minimum proportion of items that must have outputs of at least two systems, so that systems can be compared."""
 OUTPUT_WORDS = word_list(
     "output outputs response responses answer answers completion completions generation generations generated"
     " prediction predictions pred hypothesis hyp summary translation text candidate reply result caption model"

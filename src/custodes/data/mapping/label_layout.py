@@ -125,10 +125,11 @@ OWN_LAYOUT = LabelLayout(
 
 
 def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns) -> LabelLayout:
-    """The layout, completed by the columns of items, systems, clusters, reviewers and inclusion probabilities.
+    """The layout, with the columns of items, systems, clusters, reviewers and inclusion probabilities added.
 
-    If no column identifies the rows, but an item and a reviewer do, each row of a wide table is a review. If rows look
-    like reviews, but a reviewer reviewed an output twice, the layout has the reviewer, too, and reading it is an error.
+    If no single column identifies the rows, but item and reviewer together do, each row of a wide table is a review. If
+    rows look like reviews, but a reviewer reviewed an output twice, the layout has the reviewer, too, and reading the
+    table raises an error.
     """
     column_of_role, assigned_columns = declared.roles, layout.assigned_columns
     free_columns = [

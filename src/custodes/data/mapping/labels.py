@@ -38,7 +38,7 @@ HUMAN = frozenset(
         " customer client feedback qa"
     )
 )
-"""Words in names of columns with human labels, in addition to those of human ratings."""
+"""Words in names of columns with human labels, in addition to the words for human ratings."""
 
 JUDGE = JUDGE_WORDS | frozenset(
     word_list(
@@ -59,7 +59,8 @@ NOT_LABELS = frozenset(
 LABEL_PERSONS = HUMAN_WORDS - {*word_list("prufer gutachter bewerter annotateur anotador annotatore")} | frozenset(
     ["expert"]
 )
-"""Last words in names of columns that hold labels of a person more often than names: `expert`, not `reviewer`."""
+"""Last words in names of columns that more often hold a person's labels than persons' names: `expert`, not
+`reviewer`."""
 
 LABEL_WORDS = frozenset(word_list("label verdict result passed pass score rating annotation value"))
 """Words in column names that name no rater and no criterion."""
@@ -235,11 +236,11 @@ def _wide_layout(
 def _columns_without_names(
     human_columns: Sequence[str], judge_columns: Sequence[str], words: Mapping[str, pl.Series]
 ) -> list[str]:
-    """The columns of human labels without columns such as `reviewer` that hold names of people.
+    """The columns of human labels, except columns such as `reviewer` that hold names of people.
 
-    The cells of such a column are names if they are not labels of the other columns or, without other columns, if no
-    cell is a known label. The only column of human labels may have other labels than the judges: known words, or two
-    words in a column such as `expert`.
+    The cells of such a column are names if no cell is a label of the other columns (if there are none: a known label).
+    A single column of human labels may also have labels that the judges do not use: known words, or two words in a
+    column such as `expert`.
     """
     words_of_column = {name: set(words[name].drop_nulls()) for name in (*human_columns, *judge_columns)}
     person_columns = [name for name in human_columns if looks_like_person(name)]
@@ -302,7 +303,8 @@ def _criteria(human_columns: Sequence[str], judge_columns: Sequence[str]) -> dic
 
 
 def _have_common_words(columns: Sequence[pl.Series]) -> bool:
-    """Whether there are several columns of words, and all share more than half of the words of each column."""
+    """Whether there are several columns of words, and the words that occur in all columns are more than half of the
+    words of each column."""
     vocabularies = [set(column.drop_nulls()) for column in columns]
     common_words = set.intersection(*vocabularies) if len(vocabularies) > 1 and _has_only_words(columns) else set()
     return bool(common_words) and all(2 * len(common_words) > len(vocabulary) for vocabulary in vocabularies)

@@ -68,7 +68,7 @@ class Schema:
     def merge_arguments(
         self, columns: Columns, reading: Mapping[str, Any], selection: Mapping[str, Patterns] | None = None
     ) -> Schema:
-        """The schema completed by arguments of a caller, which take precedence if they are not None."""
+        """The schema with the arguments of a caller added. Arguments take precedence if they are not None."""
         reading_options = {name: value for name, value in reading.items() if value is not None}
         return replace(
             self,

@@ -1,4 +1,4 @@
-"""Annotation studies (`custodes annotate`): a SQLite file that is read through views, also while a server uses the
+"""Annotation studies (`custodes annotate`): a SQLite file that is read through views, even while a server uses the
 file.
 
 The views of the file have the formats of other readers, with at least the columns of `VIEWS`. Interim analyses can also

@@ -40,14 +40,15 @@ only a note."""
 
 CONTRADICTED, CLEARER = 0.5, 2.0
 """Verdicts that are read as names of columns are refused if both limits are reached: the proportion of contradictory
-comparisons in this reading, and the ratio of this proportion to the proportion if the words mean positions."""
+comparisons in this reading, and the ratio of this proportion to the proportion when the words are read as positions."""
 
 SIGNS = {True: -1.0, False: 1.0}
 ORDERS = {1.0: "ab", -1.0: "ba", 0.0: ""}
 
 
 def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of verdicts. "Both bad" is a tie. If there is no column `rater`, all verdicts are those of one annotator.
+    """A study of verdicts. "Both bad" is a tie. If there is no column `rater`, all verdicts are attributed to one
+    annotator.
 
     The name of the judge may be in `judge` instead of `rater`. `invalid` has the reason for a missing verdict, `p_a`,
     `p_tie`, `p_b` have the probabilities of A, a tie and B, and `seconds` has the time. Rows with `role` `second` are
@@ -117,8 +118,8 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 def interpret_verdicts(
     verdict_table: pl.DataFrame, frame: pl.DataFrame, *, where: str, verdict_column_name: str
 ) -> tuple[pl.DataFrame, list[Note]]:
-    """`verdict_table` (item, system_a, system_b, rater, verdict, optional aspect and repeat), completed by `preference`
-    and `order`."""
+    """`verdict_table` (item, system_a, system_b, rater, verdict, optional aspect and repeat), with the added columns
+    `preference` and `order`."""
     verdict_cells = verdict_table["verdict"].alias(verdict_column_name)
     is_own_format = set(frame.columns) >= OWN_COLUMNS
     meaning_of_cells = interpret_cells(
@@ -202,7 +203,7 @@ def _item_columns(column_names: Sequence[str]) -> list[str]:
 def item_per_row_notes(
     frame: pl.DataFrame, item_column_name: str, unused_column_names: Sequence[str], *, where: str
 ) -> list[Note]:
-    """A note for the case that each row is a different item and the values of an unused column of items repeat."""
+    """A note for a table in which each row is a different item although the values of an unused item column repeat."""
     candidate_column_names = [
         name for name in unused_column_names if name in frame.columns and not frame[name].dtype.is_nested()
     ]

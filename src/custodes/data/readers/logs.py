@@ -1,5 +1,5 @@
-"""Tools for logs of evaluation tools: size limits, parsing of JSON with a declared layout, and conversion of records to
-a study.
+"""Functions for logs of evaluation tools: size limits, parsing of JSON with a declared layout, and conversion of
+records to a study.
 
 A layout has the structure of the JSON, with only the fields that are read. Other fields are ignored.
 """
@@ -118,7 +118,8 @@ def has_keys(path: Path, *keys: str) -> bool:
 
 
 def holds_records(path: Path) -> bool:
-    """Whether the object in a .json file that has `top_keys` holds a list of objects, which is a table."""
+    """Whether the object in a .json file holds a list of objects, that is, a table. `top_keys` are the keys of the
+    object."""
     return bool(find_tables(json.loads(log_bytes(path))))
 
 

@@ -231,8 +231,9 @@ def build_outputs(
     *,
     where: str,
 ) -> tuple[Outputs | None, list[Note]]:
-    """Outputs from tuples (item, system, text) and (item, source, references), None if there is no text, and a note on
-    outputs with several texts. The first non-empty text of an output and the first source of an item are used."""
+    """Outputs from tuples (item, system, text) and (item, source, references), and a note on outputs with several
+    texts. The outputs are None if there is no text. The first non-empty text of an output and the first source of an
+    item are used."""
     text_rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
     source_schema = {name: SOURCES[name] for name in ("item", "source", "references")}
     source_rows = pl.DataFrame(list(sources), source_schema, orient="row")

@@ -18,7 +18,8 @@ from custodes.data.table import format_counts
 from custodes.errors import InputError, join_labels
 
 MAX_DROP_RATE = 0.05
-"""Maximum rate of unreadable verdicts that `drop` allows in a file and per rater (one per rater is always allowed)."""
+"""Maximum rate of unreadable verdicts that `drop` allows in a file and per rater (one unreadable verdict per rater is
+always allowed)."""
 
 FEW = 20
 """Maximum number of distinct values of a column that may distinguish duplicate verdicts: an order, a run, an aspect."""
@@ -33,8 +34,8 @@ def read_verdicts(
     unused_column_names: Sequence[str] = (),
     failure_code: str = "",
 ) -> tuple[Preferences, list[Note]]:
-    """Preferences from a table with the columns of `Preferences` and the column `verdict`, which has the text in the
-    file.
+    """Preferences from a table with the columns of `Preferences` and the column `verdict`, which has the verdict as
+    written in the file.
 
     `preference` is null for an empty verdict, which counts as missing, and for an unreadable verdict. `row` is the row
     in the file, if this differs from the row in the table. `allowed` names the allowed words (default: the words that

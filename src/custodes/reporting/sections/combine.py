@@ -201,7 +201,7 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
 
 
 def _gain(row: Mapping[str, Any]) -> str:
-    """Whether there is a gain, with the gain and its interval, as part of a sentence."""
+    """Part of a sentence that states whether there is a gain, with the gain and its interval."""
     if row["gain_low"] is None or row["gain_high"] is None:
         return f"the difference ({number(row['gain'])}) has no interval, so it is inconclusive"
     gain_text = estimate_with_interval(row, "gain")

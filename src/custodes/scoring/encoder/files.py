@@ -189,7 +189,7 @@ def _is_settings_file(file_name: str) -> bool:
 
 
 def _matches(file_name: str, patterns: Iterable[str]) -> bool:
-    """Return whether the name of a file that is in no subfolder matches a pattern."""
+    """Return whether a file is in no subfolder and its name matches a pattern."""
     return "/" not in file_name and any(fnmatchcase(file_name, pattern) for pattern in patterns)
 
 
@@ -258,7 +258,7 @@ def _download_model(model: str, backend: str, revision: str) -> Path:
 
 @contextmanager
 def log_only_errors(logging: Any) -> Iterator[None]:
-    """Context in which the Hugging Face library of the module `logging` logs only errors."""
+    """Context in which a Hugging Face library logs only errors. `logging` is the logging module of this library."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     try:

@@ -27,7 +27,7 @@ def load(
 
     def pool(embeddings: TextEmbeddings) -> Floats:
         """Return the mean of all token embeddings, as in Sentence-Transformers, or the embedding of the first token,
-        which some models were trained to represent a text by."""
+        which represents the text in some models."""
         vectors = embeddings.vectors if pooling == "mean" else embeddings.vectors[:1]
         return unit_vectors(vectors.mean(axis=0, dtype=float)) if vectors.size else np.array([np.nan])
 

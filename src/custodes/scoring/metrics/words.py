@@ -79,7 +79,7 @@ def jensen_shannon(counts_a: Counter[Gram], counts_b: Counter[Gram]) -> float:
     if not total_a or not total_b:
         return float("nan")
     smaller_counts, larger_counts = (counts_a, counts_b) if len(counts_a) <= len(counts_b) else (counts_b, counts_a)
-    overlaps = []  # of sum 1 - divergence; words that occur in only one text contribute nothing to it
+    overlaps = []  # their sum is 1 - divergence; words that occur in only one text contribute nothing
     for gram in smaller_counts.keys() & larger_counts.keys():
         probability_a, probability_b = counts_a[gram] / total_a, counts_b[gram] / total_b
         mean_probability = (probability_a + probability_b) / 2
