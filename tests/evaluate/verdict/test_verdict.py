@@ -99,7 +99,7 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
         "reverses 0 % [0 %, 22 %], misses a difference in 20 % [10 %, 36 %] and finds"
     ) in text_of(result, "coherence", "decisions")
     weaknesses = text_of(result, "coherence", "weaknesses")
-    assert "No partiality of judge to a system is significant, which does not show that there is none." in weaknesses
+    assert "No partiality of judge to a system is significant, but some partiality may exist." in weaknesses
     assert "Whether judge prefers longer outputs is not tested: the test needs texts of the outputs" in weaknesses
     assert "selfeval over-rates Dogwood on both aspects" in text_of(result, "", "favours")
     # Random errors raise the weakest system against every other one, which is no favoritism.

@@ -437,7 +437,7 @@ def _notes(
             "few-annotators",
             n_annotators < FEW_ANNOTATORS and not n_slots,
             f"{aspect_answers.what}{aspect_text}: results describe only these {n_annotators} annotators, because "
-            "intervals are over items and do not extend to other annotators",
+            "intervals account for the sampling of items, but not of annotators",
         ),
         (
             "few-doubled",

@@ -230,7 +230,7 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     yield (
         "labels",
         f"Collect human ratings of some items: they show {'whether' if is_single else 'which metric'} to trust "
-        f"{'the metric ' if is_single else ''}(custodes agreement). To compare two systems by human ratings alone, "
+        f"{'the metric ' if is_single else ''}(custodes agreement). To compare two systems with human ratings alone, "
         f"about {EXAMPLE_COMPARISONS} comparisons detect a win rate of {percent(EXAMPLE_RATE)} (5 % level, about 80 % "
         "power; custodes plan computes the power of a study).",
     )

@@ -212,7 +212,7 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     if findings := _findings(views, metric):
         yield f"{metric} {names([' '.join(finding) for finding in findings])}."
     elif any(is_partiality_tested(view, metric) for view in _of_systems(views)):
-        yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
+        yield f"No partiality of {metric} to a system is significant, but some partiality may exist."
     unclear_texts = [
         f"{system} on {view.aspect}" for view in _of_systems(views) for system in inconclusive_systems(view, metric)
     ]

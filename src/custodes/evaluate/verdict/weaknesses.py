@@ -116,7 +116,7 @@ def _partiality(view: AspectResults, metric: str) -> Iterator[str]:
             f"{'this system' if len(findings) == 1 else 'these systems'} with others by {metric} alone."
         )
     elif is_partiality_tested(view, metric):
-        yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
+        yield f"No partiality of {metric} to a system is significant, but some partiality may exist."
     if unclear_systems := inconclusive_systems(view, metric):
         reasons = names([*dict.fromkeys(unclear_systems.values())])
         yield (

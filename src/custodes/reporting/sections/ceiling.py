@@ -38,7 +38,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="ceiling-prediction",
             title="Prediction of human ratings",
             caption="Bars: Kendall τ-b between human ratings and held-out predictions. Whisker: interval from "
-            "resampled items. Grey tick: one half of the annotators predicted by the other half. "
+            "resampled items. Grey tick: agreement of one half of the annotators with the other half. "
             "Vermilion tick: the bound of a perfect predictor, which is below 1 because human ratings "
             "are noisy.",
             alt="Bars of the agreement of predictions with human ratings by aspect; the table below holds the numbers.",
