@@ -461,8 +461,8 @@ def _notes(
         (
             "first-method",
             len(trial.methods) > 1,
-            f"{first_method_name}, the first method, is the model of the result; if you select another method by its "
-            "score, this score is optimistic",
+            f"the result contains the model of {first_method_name}, the first method; if you select another method by "
+            "its score, this score is optimistic",
         ),
         (
             "no-weight-intervals",

@@ -166,9 +166,9 @@ class Leaderboard(Result):
         ),
         count(
             "more_comparisons",
-            "number of further comparisons (ties included), each in a new cluster, with which the joint test would "
-            "have 50 % power to decide an undecided pair if the true difference is the observed one; null if the pair "
-            f"is decided or not tested, if {MOST_GAIN:.0f} times the current information does not suffice, if a "
+            "number of further comparisons (ties included, each in a new cluster) that would give the joint test 50 % "
+            "power to decide an undecided pair, if the true difference equals the observed difference; null if the "
+            f"pair is decided or not tested, if {MOST_GAIN:.0f} times the current information does not suffice, if a "
             f"cluster has several comparisons of the pair, or if there are more than {MOST_PAIRS:,} pairs",
             essential=False,
         ),
