@@ -247,8 +247,8 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
     counts = count_battles(pl.DataFrame(rows | {"order": ["ab", "ba", "ba"]}))
     assert [(note.rule, note.count) for note in counts.notes] == [("place-or-column", 2)]
     assert counts.notes[0].message.startswith(
-        "verdicts such as a, b are read as columns, whatever the presentation order; if positions are meant, write the "
-        "names of the systems"
+        "verdicts such as a, b are read as names of columns, whatever the presentation order; if the verdicts mean "
+        "positions, write the names of the systems"
     )
     assert not count_battles(pl.DataFrame(rows | {"order": ["ab"] * 3})).notes
 

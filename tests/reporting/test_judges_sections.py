@@ -181,8 +181,8 @@ def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:
         " aspects: coherence (difference in τ-b 0.20 [0.10, 0.30]).",
         "No significant difference between predictions from all metrics and predictions from the human ratings of"
         " other aspects: fluency.",
-        "For these aspects, adding the human ratings of other aspects improves the prediction from all metrics: the"
-        " metrics lack information, or one annotator’s ratings of several aspects share errors: coherence"
+        "For these aspects, adding the human ratings of other aspects improves the prediction from all metrics, because"
+        " the metrics lack information, or because one annotator’s ratings of several aspects share errors: coherence"
         " (difference in τ-b 0.20 [0.10, 0.30]).",
         "No significant difference between predictions from all metrics with and without the human ratings of other"
         " aspects: fluency.",
@@ -251,13 +251,13 @@ def halo(same: float | None, other: float, metrics: float, *, width: float | Non
 def test_halo_is_told_where_only_the_same_annotator_knows() -> None:
     (first, second) = halo_sentences(halo(0.6, 0.2, 0.21))
     assert "x (0.60 against 0.20)" in first
-    assert second.endswith("ratings of other aspects do: x.")
+    assert second.endswith("ratings of other aspects: x.")
     assert len(halo_sentences(halo(0.6, 0.4, 0.1))) == 1
     (sentence,) = halo_sentences(halo(0.31, 0.3, 0.1))
     assert "is not predicted significantly better" in sentence
     assert sentence.endswith(": x.")
     (worse,) = halo_sentences(halo(0.2, 0.3, 0.1))
-    assert worse.startswith("No halo effect: a rating is predicted better from other annotators’ ratings")
+    assert worse.startswith("No halo effect. A rating is predicted better from other annotators’ ratings")
 
 
 def test_halo_is_not_told_without_intervals_or_sources() -> None:

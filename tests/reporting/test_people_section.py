@@ -82,7 +82,7 @@ def test_the_section_tells_who_answered_and_what_stopped(people_report: Report) 
         "Half of the answers took 20 seconds or less.",
         "20 answers of excluded annotators are left out (number of these annotators: 1)",
         "The owner viewed estimates of incomplete interim analyses (number of times: 1)",
-        "For 2 comparisons an annotator displayed the differing words",
+        "In 2 comparisons an annotator highlighted the words that differ",
         "Interim analyses",
         "Distribution of the answers over annotators",
         "excluded annotators, the data no longer support the earlier decision on Birch and Cedar",

@@ -202,9 +202,9 @@ def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
             annotator_plan.most * max_answers < analysis_sizes[-1] * annotator_plan.per_item,
             "error",
             "too-few-annotators",
-            f"at most {annotator_plan.most} annotators may each give {max_answers} of the {analysis_sizes[-1]} answers "
-            f"to a pair (cap {annotator_plan.cap:g}), so the last interim analysis of a pair cannot be reached; "
-            f"allow more annotators, or a larger cap",
+            f"{annotator_plan.most} annotators with at most {max_answers} answers each to a pair (cap "
+            f"{annotator_plan.cap:g}) cannot give the {analysis_sizes[-1] * annotator_plan.per_item} answers that the "
+            "last interim analysis of a pair needs; allow more annotators, or a larger cap",
         ),
         (
             budget is not None and budget < n_first_answers,

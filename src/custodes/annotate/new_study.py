@@ -307,8 +307,8 @@ def empty_output_notes(material: StudyMaterial) -> list[Note]:
     empty_keys = [key for key, output in material.outputs.items() if output.is_empty]
     systems_text = join_labels(sorted({system for _, system in empty_keys}), limit=3)
     message = (
-        f"{plural(len(empty_keys), 'output')} without content ({systems_text}): annotators see (empty) and judge this "
-        "like other outputs; leave out outputs that only failed to be collected"
+        f"{plural(len(empty_keys), 'output')} without content ({systems_text}): annotators see (empty) and judge it "
+        "like any other output; leave out outputs that are empty only because their collection failed"
     )
     return build_notes(("outputs-empty", len(empty_keys), message))
 

@@ -84,7 +84,7 @@ class StudyTexts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = "plain"
     differences: Annotated[
-        bool, Meta(description="let annotators highlight words that differ; this draws attention to form")
+        bool, Meta(description="let annotators highlight the words that differ; highlighting draws attention to form")
     ] = False
 
 
@@ -129,15 +129,15 @@ class AnnotatorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             gt=0,
             le=1,
             description="maximum proportion of a pair's answers (up to the current interim analysis) that one "
-            "annotator may give; always allowed are 2 answers and, with personal links, an equal share",
+            "annotator may give; 2 answers are always allowed, and with personal links also an equal share",
         ),
     ] = 0.1
     per_item: Annotated[
         int,
         Meta(
             ge=1,
-            description="number of answers that each comparison needs, from different annotators; for a fixed total "
-            "cost, 1 decides the most pairs",
+            description="number of answers to each comparison, from different annotators; at a fixed total cost, the "
+            "value 1 decides the most pairs",
         ),
     ] = 1
     overlap: Annotated[
@@ -214,9 +214,9 @@ class StoppingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         float, Meta(description="with futility, a pair is closed if the probability of a decision is below this value")
     ] = 0.2
     gamma: Annotated[float, Meta(description="maximum probability of a decision on a pair without a difference")] = 0.05
-    family: Annotated[bool, Meta(description="whether gamma applies to all pairs jointly (true) or to each pair")] = (
-        False
-    )
+    family: Annotated[
+        bool, Meta(description="whether gamma applies to all pairs jointly (true) or to each pair (false)")
+    ] = False
     budget: Annotated[
         int | None,
         Meta(

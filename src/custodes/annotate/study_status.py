@@ -97,8 +97,8 @@ class Status(Result):
         share("first_shown", "proportion of answers that prefer the output shown first, among answers other than ties"),
         share(
             "agreed",
-            "proportion of equal answers among answers of other annotators to the same questions; of several aspects, "
-            "only the first is compared",
+            "proportion of other annotators' answers to the same questions that equal the annotator's answer; with "
+            "several aspects, only the first aspect is compared",
         ),
         label("standing", "status of the annotator: ok, watch, blocked or excluded"),
         labels("flags", "reasons for this status"),

@@ -120,7 +120,7 @@ class Combine(Result):
             best="high",
         ),
         score("spread", "standard deviation of the objective over repeats; null with one repeat"),
-        score("seconds", "mean seconds of a fit, without parts that were fitted for another method before"),
+        score("seconds", "mean seconds of a fit; parts that were already fitted for another method are not counted"),
         score("metrics_used", "number of metrics in the fitted formula, averaged over fits"),
     )
     generalisation: pl.DataFrame = table(
@@ -135,8 +135,8 @@ class Combine(Result):
         score("score", "objective of the method on the held-out units", best="high"),
         score(
             "seen",
-            "objective on the same comparisons as `score`, but of models that were fitted to other items of the "
-            "held-out systems or data sets; null for items",
+            "objective on the same comparisons as `score`, but by models whose training data contain other items of "
+            "the held-out systems or data sets; null for items",
         ),
         score("single", "objective of the best single metric, which is selected in each training part"),
         score(
@@ -250,7 +250,7 @@ class Combine(Result):
     unseen="Methods to test on unseen systems, data sets and groups.",
     top="Combine only this number of metrics: those with the highest objective in training (default: all metrics).",
     max_partiality="Limit on the largest partiality of even-handed, in points of win rate. Without a limit, the "
-    "penalty has the least partiality among penalties that lower the objective by at most .01.",
+    "penalty with the least partiality is chosen among those that lower the objective by at most .01.",
     calibrate_by="Calibrate predictions separately for each value of this column of items, or for each quartile of "
     "this metric.",
     costs="Table with columns metric (or rater) and cost (default: costs in the raters table, or 1 for each metric).",
@@ -461,8 +461,8 @@ def _notes(
         (
             "first-method",
             len(trial.methods) > 1,
-            f"{first_method_name}, the first method, is the model of the result; if you select another method by its "
-            "score, this score is optimistic",
+            f"the result contains the model of {first_method_name}, the first method; if you select another method by "
+            "its score, this score is optimistic",
         ),
         (
             "no-weight-intervals",

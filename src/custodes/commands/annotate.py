@@ -156,7 +156,9 @@ def rehearse(
     ] = None,
     margins: Annotated[
         str | None,
-        Parameter(help="Margins of each system over the next worse system, by careful annotators (default: 0,0.2)."),
+        Parameter(
+            help="Margins by which careful annotators prefer each system to the next worse system (default: 0,0.2)."
+        ),
     ] = None,
     careless: Annotated[
         float | None, Parameter(help="Proportion of annotators who answer at random (default: 0.1).")

@@ -35,8 +35,7 @@ def count(
     *files: Annotated[
         str,
         Parameter(
-            help="Files in one format, which is Parquet, CSV or JSON Lines. Patterns such as 'part*.parquet' "
-            "are allowed."
+            help="Files of one format (Parquet, CSV or JSON Lines). Patterns such as 'part*.parquet' are allowed."
         ),
     ],
     output: Annotated[

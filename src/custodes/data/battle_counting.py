@@ -146,8 +146,8 @@ def count_battles(
         (
             "place-or-column",
             int(ambiguous_position_rows["n"].sum()),
-            f"verdicts such as {ambiguous_words_text} are read as columns, whatever the presentation order; if "
-            "positions are meant, write the names of the systems",
+            f"verdicts such as {ambiguous_words_text} are read as names of columns, whatever the presentation order; "
+            "if the verdicts mean positions, write the names of the systems",
         ),
     )
     raters_with_verdicts = set(sign_counts["rater"])

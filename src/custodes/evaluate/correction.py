@@ -134,9 +134,9 @@ class Correction(Result):
         score(
             "design_effect",
             "design effect: variance of the estimate with clusters divided by its variance with "
-            "independent items, at least 1. The counts are divided by it (with few clusters by a larger number, so "
-            "that the interval is as wide as a t interval). Null without clusters, and for estimators that handle "
-            "clusters themselves",
+            "independent items, at least 1. The counts are divided by this factor (with few clusters by a larger "
+            "number, so that the interval is as wide as a t interval). Null without clusters, and for estimators that "
+            "handle clusters themselves",
             "Design effect",
             essential=False,
         ),

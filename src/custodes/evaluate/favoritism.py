@@ -144,8 +144,8 @@ class Favoritism(Result):
         ),
         flag(
             "overall",
-            "whether the metric has no score for this aspect, so that its score without an aspect is "
-            "used; apparent partiality may then reflect quality on another aspect",
+            "whether the score without an aspect is used, because the metric has no score for this aspect; apparent "
+            "partiality may then reflect quality on another aspect",
             "Score without aspect",
             essential=False,
         ),

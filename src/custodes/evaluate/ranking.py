@@ -259,8 +259,8 @@ def _answer(
     if len(defined_replication_rates):
         message = (
             f"if items are resampled, human decisions{label_of(aspect)} stay the same for "
-            f"{percent(float(defined_replication_rates.mean()))} of pairs; do not expect a metric to decide more "
-            "pairs as the annotators do"
+            f"{percent(float(defined_replication_rates.mean()))} of pairs; do not expect a metric to agree "
+            "with the annotators on more pairs"
         )
         notes += build_notes(("self-agreement", True, message), aspect=aspect)
     notes += few_clusters_notes(aspect_counts.n_clusters, resamples, fewest=FEWEST, aspect=aspect)

@@ -50,7 +50,7 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
     assert study.preferences.missing["why"].to_list() == ["unreadable"] * 3
     values = next(note.message for note in study.notes if note.rule == "graded-preference")
     assert (
-        "3 of 8 preferences are graded (not whole numbers); each counts only as a win or loss of the preferred output. "
+        "3 of 8 preferences are graded (not whole numbers); each counts as a full win of the preferred output. "
         in values
     )
     assert values.endswith(

@@ -225,9 +225,9 @@ def test_a_word_that_the_data_say_is_the_place_is_refused(first: str, second: st
         return pl.DataFrame(turned).with_columns(rater=pl.lit("j"))
 
     assert reading_error(frame_of(20)) == (
-        f"table: winner {first}, {second} may mean a column or a position and is read as a column (80 % of "
-        "comparisons have contradictory verdicts in this reading, and 20 % if the cells mean the position). Write left "
-        "and right for positions, or model_a and model_b for columns"
+        f"table: winner {first}, {second} may mean a column or a position and is read as the name of a "
+        "column (80 % of comparisons have contradictory verdicts in this reading, and 20 % if the cells mean the "
+        "position). Write left and right for positions, or model_a and model_b for columns"
     )
     assert "place-or-column" in {note.rule for note in read(frame_of(19)).notes}
 

@@ -179,7 +179,7 @@ def test_status_says_what_is_left_and_writes_nothing(ledger: Path) -> None:
     assert not ledger.exists()
     (left,) = fresh.ledger["remaining"]
     assert left.startswith(
-        "A true value .09 above the threshold is found with a probability above 0.5 until candidate "
+        "A true value .09 above the threshold is detected with a probability above 0.5 until candidate "
     )
     assert "With 60 new labels, the probability is above 0.5 until candidate " in left
     assert left.endswith("200 new labels start a new generation.")

@@ -137,7 +137,7 @@ def _rounding_notes(graded_preferences: pl.Series, second_systems: pl.Series, *,
     )
     message = (
         f"{where}: {n_fractional_preferences} of {filled_preferences.len()} preferences are graded (not whole "
-        "numbers); each counts only as a win or loss of the preferred output. The table 'reference' of leaderboard "
+        "numbers); each counts as a full win of the preferred output. The table 'reference' of leaderboard "
         f"has the win rate from the graded preferences, as AlpacaEval defines it (mean of (preference − 1){rate_text})"
     )
     return build_notes(("graded-preference", n_fractional_preferences, message))

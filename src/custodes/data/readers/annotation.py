@@ -190,8 +190,8 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         (
             "marked",
             n_marked_comparisons,
-            f"{where}: for {n_marked_comparisons} comparisons an annotator displayed the differing words; this display "
-            "may draw attention to wording rather than content",
+            f"{where}: in {n_marked_comparisons} comparisons an annotator highlighted the words that differ; "
+            "highlighting may draw attention to wording rather than content",
         ),
     )
     return Study(

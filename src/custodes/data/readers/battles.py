@@ -253,11 +253,11 @@ def _ambiguous_place_notes(
     )
     if repeated_comparisons.height >= FEW and column_rate >= max(CONTRADICTED, CLEARER * position_rate):
         raise InputError(
-            f"{where}: {verdict_column_name} {words_text} may mean a column or a position and is read as a column "
-            f"({rates_text}). Write left and right for positions, or model_a and model_b for columns"
+            f"{where}: {verdict_column_name} {words_text} may mean a column or a position and is read as the "
+            f"name of a column ({rates_text}). Write left and right for positions, or model_a and model_b for columns"
         )
     message = (
-        f"{where}: {verdict_column_name} {words_text} is read as a column, whatever the presentation "
+        f"{where}: {verdict_column_name} {words_text} is read as the name of a column, whatever the presentation "
         f"order{f' ({rates_text})' if repeated_comparisons.height else ''}; if a position is meant, write left or right"
     )
     return build_notes(("place-or-column", int(is_reversed_position.sum()), message))

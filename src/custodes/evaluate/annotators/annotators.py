@@ -167,21 +167,21 @@ class Annotators(Result):
         ),
         score(
             "effective_annotators",
-            "number of equally active annotators that would be equally informative about one rate or mean",
+            "number of equally active annotators whose answers would be as informative about one rate or mean",
             "Effective annotators",
         ),
         score(
             "icc",
-            "intraclass correlation: similarity of answers of one annotator on different items of a pair of systems "
-            "(or of a system), beyond the similarity of answers of two annotators; the interval is for other "
-            "annotators",
+            "intraclass correlation: correlation of two answers on different items of a pair of systems (or of a "
+            "system) if one annotator gave both, minus the correlation if two annotators gave them; the interval "
+            "generalises to other annotators",
             "ICC of annotators",
             interval=True,
         ),
         score(
             "answers_per_annotator",
-            "answers of one annotator on one pair of systems (or on one system), including the answer itself; mean "
-            "over answers",
+            "mean, over all answers, of the number of answers that the same annotator gave on the same pair of "
+            "systems (or on the same system)",
             essential=False,
         ),
         score(
@@ -201,7 +201,7 @@ class Annotators(Result):
         count("annotators", "number of annotators with answers"),
         score(
             "effective_annotators",
-            "number of equally active annotators that would be equally informative",
+            "number of equally active annotators whose answers would be as informative",
             "Effective annotators",
         ),
         difference(
@@ -438,7 +438,7 @@ def _notes(
             "few-annotators",
             n_annotators < FEW_ANNOTATORS and not n_slots,
             f"{aspect_answers.what}{aspect_text}: results describe only these {n_annotators} annotators, because "
-            "intervals are over items and do not extend to other annotators",
+            "intervals account for the sampling of items, but not of annotators",
         ),
         (
             "few-doubled",

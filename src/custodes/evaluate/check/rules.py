@@ -60,8 +60,8 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "reversed-annotator": (
         "warning",
         "answers of {raters} agree with those of other annotators less than by chance (all annotators tested jointly "
-        "at level {alpha:.0%}). If this annotator used a reversed scale or swapped the two outputs, reverse these "
-        "answers",
+        "at level {alpha:.0%}). If an annotator used a reversed scale or swapped the two outputs, reverse the answers "
+        "of this annotator",
     ),
     "one-sided-annotators": (
         "warning",

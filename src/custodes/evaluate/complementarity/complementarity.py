@@ -86,8 +86,8 @@ class Complementarity(Result):
         score("complementarity", "mean distance over pairs of raters", interval=True),
         score(
             "mean_with_diagonal",
-            "mean of the block of the distance matrix, including the zero distances on the diagonal, as in section 3 "
-            "of the paper (finding 1); depends on the number of raters",
+            "mean over the cells of this part of the distance matrix, zero diagonal included, as in section 3 of the "
+            "paper (finding 1); depends on the number of raters",
             essential=False,
         ),
         count("pairs", "pairs of raters with a defined distance"),
@@ -178,9 +178,9 @@ class Complementarity(Result):
         count("cluster", "community of the rater, numbered from 1; an undefined distance is replaced by the average"),
         share(
             "stability",
-            "proportion of the other raters of the community that a resample also puts into one community with this "
-            "rater, mean over resamples; for a community of one rater, the proportion of resamples in which the rater "
-            "is alone; null without resamples",
+            "proportion of the other raters of the community that share a community with this rater in a resample, "
+            "averaged over resamples; for a community of one rater, the proportion of resamples in which the rater is "
+            "alone; null without resamples",
             "Cluster stability",
         ),
         count(
@@ -371,8 +371,8 @@ def _notes(
             "undefined-distances",
             n_undefined_distances,
             f"the means exclude {n_undefined_distances} undefined distances between two rankings ({distance_rule}): "
-            "on the "
-            f"{rankings.unit}, one of the two raters gave equal scores, or they rated fewer than two common outputs",
+            f"on the {rankings.unit}, one of the two raters gave equal scores, or the raters rated fewer than two "
+            "common outputs",
         ),
         ("no-annotators", has_no_humans, "there are no human ratings, so metrics are compared only with one another"),
         (

@@ -139,8 +139,8 @@ class Consistency(Result):
         ),
         score(
             "proportion_due_to_order",
-            "proportion of the disagreement between orders that does not occur within one order; null if no comparison "
-            "has verdicts in both orders",
+            "disagreement between orders minus disagreement within one order, as a proportion of the disagreement "
+            "between orders; null if no comparison has verdicts in both orders",
             "Due to the order",
             interval=True,
         ),

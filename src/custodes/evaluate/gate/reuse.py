@@ -223,7 +223,7 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
         )
         if outcome == UNDECIDED:
             reason += (
-                f"; a true value {_gain(tests)} above the threshold would be found with a probability below {POWER}"
+                f"; a true value {_gain(tests)} above the threshold would be detected with a probability below {POWER}"
             )
     candidate = Candidate(
         metric=tests.metric,
@@ -374,10 +374,10 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
 
     n_further_candidates, event_text = sequence.last_candidate(tests), f"true value {_gain(tests)} above the threshold"
     sentences = [
-        f"A {event_text} is found with a probability above {POWER} {until_text(n_further_candidates)}, if no further "
-        "candidate opens the gate."
+        f"A {event_text} is detected with a probability above {POWER} {until_text(n_further_candidates)}, if no "
+        "further candidate opens the gate."
         if n_further_candidates
-        else f"The power is too low for a further candidate: a {event_text} would be found with a probability of at "
+        else f"The power is too low for a further candidate: a {event_text} would be detected with a probability of at "
         f"most {POWER}."
     ]
     if n_labels <= ADDED:

@@ -151,7 +151,7 @@ def _unbounded_message(systems: Sequence[str], model: FittedModel) -> str:
     masks_and_texts = (
         (win_rates == 1, "won every comparison"),
         (win_rates == 0, "lost every comparison"),
-        (~np.isin(win_rates, [0, 1]), "won or lost, alone or as a group, every comparison with other systems"),
+        (~np.isin(win_rates, [0, 1]), "belonged to a group that won, or lost, every comparison with other systems"),
     )
     group_texts = [
         f"{_list_systems(systems, is_unbounded_system & is_system_of_kind)} {kind_text}"

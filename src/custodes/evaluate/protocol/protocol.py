@@ -447,9 +447,9 @@ def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
             message = (
                 f"{row['estimator']}, {row['stopping']}{label_of(row['aspect'])}: with {row['share']:.0%} of "
                 f"the annotations, {row['correct']:.0%} of the pairs are decided as with all annotations. With a fixed "
-                f"design of as many annotations, {row['correct_fixed']:.0%} are (difference {row['gain']:.2f}, "
-                f"standard error {two_se_factor / 2 * row['gain_sd']:.3f} over {row['replications']} orders of these "
-                "annotations)"
+                f"design of equally many annotations, the proportion is {row['correct_fixed']:.0%} (difference "
+                f"{row['gain']:.2f}, standard error {two_se_factor / 2 * row['gain_sd']:.3f} over "
+                f"{row['replications']} orders of these annotations)"
             )
             yield Note(rule="saving", message=message, aspect=row["aspect"])
 

@@ -69,8 +69,8 @@ class Rates(Result):
         label("label", "label whose rate the row gives"),
         count(
             "n",
-            "number of outputs whose rate is estimated, with those that have no label by the metric (unless annotators "
-            "labelled none of them); with `sampling='by-label'`, only outputs without a human label",
+            "number of outputs whose rate is estimated; outputs without a label by the metric are included if "
+            "annotators labelled some of them; with `sampling='by-label'`, only outputs without a human label",
         ),
         count("n_labelled", "number of outputs with a human label", "Human labels"),
         share("judge_rate", "rate by the metric's labels alone", "Judge's rate", interval=True),
@@ -129,13 +129,13 @@ class Rates(Result):
         ),
         difference(
             "tpr_difference",
-            "TPR for system_a minus TPR for system_b; the intervals are simultaneous, as the tests are",
+            "TPR for system_a minus TPR for system_b; the intervals are simultaneous, like the tests",
             "TPR difference",
             interval=True,
         ),
         difference(
             "tnr_difference",
-            "TNR for system_a minus TNR for system_b; the intervals are simultaneous, as the tests are",
+            "TNR for system_a minus TNR for system_b; the intervals are simultaneous, like the tests",
             "TNR difference",
             interval=True,
         ),
@@ -164,8 +164,8 @@ class Rates(Result):
         label("slice", "value of the column"),
         count(
             "n",
-            "number of outputs whose rate is estimated, with those that have no label by the metric (unless annotators "
-            "labelled none of them); with `sampling='by-label'`, only outputs without a human label",
+            "number of outputs whose rate is estimated; outputs without a label by the metric are included if "
+            "annotators labelled some of them; with `sampling='by-label'`, only outputs without a human label",
         ),
         count("n_labelled", "number of outputs with a human label", "Human labels"),
         share("judge_rate", "rate of the positive label by the metric's labels alone", "Judge's rate", interval=True),

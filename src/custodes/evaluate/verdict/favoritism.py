@@ -113,8 +113,8 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
         finding_text = (
             f"{metric} {RATES[row['finding']]} {system}, compared with its scores of the other systems ({p_text}). "
             f"According to these scores, {metric} should give {system} rank {row['rank_without']}; it gives rank "
-            f"{row['rank']}, and the annotators give rank {row['rank_human']}. So the size of the effect cannot be "
-            f"estimated.{copies_text}"
+            f"{row['rank']}, and the annotators give rank {row['rank_human']}. The expected rank is farther from the "
+            f"human rank than the rank by {metric}, so the size of the effect cannot be estimated.{copies_text}"
         )
     else:
         finding_text = (

@@ -108,8 +108,8 @@ def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
             else ""
         )
         close_text = (
-            " Too close to the significance level for a decision, which counts as not significant: "
-            f"{_names_with_p_values(p_of_close_metric)}."
+            f" The difference from {_names_with_p_values(p_of_close_metric)} counts as not significant, because the "
+            "p-value is too close to the significance level."
         )
         return clear_text + (close_text if p_of_close_metric else "")
     if not others:
@@ -184,8 +184,8 @@ def uncertain(view: AspectResults) -> Iterator[str]:
         return
     if view.leaders[1:]:
         yield (
-            "Which metric agrees best with the annotators is undecided. Not significantly worse than any metric: "
-            f"{names(view.leaders)}."
+            "Which metric agrees best with the annotators is undecided. Not significantly worse than any other "
+            f"metric: {names(view.leaders)}."
         )
     best, *others = view.standing if view.leaders else [{}]
     beaten = [row["metric"] for row in others if share_a_letter(best, row) and row["metric"] not in view.leaders]
@@ -230,9 +230,9 @@ def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool)
     yield (
         "labels",
         f"Collect human ratings of some items: they show {'whether' if is_single else 'which metric'} to trust "
-        f"{'the metric ' if is_single else ''}(custodes agreement). To compare two systems by people alone, about "
-        f"{EXAMPLE_COMPARISONS} comparisons detect a win rate of {percent(EXAMPLE_RATE)} (5 % level, about 80 % power; "
-        "custodes plan computes the power of a study).",
+        f"{'the metric ' if is_single else ''}(custodes agreement). To compare two systems with human ratings alone, "
+        f"about {EXAMPLE_COMPARISONS} comparisons detect a win rate of {percent(EXAMPLE_RATE)} (5 % level, about 80 % "
+        "power; custodes plan computes the power of a study).",
     )
 
 

@@ -63,7 +63,7 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
     else:
         top_texts = [" or ".join(top) if len(top) <= MOST_NAMED else f"one of {len(top)}" for top in top_groups]
         aspect_texts = [f"{top} on {view.aspect}" for view, top in zip(views, top_texts, strict=True)]
-        yield f"No system is in the top group on every aspect: {names(aspect_texts)}."
+        yield f"No system is in the top group on every aspect. The best system is {names(aspect_texts)}."
     undecided_texts = [
         f"{view.aspect} ({plural(len(top), 'candidate')})"
         for view, top in zip(views, top_groups, strict=True)
@@ -158,15 +158,15 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
         metrics_of_aspects = [{row["metric"] for row in view.standing} for view in views]
         n_partly_scored = len(set.union(*metrics_of_aspects) - set.intersection(*metrics_of_aspects))
         scores_text = (
-            f"; {plural(n_partly_scored, 'metric has', 'metrics have')} scores for some aspects only"
+            f" {plural(n_partly_scored, 'metric has', 'metrics have')} scores for some aspects only."
             if n_partly_scored
             else ""
         )
         decided = [view.aspect for view in views if len(view.leaders) == 1]
         lead_text = f"significant on {_aspects_text(decided, views)}" if decided else "significant on no aspect"
         yield (
-            f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}; its lead "
-            f"over all other metrics is {lead_text}{scores_text}."
+            f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}. Its lead "
+            f"over all other metrics is {lead_text}.{scores_text}"
         )
 
 
@@ -184,7 +184,7 @@ def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
         )
         yield (
             f"{metric} reaches the same decision as the annotators (better, worse or undecided) on these proportions "
-            f"of the pairs of systems (in parentheses: if it left every pair undecided): {names(aspect_texts)}. "
+            f"of the pairs of systems (in parentheses: if every pair is left undecided): {names(aspect_texts)}. "
             f"Depending on the aspect, it reverses {reversed_text} of the pairs, misses a difference in {missed_text} "
             f"and finds a difference that the annotators do not confirm in {additional_text}."
         )
@@ -200,17 +200,19 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
         is_best_useless = {*best_of_useless.values()} != {metric} and all(
             is_no_better_than_none(decisions_of(view, best_metric)) for view, best_metric in best_of_useless.items()
         )
-        best_text = ", and neither are those by the metric with the highest agreement there" if is_best_useless else ""
+        best_text = (
+            " The same holds for decisions by the metric with the highest agreement there." if is_best_useless else ""
+        )
         yield (
-            f"In these data, decisions by {metric} are no better than no decision on {aspects_text}{best_text}: use "
-            "human ratings there."
+            f"In these data, decisions by {metric} are no better than no decision on {aspects_text}: use human ratings "
+            f"there.{best_text}"
         )
     if metric in views[0].metrics_of_reference:
         yield f"{metric} uses the reference, which is one of the systems here, so its agreement is distorted."
     if findings := _findings(views, metric):
         yield f"{metric} {names([' '.join(finding) for finding in findings])}."
     elif any(is_partiality_tested(view, metric) for view in _of_systems(views)):
-        yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
+        yield f"No partiality of {metric} to a system is significant, but some partiality may exist."
     unclear_texts = [
         f"{system} on {view.aspect}" for view in _of_systems(views) for system in inconclusive_systems(view, metric)
     ]

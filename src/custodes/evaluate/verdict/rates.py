@@ -146,11 +146,11 @@ def _saved_labels(rows: Sequence[Row]) -> Iterator[str]:
         )
     elif saving_rows:
         number_texts = [
-            f"{row['n_labelled'] + row['labels_saved']} instead of {row['n_labelled']} for {row['system']}"
+            f"{row['n_labelled']} instead of about {row['n_labelled'] + row['labels_saved']} for {row['system']}"
             for row in saving_rows[: 2 * MOST_NAMED]
         ]
         yield (
-            f"With {saving_rows[0]['metric']}, intervals are as narrow as with more human labels alone: about "
+            f"With {saving_rows[0]['metric']}, fewer human labels give equally narrow intervals: "
             f"{', '.join(number_texts)}."
         )
 

@@ -73,15 +73,15 @@ def decisions(view: AspectResults) -> Iterator[str]:
     )
     yield (
         f"{_TESTS[view.correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) "
-        f"on {correct} of {plural(metric_decisions.pairs, 'system pair')} (if it left every pair undecided: "
-        f"{percent(metric_decisions.undecided)}), reverses {reversed_}, misses a difference in {missed} and finds a "
+        f"on {correct} of {plural(metric_decisions.pairs, 'system pair')} ({percent(metric_decisions.undecided)} if "
+        f"every pair is left undecided), reverses {reversed_}, misses a difference in {missed} and finds a "
         f"difference that the annotators do not confirm in {additional}.{other_pairs_text}"
     )
     if is_no_better_than_none(metric_decisions):
         yield (
             f"In these data, decisions by {metric} are no better than no decision: they equal the human decision for "
             f"{percent(errors['correct'])} of {plural(metric_decisions.pairs, 'pair')} of systems; if every pair is "
-            f"called undecided, {percent(metric_decisions.undecided)} equal it."
+            f"left undecided, the proportion is {percent(metric_decisions.undecided)}."
         )
 
 
@@ -116,7 +116,7 @@ def _partiality(view: AspectResults, metric: str) -> Iterator[str]:
             f"{'this system' if len(findings) == 1 else 'these systems'} with others by {metric} alone."
         )
     elif is_partiality_tested(view, metric):
-        yield f"No partiality of {metric} to a system is significant, which does not show that there is none."
+        yield f"No partiality of {metric} to a system is significant, but some partiality may exist."
     if unclear_systems := inconclusive_systems(view, metric):
         reasons = names([*dict.fromkeys(unclear_systems.values())])
         yield (

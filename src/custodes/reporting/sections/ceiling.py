@@ -38,7 +38,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="ceiling-prediction",
             title="Prediction of human ratings",
             caption="Bars: Kendall τ-b between human ratings and held-out predictions. Whisker: interval from "
-            "resampled items. Grey tick: one half of the annotators predicted by the other half. "
+            "resampled items. Grey tick: agreement of one half of the annotators with the other half. "
             "Vermilion tick: the bound of a perfect predictor, which is below 1 because human ratings "
             "are noisy.",
             alt="Bars of the agreement of predictions with human ratings by aspect; the table below holds the numbers.",
@@ -174,7 +174,8 @@ def sentences(result: Ceiling) -> list[str]:
             "both",
             "metrics",
             "For these aspects, adding the human ratings of other aspects improves the prediction from all "
-            "metrics: the metrics lack information, or one annotator’s ratings of several aspects share errors",
+            "metrics, because the metrics lack information, or because one annotator’s ratings of several aspects "
+            "share errors",
             "For these aspects, adding the human ratings of other aspects makes the prediction from all "
             "metrics worse, by chance or for lack of data",
         ),
@@ -230,18 +231,18 @@ def halo_sentences(result: Ceiling) -> list[str]:
         )
         if metric_leads.height:
             texts.append(
-                "Metrics do not predict a rating significantly worse than other annotators’ ratings of other "
-                f"aspects do: {names(metric_leads['target'].to_list())}."
+                "A rating is not predicted significantly worse from the metrics than from other annotators’ ratings of "
+                f"other aspects: {names(metric_leads['target'].to_list())}."
             )
     inconclusive_leads = same_source_leads.filter(pl.col("lead_low") <= 0)
     for opening, condition in (
         (
-            "No significant halo effect: a rating is not predicted significantly better from the same annotator’s "
+            "No significant halo effect. A rating is not predicted significantly better from the same annotator’s "
             "ratings of other aspects than from other annotators’ ratings of these aspects",
             pl.col("lead_high") >= 0,
         ),
         (
-            "No halo effect: a rating is predicted better from other annotators’ ratings of other aspects than from "
+            "No halo effect. A rating is predicted better from other annotators’ ratings of other aspects than from "
             "the same annotator’s ratings of these aspects",
             pl.col("lead_high") < 0,
         ),
