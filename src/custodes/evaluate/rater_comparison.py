@@ -56,8 +56,8 @@ class RaterComparison(ReadOnlyArrays):
     `preferences` are the preferences of the combined annotators and of the metrics; `annotators` are the preferences of
     each annotator. `human_system` (systems,) and `metric_system` (metrics, systems) are the system-level scores in the
     file. `human_tie` is the tie threshold of human scores in `acc_eq`. `epsilon` (metrics,) is the tie threshold of
-    each metric; it is NaN for verdicts, which include ties. `overall` are the metrics that have no score for the
-    aspect, so that their score without an aspect is used.
+    each metric; it is NaN for verdicts, which include ties. `overall` are the metrics without a score for the aspect,
+    whose score without an aspect is used instead.
     """
 
     aspect: str

@@ -45,8 +45,8 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
 
 
 def divergence_from(human: NDArray[Any], *, estimate: Kld) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
-    """Function from the counts (..., 3) of another rater to the Kullback-Leibler divergence KLD(p_other || p_human) of
-    outcome probabilities, in nats (...), given human counts (..., 3).
+    """Return a function that computes the Kullback-Leibler divergence KLD(p_other || p_human) of outcome probabilities,
+    in nats (...), from the counts (..., 3) of another rater. The human counts (..., 3) are fixed.
 
     With `mean`, the probability of an outcome is the posterior mean (n + 1) / (N + 3) under a uniform prior. With
     `mode`, it is n / N as in the paper; the divergence is then infinite if the other rater has an outcome that

@@ -98,10 +98,11 @@ def step_down(
     stages
         The batches of draws of each stage.
     tail_sums
-        Function of two arrays: (m, n), for m hypotheses and n draws, the largest statistic among the hypothesis and all
-        less extreme ones; and (m,), the positions of the hypotheses. For each hypothesis and draw, consider the
-        probability that the largest statistic is at least the observed one, or the indicator of this event. The
-        function returns the sums of these values over draws, and the sums of their squares, (m,) each.
+        Function of two arrays. The first array (m, n) has, for each of m hypotheses and n draws, the largest statistic
+        of the hypothesis and all less extreme hypotheses. The second array (m,) has the positions of the hypotheses.
+        The value of a hypothesis and a draw is the probability that the largest statistic is at least the observed one,
+        or the indicator of this event. The function returns the sums of values and of squared values over draws, (m,)
+        each.
     alpha : float
         Level.
     data : int, default 0
@@ -167,7 +168,7 @@ def step_down(
 class Flips:
     """Random signs of blocks.
 
-    `first` (n, blocks) are the flips, of +-1, for every p-value. `exact` is whether these flips and the identity are
+    `first` (n, blocks) are the flips (+-1) that every p-value uses. `exact` is whether these flips and the identity are
     all possible flips, up to a global sign. The flips do not depend on the seed of an analysis.
     """
 
@@ -282,7 +283,8 @@ def flip_tests(
             pseudo.sum(axis=1),
             np.einsum("ku,ku->k", pseudo, pseudo),
         )
-        # |sum of signed values| over its largest possible value, a monotone function of |t|: flips change no squares.
+        # |sum of signed values| over its largest possible value, a monotone function of |t| because flips do not change
+        # squares.
         scale_factor[estimate_slice] = np.nan_to_num(
             ratio(np.ones(len(pseudo)), np.sqrt(n_blocks[estimate_slice] * square_sums[estimate_slice]))
         )

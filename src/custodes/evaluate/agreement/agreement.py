@@ -180,11 +180,11 @@ def agreement(
     items. The column `unreliable` names the statistics with too few clusters for a reliable interval.
 
     For each statistic in `compare_by`, every pair of metrics is compared on the data that the annotators and both
-    metrics rated. The interval and the p-value of a difference come from the same draws: sign flips of the
-    contribution of each cluster if the statistic is smooth (such as a mean over items), bootstrap resamples if it is
-    not. `p_adjusted` is adjusted for all pairs of metrics of one statistic and aspect (step-down maximum of t).
-    Two metrics differ significantly if `p_adjusted` is at most `alpha`; this decides the significance letters. Tests
-    against chance are adjusted for all metrics of the aspect.
+    metrics rated. The interval and the p-value of a difference come from the same draws. For a smooth statistic (such
+    as a mean over items), these are sign flips of each cluster's contribution. For other statistics, these are
+    bootstrap resamples. `p_adjusted` is adjusted for all pairs of metrics of one statistic and aspect (step-down
+    maximum of t). Two metrics differ significantly if `p_adjusted` is at most `alpha`. Only metrics without a
+    significant difference share a significance letter. Tests against chance are adjusted for all metrics of the aspect.
 
     Labels (pass or fail, or categories) are also compared output by output in the table `labels`, for which one system
     is enough. Categories, and studies of a single system, have only this table (and `slices`, if `by` is set).

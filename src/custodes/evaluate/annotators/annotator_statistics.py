@@ -53,9 +53,10 @@ ABOVE_CHANCE = "agreement is above the level of random answers"
 class AnnotatorTests(NamedTuple):
     """Tests of every annotator, (workers,) each, whether a person or a slot.
 
-    `position` has the tests of position preference. `p_careless`, `p_chance` and `untested_reason` are those of
-    `_compare_with_peers`, in which annotators with a position preference are no peers. `p_reversed` is the p-value of
-    the hypothesis that agreement is at least that of random answers, NaN if not tested or if labels have no order.
+    `position` has the tests of position preference. `p_careless`, `p_chance` and `untested_reason` come from
+    `_compare_with_peers`; annotators with a position preference are not used as peers there. `p_reversed` is the
+    p-value of the hypothesis that agreement is at least that of random answers, NaN if not tested or if labels have no
+    order.
     """
 
     position: PositionTests

@@ -90,7 +90,8 @@ def prediction_columns(
 def annotator_columns(target: Target, rng: np.random.Generator, confidence: float) -> dict[str, Any]:
     """Return the columns of `annotators`: agreement of two halves of the annotators, and the attainable tau-b.
 
-    The attainable tau-b is undefined if two halves do not agree, even if they agree in some resamples.
+    The attainable tau-b is undefined if the agreement of two halves is not positive in the data, even if it is positive
+    in some resamples.
     """
     if len(target.persons) < 2:
         return {}

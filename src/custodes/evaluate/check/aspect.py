@@ -203,8 +203,8 @@ def _raters_equal_to_means(
 ) -> Iterator[str]:
     """Yield names of raters whose scores (raters, items, systems) are the mean of several other raters, up to rounding.
 
-    By default, the other raters are the remaining raters in `rater_names`. `scores_of_others` has the scores
-    of other raters instead.
+    By default, the other raters are the remaining raters in `rater_names`. If `scores_of_others` is given, it has the
+    scores of the other raters.
     """
     other_scores = scores if scores_of_others is None else scores_of_others
     if len(other_scores) < 2 + (scores_of_others is None) or not other_scores.size:

@@ -230,9 +230,9 @@ def complementarity(
     the metrics that match a glob by the mean of their standardised scores. The name of the mean is the glob without `*`
     ('rouge-*' becomes 'rouge').
 
-    Intervals are Student's t intervals over resampled clusters of items. At the utterance level, resamples use a
-    first-order approximation by the influence of each item. A constant rater has no ranking: the values of the rater
-    are null, averages exclude the rater, and `left_out` names the rater.
+    Intervals are Student's t intervals over resampled clusters of items. At the utterance level, the values in
+    resamples are first-order approximations from the influence of each item. A constant rater has no ranking: the
+    values of the rater are null, averages exclude the rater, and `left_out` names the rater.
 
     References
     ----------

@@ -127,7 +127,8 @@ def _factor_columns(
                 factor, is_missing_verdict, level_masks, length_class_of_verdict, unit_of_verdict, rng
             )
         )
-        # The denominator is all queried verdicts for a reason, and the queried verdicts of the level for other factors.
+        # For a reason, the denominator is all queried verdicts. For other factors, it is the queried verdicts of the
+        # level.
         denominator_masks = [np.ones_like(is_missing_verdict)] * len(level_indices) if factor == REASON else level_masks
         n_queried_verdicts = np.stack(
             [np.bincount(unit_of_verdict[mask], minlength=part.n_units) for mask in denominator_masks]

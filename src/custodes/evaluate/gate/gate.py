@@ -431,7 +431,7 @@ def _ledger_gate(
         )
         for aspect_index, aspect_tests in enumerate(tests_of_aspects)
     ]
-    # Notes on the agreement of the judge with the annotators would be results.
+    # Notes on the agreement of the judge with the annotators are left out, because they would reveal results.
     label_notes = [
         note for aspect_tests in tests_of_aspects for note in aspect_tests.notes if note.rule not in AGREEMENT_NOTES
     ]

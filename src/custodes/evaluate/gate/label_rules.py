@@ -69,8 +69,8 @@ class LabelTest:
     must not decide the rule; it is empty if the interval may decide. `advice` says which data would make the interval
     shorter if more data of the same kind would not; otherwise it is empty. If outputs were left out of a corrected
     rate, `extremes` has the smallest and the largest values that labels of these outputs permit, and `left_out` says
-    why they may prevent a decision; `influence` is then that on the smallest value. `label` is the positive label if
-    the statistic depends on it.
+    why they may prevent a decision; `influence` is then the influence on the smallest value. `label` is the positive
+    label if the statistic depends on it.
     """
 
     rule: GateRule
@@ -249,8 +249,8 @@ def _objection(
 ) -> str:
     """Return why the human labels must not decide a rule; empty if they may.
 
-    The outputs with a human label were said to be a random sample, but they differ from the other outputs in the labels
-    of a judge. See `sampling_test`.
+    The reason is that `sampling` is 'random', but the outputs with a human label differ from the other outputs in the
+    labels of a judge. See `sampling_test`.
     """
     if settings["sampling"] != "random" or (outputs.weight != outputs.weight[0]).any():
         return ""

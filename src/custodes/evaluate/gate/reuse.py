@@ -67,7 +67,7 @@ class LedgerTests:
     gains : tuple of float
         Difference between true value and threshold for which the power of each test is computed.
     labels, outputs : dict
-        Digest of the label, and name, of each labelled output (see `LabelEntry`).
+        For each labelled output (see `LabelEntry`), the digest of its label, and its name.
     undefined : str
         Why a test is undefined or not valid (the candidate is then not tested); empty if there is no such test.
     """

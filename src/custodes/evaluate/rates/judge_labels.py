@@ -129,8 +129,8 @@ def sampling_test(
     """Test whether the outputs with a human label are a random sample of all outputs, or (`by_system`) of the outputs
     of each system, because systems may have different proportions of labelled outputs.
 
-    Returns the smallest p-value of `sampling_p_value`, adjusted for the number of systems (Bonferroni), the name of its
-    judge, and ` of SYSTEM` (or an empty text).
+    Returns the smallest p-value of `sampling_p_value`, adjusted for the number of systems (Bonferroni), the name of the
+    judge with this p-value, and ` of SYSTEM` (or an empty text).
     """
     groups = [("", np.ones(len(outputs.system), dtype=bool))]
     if by_system and len(outputs.systems) > 1:

@@ -312,8 +312,8 @@ def _split_labelled_clusters(
 ) -> tuple[Ints, Ints, Floats]:
     """Repeat the rows of clusters with a human label, so that no such cluster represents several equal clusters.
 
-    A cluster without a human label is not repeated and keeps its number of equal clusters. Returns the position of
-    the original row, the cluster and the number of each new row.
+    A cluster without a human label is not repeated and keeps its number of equal clusters. Returns for each new row:
+    the position of the original row, the cluster, and the number of equal clusters.
 
     >>> _split_labelled_clusters(np.array([0, 1]), np.array([2.0, 5.0]), np.array([True, False]))
     (array([0, 0, 1]), array([0, 1, 2]), array([1., 1., 5.]))

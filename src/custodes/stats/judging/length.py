@@ -4,10 +4,10 @@ Human verdicts are a noisy measure of quality. If quality is correlated with len
 even after adjustment for human verdicts, because these measure quality only imperfectly. With two annotators, quality
 is defined as what their verdicts have in common, and their agreement shows how noisy a verdict is (errors in
 variables). With one annotator, only bounds can be computed. Correlations are those of the latent normal variables
-behind verdicts (win, tie or loss): if a judge gives hardly any ties and annotators give many (or the reverse), their
-verdicts depend on quality through curves of different shapes, but the latent correlations do not depend on these
-curves. They are computed within strata (pairs of systems), because quality over all pairs has a mixture distribution,
-which is not normal.
+behind verdicts (win, tie or loss). If a judge gives hardly any ties and annotators give many (or the reverse), their
+verdicts depend on quality through curves of different shapes. The latent correlations do not depend on these curves.
+They are computed within strata (pairs of systems), because quality over all pairs has a mixture distribution, which is
+not normal.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Returns
         -------
         :
-            Predictions (rows,). The prediction of a row is bit-identical whatever further rows are predicted with it.
+            Predictions (rows,). The prediction of a row does not depend on the other rows, not even in its last bit.
         """
         with np.errstate(over="ignore"):  # overflow in single precision exceeds every threshold
             single_precision_x = np.asfortranarray(x, dtype=np.float32)

@@ -284,7 +284,8 @@ def ridges(
     x, groups, penalties
         As in `ridge`.
     y
-        Target (rows,), or targets (targets, rows). Successive ranges have successive targets, in turn.
+        Target (rows,), or targets (targets, rows). Each range has one target: the targets are assigned to the ranges in
+        turn.
     column_ranges
         Ranges of columns.
 

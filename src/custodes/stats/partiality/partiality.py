@@ -299,8 +299,8 @@ class _Search:
         )
 
     def curve_masks(self, *left_out_systems: Ints) -> Bools:
-        """Return a mask (k, systems) of the systems of the curve. Each array (k,) in `left_out_systems` removes one per
-        row."""
+        """Return a mask (k, systems) of the systems of the curve. Each array (k,) in `left_out_systems` removes one
+        system from each row."""
         is_in_curve = np.zeros((len(left_out_systems[0]), len(self.reason)), dtype=np.bool_)
         is_in_curve[:, self.curve_systems] = True
         for removed_systems in left_out_systems:

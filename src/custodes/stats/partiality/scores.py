@@ -61,7 +61,7 @@ class Instruments(NamedTuple):
     rating errors of these two are independent, so that noise does not bias products of their powers.
 
     - `rating`, `others` (k, items, systems): powers of the annotator's rating and of the remaining annotators' mean,
-      averaged over annotators; residuals of the two-way fit (item + system).
+      averaged over annotators, as residuals of the two-way fit (item + system).
     - `product` (k, k, items, systems): correction from the product of the averages to the average of the products.
     - `mask` (items, systems): outputs rated at least twice.
     """

@@ -63,7 +63,7 @@ class Battles:
     def merge_equal_clusters(self) -> Battles:
         """Return the battles with identical clusters merged: clusters that contain the same battles become one cluster.
 
-        A row of this cluster represents the equal battles of all clusters of the group.
+        A row of the merged cluster represents one battle of each cluster that was merged into it.
 
         >>> grouped = Battles(
         ...     first=np.array([0, 1, 0, 0]), second=np.array([1, 0, 1, 1]), unit=np.arange(4),
