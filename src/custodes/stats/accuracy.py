@@ -192,7 +192,7 @@ def _p_values(
     return p_values
 
 
-_SEGMENTS = 128  # number of thresholds at a time: few, so that whole blocks can be excluded
+_SEGMENTS = 128  # number of thresholds in a block: small, so that whole blocks can be excluded
 
 
 def acc_eq(
@@ -367,7 +367,7 @@ class Events:
             )
             if (
                 largest_possible_gain > best_gain + gain_tolerance
-            ).any():  # else no threshold of this block is the best in any resample
+            ).any():  # otherwise, no threshold of this block is the best one in any resample
                 cell_index = (self.segment[first_event:end_event] - segment_slice.start - 1) * len(
                     present_units
                 ) + unit_index
@@ -379,7 +379,7 @@ class Events:
                 chunk_best_gain = gain_by_segment.max(axis=0)
                 first_best_index = np.argmax(
                     gain_by_segment >= chunk_best_gain - gain_tolerance, axis=0
-                )  # the smallest epsilon
+                )  # the first one has the smallest epsilon
                 has_new_best_gain = chunk_best_gain > best_gain + gain_tolerance
                 best_segment, best_gain = (
                     np.where(has_new_best_gain, segment_slice.start + 1 + first_best_index, best_segment),

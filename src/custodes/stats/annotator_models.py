@@ -14,7 +14,7 @@ from custodes.stats.ratios import ratio
 UNKNOWN = -1
 """The majority label of a task in which several labels tie for the highest number of votes."""
 
-_SAME = 1e-9  # votes and probabilities that differ by less are equal up to rounding
+_SAME = 1e-9  # smaller differences of votes or probabilities are rounding errors
 
 # Dawid and Skene
 _PSEUDO_COUNT = 0.5  # added to every cell of an annotator's confusion matrix, and to every label count of the prior

@@ -144,7 +144,7 @@ def student_interval(
         )
         return wilson_interval(proportion, effective_n, quantile=t_quantile)
     half_width = t_quantile * standard_error
-    with np.errstate(invalid="ignore"):  # an infinite estimate has no interval
+    with np.errstate(invalid="ignore"):  # for infinite estimates, which have no interval
         low, high = (
             _back_transform(scaled_draws[0] - half_width, bounds),
             _back_transform(scaled_draws[0] + half_width, bounds),
@@ -176,7 +176,7 @@ def expanded_interval(
 
     expanded_level = 2 * float(ndtr(student_quantile(confidence, n_units))) - 1
     low, high = percentile_interval(draws, confidence=expanded_level)
-    low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN if either is
+    low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN if the bound or the estimate is NaN
     if bounds == SHARE:
         is_degenerate_interval = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
         wilson_bounds = wilson_interval(estimate, float(n_units), quantile=student_quantile(confidence, n_units))
@@ -268,7 +268,7 @@ class ResampledEstimate:
 
         def excludes_value(z: float) -> bool:
             low, high = self.interval(2 * float(ndtr(z)) - 1)
-            return at < low or at > high  # False for NaN
+            return at < low or at > high  # False if the bounds are NaN
 
         return float(bisect_condition(excludes_value, 0.0, _FARTHEST))
 

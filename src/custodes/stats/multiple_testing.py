@@ -98,11 +98,10 @@ def step_down(
     stages
         The batches of draws of each stage.
     tail_sums
-        Function of two arrays. The first array (m, n) has, for each of m hypotheses and n draws, the largest statistic
-        of the hypothesis and all less extreme hypotheses. The second array (m,) has the positions of the hypotheses.
-        The value of a hypothesis and a draw is the probability that the largest statistic is at least the observed one,
-        or the indicator of this event. The function returns the sums of values and of squared values over draws, (m,)
-        each.
+        Function of two arrays: the largest statistics (m, n) of each of m hypotheses and all less extreme ones in n
+        draws, and the positions (m,) of the hypotheses. It returns sums over draws of a value and of the squared value,
+        (m,) each. The value is the probability that the largest statistic is at least the observed one, or the
+        indicator of this event.
     alpha : float
         Level.
     data : int, default 0
@@ -157,7 +156,7 @@ def step_down(
         p_values[positions] = mean_tail.clip(lowest, highest)
         p_errors[positions] = np.where(exact | (lowest >= highest), 0.0, np.sqrt(tail_variance / n_draws[positions]))
         low, high = p_values - SIGMAS * p_errors, p_values + SIGMAS * p_errors
-        # From the most extreme: p-values increase towards less extreme hypotheses.
+        # From the most extreme hypothesis on, so that p-values do not decrease towards less extreme hypotheses.
         lowest_p, highest_p = (np.maximum.accumulate(p_bounds[::-1])[::-1] for p_bounds in (low, high))
         at_threshold = np.asarray((lowest_p <= alpha) & (alpha < highest_p))
         positions = np.flatnonzero(at_threshold & (low <= alpha) & (alpha < high))
@@ -283,8 +282,7 @@ def flip_tests(
             pseudo.sum(axis=1),
             np.einsum("ku,ku->k", pseudo, pseudo),
         )
-        # |sum of signed values| over its largest possible value, a monotone function of |t| because flips do not change
-        # squares.
+        # |sum of signed values| / its largest possible value: monotone in |t|, because flips do not change squares.
         scale_factor[estimate_slice] = np.nan_to_num(
             ratio(np.ones(len(pseudo)), np.sqrt(n_blocks[estimate_slice] * square_sums[estimate_slice]))
         )
@@ -327,7 +325,7 @@ def flip_tests(
 
         return len(flip_signs), statistics
 
-    smallest_p = np.exp2(1.0 - n_present_blocks)  # with all flips; with random flips a p-value may be smaller
+    smallest_p = np.exp2(1.0 - n_present_blocks)  # of all flips; random flips may give a smaller p-value
     relative_t = np.where(is_defined & (smallest_p <= 1 - confidence), np.minimum(relative_t, 1.0), np.nan)
     standard_error = np.sqrt(np.maximum(square_sums - pseudo_sums**2 / n_blocks, 0.0) / (n_blocks * freedom))
     return _family(
@@ -481,7 +479,7 @@ def _family(
         n_reached = count_reached(largest, hypotheses)
         return n_reached, n_reached
 
-    order = np.argsort(threshold, kind="stable")[: (~np.isnan(threshold)).sum()]  # NaN comes last
+    order = np.argsort(threshold, kind="stable")[: (~np.isnan(threshold)).sum()]  # without NaN, which is sorted last
     adjusted_results = step_down(order, stages, count_largest_reached, alpha=alpha, data=1, exact=exact, record=record)
     p_value = np.maximum(p_value, smallest_p)
     p_adjusted[order], at_threshold[order] = adjusted_results

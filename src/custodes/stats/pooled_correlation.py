@@ -26,11 +26,11 @@ EXACT = 4096**2
 """Up to this number of outputs x resampling units, Kendall's concordance is computed exactly in every resample."""
 
 _CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
-_BINS = 64  # bins per ranking of the grid that approximates very many outputs
+_BINS = 64  # number of bins into which a ranking of very many outputs is cut
 _INT8 = 127  # maximum number of signs whose sum fits int8
-_STEPS = 16  # rows of a block of running sums
+_STEPS = 16  # number of levels in a block of running sums
 _FEW_GROUPS = 50  # without sparse matrices, a fold takes a third of the time with 20 units, but more with 100 units
-_WIDTH = 64  # resamples at a time, for the processor's cache
+_WIDTH = 64  # number of resamples at a time, so that arrays fit the cache
 _CACHE = 8  # divisor of the size of temporary arrays, so that they fit the cache
 
 

@@ -152,7 +152,7 @@ def _distances_from_counts(pair_table: PairTable, *, rule: Rule) -> tuple[Floats
 def _count_by_comparison(ranks: Floats, first_raters: Ints, second_raters: Ints) -> PairTable:
     """Counts by comparison of all pairs of things, from products of signs, in blocks of things."""
     distinct_raters, rater_index = np.unique(np.concatenate([first_raters, second_raters]), return_inverse=True)
-    # the pairs as positions among the raters that occur
+    # the two raters of each pair, as positions among the raters that occur in pairs
     first_rater_index, second_rater_index = np.split(rater_index, 2)
     ranks = np.ascontiguousarray(ranks[distinct_raters].swapaxes(0, 1))  # (units, raters, n)
     n_units, n_raters, n = ranks.shape

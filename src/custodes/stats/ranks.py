@@ -41,7 +41,7 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
     [1.5, 3.0, 1.5, nan]
     """
     values = np.asarray(values, dtype=np.float64)
-    order = np.argsort(values, axis=-1, kind="stable")  # NaN last
+    order = np.argsort(values, axis=-1, kind="stable")  # NaN is sorted last
     run_start, run_end = tie_runs(np.take_along_axis(values, order, axis=-1))
     return _restore_order(values, order, (run_start + run_end + 1) / 2)
 

@@ -88,7 +88,7 @@ def _simulate_tau(
     )
     rating_errors = (orthogonal_basis * np.sign(np.diag(triangular_factor)) * np.sqrt(n_truths)).T[1:]
     sorted_marks, n_marks_of_annotator = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
-    annotator_masks = np.zeros((2 * len(splits) + 1, len(marks)))  # alternating halves, then all
+    annotator_masks = np.zeros((2 * len(splits) + 1, len(marks)))  # both halves of each split, then all annotators
     for annotator_mask, half in zip(annotator_masks[:-1], chain(*splits), strict=True):
         annotator_mask[half] = 1.0
     annotator_masks[-1] = 1.0

@@ -230,7 +230,7 @@ def agreement(
         comparisons = []
     generator = np.random.default_rng(rng)
     draw_flips = drawn_flips(generator)
-    # one label, so that all aspects share their resamples
+    # All aspects have the same label, so that they share their resamples.
     tables_and_notes = map_parts(
         answer_aspect,
         comparisons,
@@ -238,7 +238,7 @@ def agreement(
         progress=progress,
         desc="agreement",
         label=lambda _: "",
-        threads=False,  # otherwise the resamples of several aspects would be in memory at the same time
+        threads=False,  # with threads, the resamples of several aspects would be in memory together
     )
     notes = [*label_notes, *(note for _, notes in tables_and_notes for note in notes)]
     return Agreement.from_parts([*label_tables, *(tables for tables, _ in tables_and_notes)], notes)
@@ -296,7 +296,7 @@ def _answer(
     n_units, has_only_choices = design.n_units, are_choices(comparison)
     if (
         has_only_choices and design.item_weights is None
-    ):  # with weights, clusters of equal preferences may differ in weight
+    ):  # with item weights, clusters with equal preferences can have different weights and are not grouped
         column_of_cluster, bootstrap_weights = resampled_groups(comparison, resamples, rng)
     else:
         bootstrap_weights = design.draw_byte_weights(resamples, rng)
@@ -350,7 +350,7 @@ def _common_columns(sample: Sample) -> dict[str, Any]:
     metric_positions = np.flatnonzero([ground.any for ground in grounds_of_metrics])
     if len(equal_grounds([grounds_of_metrics[m] for m in metric_positions])) < 2:
         return {}
-    # A metric without verdicts does not restrict the verdicts. A metric without scores does not restrict the scores.
+    # Only metrics with verdicts restrict the common verdicts. Only metrics with scores restrict the common scores.
     comparison_keys_of_ground = [ground.keys for ground in grounds_of_metrics if len(ground.keys)] or [
         grounds_of_metrics[0].keys
     ]

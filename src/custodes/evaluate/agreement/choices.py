@@ -120,7 +120,8 @@ def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column
             sum_functions_of_metrics.append(
                 sums_of(pair_of_comparison, column_of_comparison, comparison_weights * metric_signs, **sum_options)
             )
-        # All metrics of the group have the same human preferences; those of the last metric are used.
+        # All metrics of the group share the same human preferences, so the rows of the last metric are used for all
+        # metrics.
         count_comparisons = sums_of(pair_of_comparison, column_of_comparison, comparison_weights, **sum_options)
         sum_human_signs = sums_of(
             pair_of_comparison, column_of_comparison, comparison_weights * human_signs, **sum_options

@@ -92,7 +92,7 @@ class SystemTarget(PredictedAspect):
             return {}
         sorted_annotators = sorted(
             self.persons, key=self.who.people.__getitem__
-        )  # halves do not depend on the input order
+        )  # sorted, so that halves do not depend on the input order
         annotator_scores = np.stack([self.persons[annotator] for annotator in sorted_annotators])[:, :, self.systems]
         item_weights = self.who.design.item_weights
 
@@ -147,7 +147,7 @@ def system_target_of(raters: RaterScores, target_index: int, resamples: int, rng
     """
     item_weights = raters.design.item_weights
     win_matrices = win_matrix(raters.scores, item_weights=item_weights)
-    # A system needs an opponent when a pair of other systems is left out.
+    # A system needs an opponent even when two of the other systems are left out.
     system_positions = np.flatnonzero(np.isfinite(win_matrices[target_index]).sum(axis=1) > 2)
     if len(system_positions) < FEWEST_SYSTEMS:
         raise InputError(

@@ -119,7 +119,7 @@ def _common_item_problems(comparison: RaterComparison, human_comparisons: Compar
         is_pair_with_common_items & (n_common_items_of_pair < (1 - COVERAGE_GAP - ROUNDING) * larger_item_counts)
     ).any(axis=0)
     system_names = np.array(comparison.systems)
-    if is_system_with_different_items.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
+    if is_system_with_different_items.any() and np.isfinite(comparison.scores.human).any():  # only scores have means
         yield problem(
             "different-items",
             system_names[is_system_with_different_items].tolist(),

@@ -195,7 +195,7 @@ def _failure_p_value(
     if is_missing_verdict.sum() < LEAST_FAILURES or len(level_masks) * is_missing_verdict.size > MOST_FEATURES:
         return np.nan
     is_usable_verdict = np.isfinite(length_class_of_verdict) if factor == LENGTH else np.any(level_masks, axis=0)
-    # Tenths are tested as one trend. The indicator of one order is enough, as it determines the indicator of the other.
+    # The ten length classes are tested as one trend. Of the two orders, one indicator is enough.
     features = [length_class_of_verdict] if factor == LENGTH else level_masks[:1] if factor == ORDER else level_masks
     usable_features = np.stack([feature[is_usable_verdict] for feature in features]).astype(np.float64)
     return uneven_p(

@@ -187,7 +187,7 @@ def _add_preferences(study: Study, part: RaterPreferences, setting: PreferenceOp
     joint_preferences = comparisons_of_all_raters.joint(*range(len(comparisons_of_all_raters.raters)))
     sort_order = np.lexsort(
         (joint_preferences.pair, joint_preferences.item)
-    )  # random numbers are assigned in the order of items
+    )  # sorted, because random numbers are assigned in the order of items
     signs = np.full((len(part.raters), n_comparisons), ABSENT, dtype=np.int8)
     signs[label_codes(pl.Series(comparisons_of_all_raters.raters[1:], dtype=pl.String), part.raters)] = (
         joint_preferences.signs[1:, sort_order]

@@ -286,7 +286,7 @@ def _simulate_answers(world: World, n_items: int, n_metric_items: int, rng: np.r
         kinds[study_slice] = 4 * drawn_kinds(share_draws[study_slice], n_items, rng) + 3 * (channel is None)
     if channel is not None:
         for study_slice in study_slices:
-            metric_outcomes = drawn_kinds(channel[kinds[study_slice] // 4], 1, rng)[..., 0]  # of annotated items
+            metric_outcomes = drawn_kinds(channel[kinds[study_slice] // 4], 1, rng)[..., 0]  # on annotated items
             kinds[study_slice] += metric_outcomes
             metric_counts[study_slice] = np.stack([(metric_outcomes == k).sum(axis=-1) for k in range(3)], axis=-1)
         metric_shares = share_draws @ channel

@@ -155,7 +155,7 @@ def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
     has_human_label, number = judged_outputs.has_human_label, judged_outputs.number
     if has_human_label.all() or not has_human_label.any():
         return np.nan
-    n_of_part = np.bincount(has_human_label, weights=number)  # without and with a human label
+    n_of_part = np.bincount(has_human_label, weights=number)  # outputs without and with a human label
     distinct_labels = np.unique(judge_labels)
     p_values = []
     for label in distinct_labels[1:] if len(distinct_labels) == 2 else distinct_labels:

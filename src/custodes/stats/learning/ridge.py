@@ -121,7 +121,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     is_present_value = ~np.isnan(values)
     values[~is_present_value] = 0.0
     if is_present_value.all():
-        is_present_value = is_present_value[:1]  # one row for all columns
+        is_present_value = is_present_value[:1]  # one row serves all columns
     n_present_by_fold = np.add.reduceat(is_present_value, fold_starts, axis=1, dtype=np.float64)
     n_present_by_part = np.maximum(n_present_by_fold @ is_training_fold.T, 1)
     shift = _central_values(ratio(np.add.reduceat(values, fold_starts, axis=1), n_present_by_fold))
@@ -141,7 +141,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     low, high = means - half_widths, means + half_widths
     is_outer_row = ((values < low.max(axis=1, keepdims=True)) | (values > high.min(axis=1, keepdims=True))).any(axis=0)
     if np.isin((n_present_by_fold > 0).sum(axis=1), (1, 2)).any():
-        is_outer_row[:] = True  # the shift may be far from the values of a part
+        is_outer_row[:] = True  # the common shift may be far from the values of a part
     is_outer_value_present, outer_fold_starts = (
         is_present_value[:, is_outer_row],
         np.searchsorted(fold_of_row[is_outer_row], np.arange(len(fold_starts) + 1)),

@@ -19,7 +19,7 @@ from custodes.stats.learning.folds import inner_folds, splits
 from custodes.stats.learning.ridge import PENALTY, Products, fold_products, ridge_predictions, standardise_columns
 from custodes.stats.ranks import mid_ranks
 
-_TIE = 1e-10  # relative to the total squared error; copies of a column differ by less, due to rounding
+_TIE = 1e-10  # smaller differences, relative to the total squared error, are rounding errors
 
 
 class _Model(NamedTuple):

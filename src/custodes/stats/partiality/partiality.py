@@ -170,7 +170,7 @@ def partiality(
         for system_index, distance in search.distance_of_system.items():
             if (
                 len(search.curve_systems) < FEWEST_SYSTEMS
-            ):  # after removing flagged systems, too few remain for the curve
+            ):  # too few systems remain for the curve after the removal of flagged systems
                 reason[metric_index, system_index] = Reason.FEW_SYSTEMS
             elif np.isnan(distance.p_value):
                 reason[metric_index, system_index] = Reason.CONSTANT
@@ -328,7 +328,7 @@ class _Search:
         ]
 
     def largest_rival_p_value(self, system: int) -> float:
-        """Leave each other system out of the curve in turn, and return the largest of the p-values of system s."""
+        """Leave each other system out of the curve in turn, and return the largest of the p-values of `system`."""
         left_out_systems = np.array(
             [curve_system for curve_system in self.curve_systems if curve_system != system], dtype=np.intp
         )

@@ -263,7 +263,7 @@ def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tupl
             np.clip(power_bases, -_CLIP, _CLIP) ** exponents * is_annotator_rating
             for power_bases in (annotator_ratings, other_means)
         )
-        other_powers[0] = other_means * is_annotator_rating  # the linear term uses the human means
+        other_powers[0] = other_means * is_annotator_rating  # the linear term uses the mean of the remaining annotators
         mean_rating_powers += rating_weights * rating_powers
         mean_other_powers += rating_weights * other_powers
         power_products += rating_weights * rating_powers[:, np.newaxis] * other_powers

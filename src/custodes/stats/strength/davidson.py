@@ -149,7 +149,7 @@ def fit(
     else:
         if not penalised:
             return None
-    assert inverse is not None  # exists after every step
+    assert inverse is not None  # set in the first step
     return Fit(
         coefficients=coefficients,
         inverse=inverse,

@@ -97,7 +97,7 @@ WITH_TIES = (
         doc="tie threshold of acc_eq, in units of the metric",
         compute=output_statistic(lambda sample: sample.acc_eq[1]),
         bounds=POSITIVE,
-        fewest=1000,  # a threshold jumps from one score difference to the next
+        fewest=1000,  # the tie threshold jumps from one score difference to the next
         best="",
     ),
 )
