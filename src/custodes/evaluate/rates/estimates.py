@@ -423,7 +423,7 @@ def _label_strata(outputs: LabelledOutputs, label_codes: Ints, settings: Estimat
         n_strata=len(outputs.words),
         **settings,
     )
-    if sampling == "by-label" and np.isnan(label_strata.estimate).any():  # no other outputs, or no better than chance
+    if sampling == "by-label" and np.isnan(label_strata.estimate).any():  # no unlabelled output, or judge at chance
         return replace(label_strata, sampling="random", totalled=weights)
     return label_strata
 

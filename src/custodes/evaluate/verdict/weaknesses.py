@@ -129,7 +129,7 @@ def _partiality(view: AspectResults, metric: str) -> Iterator[str]:
 def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
     """Return the systems to which the partiality of a metric is inconclusive, with the reasons.
 
-    Systems for which every metric is inconclusive are left out, because they have a sentence of their own.
+    Systems for which every metric is inconclusive are left out, because a separate sentence names them.
     """
     is_unclear = pl.col("finding") == INCONCLUSIVE
     rows = view.partiality.filter(is_unclear, ~is_unclear.all().over("system"), metric=metric)
@@ -137,7 +137,7 @@ def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
 
 
 def is_partiality_tested(view: AspectResults, metric: str) -> bool:
-    """Return whether the partiality of a metric to some system is significant or not, rather than inconclusive."""
+    """Return whether the partiality of a metric to at least one system has a conclusive result (significant or not)."""
     rows = view.partiality.filter(pl.col("finding") != INCONCLUSIVE, metric=metric)
     return bool(rows["partiality"].count())
 

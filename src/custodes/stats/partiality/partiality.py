@@ -370,7 +370,7 @@ def _half_width(standard_errors: Floats, mixture_weights: Floats, freedom: Ints,
         degrees_of_freedom * np.pi
     )
     half_width = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * standard_errors.min(axis=1)
-    for _ in range(_STEPS):  # Newton's method rises to the root, because the probability is a convex function
+    for _ in range(_STEPS):  # Newton's steps increase towards the root, because the probability is a convex function
         densities = t_density_at_zero * (
             1 + (half_width[:, np.newaxis] / standard_errors) ** 2 / degrees_of_freedom
         ) ** (-(degrees_of_freedom + 1) / 2)
