@@ -286,7 +286,7 @@ class Events:
     """Changes in the number of correct pairs of one metric as epsilon grows.
 
     When epsilon reaches the difference of a pair, a human tie becomes correct and a concordant pair becomes wrong. So
-    only some values of epsilon can maximise accuracy. These are 0 and the differences of those human ties for which the
+    only some values of epsilon can maximise accuracy. The candidates are 0 and the difference of each human tie whose
     next larger difference belongs to a concordant pair or does not exist. Within a segment between two such values, the
     number of correct pairs first falls and then rises.
     """

@@ -120,8 +120,8 @@ def row_sums(values: Floats) -> Floats:
 
 
 def majority_label(votes: Floats) -> Ints:
-    """Label with the most votes, or with the highest probability: (tasks, labels) -> (tasks,). It is `UNKNOWN` in case
-    of a tie.
+    """Label with the most votes, or with the highest probability: (tasks, labels) -> (tasks,). In case of a tie, the
+    label is `UNKNOWN`.
 
     >>> majority_label(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
     [1, -1]

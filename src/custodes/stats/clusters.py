@@ -38,8 +38,8 @@ class DesignEffect(NamedTuple):
     """Design effects of statistics (...).
 
     `effect` is the variance by clusters divided by the variance by items, at least 1. With a single cluster, the
-    variance by clusters is unknown, and `effect` is inf. `clusters` is the effective number of equal clusters. It is
-    inf if no two items share a cluster.
+    variance by clusters is unknown, and `effect` is inf. `clusters` is the effective number of equal clusters.
+    `clusters` is inf if no two items share a cluster.
     """
 
     effect: Floats
@@ -300,7 +300,7 @@ def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: 
     """Divisor of counts in a sign test with clusters: (...) for all three arguments -> (...), at least 1.
 
     `squares` are sums over clusters of the squared sum of signs. Such a sum is the variance of wins - losses under the
-    null hypothesis. If every item is a cluster, it is the number of wins and losses. Because the variance holds
+    null hypothesis. If every item is a cluster, `squares` is the number of wins and losses. Because the variance holds
     under the null hypothesis, no t quantiles are needed, and the test is also valid at small levels: with C `clusters`,
     |z| is at most sqrt(C). With fewer than twelve clusters, this limit would allow smaller p-values than 2^(1 - C), the
     smallest p-value of sign flips of whole clusters. The divisor is then increased so that no p-value is smaller than

@@ -24,7 +24,8 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
     Decisions are 1, 0 (no difference) or -1. NaN marks a pair without a decision, which is left out. In an inversion,
     annotators and the other rater decide for opposite winners. In an omission, annotators find a difference but the
     other rater finds none. In an insertion, the other rater finds a difference but annotators find none. The
-    proportions sum to 1. They are NaN if no pair has a decision of the annotators and a decision of the other rater.
+    proportions sum to 1. The proportions are NaN if no pair has a decision of the annotators and a decision of the
+    other rater.
 
     >>> error_types(np.array([1, 1, 1, 0]), np.array([1, -1, 0, 1])).tolist()
     [0.25, 0.25, 0.25, 0.25]

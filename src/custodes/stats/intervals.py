@@ -56,7 +56,7 @@ def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, 
 
     `n` is the number of independent observations; if observations are clustered, it is their effective number.
     `quantile` is the quantile of the normal distribution, or of Student's t if the variance was estimated. The interval
-    contains the proportion. It is NaN if any argument is NaN.
+    contains the proportion. The interval is NaN if any argument is NaN.
 
     >>> low, high = wilson_interval(np.array([1.0, 0.5]), 12, quantile=1.96)
     >>> low.round(3).tolist(), high.round(3).tolist()

@@ -111,7 +111,7 @@ def step_down(
     limits : pair of arrays of shape (k,), default (0, 1)
         Lower and upper limits of the p-values, for the hypotheses in the given order.
     record
-        Function that is called with hypotheses and their draws (m, n). It may modify the draws.
+        Function that is called with hypotheses and their draws (m, n). The function may modify the draws.
 
     Returns
     -------
@@ -176,7 +176,7 @@ class Flips:
 
     @classmethod
     def from_block_count(cls, n_blocks: int, n: int) -> Flips:
-        """All possible flips if their number is at most the larger of `MOST_FLIPS` and `n`, else `n` random flips.
+        """All possible flips if there are at most max(`MOST_FLIPS`, `n`) of them, otherwise `n` random flips.
 
         There are no flips with fewer than two blocks.
 
@@ -344,7 +344,7 @@ def flip_tests(
 def pseudo_values(estimate: Floats, left: Floats, present: Bools) -> Floats:
     """Jackknife pseudo-values (k, blocks) of estimates (k,), from estimates without each block (blocks, k).
 
-    They are 0 for blocks that are not `present` (blocks, k), and 0 instead of rounding errors.
+    Pseudo-values are 0 for blocks that are not `present` (blocks, k), and 0 instead of rounding errors.
 
     >>> pseudo_values(np.array([2.0]), np.array([[2.5], [1.5]]), np.ones((2, 1), dtype=bool)).tolist()
     [[1.5, 2.5]]

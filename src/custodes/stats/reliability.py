@@ -114,7 +114,7 @@ def interval_alpha(moments: NDArray[Any]) -> Floats:
 def gini(counts: Ints) -> float:
     """Gini coefficient of the numbers of answers of annotators.
 
-    It is 0 if all numbers are equal, near 1 if one annotator gave all answers, and NaN without answers.
+    The coefficient is 0 if all numbers are equal, near 1 if one annotator gave all answers, and NaN without answers.
 
     >>> gini(np.array([5, 5, 5, 5])), gini(np.array([0, 0, 0, 20]))
     (0.0, 0.75)
@@ -157,9 +157,9 @@ class Taste(NamedTuple):
     """Intraclass correlation of the answers of annotators; NaN if undefined.
 
     `icc` is the correlation of two answers by the same annotator to different items of a group, minus the correlation
-    of two answers by different annotators. `error` is the standard error of `icc` over annotators. It requires at least
-    two annotators who answered twice in a group. `answers_per_annotator` is the mean number of answers of an annotator
-    in a group, weighted by answers. `effect` is the design effect of proportions of answers.
+    of two answers by different annotators. `error` is the standard error of `icc` over annotators. The standard error
+    requires at least two annotators who answered twice in a group. `answers_per_annotator` is the mean number of
+    answers of an annotator in a group, weighted by answers. `effect` is the design effect of proportions of answers.
     """
 
     icc: float

@@ -58,7 +58,7 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     slices : array of int of shape (parts,)
         Slice of each part, from 0.
     confidence : float
-        Level of the bounds. They exclude 0 if and only if the unadjusted p-value is at most 1 - confidence.
+        Level of the bounds. The bounds exclude 0 if and only if the unadjusted p-value is at most 1 - confidence.
 
     Returns
     -------

@@ -48,11 +48,11 @@ def attainable_tau(
     """Kendall's tau-b between a predictor that knows the true scores and the mean of all annotators.
 
     `marks` (annotators, outputs) are ratings, NaN if not rated. `tau` (...) is the tau-b between the means of two
-    halves of the annotators, averaged over the `splits`. In the model, an annotator's rating is the true score
-    plus a normal error. The sum is cut into the annotator's rating scale such that each rating has its observed
-    frequency. All annotators have the same error variance, which is chosen such that simulated halves, with the missing
-    values of the data, agree as much as `tau`, to about .01. Tied ratings limit the attainable value. If most ratings
-    are equal, better agreement can even reduce it. The result is NaN if `tau` is NaN, or if no half varies. It is 0 if
+    halves of the annotators, averaged over the `splits`. In the model, an annotator's rating is the true score plus a
+    normal error. The sum is cut into the annotator's rating scale such that each rating has its observed frequency. All
+    annotators have the same error variance, which is chosen such that simulated halves, with the missing values of the
+    data, agree as much as `tau`, to about .01. Tied ratings limit the attainable value. If most ratings are equal,
+    better agreement can even reduce it. The result is NaN if `tau` is NaN, or if no half varies. The result is 0 if
     `tau` is not positive.
 
     >>> rng = np.random.default_rng(0)

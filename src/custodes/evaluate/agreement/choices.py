@@ -19,7 +19,8 @@ from custodes.stats.ratios import ratio
 def are_choices(comparison: RaterComparison) -> bool:
     """Whether only preferences can be compared.
 
-    This holds if no output has scores of both annotators and metrics, and if the file has no system-level scores.
+    The result is true if no output has scores of both annotators and metrics, and if the file has no system-level
+    scores.
     """
     item_scores = comparison.scores
     has_scored_outputs = (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any()

@@ -151,9 +151,9 @@ class Differences:
     def order(self, statistic_name: str, metric_values: Floats) -> NDArray[np.intp]:
         """Return the positions of the metrics from best to worst.
 
-        If all metrics rated the same outputs, the metrics are sorted by `metric_values` (metrics,). Otherwise they are
-        sorted by scores that are fitted to the differences of all pairs by least squares. The fit removes the advantage
-        of metrics that rated easier outputs. Metrics without a value are left out.
+        If all metrics rated the same outputs, the metrics are sorted by `metric_values` (metrics,). Otherwise, metrics
+        are sorted by scores that are fitted to the differences of all pairs by least squares. The fit removes the
+        advantage of metrics that rated easier outputs. Metrics without a value are left out.
         """
         defined_metrics = np.flatnonzero(np.isfinite(metric_values))
         pair_differences = (
@@ -345,9 +345,9 @@ def ranking_statistic(
 ) -> str:
     """Return the name of the statistic that ranks metrics; row 0 of `values_of_statistic[name]` has the estimates.
 
-    It is the first of `statistic_names` (names chosen by the user) that is defined for a metric, or else Kendall's tau.
-    With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is then
-    used instead.
+    The first of `statistic_names` (names chosen by the user) that is defined for a metric is used, or else Kendall's
+    tau. With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is
+    then used instead.
     """
     for name in statistic_names:
         if np.isfinite(values_of_statistic[name][0]).any():

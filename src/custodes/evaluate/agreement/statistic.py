@@ -240,10 +240,10 @@ class Statistic:
     with the bootstrap. `compared` statistics are tested by default, and `essential` statistics are displayed first.
     `best` is 'high' if high values are better, and empty if metrics are not compared by the statistic.
 
-    The interval is a Student's t interval from the resamples, limited to `bounds`. It is for the value in samples with
-    the same number of items. If the bootstrap is not valid for the value in a very large sample of items, `population`
-    simulates this value (B, metrics), and the interval uses percentiles of the simulation. With fewer than `fewest`
-    clusters, coverage was below 85 % in some simulated studies.
+    The interval is a Student's t interval from the resamples, limited to `bounds`. The interval is for the value in
+    samples with the same number of items. If the bootstrap is not valid for the value in a very large sample of items,
+    `population` simulates this value (B, metrics), and the interval uses percentiles of the simulation. With fewer than
+    `fewest` clusters, coverage was below 85 % in some simulated studies.
     """
 
     name: str

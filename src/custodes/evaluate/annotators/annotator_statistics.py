@@ -210,8 +210,8 @@ def _compare_with_peers(
     """Compare each annotator (workers,) with the other annotators that are trusted (`is_trusted`) on the same tasks.
 
     Return p-values of two hypotheses, and the reason why the first is not tested. The first hypothesis is that the
-    annotator agrees with the others at least half as much as they agree with one another. The second is that the
-    annotator agrees no more than random answers.
+    annotator agrees with the others at least half as much as they agree with one another. The second hypothesis is that
+    the annotator agrees with the others no more than random answers do.
     """
     answers = aspect_answers.answers
     peer_result = peer_agreement(

@@ -54,7 +54,8 @@ class SystemTarget(PredictedAspect):
 
     @cached_property
     def rates(self) -> Floats:
-        """(raters, N): win rate against all other systems. This is the rank sum, scaled to values from 0 to 1."""
+        """(raters, N): win rate against all other systems. The win rate is the rank sum, scaled to values from 0 to
+        1."""
         return win_rates(self.wins, np.arange(self.n_clusters))
 
     @cached_property

@@ -53,7 +53,7 @@ def missing_columns(
 def failure_findings(aspect: str, missing_table: dict[str, Any]) -> list[Finding]:
     """Return one test per rater, with the smallest p-value of the tests by system, order and length.
 
-    This p-value is multiplied by the number of the tests of the rater.
+    The smallest p-value is multiplied by the number of tests of the rater.
     """
     if not missing_table:
         return []

@@ -38,7 +38,7 @@ class RaterPreferences:
     the first system was shown first, -1 if the second system was shown first, and 0 if unknown. `run` is the
     number of the repeat, `preference` is null if there is no verdict, and `why` is the reason for a missing verdict.
 
-    The other arrays describe n comparisons; they are empty if a part has only queried verdicts. `signs` (raters, n) are
+    The other arrays describe n comparisons and are empty if there are only queried verdicts. `signs` (raters, n) are
     the preferences of each rater, and `people` (n,) are the preferences of the combined annotators. `item`, `pair` and
     `unit` are positions, and `length` is the log ratio of words, NaN if unknown.
     """

@@ -53,10 +53,10 @@ With fewer, the errors of the metric cannot be estimated, and standard errors wo
 class Options:
     """Settings of the fit: number of systems, model of ties, confidence level and number of resamples.
 
-    `test_pairs`: each pair is also tested by the comparisons between its two systems alone. This is valid only if the
-    numbers of comparisons did not depend on outcomes. `search_removal`: search for the smallest set of comparisons
-    whose removal changes the leader. `by_pair`: the human comparisons of each pair are a random sample, and the size of
-    the sample may depend on the outcomes.
+    `test_pairs`: each pair is also tested by the comparisons between its two systems alone. These tests are valid only
+    if the numbers of comparisons did not depend on outcomes. `search_removal`: search for the smallest set of
+    comparisons whose removal changes the leader. `by_pair`: the human comparisons of each pair are a random sample, and
+    the size of the sample may depend on the outcomes.
     """
 
     n_systems: int

@@ -473,7 +473,7 @@ def _margin(
     """Return the margin with bounds.
 
     If a pair ended as planned (at the boundary, at the last analysis or for futility), the bounds use stage-wise
-    ordering. Otherwise, they hold simultaneously over all analyses.
+    ordering. Otherwise, the bounds hold simultaneously over all analyses.
     """
     is_last_look = pair.looks[-1][0] + 1 == len(rule.looks)
     if reason == "rule" or (reason and is_last_look):

@@ -282,8 +282,8 @@ def judge_rates(
 ) -> JudgeRates:
     """Return the estimates for a judge.
 
-    Outputs without a label of the judge are one more stratum of the corrected rate. They are left out if annotators
-    labelled only outputs with a label of the judge (`has_only_judged`).
+    Outputs without a label of the judge are one more stratum of the corrected rate. Such outputs are left out if
+    annotators labelled only outputs with a label of the judge (`has_only_judged`).
 
     Parameters
     ----------

@@ -72,8 +72,8 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
 
     Scores that are the confidence of a judge in its label are left out if a metric gives labels.
 
-    `threshold` turns scores into labels and requires two labels. It is a number, or a `ThresholdTarget` by which
-    thresholds are cross-fitted. Without `threshold`, scores only form strata.
+    `threshold` turns scores into labels and requires two labels. `threshold` is a number, or a `ThresholdTarget` by
+    which thresholds are cross-fitted. Without `threshold`, scores only form strata.
     """
     if not outputs.metrics:
         same_label = np.zeros(len(outputs.system))

@@ -245,8 +245,8 @@ class _LabellingPlan:
         self.rows: Bools = is_output_of_system[:, np.newaxis] & (judge_codes == np.arange(2)[:, np.newaxis])
         self.n, self.labelled = self.rows.sum(axis=2), (self.rows & outputs.has_human_label).sum(axis=2)
         human_label_counts = self.rows @ np.nan_to_num(outputs.gold)
-        # The prior of each system comes from the rates over all systems. It is the estimate for a system without human
-        # labels.
+        # The prior of each system comes from the rates over all systems. A system without human labels has the rates of
+        # its prior.
         prior = stratum_rates(human_label_counts.sum(axis=0), np.array([1 - accuracy, accuracy]))
         self.rates = np.array([stratum_rates(label_counts, prior) for label_counts in human_label_counts])
         self.confidence = confidence

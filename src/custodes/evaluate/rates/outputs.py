@@ -55,8 +55,8 @@ class LabelledOutputs:
     weight : array of shape (n,)
         Inverse inclusion probability; 1 if no probability is given.
     number : array of shape (n,)
-        Number of equal outputs that a row stands for. It is the same for all rows of a cluster, and 1 if the row has a
-        human label.
+        Number of equal outputs that a row stands for. The number is the same for all rows of a cluster, and 1 if the
+        row has a human label.
     table : DataFrame
         Item and system of each output.
     human_agreement, human_alpha : float

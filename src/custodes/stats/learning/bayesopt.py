@@ -42,7 +42,7 @@ class Optimum(NamedTuple):
 class _Process(NamedTuple):
     """A Gaussian process conditioned on values at points (n, n_dims).
 
-    Its form makes the computation of posterior means and standard deviations fast.
+    The stored arrays make the computation of posterior means and standard deviations fast.
     """
 
     points: Floats

@@ -28,7 +28,7 @@ _LIMIT = 3  # standard deviations from the mean at which scores are clipped
 class Scaling(NamedTuple):
     """Scaling of columns (p,): limits for clipping, mean and standard deviation.
 
-    All are NaN for a column without values. The scale of a constant column is NaN.
+    Limits, mean and standard deviation are NaN for a column without values. The scale of a constant column is NaN.
     """
 
     low: Floats
@@ -89,7 +89,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     """Products in all rows, and in the training part of each fold.
 
     Most rows are within the limits of every part, so their products are the same in every part, except for a shift.
-    They are computed once. Only the remaining rows are clipped and multiplied in each part.
+    Products of these rows are computed once. Only the remaining rows are clipped and multiplied in each part.
 
     Parameters
     ----------
@@ -199,7 +199,8 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
 def _central_values(fold_means: Floats) -> Floats:
     """The median of the means of folds (columns, folds), NaN = no values: (columns, 1).
 
-    An outlier in one fold does not affect it, so that the products in the training part of this fold lose no precision.
+    An outlier in one fold does not affect the median, so the products in the training part of this fold lose no
+    precision.
     """
     n_defined = (~np.isnan(fold_means)).sum(axis=1, keepdims=True)
     medians = np.take_along_axis(np.sort(fold_means, axis=1), np.maximum(n_defined - 1, 0) // 2, axis=1)
@@ -238,11 +239,11 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
     """Fit a linear model by ridge regression.
 
     The fit minimises mean squared error + penalty * (sum of squared weights) on standardised columns, with missing
-    values replaced by the mean. The penalty with the least squared error over inner folds is selected. These are five
-    folds, or fewer if there are fewer groups, to which whole groups are assigned in turn in sorted order. Among equally
-    good penalties, the largest is selected. With one group, the penalty is `PENALTY`. A single decomposition serves all
-    penalties. On SummEval and HANNA, scikit-learn's Ridge takes two to six times as long, and a fit of `combine` needs
-    thousands of such fits.
+    values replaced by the mean. The penalty with the least squared error over inner folds is selected. There are five
+    inner folds, or fewer if there are fewer groups. Whole groups are assigned to folds in turn, in sorted order. Among
+    equally good penalties, the largest is selected. With one group, the penalty is `PENALTY`. A single decomposition
+    serves all penalties. On SummEval and HANNA, scikit-learn's Ridge takes two to six times as long, and a fit of
+    `combine` needs thousands of such fits.
 
     Parameters
     ----------

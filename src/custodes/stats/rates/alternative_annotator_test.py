@@ -59,7 +59,8 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
     labels_or_zero = np.where(has_label, annotators, 0.0)
 
     def closeness(values: Floats) -> Floats:
-        """Return how close values (annotators, n) are to the labels of all annotators except the row's annotator."""
+        """Return the closeness (annotators, n) of values to the labels of all annotators except the annotator of the
+        row."""
         distances = (
             (values[:, np.newaxis] - labels_or_zero) ** 2 if ordered else values[:, np.newaxis] != labels_or_zero
         )

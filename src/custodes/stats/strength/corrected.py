@@ -154,7 +154,8 @@ def _pair_residual_weights(battles: Battles, is_labelled_battle: Bools, *, n_sys
     """Return the weight (n,) of each battle's residual, such that the weighted battles of each pair sum to 0.
 
     The weight is -1 for annotated battles. For the remaining battles of a pair it is the total weight of the annotated
-    battles, divided by the total weight of the remaining battles. It is 0 if all or no battles of a pair are annotated.
+    battles, divided by the total weight of the remaining battles. The weight is 0 if all or no battles of a pair are
+    annotated.
     """
     _, pair_of_battle = np.unique(
         np.minimum(battles.first, battles.second) * n_systems + np.maximum(battles.first, battles.second),
@@ -174,8 +175,8 @@ def _control_weights(scores: Any, control_scores: Any, inverse_information: Floa
     """Return the weight (units,), from 0 to 1, of the control variate for each unit.
 
     `scores` and `control_scores` (units, p) are sparse; `inverse_information` has shape (systems, p). The weight
-    minimises the variance of the strengths in the remaining folds of units. It is multiplied by 1 - 1 / t^2 (at least
-    0), where t is the weight divided by its standard error, so that an uninformative metric is not used.
+    minimises the variance of the strengths in the remaining folds of units. This weight is multiplied by 1 - 1 / t^2
+    (at least 0), where t is the weight divided by its standard error, so that an uninformative metric is not used.
     """
     n_units = scores.shape[0]
     inverse_information_gram = inverse_information.T @ inverse_information

@@ -25,7 +25,7 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
     Each test sums (annotated - proportion) x feature over clusters and takes a quadratic form of the sums and their
     covariance. The covariance is estimated by clusters if clusters contain several battles; otherwise it is the known
     covariance of a random choice of battles. The result is the smallest of these p-values, multiplied by their number.
-    It is NaN if no battle or every battle is annotated.
+    The result is NaN if no battle or every battle is annotated.
 
     Source: Hotelling 1931; the degrees of freedom are the number of annotated battles, or the effective number of
     clusters, minus one.
@@ -121,7 +121,7 @@ def _bonferroni(p_values: Sequence[float]) -> float:
 
 
 def _covariance_p_value(features: Any, surplus: Floats, unit: Ints, variance: Floats | None = None) -> float:
-    """Return the p-value of zero covariance between sparse features (n, d) and a surplus (n,) that sums to 0.
+    """Test whether sparse features (n, d) have zero covariance with a surplus (n,) that sums to 0; return the p-value.
 
     `variance` (n,) is the variance of the surplus of each row; None if it is equal for all rows.
     """

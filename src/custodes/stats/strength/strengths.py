@@ -108,7 +108,7 @@ def p_value(draws: Floats, *, n_units: float) -> Floats:
 def _standard_error(draws: Floats, n_units: float) -> Floats:
     """Return the standard error (...) from draws (1 + B, ...), of which row 0 is the estimate.
 
-    It is NaN if there are fewer than two draws or only one cluster.
+    The standard error is NaN if there are fewer than two draws or only one cluster.
     """
     if len(draws) < 3 or n_units < 2:
         return np.full(draws.shape[1:], np.nan)
