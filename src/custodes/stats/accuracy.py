@@ -429,8 +429,8 @@ def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
 
 
 def _merge_near_equal(ordered_values: Floats, slack: Floats) -> Floats:
-    """Ascending values with near-equal values merged: values that differ from a neighbour by at most the `slack` of
-    one of them form a group, and each is replaced by the largest value of its group."""
+    """Ascending values with near-equal values merged. Neighbours that differ by at most the `slack` of one of them
+    belong to one group, and each value is replaced by the largest value of its group."""
     last_index_of_run = (
         np.flatnonzero(np.append(np.diff(ordered_values) > np.maximum(slack[:-1], slack[1:]), True))
         if len(ordered_values)

@@ -20,10 +20,10 @@ class PeerAgreement(NamedTuple):
 
     The peers of an answer are the other trusted annotators of the task. `agreement` is the agreement of the annotator
     with the peers, and `others` is the agreement of the peers among themselves. Both values are proportional to rank
-    correlations. The constant of proportionality is the same for both and for all answers of an annotator, so the signs
-    and ratios of sums over an annotator's answers are meaningful. `agreement` and `others` are NaN for an answer with
-    fewer than two peers. `spread` (workers,) is the variance of an annotator's scores; it is NaN if all answers of the
-    annotator are equal.
+    correlations. The constant of proportionality is the same for both values and for all answers of an annotator. Signs
+    and ratios of sums over an annotator's answers are therefore meaningful. `agreement` and `others` are NaN for an
+    answer with fewer than two peers. `spread` (workers,) is the variance of an annotator's scores; it is NaN if all
+    answers of the annotator are equal.
     """
 
     agreement: Floats

@@ -196,9 +196,9 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
         ],
         axis=-1,
     )
-    # Mean of the expected and the observed variance. With the observed one alone, a few losses would reduce the
-    # effective number of clusters to one (wide intervals); with the expected one alone, intervals of one-sided pairs
-    # are too narrow (measured in tests/simulation).
+    # Mean of the expected and the observed variance. With the observed variance alone, a few losses could reduce the
+    # effective number of clusters to one (wide intervals). With the expected variance alone, intervals of one-sided
+    # pairs are too narrow (measured in tests/simulation).
     independent_variance_of_cluster, n_relevant_items_of_cluster = (
         sum_by_cluster((mean_squared_influences + influences**2) / 2),
         sum_by_cluster(np.where(mean_squared_influences > 0, 1.0, 0.0)),

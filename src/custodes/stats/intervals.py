@@ -22,8 +22,8 @@ ANY: Bounds = (-np.inf, np.inf)
 
 
 class Inference(NamedTuple):
-    """Estimates (...) with the bounds of their intervals, and two-sided p-values of the hypothesis that a true value is
-    0; NaN if undefined."""
+    """Estimates (...), bounds of their intervals, and two-sided p-values of the hypothesis that the true value is 0;
+    NaN if undefined."""
 
     estimate: Floats
     low: Floats

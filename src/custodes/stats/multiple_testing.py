@@ -217,8 +217,8 @@ def flip_tests(
     each flip uses the variance of this flip, so that few blocks, and blocks of unequal size, are allowed. If estimates
     have different numbers of blocks, their t statistics are transformed to normal quantiles. The tests are exact for
     contributions that are symmetric around 0; otherwise they are asymptotic in the number of blocks. The interval is
-    the estimate +- the critical t times the jackknife standard error. An estimate with so few blocks that it cannot be
-    significant at 1 - `confidence` has neither a p-value nor an interval, and it is not in the family.
+    the estimate +- the critical t times the jackknife standard error. If an estimate has too few blocks to be
+    significant at 1 - `confidence`, it has no p-value and no interval, and is not in the family.
 
     Parameters
     ----------

@@ -150,7 +150,7 @@ class _Levels:
 
     @cached_property
     def _steps(self) -> Any:
-        """Number of outputs in each level plus those in the level below, by group; rows are in the order of `_row`."""
+        """Number of outputs in each level and the level below together, by group; rows are in the order of `_row`."""
         level_of_entry = np.concatenate([self.level_of_output, self.level_of_output + 1])
         is_existing_level = level_of_entry < self.shape[0]
         return self._matrix(

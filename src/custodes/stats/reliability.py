@@ -226,8 +226,8 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, is_used_answer: B
     value = value / unit_of(value)
 
     def sum_cells(worker_or_item: Ints) -> tuple[Ints, Ints, Floats, Floats]:
-        """The group of each cell of answers, the cell of each answer, and two sums over the cells of each group: of
-        squared totals, and of squared sizes."""
+        """The group of each cell of answers, the cell of each answer, and two sums over the cells of each group: the
+        sum of squared totals and the sum of squared sizes."""
         n_codes = int(worker_or_item.max(initial=0)) + 1
         cell_keys, cell_index = np.unique(group_index * n_codes + worker_or_item, return_inverse=True)
         group_of_cell, value_sum_of_cell, n_answers_of_cell = (
@@ -293,8 +293,8 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
     """Mean preferences with standard errors clustered by annotator.
 
     The variance is that of sums over annotators, times G / (G - 1) for G annotators. The degrees of freedom of t are
-    the effective number of annotators minus one, so that a few very active annotators do not count as many. The result
-    is valid for a sample of fixed size.
+    the effective number of annotators minus one, so that a few very active annotators do not count as many annotators.
+    The result is valid for a sample of fixed size.
 
     Parameters
     ----------

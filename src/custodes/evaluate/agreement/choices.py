@@ -36,7 +36,7 @@ def resampled_groups(
     Returns
     -------
     group_of_cluster : array of int of shape (clusters,)
-        For the first cluster of each group, the number of the group; for every other cluster, -1.
+        Number of the group for the first cluster of each group, and -1 for every other cluster.
     group_weights : array of shape (1 + B, groups)
         Bootstrap weights of the groups; row 0 is the data.
     """

@@ -55,8 +55,8 @@ class AnnotatorTests(NamedTuple):
 
     `position` has the tests of position preference. `p_careless`, `p_chance` and `untested_reason` come from
     `_compare_with_peers`; annotators with a position preference are not used as peers there. `p_reversed` is the
-    p-value of the hypothesis that agreement is at least that of random answers, NaN if not tested or if labels have no
-    order.
+    p-value of the hypothesis that agreement is at least that of random answers. It is NaN if not tested, or if labels
+    have no order.
     """
 
     position: PositionTests

@@ -65,7 +65,7 @@ class LedgerTests:
         Influence of each unit on the statistic of each test.
     precisions : tuple of Precision
     gains : tuple of float
-        Difference between true value and threshold for which the power of each test is computed.
+        For each test, the assumed difference between the true value and the threshold, for which power is computed.
     labels, outputs : dict
         For each labelled output (see `LabelEntry`), the digest of its label, and its name.
     undefined : str

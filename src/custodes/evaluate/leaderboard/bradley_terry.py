@@ -89,7 +89,7 @@ class FittedModel:
     battles, opponents : int arrays of shape (systems,)
         Number of comparisons and number of opponents of each system.
     effects, unvaried : tuple of str
-        Names of the covariates in the model, and names of the covariates that strengths cannot be adjusted for.
+        Names of the covariates in the model, and names of the covariates for which strengths cannot be adjusted.
     missing : int
         Number of comparisons left out because a covariate is missing.
     """

@@ -252,8 +252,8 @@ def slice_row(
     confidence: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return a row of the table `slices`, with unadjusted p-values of the comparison with all other slices, and the
-    differences (`signs`)."""
+    """Return a row of the table `slices` with the differences from all other slices (`signs`) and their unadjusted
+    p-values."""
     errors = error_differences(slice_rates, other_rates)
     rate_differences = rate_difference(slice_rates, other_rates, outputs, rng)
     return {

@@ -126,8 +126,8 @@ def parsed_threshold(threshold_text: str) -> float | ThresholdTarget:
 def sampling_test(
     outputs: LabelledOutputs, judges: Sequence[JudgeLabels], *, by_system: bool
 ) -> tuple[float, str, str]:
-    """Test whether the outputs with a human label are a random sample of all outputs, or (`by_system`) of the outputs
-    of each system, because systems may have different proportions of labelled outputs.
+    """Test whether the outputs with a human label are a random sample of all outputs. With `by_system`, test this
+    within each system, because systems may have different proportions of labelled outputs.
 
     Returns the smallest p-value of `sampling_p_value`, adjusted for the number of systems (Bonferroni), the name of the
     judge with this p-value, and ` of SYSTEM` (or an empty text).

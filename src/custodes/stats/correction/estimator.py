@@ -295,8 +295,8 @@ class Estimator:
     - `quick`: whether `estimate` accepts `confidence=None`. With None, `estimate` gives no intervals and is only as
       precise as decisions at `gamma` require, so that very many tables can be analysed.
     - `assumes`: an assumption that is stated with every result.
-    - `remarks`: a function that returns notes on a result, given the estimate and the text ' for aspect ...', which is
-      empty without aspects.
+    - `remarks`: a function that returns notes on a result, given the estimate and the text ' for aspect ...' (empty
+    without aspects).
     """
 
     name: str

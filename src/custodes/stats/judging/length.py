@@ -1,8 +1,8 @@
 """Length bias: does a judge prefer the longer output more than annotators do?
 
 Human verdicts are a noisy measure of quality. If quality is correlated with length, a fair judge seems to prefer length
-even after adjustment for human verdicts, because these measure quality only imperfectly. With two annotators, quality
-is defined as what their verdicts have in common, and their agreement shows how noisy a verdict is (errors in
+even after adjustment for human verdicts, because human verdicts measure quality only imperfectly. With two annotators,
+quality is defined as what their verdicts have in common, and their agreement shows how noisy a verdict is (errors in
 variables). With one annotator, only bounds can be computed. Correlations are those of the latent normal variables
 behind verdicts (win, tie or loss). If a judge gives hardly any ties and annotators give many (or the reverse), their
 verdicts depend on quality through curves of different shapes. The latent correlations do not depend on these curves.
@@ -199,7 +199,7 @@ def length_bias(
 
     With one annotator, R_hh' is unknown. In this case `excess` assumes an annotator without noise. The interval and the
     p-value are the least favourable over all possible values of R_hh', and `identified` is False if the sign of the
-    difference depends on this value.
+    difference depends on R_hh'.
 
     >>> rng = np.random.default_rng(0)
     >>> quality, length = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=900).T
@@ -265,8 +265,8 @@ def length_bias(
 def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_verdicts: Signs, strata: Ints) -> Bools:
     """Mask (n,) of the comparisons in `is_candidate` that have human verdicts and lie in informative strata.
 
-    A stratum is informative if it has at least `LEAST_OF_STRATUM` comparisons and each side won at least the proportion
-    `LEAST_WON` of the verdicts of the judge, and also of the verdicts of the annotators.
+    A stratum is informative if it has at least `LEAST_OF_STRATUM` comparisons, and if each side won at least the
+    proportion `LEAST_WON` both of the judge's verdicts and of the human verdicts.
 
     >>> judge = np.array([1, -1] * 6, dtype=np.int8)
     >>> int(is_in_informative_stratum(judge != 0, judge, judge[None], np.repeat([0, 1], [2, 10])).sum())

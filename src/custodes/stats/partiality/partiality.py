@@ -389,8 +389,8 @@ def _distances_from_curves(
 ) -> tuple[Floats, Floats, Floats]:
     """Return the distances (k,) of the tested systems (k,) from curves, with standard errors and weights (k, misfits).
 
-    `is_in_curve` (k, systems) marks the systems to which each curve is fitted. There is a standard error of the
-    distance of a fair system for each possible misfit, and the weights are the posterior probabilities of the misfits.
+    `is_in_curve` (k, systems) marks the systems to which each curve is fitted. For each possible misfit, there is a
+    standard error of the distance of a fair system. The weights are the posterior probabilities of the misfits.
     """
     curve_indices, curve_weights = np.arange(len(tested_systems)), is_in_curve.astype(np.float64)
     n_curve_systems = curve_weights.sum(axis=1)

@@ -133,8 +133,8 @@ def replacement(
     ordered : bool
         See `advantages`.
     epsilon : float
-        Margin by which a judge may be worse because it costs less: .2 compared with experts, .15 with trained
-        annotators, .1 with crowd workers.
+        Margin by which a judge may be worse because it costs less: .2 if the annotators are experts, .15 if they are
+        trained annotators, .1 if they are crowd workers.
     units : int array of shape (n,)
         Cluster of each output. If every output is a separate cluster, this is the published test.
     level : float, default .05

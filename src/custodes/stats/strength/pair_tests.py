@@ -81,8 +81,8 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
 
 
 def _p_value(wins: Floats, losses: Floats, win_probability: Floats, freedom: Floats) -> Floats:
-    """Return the p-value (pairs,): the exact binomial p-value or, if comparisons share clusters, the larger of this and
-    the p-value by Student's t (NaN if there is only one cluster)."""
+    """Return the p-value (pairs,): the exact binomial p-value. If comparisons share clusters, return the larger of this
+    p-value and the p-value by Student's t (NaN if there is only one cluster)."""
     from scipy.special import stdtr
 
     exact_p_values = sign_test(wins, losses, test="exact", probability=win_probability)

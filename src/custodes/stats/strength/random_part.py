@@ -69,7 +69,7 @@ def p_random_within_pairs(
 
     All arrays have shape (n,) and describe the battles of a metric; `first` is less than `second` everywhere. Pairs may
     have different proportions of annotated battles. Two tests compare the metric's verdicts on annotated battles and on
-    all battles of the same pair: the first test uses ties and wins of the weaker system, the second test uses the
+    all battles of the same pair. The first test uses ties and wins of the weaker system. The second test uses the
     verdicts on each system. For the tests and for undefined results, see `p_random`.
 
     >>> rng = np.random.default_rng(0)
