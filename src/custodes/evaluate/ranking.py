@@ -361,8 +361,8 @@ def _reversals(aspect_counts: AspectCounts, sign_test: SignTest) -> dict[str, An
     Pairs are sorted by the number of metrics, then by the first metric. A reversal requires a human decision and a
     metric decision, so its p-value is the larger p-value of two one-sided sign tests (Berger 1982). Holm's method
     adjusts over all metrics and pairs. Pairs decided in the same direction are not tested. To account for this
-    selection, the remaining pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). This method
-    assumes independent tests; simulations support the method for these tests.
+    selection, the remaining pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). The method assumes
+    independent tests; simulations support its use for these tests, which are not independent.
     """
     counts, outcome_tables = (
         aspect_counts.counts,

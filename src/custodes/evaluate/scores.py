@@ -240,9 +240,9 @@ def _rating_step(persons: Floats) -> float:
 def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: Floats) -> Floats:
     """Return means of `n_ratings` ratings, rounded to multiples of step / n_ratings from an origin.
 
-    A mean that differs from its multiple by more than its tolerance is not rounded. The arrays are (items, systems).
-    Without this rounding, adjusted means would never tie, although means of ratings on a scale with few values often
-    tie. The origin is the candidate that is closest to the means modulo their steps.
+    A mean is not rounded if it differs from the nearest multiple by more than its tolerance. The arrays are (items,
+    systems). Without this rounding, adjusted means would never tie, although means of ratings on a scale with few
+    values often tie. The origin is the candidate that is closest to the means modulo their steps.
     """
     is_defined = np.isfinite(means)
     if not step or not is_defined.any():

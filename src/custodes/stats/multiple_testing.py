@@ -225,8 +225,7 @@ def flip_tests(
     estimate : array of shape (k,)
         Estimates.
     left : array of shape (blocks, k)
-        Estimates from the data without each block. If one of them is NaN for a block with data, the estimate is
-        undefined.
+        Estimates from the data without each block. The estimate is undefined if this is NaN for a block with data.
     present : array of bool of shape (blocks, k)
         Whether a block has data for an estimate.
     flips : Flips
@@ -363,9 +362,9 @@ def bootstrap_tests(
     """Bootstrap tests of estimates, for statistics that are not smooth.
 
     The statistic t is the estimate divided by the standard deviation of its resamples. It is transformed from Student's
-    t to a normal quantile. The result is compared with each resample minus the mean of the resamples, divided by the
-    same standard deviation. The critical value is transformed back to Student's t. The interval is the estimate +- this
-    critical value times the standard deviation.
+    t to a normal quantile. This quantile is compared with the resamples, centred and divided by the same standard
+    deviation. The critical value is transformed back to Student's t. The interval is the estimate +- this critical
+    value times the standard deviation.
 
     Parameters
     ----------

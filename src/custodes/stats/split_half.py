@@ -103,6 +103,6 @@ def _simulate_tau(
         group_means = annotator_masks @ simulated_ratings / np.where(n_ratings_of_group > 0, n_ratings_of_group, np.nan)
         split_tau_curve[grid_index] = mean_of_defined(kendall(group_means[:-1:2], group_means[1::2]))
         truth_tau_curve[grid_index] = kendall(true_scores, group_means[-1]).item()
-    # At reliability 0 both are 0 except for noise, which is nearly the same at the next value.
+    # At reliability 0, both curves are 0 except for noise, which is nearly the same at the next reliability.
     split_tau_curve, truth_tau_curve = (curve - (1 - _GRID) * curve[0] for curve in (split_tau_curve, truth_tau_curve))
     return np.maximum.accumulate(split_tau_curve), truth_tau_curve

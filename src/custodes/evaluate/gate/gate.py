@@ -222,8 +222,8 @@ def gate(
     in the labels of the judge.
 
     With `ledger`, rules on labels are tested for one candidate after another on the same labels, which are called a
-    generation. A false opening is one by a candidate that does not satisfy all rules. In each generation, the
-    probability of any false opening is at most 1 - confidence. With `ledger`, the result has no estimates.
+    generation. An opening is false if the candidate does not satisfy all rules. In each generation, the probability of
+    any false opening is at most 1 - confidence. With `ledger`, the result has no estimates.
 
     References
     ----------

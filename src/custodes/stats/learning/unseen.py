@@ -48,7 +48,7 @@ class Moves(NamedTuple):
         """Statistic of the predictions `first_indices` minus the statistic of the predictions `second_indices`, with
         influences.
 
-        Without `second_indices`, the statistic of the predictions `first_indices`.
+        Without `second_indices`, the result is the statistic of the predictions `first_indices`.
         """
         differences = (
             values[..., first_indices] - (0.0 if second_indices is None else values[..., second_indices])
