@@ -40,7 +40,7 @@ class AspectCounts:
 
     @property
     def overall(self) -> tuple[str, ...]:
-        """Metrics that have no score for the aspect, so that their score without an aspect is used."""
+        """Metrics without a score for the aspect, whose score without an aspect is used instead."""
         return self.comparison.overall if self.comparison else ()
 
     @property
@@ -195,10 +195,10 @@ def cluster_notes(aspect_counts: AspectCounts, human_effects: Sequence[float] | 
 
 
 def random_part_p_values(comparison: RaterComparison) -> Floats:
-    """Return the p-value (metrics,) of 'within each pair of systems, the annotated items are a random part'.
+    """Return p-values (metrics,) of the hypothesis that annotated items are a random part within each pair of systems.
 
-    The result is NaN for a metric without ratings of items that are not annotated, and for studies with interim
-    analyses, which draw items at random but stop by the answers.
+    The result is NaN for a metric that rated only annotated items. It is also NaN for studies with interim analyses:
+    their items are drawn at random, but the answers decide when annotation stops.
     """
     preferences, p_values = comparison.preferences, np.full(len(comparison.metrics), np.nan)
     human = preferences.select_rater(0)
@@ -221,7 +221,7 @@ def random_part_p_values(comparison: RaterComparison) -> Floats:
 def not_random_note(metrics: Sequence[str], p_values: Floats, consequence: str, *, aspect: str) -> list[Note]:
     """Return the note on the metrics with a significant result of `random_part_p_values`; empty without such metrics.
 
-    `consequence` is a clause on the results of the question.
+    `consequence` is a clause that says what follows for the results.
     """
     is_selected = p_values < NOT_RANDOM
     p_value_text = p_value_phrase(p_values[is_selected].max()) if is_selected.any() else ""

@@ -44,7 +44,7 @@ class Design(ReadOnlyArrays):
     def from_study(cls, study: Study, *, items: Sequence[str], systems: Sequence[str]) -> Design:
         """Return the design of these items and systems, with clusters and weights from the items table of the study."""
         item_labels, n_items = tuple(items), len(items)
-        if study.items.frame.is_empty():  # each item is a separate cluster
+        if study.items.frame.is_empty():  # then each item is a separate cluster
             return cls(
                 items=item_labels,
                 systems=tuple(systems),

@@ -424,8 +424,8 @@ def mean_columns(
 def _posterior(
     outcomes: AspectCounts, tables: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
 ) -> tuple[favi_score.FaviPosterior, Floats]:
-    """Return the posterior of tables (metrics, pairs, 3, 3), computed from effective counts if there are clusters, and
-    the design effects of the Favi-Score (metrics, pairs), which are NaN without clusters."""
+    """Return the posterior of tables (metrics, pairs, 3, 3), and the design effects of the Favi-Score (metrics, pairs).
+    With clusters, counts are effective counts; without clusters, the effects are NaN."""
     if not has_clusters(outcomes):
         posterior = favi_score.favi_posterior(tables, confidence=confidence, draws=draws, rng=rng)
         return posterior, np.full(tables.shape[:2], np.nan)

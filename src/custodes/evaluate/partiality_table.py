@@ -113,8 +113,8 @@ def partiality_columns(
 def placement_of(comparison: RaterComparison, metric_index: int) -> Placement:
     """Return the positions of the systems by annotators and by one metric, as input of the test of partiality.
 
-    Positions come from scores if annotators and metric scored at least half of the items that they share, and from
-    verdicts if not.
+    Positions come from scores if annotators and metric scored at least half of their shared items, otherwise from
+    verdicts.
     """
     design, scores, shared_preferences = comparison.design, comparison.scores, comparison.shared(metric_index)
     is_scored_item = (np.isfinite(scores.human) & np.isfinite(scores.metrics[metric_index])).sum(axis=1) > 1

@@ -361,8 +361,8 @@ def _reversals(aspect_counts: AspectCounts, sign_test: SignTest) -> dict[str, An
     Pairs are sorted by the number of metrics, then by the first metric. A reversal requires a human decision and a
     metric decision, so its p-value is the larger p-value of two one-sided sign tests (Berger 1982). Holm's method
     adjusts over all metrics and pairs. Pairs decided in the same direction are not tested. To account for this
-    selection, the remaining pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). This method
-    assumes independent tests; simulations support the method for these tests.
+    selection, the remaining pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). The method assumes
+    independent tests; simulations support its use for these tests, which are not independent.
     """
     counts, outcome_tables = (
         aspect_counts.counts,
@@ -409,7 +409,7 @@ def _consensus_columns(
 ) -> dict[str, Any]:
     """Return Borda and Kemeny rankings from pair counts; the consensus of all metrics weights metrics equally."""
     outcome_rates = ratio(outcome_counts, outcome_counts.sum(axis=-1, keepdims=True))
-    # Number of items over which ranks are summed; for counts, the number of the pair with the most items.
+    # Number of items over which ranks are summed; for counts, the number of items of the pair with the most items.
     n_items_of_rater = outcome_counts.sum(axis=2).max(axis=1)
     if aspect_counts.comparison is not None:
         preferences_of_rater = map(aspect_counts.comparison.preferences.joint, range(len(raters)))
@@ -420,7 +420,7 @@ def _consensus_columns(
         raters, n_items_of_rater = (*raters, ALL_METRICS), np.append(n_items_of_rater, n_items_of_rater[1:].max())
         outcome_rates = np.concatenate([outcome_rates, mean_of_defined(outcome_rates[1:], axis=0)[None]])
     half_tie_rates = outcome_rates[..., 1] / 2
-    # (raters, systems, systems): the proportion of comparisons that the first wins, ties count half
+    # (raters, systems, systems): proportion of comparisons that the first system wins; ties count half
     systems, win_rates = pair_matrix(
         aspect_counts.counts.system_a,
         aspect_counts.counts.system_b,

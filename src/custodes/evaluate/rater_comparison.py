@@ -56,8 +56,8 @@ class RaterComparison(ReadOnlyArrays):
     `preferences` are the preferences of the combined annotators and of the metrics; `annotators` are the preferences of
     each annotator. `human_system` (systems,) and `metric_system` (metrics, systems) are the system-level scores in the
     file. `human_tie` is the tie threshold of human scores in `acc_eq`. `epsilon` (metrics,) is the tie threshold of
-    each metric; it is NaN for verdicts, which include ties. `overall` are the metrics that have no score for the
-    aspect, so that their score without an aspect is used.
+    each metric; it is NaN for verdicts, which include ties. `overall` are the metrics without a score for the aspect,
+    whose score without an aspect is used instead.
     """
 
     aspect: str
@@ -154,7 +154,7 @@ class RaterComparison(ReadOnlyArrays):
         """Whether only the system-level scores of a metric can be compared with the annotators, (metrics,).
 
         Such a metric shares no pair of outputs with the annotators. At least two systems have scores by annotators and
-        metric, and for each of these systems, the file gives at least one of the two scores for the whole system.
+        metric. For each of these systems, at least one of the two scores is a system-level score of the file.
         """
         is_metric_in_file, is_human_in_file = np.isfinite(self.metric_system), np.isfinite(self.human_system)
         has_human_system_score = is_human_in_file | (np.isfinite(self.scores.human).any(axis=0) & is_metric_in_file)

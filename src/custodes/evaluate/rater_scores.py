@@ -180,7 +180,7 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
     """Return the scores of the raters in `selected_study`, which is the selected part of `study`."""
     score_rows = selected_study.ratings.frame.filter(pl.col("item") != "")
     _check_enough(selected_study, score_rows)
-    item_labels = tuple(sorted(score_rows["item"].unique()))  # folds and resamples do not depend on the order of rows
+    item_labels = tuple(sorted(score_rows["item"].unique()))  # the order of rows does not affect folds and resamples
     system_labels = tuple(sorted(score_rows["system"].unique()))
     raters_and_aspects = score_rows.select("rater", "aspect").unique(maintain_order=True)
     human_aspects = set(raters_and_aspects.filter(pl.col("rater").is_in(list(selected_study.humans)))["aspect"])

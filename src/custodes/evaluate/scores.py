@@ -112,7 +112,7 @@ def tie_thresholds(
         return metric_thresholds, np.repeat(metric_thresholds[:, None], n_items, axis=1)
     n_units = int(units.max()) + 1
     fold_of_unit = np.arange(n_units) % CALIBRATION_FOLDS
-    folds = range(min(CALIBRATION_FOLDS, n_units) if n_units > 1 else 0)  # of a single cluster, no data would be left
+    folds = range(min(CALIBRATION_FOLDS, n_units) if n_units > 1 else 0)  # one cluster would leave no data to fit
     training_weights = np.array([fold_of_unit != fold for fold in folds], dtype=np.float64).reshape(-1, n_units)
     _, thresholds = acc_eq(
         human, scores, human_tie=human_tie, units=units, weights=with_point(training_weights), item_weights=None
@@ -125,9 +125,9 @@ class HumanMeans(NamedTuple):
     """Means of annotators' scores, adjusted for severity if annotators rated different outputs. See `human_means`.
 
     `values` (items, systems) are the means. `adjustment_range` is the largest minus the smallest adjustment of an
-    output, and `standard_error` the largest standard error of such a difference. `n_excluded` is the number of rated
-    outputs without a mean, and `n_sets` the number of sets of comparable annotators. `levels` are None without an
-    estimate of their error, and if all annotators rated the same outputs.
+    output, and `standard_error` the largest standard error of a difference of two adjustments. `n_excluded` is the
+    number of rated outputs without a mean, and `n_sets` the number of sets of comparable annotators. `levels` are None
+    without an estimate of their error, and if all annotators rated the same outputs.
     """
 
     values: Floats
@@ -200,7 +200,7 @@ def human_means(persons: Floats) -> HumanMeans:
         mean_of_defined(np.where(has_rating, values[:, None, None], np.nan), axis=0)
         for values in (levels.values, levels.covariance.diagonal())
     )
-    # Of the difference of two such adjustments; levels sum to 0, so their errors are negatively correlated.
+    # Standard errors of the difference of two adjustments. Levels sum to 0, so their errors are negatively correlated.
     n_active = max(int(is_active_annotator.sum()), 2)
     standard_errors = np.sqrt(2 * n_active / (n_active - 1) * adjustment_variances / np.maximum(n_ratings, 1))
     block_of_annotator = blocks_of(common_items(has_rating.reshape(len(persons), -1).T))
@@ -240,9 +240,9 @@ def _rating_step(persons: Floats) -> float:
 def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: Floats) -> Floats:
     """Return means of `n_ratings` ratings, rounded to multiples of step / n_ratings from an origin.
 
-    A mean that differs from its multiple by more than its tolerance is not rounded. The arrays are (items, systems).
-    Otherwise adjusted means would never tie, although means of ratings on a scale with few values often do. The origin
-    is the candidate that is closest to the means modulo their steps.
+    A mean is not rounded if it differs from the nearest multiple by more than its tolerance. The arrays are (items,
+    systems). Without this rounding, adjusted means would never tie, although means of ratings on a scale with few
+    values often tie. The origin is the candidate that is closest to the means modulo their steps.
     """
     is_defined = np.isfinite(means)
     if not step or not is_defined.any():

@@ -192,7 +192,7 @@ def _p_values(
     return p_values
 
 
-_SEGMENTS = 128  # number of thresholds at a time: few, so that whole blocks can be excluded
+_SEGMENTS = 128  # number of thresholds in a block: small, so that whole blocks can be excluded
 
 
 def acc_eq(
@@ -286,7 +286,7 @@ class Events:
     """Changes in the number of correct pairs of one metric as epsilon grows.
 
     When epsilon reaches the difference of a pair, a human tie becomes correct and a concordant pair becomes wrong. So
-    only some values of epsilon can maximise accuracy. These are 0 and the differences of those human ties for which the
+    only some values of epsilon can maximise accuracy. The candidates are 0 and the difference of each human tie whose
     next larger difference belongs to a concordant pair or does not exist. Within a segment between two such values, the
     number of correct pairs first falls and then rises.
     """
@@ -367,7 +367,7 @@ class Events:
             )
             if (
                 largest_possible_gain > best_gain + gain_tolerance
-            ).any():  # else no threshold of this block is the best in any resample
+            ).any():  # otherwise, no threshold of this block is the best one in any resample
                 cell_index = (self.segment[first_event:end_event] - segment_slice.start - 1) * len(
                     present_units
                 ) + unit_index
@@ -379,7 +379,7 @@ class Events:
                 chunk_best_gain = gain_by_segment.max(axis=0)
                 first_best_index = np.argmax(
                     gain_by_segment >= chunk_best_gain - gain_tolerance, axis=0
-                )  # the smallest epsilon
+                )  # the first one has the smallest epsilon
                 has_new_best_gain = chunk_best_gain > best_gain + gain_tolerance
                 best_segment, best_gain = (
                     np.where(has_new_best_gain, segment_slice.start + 1 + first_best_index, best_segment),
@@ -429,8 +429,8 @@ def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
 
 
 def _merge_near_equal(ordered_values: Floats, slack: Floats) -> Floats:
-    """Ascending values with near-equal values merged: values that differ from a neighbour by at most the `slack` of
-    one of them form a group, and each is replaced by the largest value of its group."""
+    """Ascending values with near-equal values merged. Neighbours that differ by at most the `slack` of one of them
+    belong to one group, and each value is replaced by the largest value of its group."""
     last_index_of_run = (
         np.flatnonzero(np.append(np.diff(ordered_values) > np.maximum(slack[:-1], slack[1:]), True))
         if len(ordered_values)

@@ -14,7 +14,7 @@ from custodes.stats.ratios import ratio
 UNKNOWN = -1
 """The majority label of a task in which several labels tie for the highest number of votes."""
 
-_SAME = 1e-9  # votes and probabilities that differ by less are equal up to rounding
+_SAME = 1e-9  # smaller differences of votes or probabilities are rounding errors
 
 # Dawid and Skene
 _PSEUDO_COUNT = 0.5  # added to every cell of an annotator's confusion matrix, and to every label count of the prior
@@ -120,8 +120,8 @@ def row_sums(values: Floats) -> Floats:
 
 
 def majority_label(votes: Floats) -> Ints:
-    """Label with the most votes, or with the highest probability: (tasks, labels) -> (tasks,). It is `UNKNOWN` in case
-    of a tie.
+    """Label with the most votes, or with the highest probability: (tasks, labels) -> (tasks,). In case of a tie, the
+    label is `UNKNOWN`.
 
     >>> majority_label(np.array([[0.2, 0.8], [0.5, 0.5]])).tolist()
     [1, -1]

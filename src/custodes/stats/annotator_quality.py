@@ -19,10 +19,11 @@ class PeerAgreement(NamedTuple):
     """Agreement of each answer (n,) with other answers to the same task.
 
     The peers of an answer are the other trusted annotators of the task. `agreement` is the agreement of the annotator
-    with the peers, and `others` is the agreement of the peers among themselves. Each is proportional to a rank
-    correlation. The constant of proportionality is the same for both and for all answers of an annotator, so the signs
-    and ratios of sums over an annotator's answers are meaningful. Both are NaN for an answer with fewer than two peers.
-    `spread` (workers,) is the variance of an annotator's scores; it is NaN if all answers of the annotator are equal.
+    with the peers, and `others` is the agreement of the peers among themselves. Both values are proportional to rank
+    correlations. The constant of proportionality is the same for both values and for all answers of an annotator. Signs
+    and ratios of sums over an annotator's answers are therefore meaningful. `agreement` and `others` are NaN for an
+    answer with fewer than two peers. `spread` (workers,) is the variance of an annotator's scores; it is NaN if all
+    answers of the annotator are equal.
     """
 
     agreement: Floats
@@ -39,10 +40,10 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
 
     Each answer gets a score: its mid-rank among the annotator's answers, centred and divided by the variance of these
     ranks. So the annotator's severity and use of the scale do not matter, and answers on a coarse scale estimate the
-    same correlation as answers on a fine scale. The agreement of two answers is the product of their scores. Its mean
-    is 0 for an annotator whose answers do not depend on the task. The scores of the peers are centred on the tasks of
-    the annotator, and their variance is measured on these tasks. So harder or more similar tasks do not reduce the
-    annotator's relative agreement.
+    same correlation as answers on a fine scale. The agreement of two answers is the product of their scores. The mean
+    agreement is 0 for an annotator whose answers do not depend on the task. The scores of the peers are centred on the
+    tasks of the annotator, and their variance is measured on these tasks. So harder or more similar tasks do not reduce
+    the annotator's relative agreement.
 
     References
     ----------

@@ -141,8 +141,8 @@ def bisect_condition(is_below: Callable[[Any], Any], low: Any, high: Any, *, ste
 
 
 def deviations(x: Floats) -> Floats:
-    """Deviations from the mean along the last axis. They are 0 where the value is NaN or the deviation is rounding
-    error."""
+    """Deviations from the mean along the last axis. A deviation is 0 where the value is NaN or the deviation is
+    rounding error."""
     is_defined_value = ~np.isnan(x)
     values_or_zero = np.where(is_defined_value, x, 0.0)
     deviation_from_mean = values_or_zero - values_or_zero.sum(axis=-1, keepdims=True) / np.maximum(

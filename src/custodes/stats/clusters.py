@@ -38,8 +38,8 @@ class DesignEffect(NamedTuple):
     """Design effects of statistics (...).
 
     `effect` is the variance by clusters divided by the variance by items, at least 1. With a single cluster, the
-    variance by clusters is unknown, and `effect` is inf. `clusters` is the effective number of equal clusters. It is
-    inf if no two items share a cluster.
+    variance by clusters is unknown, and `effect` is inf. `clusters` is the effective number of equal clusters.
+    `clusters` is inf if no two items share a cluster.
     """
 
     effect: Floats
@@ -196,9 +196,9 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
         ],
         axis=-1,
     )
-    # Mean of the expected and the observed variance. With the observed one alone, a few losses would reduce the
-    # effective number of clusters to one (wide intervals); with the expected one alone, intervals of one-sided pairs
-    # are too narrow (measured in tests/simulation).
+    # Mean of the expected and the observed variance. With the observed variance alone, a few losses could reduce the
+    # effective number of clusters to one (wide intervals). With the expected variance alone, intervals of one-sided
+    # pairs are too narrow (measured in tests/simulation).
     independent_variance_of_cluster, n_relevant_items_of_cluster = (
         sum_by_cluster((mean_squared_influences + influences**2) / 2),
         sum_by_cluster(np.where(mean_squared_influences > 0, 1.0, 0.0)),
@@ -300,7 +300,7 @@ def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: 
     """Divisor of counts in a sign test with clusters: (...) for all three arguments -> (...), at least 1.
 
     `squares` are sums over clusters of the squared sum of signs. Such a sum is the variance of wins - losses under the
-    null hypothesis. If every item is a cluster, it is the number of wins and losses. Because the variance holds
+    null hypothesis. If every item is a cluster, `squares` is the number of wins and losses. Because the variance holds
     under the null hypothesis, no t quantiles are needed, and the test is also valid at small levels: with C `clusters`,
     |z| is at most sqrt(C). With fewer than twelve clusters, this limit would allow smaller p-values than 2^(1 - C), the
     smallest p-value of sign flips of whole clusters. The divisor is then increased so that no p-value is smaller than

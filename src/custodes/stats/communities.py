@@ -105,8 +105,7 @@ def _weights(similarity: NDArray[Any]) -> Floats:
 
 
 def _affinity(edge_weights: Floats) -> Floats:
-    """Half the contribution of each pair of nodes to modularity if both are in one community: (n, n), in multiples of 1
-    / `_UNIT`.
+    """Half the contribution to modularity (n, n) of each pair of nodes in one community, in multiples of 1 / `_UNIT`.
 
     The matrix is exactly symmetric, with 0 on the diagonal.
     """

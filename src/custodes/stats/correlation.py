@@ -438,7 +438,7 @@ class _SortedRows(NamedTuple):
 
 
 def _sequences(x: _SortedRows, y: _SortedRows) -> Iterator[tuple[Ints, Ints]]:
-    """Yield arrays (rows, n): the outputs in order of y, and for the outputs in order of x, positions in this array.
+    """Yield two arrays (rows, n): the outputs sorted by y, and the positions in this array of the outputs sorted by x.
 
     The positions have no ties. Ties in x follow the order of y. If y has ties, two orders are yielded, the second with
     reversed ties.

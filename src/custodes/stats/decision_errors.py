@@ -24,7 +24,8 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
     Decisions are 1, 0 (no difference) or -1. NaN marks a pair without a decision, which is left out. In an inversion,
     annotators and the other rater decide for opposite winners. In an omission, annotators find a difference but the
     other rater finds none. In an insertion, the other rater finds a difference but annotators find none. The
-    proportions sum to 1. They are NaN if no pair has a decision of the annotators and a decision of the other rater.
+    proportions sum to 1. The proportions are NaN if no pair has a decision of the annotators and a decision of the
+    other rater.
 
     >>> error_types(np.array([1, 1, 1, 0]), np.array([1, -1, 0, 1])).tolist()
     [0.25, 0.25, 0.25, 0.25]
@@ -45,8 +46,8 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
 
 
 def divergence_from(human: NDArray[Any], *, estimate: Kld) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
-    """Function from the counts (..., 3) of another rater to the Kullback-Leibler divergence KLD(p_other || p_human) of
-    outcome probabilities, in nats (...), given human counts (..., 3).
+    """Return a function that computes the Kullback-Leibler divergence KLD(p_other || p_human) of outcome probabilities,
+    in nats (...), from the counts (..., 3) of another rater. The human counts (..., 3) are fixed.
 
     With `mean`, the probability of an outcome is the posterior mean (n + 1) / (N + 3) under a uniform prior. With
     `mode`, it is n / N as in the paper; the divergence is then infinite if the other rater has an outcome that

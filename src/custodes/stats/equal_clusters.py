@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Floats, Ints, Signs, chunks
 
-_MOST_ROWS = 64  # longer clusters are groups of their own
-_DENSE = 8  # a matrix with a larger proportion of nonzeros than 1 / 8 is multiplied as dense
+_MOST_ROWS = 64  # a cluster with more rows is a separate group
+_DENSE = 8  # a matrix is multiplied as a dense matrix if more than 1 / 8 of the entries are nonzero
 
 
 class ClusterGroups(NamedTuple):
@@ -84,7 +84,7 @@ def codes_of(pair: Ints, signs: Signs) -> Ints:
         code_of_row, n_codes = (
             code_of_row * 8 + np.where(signs_of_rater == ABSENT, 3, signs_of_rater & 7),
             8 * n_codes,
-        )  # -2 is 6, and 2 is 2
+        )  # `signs & 7` maps -2 to 6, -1 to 7, and keeps 0, 1 and 2
     return code_of_row
 
 

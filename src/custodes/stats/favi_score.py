@@ -69,11 +69,11 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     """Credible interval of the Favi-Score, and the probability of opposite margins, from counts (..., 3, 3).
 
     The prior is 1/6 per cell, so the proportions of the six error cells have the posterior Dirichlet(errors + 1/6). The
-    interval is equal-tailed and extended to contain the estimate. It is NaN without errors or draws. `flip_probability`
-    is the posterior probability that the metric margin and the human margin have opposite signs; it is NaN without
-    comparisons or draws. Swapping the two systems mirrors the interval exactly. Equal tables get equal results, and the
-    order of tables has no effect. Tables share draws: each result has the right posterior, but the Monte Carlo errors
-    of different tables are dependent.
+    interval is equal-tailed and extended to contain the estimate. The interval is NaN without errors or draws.
+    `flip_probability` is the posterior probability that the metric margin and the human margin have opposite signs; it
+    is NaN without comparisons or draws. Swapping the two systems mirrors the interval exactly. Equal tables get equal
+    results, and the order of tables has no effect. Tables share draws: each result has the right posterior, but the
+    Monte Carlo errors of different tables are dependent.
 
     >>> low, high, flip = favi_posterior(
     ...     np.array([[90, 10, 0], [0, 100, 0], [10, 0, 90]]), confidence=0.95, draws=1000, rng=np.random.default_rng(0)

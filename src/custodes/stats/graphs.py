@@ -94,7 +94,7 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
     for members in sorted(members_of_component, key=lambda members: (-len(members), members[0])):
         inner_edge_strengths = edge[np.ix_(members, members)]
         distinct_strengths = np.unique(inner_edge_strengths[inner_edge_strengths > 0])
-        low_index, high_index = 0, len(distinct_strengths) - 1  # the highest level at which a cycle remains
+        low_index, high_index = 0, len(distinct_strengths) - 1  # search for the highest level at which a cycle remains
         while low_index < high_index:
             middle_index = (low_index + high_index + 1) // 2
             low_index, high_index = (

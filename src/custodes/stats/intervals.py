@@ -22,8 +22,8 @@ ANY: Bounds = (-np.inf, np.inf)
 
 
 class Inference(NamedTuple):
-    """Estimates (...) with the bounds of their intervals, and two-sided p-values of the hypothesis that a true value is
-    0; NaN if undefined."""
+    """Estimates (...), bounds of their intervals, and two-sided p-values of the hypothesis that the true value is 0;
+    NaN if undefined."""
 
     estimate: Floats
     low: Floats
@@ -56,7 +56,7 @@ def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, 
 
     `n` is the number of independent observations; if observations are clustered, it is their effective number.
     `quantile` is the quantile of the normal distribution, or of Student's t if the variance was estimated. The interval
-    contains the proportion. It is NaN if any argument is NaN.
+    contains the proportion. The interval is NaN if any argument is NaN.
 
     >>> low, high = wilson_interval(np.array([1.0, 0.5]), 12, quantile=1.96)
     >>> low.round(3).tolist(), high.round(3).tolist()
@@ -144,7 +144,7 @@ def student_interval(
         )
         return wilson_interval(proportion, effective_n, quantile=t_quantile)
     half_width = t_quantile * standard_error
-    with np.errstate(invalid="ignore"):  # an infinite estimate has no interval
+    with np.errstate(invalid="ignore"):  # for infinite estimates, which have no interval
         low, high = (
             _back_transform(scaled_draws[0] - half_width, bounds),
             _back_transform(scaled_draws[0] + half_width, bounds),
@@ -176,7 +176,7 @@ def expanded_interval(
 
     expanded_level = 2 * float(ndtr(student_quantile(confidence, n_units))) - 1
     low, high = percentile_interval(draws, confidence=expanded_level)
-    low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN if either is
+    low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN if the bound or the estimate is NaN
     if bounds == SHARE:
         is_degenerate_interval = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
         wilson_bounds = wilson_interval(estimate, float(n_units), quantile=student_quantile(confidence, n_units))
@@ -268,7 +268,7 @@ class ResampledEstimate:
 
         def excludes_value(z: float) -> bool:
             low, high = self.interval(2 * float(ndtr(z)) - 1)
-            return at < low or at > high  # False for NaN
+            return at < low or at > high  # False if the bounds are NaN
 
         return float(bisect_condition(excludes_value, 0.0, _FARTHEST))
 

@@ -98,10 +98,10 @@ def step_down(
     stages
         The batches of draws of each stage.
     tail_sums
-        Function of two arrays: (m, n), for m hypotheses and n draws, the largest statistic among the hypothesis and all
-        less extreme ones; and (m,), the positions of the hypotheses. For each hypothesis and draw, consider the
-        probability that the largest statistic is at least the observed one, or the indicator of this event. The
-        function returns the sums of these values over draws, and the sums of their squares, (m,) each.
+        Function of two arrays: the largest statistics (m, n) of each of m hypotheses and all less extreme ones in n
+        draws, and the positions (m,) of the hypotheses. It returns sums over draws of a value and of the squared value,
+        (m,) each. The value is the probability that the largest statistic is at least the observed one, or the
+        indicator of this event.
     alpha : float
         Level.
     data : int, default 0
@@ -111,7 +111,7 @@ def step_down(
     limits : pair of arrays of shape (k,), default (0, 1)
         Lower and upper limits of the p-values, for the hypotheses in the given order.
     record
-        Function that is called with hypotheses and their draws (m, n). It may modify the draws.
+        Function that is called with hypotheses and their draws (m, n). The function may modify the draws.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def step_down(
         p_values[positions] = mean_tail.clip(lowest, highest)
         p_errors[positions] = np.where(exact | (lowest >= highest), 0.0, np.sqrt(tail_variance / n_draws[positions]))
         low, high = p_values - SIGMAS * p_errors, p_values + SIGMAS * p_errors
-        # From the most extreme: p-values increase towards less extreme hypotheses.
+        # From the most extreme hypothesis on, so that p-values do not decrease towards less extreme hypotheses.
         lowest_p, highest_p = (np.maximum.accumulate(p_bounds[::-1])[::-1] for p_bounds in (low, high))
         at_threshold = np.asarray((lowest_p <= alpha) & (alpha < highest_p))
         positions = np.flatnonzero(at_threshold & (low <= alpha) & (alpha < high))
@@ -167,7 +167,7 @@ def step_down(
 class Flips:
     """Random signs of blocks.
 
-    `first` (n, blocks) are the flips, of +-1, for every p-value. `exact` is whether these flips and the identity are
+    `first` (n, blocks) are the flips (+-1) that every p-value uses. `exact` is whether these flips and the identity are
     all possible flips, up to a global sign. The flips do not depend on the seed of an analysis.
     """
 
@@ -176,7 +176,7 @@ class Flips:
 
     @classmethod
     def from_block_count(cls, n_blocks: int, n: int) -> Flips:
-        """All possible flips if their number is at most the larger of `MOST_FLIPS` and `n`, else `n` random flips.
+        """All possible flips if there are at most max(`MOST_FLIPS`, `n`) of them, otherwise `n` random flips.
 
         There are no flips with fewer than two blocks.
 
@@ -217,16 +217,15 @@ def flip_tests(
     each flip uses the variance of this flip, so that few blocks, and blocks of unequal size, are allowed. If estimates
     have different numbers of blocks, their t statistics are transformed to normal quantiles. The tests are exact for
     contributions that are symmetric around 0; otherwise they are asymptotic in the number of blocks. The interval is
-    the estimate +- the critical t times the jackknife standard error. An estimate with so few blocks that it cannot be
-    significant at 1 - `confidence` has neither a p-value nor an interval, and it is not in the family.
+    the estimate +- the critical t times the jackknife standard error. If an estimate has too few blocks to be
+    significant at 1 - `confidence`, it has no p-value and no interval, and is not in the family.
 
     Parameters
     ----------
     estimate : array of shape (k,)
         Estimates.
     left : array of shape (blocks, k)
-        Estimates from the data without each block. If one of them is NaN for a block with data, the estimate is
-        undefined.
+        Estimates from the data without each block. The estimate is undefined if this is NaN for a block with data.
     present : array of bool of shape (blocks, k)
         Whether a block has data for an estimate.
     flips : Flips
@@ -282,7 +281,7 @@ def flip_tests(
             pseudo.sum(axis=1),
             np.einsum("ku,ku->k", pseudo, pseudo),
         )
-        # |sum of signed values| over its largest possible value, a monotone function of |t|: flips change no squares.
+        # |sum of signed values| / its largest possible value: monotone in |t|, because flips do not change squares.
         scale_factor[estimate_slice] = np.nan_to_num(
             ratio(np.ones(len(pseudo)), np.sqrt(n_blocks[estimate_slice] * square_sums[estimate_slice]))
         )
@@ -325,7 +324,7 @@ def flip_tests(
 
         return len(flip_signs), statistics
 
-    smallest_p = np.exp2(1.0 - n_present_blocks)  # with all flips; with random flips a p-value may be smaller
+    smallest_p = np.exp2(1.0 - n_present_blocks)  # of all flips; random flips may give a smaller p-value
     relative_t = np.where(is_defined & (smallest_p <= 1 - confidence), np.minimum(relative_t, 1.0), np.nan)
     standard_error = np.sqrt(np.maximum(square_sums - pseudo_sums**2 / n_blocks, 0.0) / (n_blocks * freedom))
     return _family(
@@ -344,7 +343,7 @@ def flip_tests(
 def pseudo_values(estimate: Floats, left: Floats, present: Bools) -> Floats:
     """Jackknife pseudo-values (k, blocks) of estimates (k,), from estimates without each block (blocks, k).
 
-    They are 0 for blocks that are not `present` (blocks, k), and 0 instead of rounding errors.
+    Pseudo-values are 0 for blocks that are not `present` (blocks, k), and 0 instead of rounding errors.
 
     >>> pseudo_values(np.array([2.0]), np.array([[2.5], [1.5]]), np.ones((2, 1), dtype=bool)).tolist()
     [[1.5, 2.5]]
@@ -363,9 +362,9 @@ def bootstrap_tests(
     """Bootstrap tests of estimates, for statistics that are not smooth.
 
     The statistic t is the estimate divided by the standard deviation of its resamples. It is transformed from Student's
-    t to a normal quantile. The result is compared with each resample minus the mean of the resamples, divided by the
-    same standard deviation. The critical value is transformed back to Student's t. The interval is the estimate +- this
-    critical value times the standard deviation.
+    t to a normal quantile. This quantile is compared with the resamples, centred and divided by the same standard
+    deviation. The critical value is transformed back to Student's t. The interval is the estimate +- this critical
+    value times the standard deviation.
 
     Parameters
     ----------
@@ -479,7 +478,7 @@ def _family(
         n_reached = count_reached(largest, hypotheses)
         return n_reached, n_reached
 
-    order = np.argsort(threshold, kind="stable")[: (~np.isnan(threshold)).sum()]  # NaN comes last
+    order = np.argsort(threshold, kind="stable")[: (~np.isnan(threshold)).sum()]  # without NaN, which is sorted last
     adjusted_results = step_down(order, stages, count_largest_reached, alpha=alpha, data=1, exact=exact, record=record)
     p_value = np.maximum(p_value, smallest_p)
     p_adjusted[order], at_threshold[order] = adjusted_results

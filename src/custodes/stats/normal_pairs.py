@@ -81,7 +81,7 @@ def pair_tests(
     directions = _Directions(covariance, first_indices, second_indices, standard_error)
 
     def tail_sums(largest_statistics: Floats, pair_indices: Ints) -> tuple[Floats, Floats]:
-        with np.errstate(over="ignore"):  # if no pair varies, the tail is 1 for z = 0 and else 0
+        with np.errstate(over="ignore"):  # if no pair varies, the tail is 1 for z = 0, otherwise 0
             tail_probabilities = chdtrc(
                 n_estimates, (z[pair_indices, np.newaxis] / np.maximum(largest_statistics, _TINY)) ** 2
             )
@@ -212,8 +212,7 @@ class NormalMaximum:
 
 
 def variance_of_differences(covariance: Floats, first_indices: Ints, second_indices: Ints) -> tuple[Floats, Bools]:
-    """Variance of the difference of each pair of estimates, and whether this variance is above rounding error: (k,)
-    each.
+    """Variance of the difference of each pair of estimates, and whether it exceeds rounding error: (k,) each.
 
     `first_indices` and `second_indices` (k,) are the positions of the two estimates of each pair.
 

@@ -26,11 +26,11 @@ EXACT = 4096**2
 """Up to this number of outputs x resampling units, Kendall's concordance is computed exactly in every resample."""
 
 _CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
-_BINS = 64  # bins per ranking of the grid that approximates very many outputs
+_BINS = 64  # number of bins into which a ranking of very many outputs is cut
 _INT8 = 127  # maximum number of signs whose sum fits int8
-_STEPS = 16  # rows of a block of running sums
+_STEPS = 16  # number of levels in a block of running sums
 _FEW_GROUPS = 50  # without sparse matrices, a fold takes a third of the time with 20 units, but more with 100 units
-_WIDTH = 64  # resamples at a time, for the processor's cache
+_WIDTH = 64  # number of resamples at a time, so that arrays fit the cache
 _CACHE = 8  # divisor of the size of temporary arrays, so that they fit the cache
 
 
@@ -48,8 +48,8 @@ def pooled_correlation(
     Ranks and ties are those of the resample, in which copies of an output tie. So each value equals the correlation
     computed from the resampled outputs, with one exception. If outputs x units exceeds `EXACT`, Kendall's concordance
     is computed from rankings that are cut into 64 bins, with a first-order correction for pairs within a bin. This
-    concordance is exact for the data themselves. It is also exact if neither the human nor the metric scores have more
-    than 64 distinct values.
+    concordance is exact for the data themselves. The concordance is also exact if neither the human nor the metric
+    scores have more than 64 distinct values.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class _Levels:
 
     @cached_property
     def _steps(self) -> Any:
-        """Number of outputs in each level plus those in the level below, by group; rows are in the order of `_row`."""
+        """Number of outputs in each level and the level below together, by group; rows are in the order of `_row`."""
         level_of_entry = np.concatenate([self.level_of_output, self.level_of_output + 1])
         is_existing_level = level_of_entry < self.shape[0]
         return self._matrix(

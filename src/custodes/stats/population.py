@@ -14,7 +14,7 @@ from custodes.stats.ratios import ratio
 
 FEWEST_SYSTEMS = 3
 
-_RIDGE = 1e-10  # relative to the variance between systems: keeps matrices invertible for scores without noise
+_RIDGE = 1e-10  # relative to the variance between systems; makes matrices invertible if scores have no noise
 _SEED = 0  # seed of the nodes of an integral over covariances; fixed, so that it adds no randomness
 
 
@@ -132,7 +132,8 @@ def _shrinkage(observed_scores: Floats, degrees_of_freedom: int, n_draws: int) -
     inverse_corner = -xy / (xx + ridge) / root_y
     entry_11, entry_12 = first_diagonal / root_x + inverse_corner * below_diagonal, inverse_corner * second_diagonal
     entry_21, entry_22 = below_diagonal / root_y, second_diagonal / root_y
-    # Eigenvalues and axes of a symmetric 2 x 2 matrix; the smaller one from the determinant, which is more precise.
+    # Eigenvalues and axes of a symmetric 2 x 2 matrix. The smaller eigenvalue comes from the determinant, for
+    # precision.
     matrix_11, matrix_12, matrix_22 = (
         entry_11**2 + entry_12**2,
         entry_11 * entry_21 + entry_12 * entry_22,

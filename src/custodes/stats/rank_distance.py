@@ -75,7 +75,7 @@ def rank_distance_influence(
 
     The influence is the derivative of the mean over the defined units with respect to the weight w of a thing. So mean
     + (w - 1) @ influence approximates the mean under the weights w to first order. The influence is 0 for a thing that
-    either rater did not rate. It is NaN if no unit is defined.
+    either rater did not rate. The influence is NaN if no unit is defined.
 
     >>> values = np.array([[[1.0, 2, 3]], [[1.0, 3, 2]]])
     >>> rank_distance_influence(values, np.array([0]), np.array([1]), rule="strict")[1].round(3).tolist()
@@ -98,7 +98,7 @@ def rank_distance_influence(
 def _chunks(
     values: Floats, first_raters: Ints, second_raters: Ints, *, is_ordinal: bool
 ) -> Iterator[tuple[slice, slice, PairTable]]:
-    """Yield blocks of pairs of raters and of units, with counts of pairs of things, by thing (5, units, n, P).
+    """Yield blocks of units and of pairs of raters, with the counts of each thing's pairs (5, units, n, P).
 
     If `is_ordinal` is true, ties are broken by position. The five counts are sufficient for all rules: concordant
     minus discordant pairs, pairs not tied by the first rater, pairs not tied by the second rater, pairs tied by neither
@@ -152,7 +152,7 @@ def _distances_from_counts(pair_table: PairTable, *, rule: Rule) -> tuple[Floats
 def _count_by_comparison(ranks: Floats, first_raters: Ints, second_raters: Ints) -> PairTable:
     """Counts by comparison of all pairs of things, from products of signs, in blocks of things."""
     distinct_raters, rater_index = np.unique(np.concatenate([first_raters, second_raters]), return_inverse=True)
-    # the pairs as positions among the raters that occur
+    # the two raters of each pair, as positions among the raters that occur in pairs
     first_rater_index, second_rater_index = np.split(rater_index, 2)
     ranks = np.ascontiguousarray(ranks[distinct_raters].swapaxes(0, 1))  # (units, raters, n)
     n_units, n_raters, n = ranks.shape

@@ -41,7 +41,7 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
     [1.5, 3.0, 1.5, nan]
     """
     values = np.asarray(values, dtype=np.float64)
-    order = np.argsort(values, axis=-1, kind="stable")  # NaN last
+    order = np.argsort(values, axis=-1, kind="stable")  # NaN is sorted last
     run_start, run_end = tie_runs(np.take_along_axis(values, order, axis=-1))
     return _restore_order(values, order, (run_start + run_end + 1) / 2)
 
@@ -144,7 +144,7 @@ def count_earlier_lower(codes: Ints, weights: Floats | None = None) -> NDArray[A
     The computation takes n sqrt(n) steps and memory linear in n. Positions and codes are cut into blocks of about
     sqrt(n). Pairs of elements in different blocks are counted from a table of cumulative counts. Pairs within a block
     are counted by comparisons, for many blocks at once. Up to n = 20,000, this is several times faster in NumPy than
-    merging in n log n steps. It is not slower at 100,000.
+    merging in n log n steps. At n = 100,000, it is not slower.
 
     Parameters
     ----------

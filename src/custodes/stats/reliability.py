@@ -114,7 +114,7 @@ def interval_alpha(moments: NDArray[Any]) -> Floats:
 def gini(counts: Ints) -> float:
     """Gini coefficient of the numbers of answers of annotators.
 
-    It is 0 if all numbers are equal, near 1 if one annotator gave all answers, and NaN without answers.
+    The coefficient is 0 if all numbers are equal, near 1 if one annotator gave all answers, and NaN without answers.
 
     >>> gini(np.array([5, 5, 5, 5])), gini(np.array([0, 0, 0, 20]))
     (0.0, 0.75)
@@ -157,9 +157,9 @@ class Taste(NamedTuple):
     """Intraclass correlation of the answers of annotators; NaN if undefined.
 
     `icc` is the correlation of two answers by the same annotator to different items of a group, minus the correlation
-    of two answers by different annotators. `error` is the standard error of `icc` over annotators. It requires at least
-    two annotators who answered twice in a group. `answers_per_annotator` is the mean number of answers of an annotator
-    in a group, weighted by answers. `effect` is the design effect of proportions of answers.
+    of two answers by different annotators. `error` is the standard error of `icc` over annotators. The standard error
+    requires at least two annotators who answered twice in a group. `answers_per_annotator` is the mean number of
+    answers of an annotator in a group, weighted by answers. `effect` is the design effect of proportions of answers.
     """
 
     icc: float
@@ -226,8 +226,8 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, is_used_answer: B
     value = value / unit_of(value)
 
     def sum_cells(worker_or_item: Ints) -> tuple[Ints, Ints, Floats, Floats]:
-        """The group of each cell of answers, the cell of each answer, and two sums over the cells of each group: of
-        squared totals, and of squared sizes."""
+        """The group of each cell of answers, the cell of each answer, and two sums over the cells of each group: the
+        sum of squared totals and the sum of squared sizes."""
         n_codes = int(worker_or_item.max(initial=0)) + 1
         cell_keys, cell_index = np.unique(group_index * n_codes + worker_or_item, return_inverse=True)
         group_of_cell, value_sum_of_cell, n_answers_of_cell = (
@@ -293,8 +293,8 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
     """Mean preferences with standard errors clustered by annotator.
 
     The variance is that of sums over annotators, times G / (G - 1) for G annotators. The degrees of freedom of t are
-    the effective number of annotators minus one, so that a few very active annotators do not count as many. The result
-    is valid for a sample of fixed size.
+    the effective number of annotators minus one, so that a few very active annotators do not count as many annotators.
+    The result is valid for a sample of fixed size.
 
     Parameters
     ----------

@@ -42,13 +42,13 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     """Tests of the ratio of sums in each slice against the ratio in all data outside the slice.
 
     Parts of the data (items, or the part of a cluster in a slice) are permuted among slices of fixed sizes. The
-    statistic is a difference divided by its standard error, so that variances of slices may differ. Because of two
-    choices, the test holds its level even if a small slice has a much larger variance than the other parts; if
-    parts are exchangeable, it is conservative. First, the variance of a slice is shrunk upwards towards the overall
-    variance, which counts as one part. Second, the observed statistic is treated as Student's t, and its degrees of
-    freedom are the number of parts in the slice or outside it, whichever is smaller, minus 1. P-values are adjusted
-    by the largest statistic of all tests, on the scale of normal quantiles. Permutations do not depend on the seed
-    of an analysis.
+    statistic is a difference divided by its standard error, so that variances of slices may differ. Two choices keep
+    the level of the test even if a small slice has a much larger variance than the other parts. If parts are
+    exchangeable, the test is therefore conservative. First, the variance of a slice is shrunk upwards towards the
+    overall variance, which counts as one part. Second, the observed statistic is treated as Student's t, and its
+    degrees of freedom are the smaller of the numbers of parts inside and outside the slice, minus 1. P-values are
+    adjusted by the largest statistic of all tests, on the scale of normal quantiles. Permutations do not depend on the
+    seed of an analysis.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     slices : array of int of shape (parts,)
         Slice of each part, from 0.
     confidence : float
-        Level of the bounds. They exclude 0 if and only if the unadjusted p-value is at most 1 - confidence.
+        Level of the bounds. The bounds exclude 0 if and only if the unadjusted p-value is at most 1 - confidence.
 
     Returns
     -------

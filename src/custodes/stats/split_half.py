@@ -48,11 +48,11 @@ def attainable_tau(
     """Kendall's tau-b between a predictor that knows the true scores and the mean of all annotators.
 
     `marks` (annotators, outputs) are ratings, NaN if not rated. `tau` (...) is the tau-b between the means of two
-    halves of the annotators, averaged over the `splits`. In the model, an annotator's rating is the true score
-    plus a normal error. The sum is cut into the annotator's rating scale such that each rating has its observed
-    frequency. All annotators have the same error variance, which is chosen such that simulated halves, with the missing
-    values of the data, agree as much as `tau`, to about .01. Tied ratings limit the attainable value. If most ratings
-    are equal, better agreement can even reduce it. The result is NaN if `tau` is NaN, or if no half varies. It is 0 if
+    halves of the annotators, averaged over the `splits`. In the model, an annotator's rating is the true score plus a
+    normal error. The sum is cut into the annotator's rating scale such that each rating has its observed frequency. All
+    annotators have the same error variance, which is chosen such that simulated halves, with the missing values of the
+    data, agree as much as `tau`, to about .01. Tied ratings limit the attainable value. If most ratings are equal,
+    better agreement can even reduce it. The result is NaN if `tau` is NaN, or if no half varies. The result is 0 if
     `tau` is not positive.
 
     >>> rng = np.random.default_rng(0)
@@ -88,7 +88,7 @@ def _simulate_tau(
     )
     rating_errors = (orthogonal_basis * np.sign(np.diag(triangular_factor)) * np.sqrt(n_truths)).T[1:]
     sorted_marks, n_marks_of_annotator = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
-    annotator_masks = np.zeros((2 * len(splits) + 1, len(marks)))  # alternating halves, then all
+    annotator_masks = np.zeros((2 * len(splits) + 1, len(marks)))  # both halves of each split, then all annotators
     for annotator_mask, half in zip(annotator_masks[:-1], chain(*splits), strict=True):
         annotator_mask[half] = 1.0
     annotator_masks[-1] = 1.0
@@ -103,6 +103,6 @@ def _simulate_tau(
         group_means = annotator_masks @ simulated_ratings / np.where(n_ratings_of_group > 0, n_ratings_of_group, np.nan)
         split_tau_curve[grid_index] = mean_of_defined(kendall(group_means[:-1:2], group_means[1::2]))
         truth_tau_curve[grid_index] = kendall(true_scores, group_means[-1]).item()
-    # At reliability 0 both are 0 except for noise, which is nearly the same at the next value.
+    # At reliability 0, both curves are 0 except for noise, which is nearly the same at the next reliability.
     split_tau_curve, truth_tau_curve = (curve - (1 - _GRID) * curve[0] for curve in (split_tau_curve, truth_tau_curve))
     return np.maximum.accumulate(split_tau_curve), truth_tau_curve

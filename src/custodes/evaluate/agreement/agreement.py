@@ -180,11 +180,11 @@ def agreement(
     items. The column `unreliable` names the statistics with too few clusters for a reliable interval.
 
     For each statistic in `compare_by`, every pair of metrics is compared on the data that the annotators and both
-    metrics rated. The interval and the p-value of a difference come from the same draws: sign flips of the
-    contribution of each cluster if the statistic is smooth (such as a mean over items), bootstrap resamples if it is
-    not. `p_adjusted` is adjusted for all pairs of metrics of one statistic and aspect (step-down maximum of t).
-    Two metrics differ significantly if `p_adjusted` is at most `alpha`; this decides the significance letters. Tests
-    against chance are adjusted for all metrics of the aspect.
+    metrics rated. The interval and the p-value of a difference come from the same draws. For a smooth statistic (such
+    as a mean over items), these are sign flips of each cluster's contribution. For other statistics, these are
+    bootstrap resamples. `p_adjusted` is adjusted for all pairs of metrics of one statistic and aspect (step-down
+    maximum of t). Two metrics differ significantly if `p_adjusted` is at most `alpha`. Only metrics without a
+    significant difference share a significance letter. Tests against chance are adjusted for all metrics of the aspect.
 
     Labels (pass or fail, or categories) are also compared output by output in the table `labels`, for which one system
     is enough. Categories, and studies of a single system, have only this table (and `slices`, if `by` is set).
@@ -230,7 +230,7 @@ def agreement(
         comparisons = []
     generator = np.random.default_rng(rng)
     draw_flips = drawn_flips(generator)
-    # one label, so that all aspects share their resamples
+    # All aspects have the same label, so that they share their resamples.
     tables_and_notes = map_parts(
         answer_aspect,
         comparisons,
@@ -238,7 +238,7 @@ def agreement(
         progress=progress,
         desc="agreement",
         label=lambda _: "",
-        threads=False,  # otherwise the resamples of several aspects would be in memory at the same time
+        threads=False,  # with threads, the resamples of several aspects would be in memory together
     )
     notes = [*label_notes, *(note for _, notes in tables_and_notes for note in notes)]
     return Agreement.from_parts([*label_tables, *(tables for tables, _ in tables_and_notes)], notes)
@@ -296,7 +296,7 @@ def _answer(
     n_units, has_only_choices = design.n_units, are_choices(comparison)
     if (
         has_only_choices and design.item_weights is None
-    ):  # with weights, clusters of equal preferences may differ in weight
+    ):  # with item weights, clusters with equal preferences can have different weights and are not grouped
         column_of_cluster, bootstrap_weights = resampled_groups(comparison, resamples, rng)
     else:
         bootstrap_weights = design.draw_byte_weights(resamples, rng)
@@ -350,7 +350,7 @@ def _common_columns(sample: Sample) -> dict[str, Any]:
     metric_positions = np.flatnonzero([ground.any for ground in grounds_of_metrics])
     if len(equal_grounds([grounds_of_metrics[m] for m in metric_positions])) < 2:
         return {}
-    # A metric without verdicts does not restrict the verdicts. A metric without scores does not restrict the scores.
+    # Only metrics with verdicts restrict the common verdicts. Only metrics with scores restrict the common scores.
     comparison_keys_of_ground = [ground.keys for ground in grounds_of_metrics if len(ground.keys)] or [
         grounds_of_metrics[0].keys
     ]

@@ -19,7 +19,8 @@ from custodes.stats.ratios import ratio
 def are_choices(comparison: RaterComparison) -> bool:
     """Whether only preferences can be compared.
 
-    This holds if no output has scores of both annotators and metrics, and if the file has no system-level scores.
+    The result is true if no output has scores of both annotators and metrics, and if the file has no system-level
+    scores.
     """
     item_scores = comparison.scores
     has_scored_outputs = (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any()
@@ -35,7 +36,7 @@ def resampled_groups(
     Returns
     -------
     group_of_cluster : array of int of shape (clusters,)
-        For the first cluster of each group, the number of the group; for every other cluster, -1.
+        Number of the group for the first cluster of each group, and -1 for every other cluster.
     group_weights : array of shape (1 + B, groups)
         Bootstrap weights of the groups; row 0 is the data.
     """
@@ -120,7 +121,8 @@ def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column
             sum_functions_of_metrics.append(
                 sums_of(pair_of_comparison, column_of_comparison, comparison_weights * metric_signs, **sum_options)
             )
-        # All metrics of the group have the same human preferences; those of the last metric are used.
+        # All metrics of the group share the same human preferences, so the rows of the last metric are used for all
+        # metrics.
         count_comparisons = sums_of(pair_of_comparison, column_of_comparison, comparison_weights, **sum_options)
         sum_human_signs = sums_of(
             pair_of_comparison, column_of_comparison, comparison_weights * human_signs, **sum_options

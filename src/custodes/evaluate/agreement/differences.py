@@ -51,7 +51,8 @@ class Tester:
 
     @classmethod
     def from_sample(cls, sample: Sample, *, n_flips: int, confidence: float, alpha: float) -> Tester:
-        """Return the settings of tests with at least `n_flips` sign flips. With a single cluster, there are none."""
+        """Return the settings of tests with at least `n_flips` sign flips. With a single cluster, there are no sign
+        flips."""
         n_units = sample.comparison.design.n_units
         n_blocks, block_of_cluster = bootstrap.blocks_of_units(n_units, most=MOST_BLOCKS)
         return cls(
@@ -86,7 +87,7 @@ class Tester:
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None, redraws_levels=False)
 
     def has_marked_items(self, is_marked: Bools) -> Bools:
-        """(blocks, k): whether a block contains an item that a row of `is_marked` (k, items) marks."""
+        """(blocks, k): whether a block contains a marked item, for each row of `is_marked` (k, items)."""
         block_has_item = np.zeros((len(self.left_out) - 1, len(is_marked)), dtype=bool)
         row_indices, item_indices = np.nonzero(is_marked)
         block_has_item[self.block[self.sample.comparison.design.units[item_indices]], row_indices] = True
@@ -150,9 +151,9 @@ class Differences:
     def order(self, statistic_name: str, metric_values: Floats) -> NDArray[np.intp]:
         """Return the positions of the metrics from best to worst.
 
-        If all metrics rated the same outputs, the metrics are sorted by `metric_values` (metrics,). Otherwise they are
-        sorted by scores that are fitted to the differences of all pairs by least squares. The fit removes the advantage
-        of metrics that rated easier outputs. Metrics without a value are left out.
+        If all metrics rated the same outputs, the metrics are sorted by `metric_values` (metrics,). Otherwise, metrics
+        are sorted by scores that are fitted to the differences of all pairs by least squares. The fit removes the
+        advantage of metrics that rated easier outputs. Metrics without a value are left out.
         """
         defined_metrics = np.flatnonzero(np.isfinite(metric_values))
         pair_differences = (
@@ -261,7 +262,7 @@ def _difference_tests(
     """Return the tests of all pairs by one statistic. Resamples are computed in parts, because the resamples of all
     pairs may exceed the memory."""
     statistic = STATISTICS[statistic_name]
-    # Jackknife samples do not contain the error of the annotators' levels, so differences over systems are resampled.
+    # Jackknife samples lack the error of the annotators' levels, so statistics over systems use bootstrap resamples.
     has_level_errors = statistic.population is not None and tester.sample.comparison.scores.levels is not None
     is_smooth = statistic.smooth and not has_level_errors
     if is_smooth:
@@ -342,11 +343,11 @@ def _rated_item_mask(comparison: RaterComparison, n_metrics: int | None = None) 
 def ranking_statistic(
     values_of_statistic: dict[str, Floats], n_systems: int, statistic_names: Sequence[str] = ()
 ) -> str:
-    """Return the name of the statistic that ranks metrics; row 0 of each value has the estimates.
+    """Return the name of the statistic that ranks metrics; row 0 of `values_of_statistic[name]` has the estimates.
 
-    It is the first of `statistic_names` (names chosen by the user) that is defined for a metric, or else Kendall's tau.
-    With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is then
-    used instead.
+    The first of `statistic_names` (names chosen by the user) that is defined for a metric is used, or else Kendall's
+    tau. With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is
+    then used instead.
     """
     for name in statistic_names:
         if np.isfinite(values_of_statistic[name][0]).any():

@@ -39,8 +39,8 @@ class SystemScores(NamedTuple):
     """System scores of the annotators and of the metrics; both arrays are (1 + B, metrics, systems).
 
     The human scores depend on the metric, because human scores use only the outputs that annotators and metric share.
-    `pairs` (metrics, systems, systems) marks the pairs of systems that can be compared: both systems have a common
-    item, or system-level scores in the file.
+    `pairs` (metrics, systems, systems) marks the pairs of systems that can be compared: the two systems share an item,
+    or both have system-level scores in the file.
     """
 
     people: Floats
@@ -54,9 +54,10 @@ class Sample:
 
     `times` (1 + B, clusters) are bootstrap weights in the form that `bootstrap.weighted_sums` takes; row 0 is the data.
     `flips` (n, clusters) are signs +-1, shared by the tests of all pairs of systems. `columns` (clusters,) is the
-    column of each cluster in `times`, or -1 if the column of an earlier cluster with equal preferences represents both.
-    `columns` is set if only preferences can be compared (see `resampled_groups`); if not, it is None. If
-    `redraws_levels`, resamples contain the error of the annotators' levels; jackknife samples do not.
+    column of each cluster in `times`. It is -1 if an earlier cluster has equal preferences; the column of the earlier
+    cluster then represents both clusters. `columns` is None unless only preferences can be compared (see
+    `resampled_groups`). If `redraws_levels`, resamples contain the error of the annotators' levels; jackknife samples
+    do not.
     """
 
     comparison: RaterComparison
@@ -239,8 +240,8 @@ class Statistic:
     with the bootstrap. `compared` statistics are tested by default, and `essential` statistics are displayed first.
     `best` is 'high' if high values are better, and empty if metrics are not compared by the statistic.
 
-    The interval is a Student's t interval from the resamples, limited to `bounds`. It estimates the value in samples
-    with the same number of items. If the bootstrap is not valid for the value in a very large sample of items,
+    The interval is a Student's t interval from the resamples, limited to `bounds`. The interval is for the value in
+    samples with the same number of items. If the bootstrap is not valid for the value in a very large sample of items,
     `population` simulates this value (B, metrics), and the interval uses percentiles of the simulation. With fewer than
     `fewest` clusters, coverage was below 85 % in some simulated studies.
     """

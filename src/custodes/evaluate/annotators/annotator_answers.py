@@ -47,10 +47,10 @@ class AnnotatorAnswers:
     `labels` are the possible labels of an answer, and `words` are the names of the labels. The labels have an order
     unless `nominal` is true. `continuous` scores have no labels (all codes are 0).
 
-    Three arrays (tasks,) describe the tasks: `unit` is the block of clusters, `group` is the pair of systems or the
-    system, and `item` is the item. `seconds` (workers,) is the median time per answer, NaN if unknown. `sided` are four
-    arrays about the decided verdicts with known presentation order: the annotator, the pair of systems, the preference,
-    and which system was shown first.
+    Three arrays (tasks,) describe the tasks: `unit` is the block of clusters, `group` is the pair of systems (for
+    verdicts) or the system (for ratings), and `item` is the item. `seconds` (workers,) is the median time per answer,
+    NaN if unknown. `sided` are four arrays about the decided verdicts with known presentation order: the annotator, the
+    pair of systems, the preference, and which system was shown first.
     """
 
     aspect: str

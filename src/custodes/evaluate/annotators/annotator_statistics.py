@@ -53,9 +53,10 @@ ABOVE_CHANCE = "agreement is above the level of random answers"
 class AnnotatorTests(NamedTuple):
     """Tests of every annotator, (workers,) each, whether a person or a slot.
 
-    `position` has the tests of position preference. `p_careless`, `p_chance` and `untested_reason` are those of
-    `_compare_with_peers`, in which annotators with a position preference are no peers. `p_reversed` is the p-value of
-    the hypothesis that agreement is at least that of random answers, NaN if not tested or if labels have no order.
+    `position` has the tests of position preference. `p_careless`, `p_chance` and `untested_reason` come from
+    `_compare_with_peers`; annotators with a position preference are not used as peers there. `p_reversed` is the
+    p-value of the hypothesis that agreement is at least that of random answers. It is NaN if not tested, or if labels
+    have no order.
     """
 
     position: PositionTests
@@ -209,8 +210,8 @@ def _compare_with_peers(
     """Compare each annotator (workers,) with the other annotators that are trusted (`is_trusted`) on the same tasks.
 
     Return p-values of two hypotheses, and the reason why the first is not tested. The first hypothesis is that the
-    annotator agrees with the others at least half as much as they agree with one another. The second is that the
-    annotator agrees no more than random answers.
+    annotator agrees with the others at least half as much as they agree with one another. The second hypothesis is that
+    the annotator agrees with the others no more than random answers do.
     """
     answers = aspect_answers.answers
     peer_result = peer_agreement(

@@ -253,19 +253,19 @@ def ceiling(
 
     Notes
     -----
-    Cross-validation has five folds. With folds='item', a fold contains whole items (or clusters). With 'plain', it
-    contains single outputs, so training data contain the held-out items; use 'plain' to reproduce the paper. `model` is
-    'ridge' (regression) or 'xgboost' (boosted trees, as in the paper; needs the extra `learn`). Both paths, gains and
-    losses always use ridge regression. XGBoost handles missing scores; ridge and lasso replace missing scores by the
-    training mean. `variants` replaces the metrics that match a glob by the mean of their standardised scores. The name
-    of the mean is the glob without `*`, as in figure 1 of the paper.
+    Cross-validation has five folds. With folds='item', a fold contains whole items (or clusters). With 'plain', a fold
+    contains single outputs, so the training data contain other outputs of the held-out items. Use 'plain' to reproduce
+    the paper. `model` is 'ridge' (regression) or 'xgboost' (boosted trees, as in the paper; needs the extra `learn`).
+    Both paths, gains and losses always use ridge regression. XGBoost handles missing scores; ridge and lasso replace
+    missing scores by the training mean. `variants` replaces the metrics that match a glob by the mean of their
+    standardised scores. The name of the mean is the glob without `*`, as in figure 1 of the paper.
 
     The forward path starts with the metrics in `in_use` (default: none) and adds up to `steps` metrics. The backward
-    path starts with the metrics in `in_use` (default: all) and removes up to `steps` metrics; the same folds select
-    the order of removal and score it. `kendall` is tau-b over the outputs of each held-out fold, averaged over folds.
+    path starts with the metrics in `in_use` (default: all) and removes up to `steps` metrics; the same folds select the
+    order of removal and score it. `kendall` is tau-b over the outputs of each held-out fold, averaged over folds.
     `kendall_item` is tau-b over the systems of each item, averaged over items (null with plain folds). Intervals are
-    Student's t intervals over resampled clusters with fixed predictions, so they hold for these models and not for
-    refitted models. An aspect that was rated on only one item or cluster is excluded.
+    Student's t intervals over resampled clusters. The predictions are fixed, so the intervals do not include the
+    variation between refitted models. An aspect that was rated on only one item or cluster is excluded.
 
     With level='system', the target is the sum of a system's ranks over items, and the features are rank sums by metrics
     or by other aspects. All rank sums are scaled to win rates against the other systems. `kendall` compares pairs of

@@ -41,7 +41,7 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     agreement_draws = np.full((len(ratings), len(target.times), len(SOURCES)), np.nan)
     for rating_positions in equal_positions(
         rated_mask.tobytes() for rated_mask in np.isfinite(ratings)
-    ):  # who rated the same outputs
+    ):  # annotators who rated the same outputs
         annotator_indices = [list(ratings_of_annotator)[position] for position in rating_positions]
         mean_ratings_of_others = [
             mean_of_defined(np.delete(other_aspect_ratings, annotator, axis=0), axis=0)

@@ -37,7 +37,7 @@ MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedAspect:
-    """One aspect to predict: the human ratings at position `me` in `who`."""
+    """One aspect to predict: the human rater at position `me` among the raters `who`."""
 
     who: RaterScores
     me: int

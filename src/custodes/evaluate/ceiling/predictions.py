@@ -32,7 +32,7 @@ def agreements(target: Target, fit: heldout.Fit) -> dict[str, Floats]:
     """
     predictions = target.predict_from_raters(target.columns.values(), fit)
     draws_of_statistic = {"kendall": target.agreement(predictions)}
-    if target.whole:  # otherwise different models predict the outputs of an item
+    if target.whole:  # with plain folds, different models predict the outputs of an item
         item_correlations = within_item(target.grid(target.y), target.grid(predictions), kind="kendall")
         draws_of_statistic["kendall_item"] = weighted_item_mean(
             item_correlations, units=target.who.design.units, weights=target.times
@@ -90,13 +90,14 @@ def prediction_columns(
 def annotator_columns(target: Target, rng: np.random.Generator, confidence: float) -> dict[str, Any]:
     """Return the columns of `annotators`: agreement of two halves of the annotators, and the attainable tau-b.
 
-    The attainable tau-b is undefined if two halves do not agree, even if they agree in some resamples.
+    The attainable tau-b is undefined if the agreement of two halves is not positive in the data, even if it is positive
+    in some resamples.
     """
     if len(target.persons) < 2:
         return {}
     sorted_annotators = sorted(
         target.persons, key=target.who.people.__getitem__
-    )  # halves do not depend on the input order
+    )  # sorted, so that halves do not depend on the input order
     annotator_ratings = np.stack([target.persons[annotator] for annotator in sorted_annotators])
     annotator_splits = split_half.halves(len(annotator_ratings), most=SPLITS, rng=rng)
     agreement_draws = np.stack(
@@ -118,7 +119,7 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
         [annotator_splits[split_index] for split_index in defined_splits],
         rng=rng,
     )
-    if split_half_draws[0] <= 0:  # the errors of annotators have no estimate
+    if split_half_draws[0] <= 0:  # the errors of annotators cannot be estimated
         attainable_draws = np.full_like(attainable_draws, np.nan)
     return {
         "annotators": len(annotator_ratings),

@@ -54,7 +54,8 @@ class SystemTarget(PredictedAspect):
 
     @cached_property
     def rates(self) -> Floats:
-        """(raters, N): win rate against all other systems. This is the rank sum, scaled to values from 0 to 1."""
+        """(raters, N): win rate against all other systems. The win rate is the rank sum, scaled to values from 0 to
+        1."""
         return win_rates(self.wins, np.arange(self.n_clusters))
 
     @cached_property
@@ -92,7 +93,7 @@ class SystemTarget(PredictedAspect):
             return {}
         sorted_annotators = sorted(
             self.persons, key=self.who.people.__getitem__
-        )  # halves do not depend on the input order
+        )  # sorted, so that halves do not depend on the input order
         annotator_scores = np.stack([self.persons[annotator] for annotator in sorted_annotators])[:, :, self.systems]
         item_weights = self.who.design.item_weights
 
@@ -147,7 +148,7 @@ def system_target_of(raters: RaterScores, target_index: int, resamples: int, rng
     """
     item_weights = raters.design.item_weights
     win_matrices = win_matrix(raters.scores, item_weights=item_weights)
-    # A system needs an opponent when a pair of other systems is left out.
+    # A system needs an opponent even when two of the other systems are left out.
     system_positions = np.flatnonzero(np.isfinite(win_matrices[target_index]).sum(axis=1) > 2)
     if len(system_positions) < FEWEST_SYSTEMS:
         raise InputError(

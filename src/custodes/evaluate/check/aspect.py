@@ -119,7 +119,7 @@ def _common_item_problems(comparison: RaterComparison, human_comparisons: Compar
         is_pair_with_common_items & (n_common_items_of_pair < (1 - COVERAGE_GAP - ROUNDING) * larger_item_counts)
     ).any(axis=0)
     system_names = np.array(comparison.systems)
-    if is_system_with_different_items.any() and np.isfinite(comparison.scores.human).any():  # battles have no means
+    if is_system_with_different_items.any() and np.isfinite(comparison.scores.human).any():  # only scores have means
         yield problem(
             "different-items",
             system_names[is_system_with_different_items].tolist(),
@@ -203,8 +203,8 @@ def _raters_equal_to_means(
 ) -> Iterator[str]:
     """Yield names of raters whose scores (raters, items, systems) are the mean of several other raters, up to rounding.
 
-    By default, the other raters are the remaining raters in `rater_names`. `scores_of_others` has the scores
-    of other raters instead.
+    By default, the other raters are the remaining raters in `rater_names`. If `scores_of_others` is given, it has the
+    scores of the other raters.
     """
     other_scores = scores if scores_of_others is None else scores_of_others
     if len(other_scores) < 2 + (scores_of_others is None) or not other_scores.size:

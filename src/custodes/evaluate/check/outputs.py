@@ -84,7 +84,8 @@ def _metrics_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
     """Return systems with the metrics that give the system their highest score on all items.
 
     A metric is returned only if hardly any output of other systems has the highest score. A system is excluded if at
-    least as many metrics give it the lowest score on all items, because the outputs are then empty or broken.
+    least as many metrics give it their lowest score on all items as give it their highest score; its outputs are then
+    empty or broken.
     """
     top_metrics_of_system, bottom_metrics_of_system = (
         _systems_with_maximum(score_rows.with_columns(score=sign * pl.col("score"))) for sign in (1, -1)
@@ -162,7 +163,7 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
 
 
 def _equal_systems(score_rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
-    """Yield sets of systems with the same `score` on the same items, if equal scores of systems are not common."""
+    """Yield sets of systems with the same `score` on the same items, if equal scores are rare among the systems."""
     system_rows = score_rows.group_by("system", maintain_order=True).agg(
         digest=fingerprint("item", "score"), n=pl.len(), distinct=pl.col("score").n_unique()
     )

@@ -230,9 +230,9 @@ def complementarity(
     the metrics that match a glob by the mean of their standardised scores. The name of the mean is the glob without `*`
     ('rouge-*' becomes 'rouge').
 
-    Intervals are Student's t intervals over resampled clusters of items. At the utterance level, resamples use a
-    first-order approximation by the influence of each item. A constant rater has no ranking: the values of the rater
-    are null, averages exclude the rater, and `left_out` names the rater.
+    Intervals are Student's t intervals over resampled clusters of items. At the utterance level, the values in
+    resamples are first-order approximations from the influence of each item. A constant rater has no ranking: the
+    values of the rater are null, averages exclude the rater, and `left_out` names the rater.
 
     References
     ----------
@@ -316,7 +316,7 @@ def _means_with_diagonal(rankings: Rankings, mean_distances: Floats, is_defined_
 def _heat_map_positions(rankings: Rankings, distances: Distances) -> list[int | None]:
     """Return the position of each rater in a heat map in which similar raters are adjacent."""
     distance_matrix = rankings.square(distances.kept[0])
-    raters_in_name_order = np.argsort(rankings.who.names)  # ties of distances do not depend on the order of raters
+    raters_in_name_order = np.argsort(rankings.who.names)  # input order does not break tied distances
     members_of_kind = [
         raters_in_name_order[np.isin(raters_in_name_order, rankings.who.select_kind(kind))]
         for kind in ("human", METRIC)

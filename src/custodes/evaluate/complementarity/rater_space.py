@@ -43,7 +43,7 @@ def structure(
     )
     linked_raters = np.unique(
         rankings.pairs[:, np.isfinite(distances.kept[0])]
-    )  # with a defined distance to another rater
+    )  # raters with a defined distance to another rater
     unlinked_raters = np.setdiff1d(np.flatnonzero(raters.varies), linked_raters)
     tables, summary_row = dict[str, dict[str, Any]](), dict[str, Any]()
     left_out_raters = [
@@ -68,7 +68,7 @@ def structure(
         explained_variance = ordination.explained_variance(points, column_weights=column_weights)
         name_order = np.argsort(
             [raters.names[i] for i in placed_raters]
-        )  # resamples do not depend on the order of raters
+        )  # sorted, so that permutations do not depend on the order of raters
         null_explained_variance = ordination.null_explained(points[0, name_order], n_draws=NULL_DRAWS, rng=rng)
         tables["components"] = _component_columns(
             explained_variance, null_explained_variance, confidence, raters.design.n_units
@@ -137,7 +137,7 @@ def _rank_space(
         is_ranked_thing[:] = True
     # Points are checked instead of scores, because a score that is alone in its unit has no rank.
     is_complete_rater = np.isfinite(points[0]).all(axis=1)
-    # In a study with gaps, a resample can lack a thing; intervals exclude these resamples.
+    # In a study with gaps, some resamples lack a thing; intervals exclude these resamples.
     is_complete_resample = np.isfinite(points[:, is_complete_rater]).all(axis=(1, 2))
     column_weights = None if is_system_level else item_weights[:, is_ranked_thing]
     return (

@@ -53,7 +53,7 @@ def missing_columns(
 def failure_findings(aspect: str, missing_table: dict[str, Any]) -> list[Finding]:
     """Return one test per rater, with the smallest p-value of the tests by system, order and length.
 
-    This p-value is multiplied by the number of the tests of the rater.
+    The smallest p-value is multiplied by the number of tests of the rater.
     """
     if not missing_table:
         return []
@@ -127,7 +127,8 @@ def _factor_columns(
                 factor, is_missing_verdict, level_masks, length_class_of_verdict, unit_of_verdict, rng
             )
         )
-        # The denominator is all queried verdicts for a reason, and the queried verdicts of the level for other factors.
+        # For a reason, the denominator is all queried verdicts. For other factors, it is the queried verdicts of the
+        # level.
         denominator_masks = [np.ones_like(is_missing_verdict)] * len(level_indices) if factor == REASON else level_masks
         n_queried_verdicts = np.stack(
             [np.bincount(unit_of_verdict[mask], minlength=part.n_units) for mask in denominator_masks]
@@ -194,7 +195,7 @@ def _failure_p_value(
     if is_missing_verdict.sum() < LEAST_FAILURES or len(level_masks) * is_missing_verdict.size > MOST_FEATURES:
         return np.nan
     is_usable_verdict = np.isfinite(length_class_of_verdict) if factor == LENGTH else np.any(level_masks, axis=0)
-    # Tenths are tested as one trend. The indicator of one order is enough, as it determines the indicator of the other.
+    # The ten length classes are tested as one trend. Of the two orders, one indicator is enough.
     features = [length_class_of_verdict] if factor == LENGTH else level_masks[:1] if factor == ORDER else level_masks
     usable_features = np.stack([feature[is_usable_verdict] for feature in features]).astype(np.float64)
     return uneven_p(

@@ -112,8 +112,8 @@ def order_columns(
 def _outcome_tables(verdict_rows: pl.DataFrame, shape: tuple[int, int]) -> Floats:
     """Return counts of the nine combinations of outcomes of the first system, (raters, units, 9).
 
-    A combination is the outcome if the first system is shown first, and the outcome if it is shown second. Verdicts are
-    paired by run.
+    A combination consists of two outcomes: with the first system shown first, and with the first system shown second.
+    Verdicts are paired by run.
     """
     both_order_rows = both_orders(verdict_rows)
     cell_of_comparison = (

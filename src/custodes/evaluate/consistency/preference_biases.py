@@ -1,7 +1,7 @@
 """Biases of judges beyond human preference: preference for longer outputs, and for the judge's own systems.
 
-The length bias is unadjusted, conditional on human preference, and adjusted for noisy human preference. Own systems are
-those in the column `own_system` of the raters table.
+The length bias is estimated in three ways: unadjusted, conditional on human preference, and adjusted for noisy human
+preference. Own systems are those in the column `own_system` of the raters table.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class RaterPreferences:
     the first system was shown first, -1 if the second system was shown first, and 0 if unknown. `run` is the
     number of the repeat, `preference` is null if there is no verdict, and `why` is the reason for a missing verdict.
 
-    The other arrays describe n comparisons; they are empty if a part has only queried verdicts. `signs` (raters, n) are
+    The other arrays describe n comparisons and are empty if there are only queried verdicts. `signs` (raters, n) are
     the preferences of each rater, and `people` (n,) are the preferences of the combined annotators. `item`, `pair` and
     `unit` are positions, and `length` is the log ratio of words, NaN if unknown.
     """
@@ -187,7 +187,7 @@ def _add_preferences(study: Study, part: RaterPreferences, setting: PreferenceOp
     joint_preferences = comparisons_of_all_raters.joint(*range(len(comparisons_of_all_raters.raters)))
     sort_order = np.lexsort(
         (joint_preferences.pair, joint_preferences.item)
-    )  # random numbers are assigned in the order of items
+    )  # sorted, because random numbers are assigned in the order of items
     signs = np.full((len(part.raters), n_comparisons), ABSENT, dtype=np.int8)
     signs[label_codes(pl.Series(comparisons_of_all_raters.raters[1:], dtype=pl.String), part.raters)] = (
         joint_preferences.signs[1:, sort_order]

@@ -140,7 +140,8 @@ def label_columns(study: Study, part: RaterPreferences, bootstrap_weights: Float
 def ratios_of(study: Study, part: RaterPreferences) -> Ratios:
     """Return the ratios of every rater, with numerators and denominators as sums by item.
 
-    The units are the clusters of the study, because the blocks of `part.design` would be counted instead of items.
+    The units are the clusters of the study. With the blocks of `part.design` as units, blocks would be counted instead
+    of clusters.
     """
     ratio_labels, sums_of_ratios = list[tuple[str, str]](), list[np.ndarray]()
     n_items = len(part.design.items)

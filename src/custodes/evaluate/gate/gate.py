@@ -222,8 +222,8 @@ def gate(
     in the labels of the judge.
 
     With `ledger`, rules on labels are tested for one candidate after another on the same labels, which are called a
-    generation. In each generation, the probability that any candidate opens the gate although it does not satisfy all
-    rules is at most 1 - confidence. With `ledger`, the result has no estimates.
+    generation. An opening is false if the candidate does not satisfy all rules. In each generation, the probability of
+    any false opening is at most 1 - confidence. With `ledger`, the result has no estimates.
 
     References
     ----------
@@ -431,7 +431,7 @@ def _ledger_gate(
         )
         for aspect_index, aspect_tests in enumerate(tests_of_aspects)
     ]
-    # Notes on the agreement of the judge with the annotators would be results.
+    # Notes on the agreement of the judge with the annotators are left out, because they would reveal results.
     label_notes = [
         note for aspect_tests in tests_of_aspects for note in aspect_tests.notes if note.rule not in AGREEMENT_NOTES
     ]

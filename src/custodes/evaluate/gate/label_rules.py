@@ -66,11 +66,11 @@ class LabelTest:
     has no draws, but a standard error (`error`) and a number of clusters. `influence` (n,) is the influence of each
     output on the estimate, and `unit` (n,) is the cluster of each output. `counts` are the effective successes and
     trials if the statistic is a proportion of outputs that were selected at random. `objection` says why the interval
-    must not decide the rule; it is empty if the interval may decide. `advice` says which data would make the interval
-    shorter if more data of the same kind would not; otherwise it is empty. If outputs were left out of a corrected
-    rate, `extremes` has the smallest and the largest values that labels of these outputs permit, and `left_out` says
-    why they may prevent a decision; `influence` is then that on the smallest value. `label` is the positive label if
-    the statistic depends on it.
+    must not decide the rule; it is empty if the interval may decide. `advice` is empty if more data of the same kind
+    would make the interval shorter; otherwise it says which data would. If outputs were left out of a corrected rate,
+    `extremes` has the smallest and the largest values that labels of these outputs permit, `influence` is the influence
+    on the smallest value, and `left_out` says why the left-out outputs may prevent a decision. `label` is the positive
+    label if the statistic depends on it.
     """
 
     rule: GateRule
@@ -156,7 +156,7 @@ class LabelTest:
 class LabelTests(NamedTuple):
     """Tests of one aspect, with the human label of each output (item, system), the first item of each unit, and notes.
 
-    If the input names no system, the name of the system is empty, because it is the name of the file.
+    If the input names no system, the name of the system is empty here instead of the name of the file.
     """
 
     aspect: str
@@ -249,8 +249,8 @@ def _objection(
 ) -> str:
     """Return why the human labels must not decide a rule; empty if they may.
 
-    The outputs with a human label were said to be a random sample, but they differ from the other outputs in the labels
-    of a judge. See `sampling_test`.
+    The reason is that `sampling` is 'random', but the outputs with a human label differ from the other outputs in the
+    labels of a judge. See `sampling_test`.
     """
     if settings["sampling"] != "random" or (outputs.weight != outputs.weight[0]).any():
         return ""

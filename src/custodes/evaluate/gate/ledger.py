@@ -140,11 +140,11 @@ class Ledger:
         return sum(bool(entry.labels and entry.labels.starts) for entry in self.entries)
 
     def with_earlier_names(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """Return labels in which a system that only has another name has its earlier name.
+        """Return the labels with the earlier names of renamed systems.
 
-        A system that is not in the ledger has only another name if its labels of all shared items equal the labels of
-        an earlier system that is not in `labels`. Without this rule, the same labels would start a new generation.
-        Each earlier name belongs to at most one system, because otherwise labels of one system would be lost.
+        A system that is not in the ledger counts as renamed if its labels of all shared items equal the labels of an
+        earlier system that is not in `labels`. Without this rule, the same labels would start a new generation. Each
+        earlier name belongs to at most one system, because otherwise labels of one system would be lost.
         """
         earlier_labels, current_labels = _by_system(self.labels), _by_system(labels)
         earlier_name_of_system = dict[str, str]()

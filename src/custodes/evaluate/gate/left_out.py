@@ -21,8 +21,8 @@ def rate_bounds(
     judge: JudgeLabels,
     settings: EstimateSettings,
 ) -> tuple[JudgeRates, JudgeRates]:
-    """Return the corrected rates of the selected outputs with all outputs that were left out counted as negative, and
-    as positive; both equal the corrected rate if none was left out.
+    """Return two corrected rates of the selected outputs: with all left-out outputs counted as negative, and with all
+    counted as positive. Both equal the corrected rate if no output was left out.
 
     The proportion of outputs that were left out has a beta posterior, with counts divided by the design effect.
     """

@@ -65,9 +65,9 @@ class LedgerTests:
         Influence of each unit on the statistic of each test.
     precisions : tuple of Precision
     gains : tuple of float
-        Difference between true value and threshold for which the power of each test is computed.
+        For each test, the assumed difference between the true value and the threshold, for which power is computed.
     labels, outputs : dict
-        Digest of the label, and name, of each labelled output (see `LabelEntry`).
+        For each labelled output (see `LabelEntry`), the digest of its label, and its name.
     undefined : str
         Why a test is undefined or not valid (the candidate is then not tested); empty if there is no such test.
     """

@@ -53,10 +53,10 @@ With fewer, the errors of the metric cannot be estimated, and standard errors wo
 class Options:
     """Settings of the fit: number of systems, model of ties, confidence level and number of resamples.
 
-    `test_pairs`: each pair is also tested by the comparisons between its two systems alone. This is valid only if the
-    numbers of comparisons did not depend on outcomes. `search_removal`: search for the smallest set of comparisons
-    whose removal changes the leader. `by_pair`: the human comparisons of each pair are a random sample, and the size of
-    the sample may depend on the outcomes.
+    `test_pairs`: each pair is also tested by the comparisons between its two systems alone. These tests are valid only
+    if the numbers of comparisons did not depend on outcomes. `search_removal`: search for the smallest set of
+    comparisons whose removal changes the leader. `by_pair`: the human comparisons of each pair are a random sample, and
+    the size of the sample may depend on the outcomes.
     """
 
     n_systems: int
@@ -89,7 +89,7 @@ class FittedModel:
     battles, opponents : int arrays of shape (systems,)
         Number of comparisons and number of opponents of each system.
     effects, unvaried : tuple of str
-        Names of the covariates in the model, and names of the covariates that strengths cannot be adjusted for.
+        Names of the covariates in the model, and names of the covariates for which strengths cannot be adjusted.
     missing : int
         Number of comparisons left out because a covariate is missing.
     """

@@ -313,12 +313,13 @@ def leaderboard(
     standard deviations). Intervals treat clusters of items as independent. Intervals of ranks, groups and decisions
     hold jointly for all systems of a rater.
 
-    The combined annotators are 'human'. If a metric rated comparisons without human ratings, 'corrected:METRIC'
-    estimates human strengths from the human ratings and the ratings of the metric. The correction assumes that
-    the annotated comparisons are a random sample, or that the items table gives their `probability`. If a test rejects
-    this assumption, or if the errors of the metric cannot be estimated, the corrected values are null. Studies with
-    annotators only or with metrics only are allowed. Counts (`count_battles`, `count_pairs`) can replace the study.
-    Counts have no clusters, so they have intervals only if no two comparisons share an item.
+    The combined annotators are 'human'. If a metric rated comparisons that have no human ratings, the rater
+    'corrected:METRIC' has human strengths that are estimated from the human ratings and the ratings of the metric. The
+    correction assumes that the annotated comparisons are a random sample, or that the items table gives their
+    `probability`. If a test rejects this assumption, or if the errors of the metric cannot be estimated, the corrected
+    values are null. Studies with annotators only or with metrics only are allowed. Counts (`count_battles`,
+    `count_pairs`) can replace the study. Counts have no clusters, so they have intervals only if no two comparisons
+    share an item.
 
     References
     ----------

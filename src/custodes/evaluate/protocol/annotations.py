@@ -171,7 +171,7 @@ def comparisons_of(study: Study, setting: PreferenceOptions) -> tuple[RaterCompa
         return require_shared_outputs(compare(study, **setting))
     annotator_names, _ = study._chosen_annotators(setting["human"])
     if study._rater_rows(annotator_names).is_empty():
-        study.select(human=setting["human"])  # raises InputError if annotators have no ratings yet
+        study.select(human=setting["human"])  # raises InputError if there are no human ratings yet
 
     def compare_annotators() -> tuple[RaterComparison, ...]:
         raters = study.raters.with_kinds(dict.fromkeys(annotator_names, "human")).select_raters(annotator_names)

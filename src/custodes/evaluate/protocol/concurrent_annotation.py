@@ -473,13 +473,14 @@ def _margin(
     """Return the margin with bounds.
 
     If a pair ended as planned (at the boundary, at the last analysis or for futility), the bounds use stage-wise
-    ordering. Otherwise, they hold simultaneously over all analyses.
+    ordering. Otherwise, the bounds hold simultaneously over all analyses.
     """
     is_last_look = pair.looks[-1][0] + 1 == len(rule.looks)
     if reason == "rule" or (reason and is_last_look):
         look_indices, answer_counts = np.array(pair.looks).T
         boundary_values = np.array(rule.bounds)[look_indices]
-        # Theta is exact and decides. A z value next to the boundary is moved to the side that theta gives.
+        # Theta is exact, so it decides. If z is near the boundary, it is moved to the side of the boundary that agrees
+        # with theta.
         score, threshold_score = estimate.score, boundary_values[-1] * estimate.error
         if decision:
             score = decision * np.maximum(decision * score, threshold_score * (1 + _NEXT))

@@ -286,7 +286,7 @@ def _simulate_answers(world: World, n_items: int, n_metric_items: int, rng: np.r
         kinds[study_slice] = 4 * drawn_kinds(share_draws[study_slice], n_items, rng) + 3 * (channel is None)
     if channel is not None:
         for study_slice in study_slices:
-            metric_outcomes = drawn_kinds(channel[kinds[study_slice] // 4], 1, rng)[..., 0]  # of annotated items
+            metric_outcomes = drawn_kinds(channel[kinds[study_slice] // 4], 1, rng)[..., 0]  # on annotated items
             kinds[study_slice] += metric_outcomes
             metric_counts[study_slice] = np.stack([(metric_outcomes == k).sum(axis=-1) for k in range(3)], axis=-1)
         metric_shares = share_draws @ channel
@@ -341,7 +341,7 @@ def _forecast(
     for stopping in rules:
         rule = stopping.rule(HUMAN, most=n_items, seed=0)
         if pilot_counts.sum() > rule.budget:
-            continue  # the pilot has already used more
+            continue  # the pilot has already exceeded the budget
         annotation_shares, correct_shares = forecast(answers, rule)
         pilot_share, largest_share = pilot_counts.sum() / (len(pilot_counts) * n_items), rule.looks[-1] / n_items
         annotation_shares = np.maximum(annotation_shares, pilot_share)  # annotations of the pilot are already spent
@@ -426,7 +426,8 @@ def _power(world: World, n_items: int, gamma: float) -> dict[str, Any]:
 def _saving_columns(world: World, metric_only_share: float) -> dict[str, Any]:
     """Return the columns of `saving`.
 
-    On the items that only the metric rated (`metric_only_share`), it reduces the variance of the margin by r^2."""
+    The metric reduces the variance of the margin by r^2 times `metric_only_share`, the proportion of items that only
+    the metric rated."""
     if world.channel is None:
         return {}
     correlation = preference_correlation(world.shares, world.channel)

@@ -238,7 +238,8 @@ def protocol(
             task_pairs = simulate_ideal_metric(task_pairs, ideal, _rng(root_seed, comparison, 3))
         # The memory holds position, outcome and counts of each annotation, for the data and for the null.
         check_memory("replications", replications, 4.0 * (1 + null) * replications * task_pairs.human.size)
-        # Each replication has a seed: further replications do not change the first ones, and all rows share the orders.
+        # Each replication has a seed: additional replications do not change the first ones, and all rows of the table
+        # use the same orders of items.
         replication_seeds = _rng(root_seed, comparison, 0).integers(2**63, size=replications).tolist()
         pairs_of_scenarios = [
             [task_pairs] * replications,

@@ -207,8 +207,8 @@ def _p_value(estimate_and_draws: Floats) -> float:
 def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: float) -> Iterator[dict[str, Any]]:
     """Yield the rows of all metrics with adjusted p-values, decisions, error rates and the favoured system.
 
-    P-values are adjusted by Bonferroni's method, as the intervals are: for the corrected difference over the pairs and
-    labels of a metric, for error rates over all metrics, pairs, labels and both error rates.
+    P-values and intervals are adjusted by Bonferroni's method. For the corrected difference, the family is the pairs
+    and labels of one metric. For error rates, it is all metrics, pairs, labels and both error rates.
     """
     n_error_tests = max(1, sum(difference.is_tested for row in rows for difference in row["errors"].values()))
     n_tests_of_metric = Counter(row["metric"] for row in rows if np.isfinite(row["p_value"]))
@@ -252,8 +252,8 @@ def slice_row(
     confidence: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return a row of the table `slices`, with unadjusted p-values of the comparison with all other slices, and the
-    differences (`signs`)."""
+    """Return a row of the table `slices` with the differences from all other slices (`signs`) and their unadjusted
+    p-values."""
     errors = error_differences(slice_rates, other_rates)
     rate_differences = rate_difference(slice_rates, other_rates, outputs, rng)
     return {

@@ -161,8 +161,8 @@ class JudgeRates:
     n, n_labelled : int
         Number of outputs whose rate is estimated, and number of these outputs with a human label.
     n_both_labels, n_unjudged, n_left_out : int
-        Number of outputs with both labels, number of outputs without a label of the judge among the `n` outputs, and
-        number of outputs without a label of the judge that are not among them.
+        Number of outputs with both labels; number of outputs without a label of the judge that count among the `n`
+        outputs; number of outputs without a label of the judge that do not.
     rarer : float
         Number of human labels with the less frequent label.
     judge_n, human_n : float
@@ -282,9 +282,8 @@ def judge_rates(
 ) -> JudgeRates:
     """Return the estimates for a judge.
 
-    Outputs without a label of the judge are one more stratum of the corrected rate, unless annotators labelled only
-    outputs with a label of the judge (`has_only_judged`); then the rates are those of the outputs with a label of the
-    judge.
+    Outputs without a label of the judge are one more stratum of the corrected rate. Such outputs are left out if
+    annotators labelled only outputs with a label of the judge (`has_only_judged`).
 
     Parameters
     ----------
@@ -391,10 +390,11 @@ def judge_rates(
 
 
 def has_only_judged(outputs: LabelledOutputs, labels: Floats, sampling: Sampling) -> bool:
-    """Return whether annotators labelled only outputs with a label of the judge, so that rates are those of the latter.
+    """Return whether annotators labelled only outputs with a label of the judge; the rates are then of these outputs
+    only.
 
-    With random sampling, this holds if no output without a label of the judge has a human label, although the
-    probability of this is below `UNSEEN`.
+    With random sampling, this holds if no output without a label of the judge has a human label, and if the probability
+    of this event by chance is below `UNSEEN`.
     """
     is_judged, has_human_label = ~np.isnan(labels), outputs.has_human_label
     if sampling == "by-label" or is_judged.all():
@@ -423,7 +423,7 @@ def _label_strata(outputs: LabelledOutputs, label_codes: Ints, settings: Estimat
         n_strata=len(outputs.words),
         **settings,
     )
-    if sampling == "by-label" and np.isnan(label_strata.estimate).any():  # no other outputs, or no better than chance
+    if sampling == "by-label" and np.isnan(label_strata.estimate).any():  # no unlabelled output, or judge at chance
         return replace(label_strata, sampling="random", totalled=weights)
     return label_strata
 

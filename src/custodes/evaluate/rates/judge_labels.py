@@ -72,8 +72,8 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
 
     Scores that are the confidence of a judge in its label are left out if a metric gives labels.
 
-    `threshold` turns scores into labels and requires two labels. It is a number, or a `ThresholdTarget` by which
-    thresholds are cross-fitted. Without `threshold`, scores only form strata.
+    `threshold` turns scores into labels and requires two labels. `threshold` is a number, or a `ThresholdTarget` by
+    which thresholds are cross-fitted. Without `threshold`, scores only form strata.
     """
     if not outputs.metrics:
         same_label = np.zeros(len(outputs.system))
@@ -126,11 +126,11 @@ def parsed_threshold(threshold_text: str) -> float | ThresholdTarget:
 def sampling_test(
     outputs: LabelledOutputs, judges: Sequence[JudgeLabels], *, by_system: bool
 ) -> tuple[float, str, str]:
-    """Test whether the outputs with a human label are a random sample of all outputs, or (`by_system`) of the outputs
-    of each system, because systems may have different proportions of labelled outputs.
+    """Test whether the outputs with a human label are a random sample of all outputs. With `by_system`, test this
+    within each system, because systems may have different proportions of labelled outputs.
 
-    Returns the smallest p-value of `sampling_p_value`, adjusted for the number of systems (Bonferroni), the name of its
-    judge, and ` of SYSTEM` (or an empty text).
+    Returns the smallest p-value of `sampling_p_value`, adjusted for the number of systems (Bonferroni), the name of the
+    judge with this p-value, and ` of SYSTEM` (or an empty text).
     """
     groups = [("", np.ones(len(outputs.system), dtype=bool))]
     if by_system and len(outputs.systems) > 1:
@@ -155,7 +155,7 @@ def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
     has_human_label, number = judged_outputs.has_human_label, judged_outputs.number
     if has_human_label.all() or not has_human_label.any():
         return np.nan
-    n_of_part = np.bincount(has_human_label, weights=number)  # without and with a human label
+    n_of_part = np.bincount(has_human_label, weights=number)  # outputs without and with a human label
     distinct_labels = np.unique(judge_labels)
     p_values = []
     for label in distinct_labels[1:] if len(distinct_labels) == 2 else distinct_labels:

@@ -1,6 +1,6 @@
 """Agreement of the labels of a judge with human labels, the alternative annotator test, and notes.
 
-Some notes on the labels of a study and on judges may reverse a conclusion.
+Some of the notes report problems that may reverse a conclusion.
 """
 
 from __future__ import annotations

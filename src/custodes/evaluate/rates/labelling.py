@@ -139,9 +139,9 @@ def labelling(
     Notes
     -----
     The human label is more uncertain for some labels of the judge than for others. Neyman's allocation selects more
-    outputs with these labels of the judge. The uncertainty is estimated from the existing human labels. If there
-    are no human labels, `accuracy` is assumed, with the weight of two labels. Give the new labels to `rates` with
-    `sampling='by-judge'`.
+    outputs with the more uncertain labels of the judge. The uncertainty is estimated from the existing human labels. If
+    there are no human labels, the judge is assumed to have the accuracy `accuracy`; this assumption has the weight of
+    two labels. Give the new labels to `rates` with `sampling='by-judge'`.
 
     If `by` is set, each slice has a plan for its outputs alone, with the same width. Read the table `slices` of `rates`
     with the same `by`. A rate over several slices would need weights, because the outputs of different slices are drawn
@@ -245,7 +245,8 @@ class _LabellingPlan:
         self.rows: Bools = is_output_of_system[:, np.newaxis] & (judge_codes == np.arange(2)[:, np.newaxis])
         self.n, self.labelled = self.rows.sum(axis=2), (self.rows & outputs.has_human_label).sum(axis=2)
         human_label_counts = self.rows @ np.nan_to_num(outputs.gold)
-        # The prior of each system is the rates over all systems; a system without human labels has these rates.
+        # The prior of each system comes from the rates over all systems. A system without human labels has the rates of
+        # its prior.
         prior = stratum_rates(human_label_counts.sum(axis=0), np.array([1 - accuracy, accuracy]))
         self.rates = np.array([stratum_rates(label_counts, prior) for label_counts in human_label_counts])
         self.confidence = confidence

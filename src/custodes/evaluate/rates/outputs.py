@@ -55,8 +55,8 @@ class LabelledOutputs:
     weight : array of shape (n,)
         Inverse inclusion probability; 1 if no probability is given.
     number : array of shape (n,)
-        Number of equal outputs that a row stands for. It is the same for all rows of a cluster, and 1 if the row has a
-        human label.
+        Number of equal outputs that a row stands for. The number is the same for all rows of a cluster, and 1 if the
+        row has a human label.
     table : DataFrame
         Item and system of each output.
     human_agreement, human_alpha : float
@@ -312,8 +312,8 @@ def _split_labelled_clusters(
 ) -> tuple[Ints, Ints, Floats]:
     """Repeat the rows of clusters with a human label, so that no such cluster represents several equal clusters.
 
-    A cluster without a human label is not repeated and keeps its number of equal clusters. Returns the position of
-    the original row, the cluster and the number of each new row.
+    A cluster without a human label is not repeated and keeps its number of equal clusters. Returns for each new row:
+    the position of the original row, the cluster, and the number of equal clusters.
 
     >>> _split_labelled_clusters(np.array([0, 1]), np.array([2.0, 5.0]), np.array([True, False]))
     (array([0, 0, 1]), array([0, 1, 2]), array([1., 1., 5.]))

@@ -317,9 +317,9 @@ def rates(
     intervals of differences of two systems are adjusted by Bonferroni's method, p-values of slices by Holm's method.
     Tests of TPR and TNR have a correction for continuity.
 
-    If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. For each
-    annotator, the test can reject the hypothesis that the annotator is closer to the other annotators than the judge
-    is, by `epsilon` or more.
+    If outputs have labels of several annotators, the table `replacement` has the alternative annotator test. The
+    hypothesis for each annotator is that the annotator is closer to the other annotators than the judge, by `epsilon`
+    or more. The test can reject this hypothesis.
 
     References
     ----------

@@ -320,7 +320,7 @@ def _classes(judge_labels: JudgedOutputs) -> Ints:
 def _error_allocation(judge_labels: JudgedOutputs, add: int) -> tuple[Ints, Ints]:
     """Return strata by label and class of confidence, and the number of outputs to label in each stratum.
 
-    These numbers depend on the expected error (Neyman's allocation).
+    The number of outputs to label depends on the expected error (Neyman's allocation).
     """
     strata, stratum_shape = _classes(judge_labels), (2, len(CLASSES) + 1)
     n_outputs, n_labelled, n_wrong = (

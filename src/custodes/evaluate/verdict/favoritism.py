@@ -128,7 +128,8 @@ def _finding_line(view: AspectResults, group: list[Row]) -> str:
 
 
 def _has_uncertain_size(row: Row) -> bool:
-    """Return whether the rank predicted from the other systems is farther from the human rank than the metric's rank.
+    """Return whether the rank predicted from the other systems is farther from the human rank than the metric's rank
+    is.
 
     The expected score of the system is then an extrapolation, such as for a reference text among systems that a metric
     does not rank by quality.

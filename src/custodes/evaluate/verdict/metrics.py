@@ -97,7 +97,7 @@ def _differences(view: AspectResults, best: Row, others: list[Row]) -> str:
     if p_of_equal_metric:
         metrics_at_threshold = tests.filter(note=AT_THRESHOLD)[
             "other"
-        ].to_list()  # undecided because of the Monte Carlo error
+        ].to_list()  # tests that the Monte Carlo error leaves undecided
         p_of_clear_metric, p_of_close_metric = (
             {name: p for name, p in p_of_equal_metric.items() if (name in metrics_at_threshold) is is_near_threshold}
             for is_near_threshold in (False, True)
@@ -255,10 +255,10 @@ def _best(leaderboard: Result, aspect: str, constant_systems: set[str]) -> Itera
     for metric in metrics:
         rows = systems.filter(rater=metric).sort("rank")
         if rows["system"][0] in constant_systems:
-            continue  # this ranking has a warning above
+            continue  # the warning above names this metric
         finding = _top(rows, cycles.filter(rater=metric), with_rate=len(metrics) == 1)
         metrics_of_finding.setdefault(finding, []).append(metric)
-    metrics_of_finding.pop("", None)  # no test without intervals
+    metrics_of_finding.pop("", None)  # metrics whose systems were not tested
     for finding, metrics_with_finding in sorted(metrics_of_finding.items(), key=lambda group: -len(group[1]))[
         :MOST_NAMED
     ]:

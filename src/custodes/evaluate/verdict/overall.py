@@ -280,7 +280,7 @@ def _of_systems(views: Sequence[AspectResults]) -> list[AspectResults]:
 
 
 def _range(values: Sequence[float], write: Callable[[float], str]) -> str:
-    """Return the smallest and the largest value as text; one number if they are written alike."""
+    """Return the smallest and the largest value as text; one number if both have the same text."""
     low, high = write(min(values)), write(max(values))
     return low if low == high else f"{low} to {high}"
 

@@ -185,8 +185,8 @@ class Undecided(NamedTuple):
     """Undecided pairs of systems of one aspect (all pairs tested together).
 
     `n_pairs` counts all connected pairs, `n_undecided` the undecided ones, and `n_top` those that concern which system
-    is best. `forecasts` are pairs of the last kind with the number of comparisons that would give 50 % power if the
-    true difference is the observed one; pairs with the leader come first, then smaller numbers.
+    is best. `forecasts` are pairs counted in `n_top`, each with the number of comparisons that would give 50 % power if
+    the true difference equals the observed difference. Pairs with the leader come first, then smaller numbers.
     """
 
     n_pairs: int

@@ -167,7 +167,7 @@ def verdict(
     if chosen_study.metrics and not chosen_study.humans:
         return _metric_only_verdict(study, by, alpha, interval_options)
     results: dict[str, Result] = {"check": check(study, **shared_options)}
-    with suppress(InputError):  # one annotator, or no answers
+    with suppress(InputError):  # raised for a single annotator, or no answers
         results["annotators"] = annotators(
             study,
             method="majority",
@@ -182,7 +182,7 @@ def verdict(
     if not chosen_study.metrics:
         return verdict_of({**results, "leaderboard": leaderboard(study, **interval_options)})
     agreement_result = agreement(study, by=by, alpha=alpha, **interval_options)
-    favoritism_result = favoritism(study, by=by, alpha=alpha, **interval_options)  # raises for metrics without outputs
+    favoritism_result = favoritism(study, by=by, alpha=alpha, **interval_options)  # raises if metrics have no outputs
     return verdict_of(
         {
             **results,
@@ -203,9 +203,9 @@ def _metric_only_verdict(study: Study, by: str | None, alpha: float, options: di
         **{name: options[name] for name in ("confidence", "resamples", "rng", "progress")},
     }
     results: dict[str, Result] = {"check": check(study, **check_options), "leaderboard": leaderboard(study, **options)}
-    with nullcontext() if by else suppress(InputError):  # no repeats and no known order
+    with nullcontext() if by else suppress(InputError):  # raised without repeats and known orders
         results["consistency"] = consistency(study, by=by, alpha=alpha, **options)
-    with suppress(InputError):  # verdicts only, or one metric
+    with suppress(InputError):  # raised for verdicts alone, or one metric
         results["complementarity"] = complementarity(study, **complementarity_options)
     return verdict_of(results)
 

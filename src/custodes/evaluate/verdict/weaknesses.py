@@ -55,8 +55,8 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
 def decisions(view: AspectResults) -> Iterator[str]:
     """Yield sentences on the decisions of the metric that agrees best.
 
-    A second sentence says whether these decisions are no closer to human decisions than no decision; it is left out if
-    annotators decide no pair.
+    A second sentence says whether leaving all pairs undecided would be as close to the human decisions; it is left out
+    if annotators decide no pair.
     """
     metric = view.standing[0]["metric"] if view.standing else ""
     if (metric_decisions := decisions_of(view, metric)) is None:
@@ -98,7 +98,8 @@ def decisions_of(view: AspectResults, metric: str) -> Decisions | None:
 
 
 def is_no_better_than_none(metric_decisions: Decisions | None) -> bool:
-    """Return whether the decisions of a metric are no closer to human decisions than no decision.
+    """Return whether leaving all pairs undecided would be at least as close to human decisions as the metric's
+    decisions.
 
     The result is false if annotators decide no pair.
     """
@@ -128,7 +129,7 @@ def _partiality(view: AspectResults, metric: str) -> Iterator[str]:
 def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
     """Return the systems to which the partiality of a metric is inconclusive, with the reasons.
 
-    Systems for which every metric is inconclusive are left out, because they have a sentence of their own.
+    Systems for which every metric is inconclusive are left out, because a separate sentence names them.
     """
     is_unclear = pl.col("finding") == INCONCLUSIVE
     rows = view.partiality.filter(is_unclear, ~is_unclear.all().over("system"), metric=metric)
@@ -136,7 +137,7 @@ def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
 
 
 def is_partiality_tested(view: AspectResults, metric: str) -> bool:
-    """Return whether the partiality of a metric to some system is significant or not, rather than inconclusive."""
+    """Return whether the partiality of a metric to at least one system has a conclusive result (significant or not)."""
     rows = view.partiality.filter(pl.col("finding") != INCONCLUSIVE, metric=metric)
     return bool(rows["partiality"].count())
 

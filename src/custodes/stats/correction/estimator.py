@@ -152,8 +152,8 @@ class Estimate:
     - `theta` (...): posterior or confidence probability that p_win > p_loss.
     - `effective_draws` (...): effective number of Monte Carlo draws; NaN if the estimator does not draw.
     - `theta_error` (...): Monte Carlo standard error of theta; 0 if theta is exact.
-    - `sd` (...): standard deviation of the margin. It is always defined if there is no interval; with an interval, it
-      may be NaN.
+    - `sd` (...): standard deviation of the margin. Without an interval, `sd` is always defined; with an interval, `sd`
+    may be NaN.
     """
 
     p: Floats
@@ -217,7 +217,7 @@ class Estimate:
     def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
         """Return whether other random numbers might change the decision.
 
-        This is the case if theta (...) lies within four standard errors of gamma/2 or 1 - gamma/2.
+        The decision might change if theta (...) lies within four standard errors of gamma/2 or 1 - gamma/2.
         """
         distance_to_threshold = np.minimum(np.abs(self.theta - gamma / 2), np.abs(self.theta - (1 - gamma / 2)))
         return np.asarray(distance_to_threshold < SIGMAS * self.theta_error)
@@ -295,8 +295,8 @@ class Estimator:
     - `quick`: whether `estimate` accepts `confidence=None`. With None, `estimate` gives no intervals and is only as
       precise as decisions at `gamma` require, so that very many tables can be analysed.
     - `assumes`: an assumption that is stated with every result.
-    - `remarks`: a function that returns notes on a result, given the estimate and the text ' for aspect ...', which is
-      empty without aspects.
+    - `remarks`: a function that returns notes on a result, given the estimate and the text ' for aspect ...' (empty
+    without aspects).
     """
 
     name: str

@@ -78,7 +78,7 @@ def _tables_as_draw(tables: NDArray[Any]) -> NDArray[Any]:
 def _draw_gamma_cells(tables: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     """Return gamma draws (15, n, draws) for the cells of tables (n, 15).
 
-    Equal counts of a cell share their draws. This saves time, because with few items there are few distinct counts.
+    Equal counts of a cell share their draws. Sharing saves time, because with few items there are few distinct counts.
     """
     gamma_draws = np.empty((15, len(tables), _DRAWS), dtype=np.float32)
     for cell_index, cell_counts in enumerate(tables.T):

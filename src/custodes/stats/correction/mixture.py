@@ -124,7 +124,7 @@ def mixture_posterior(
         has_precise_theta = _is_precise_enough(estimate, precision=target_errors[unfinished_rows], gamma=gamma)
         is_finished = has_precise_theta | (n_draws >= MOST_DRAWS)
         is_finished &= n_effective >= max(n_least_effective, min(_EFFECTIVE_RATE * n_draws, _ENOUGH))
-        # with few draws the variation of the weights is uncertain
+        # tables with few draws are left out, because the variation of their weights is uncertain
         has_uneven_weights = ~is_finished & (n_draws >= _FIRST) & (n_draws * _ENOUGH > MOST_DRAWS * n_effective)
         for row in unfinished_rows[has_uneven_weights]:
             options: dict[str, Any] = {"confidence": confidence, "precision": target_errors[row], "gamma": gamma}
@@ -371,7 +371,7 @@ def tempering_posterior(
         # with so few populations, four standard errors of a normal distribution are about 5.6 of Student's t
         theta_error = 1.4 * np.sqrt(weighted_deviations @ weighted_deviations * _POPULATIONS / (_POPULATIONS - 1))
         theta_error *= 1 if r_hat <= _MIXED else np.sqrt(_POPULATIONS)
-        # an event in no draw may still be possible
+        # an event that occurs in no draw may still be possible
         theta_error = np.hypot(theta_error, 1 / n_effective)
         estimate = replace(estimate, theta_error=np.array([theta_error]), effective_draws=np.array([n_effective]))
         if r_hat <= _MIXED and _is_precise_enough(estimate, precision=np.array([precision]), gamma=gamma).all():

@@ -22,10 +22,10 @@ def poststratified_moments(counts: Counts) -> tuple[Floats, Floats]:
 
     The probability of human preference h is p_h = sum_r q_r nu[h|r]. The strata r are the three metric preferences and
     a fourth stratum of human ratings without metric ratings. q is Dirichlet with the number of items in each stratum,
-    plus 1/3 for each metric preference. nu[.|r] is Dirichlet(counts of human preferences in the stratum + 1/3). All
-    are independent. A stratum without annotations thus has equal prior probabilities of wins, ties and losses, with the
-    weight of one annotation. Metric-only items count only if at least one item has both ratings. The result is never
-    NaN: without ratings, all preferences are equally probable.
+    plus 1/3 for each metric preference. nu[.|r] is Dirichlet(counts of human preferences in the stratum + 1/3). q and
+    all nu[.|r] are independent. A stratum without annotations thus has equal prior probabilities of wins, ties and
+    losses, with the weight of one annotation. Metric-only items count only if at least one item has both ratings. The
+    result is never NaN: without ratings, all preferences are equally probable.
 
     >>> mean, variance = poststratified_moments(
     ...     Counts(np.array([[30, 5, 5], [5, 15, 5], [4, 6, 25]]), np.array([400, 200, 400]), np.zeros(3))
@@ -67,8 +67,8 @@ def poststratified_moments(counts: Counts) -> tuple[Floats, Floats]:
 def poststratified_margin(counts: Counts) -> Floats:
     """Return the posterior mean of p_win - p_loss for tables (...).
 
-    It is nearly the posterior mean under the mixture model, because q_r nu[h|r] is also the maximum likelihood estimate
-    of the joint table under that model.
+    The result is nearly the posterior mean under the mixture model, because q_r nu[h|r] is also the maximum likelihood
+    estimate of the joint table under that model.
     """
     return poststratified_moments(counts)[0][..., 3]
 

@@ -65,10 +65,10 @@ def uneven_p(is_failed: Bools, features: Floats, *, units: Ints, n_draws: int, r
 
     `is_failed` (n,) marks failures, `features` (k, n) are the features, and `units` (n,) are the clusters of verdicts.
     For each feature, z compares the sum of the feature over failures with its sum over equally many verdicts drawn at
-    random. The statistic is the largest |z| of a feature. It is compared with the same statistic of `n_draws` random
-    draws, or of fewer draws if it is clearly not significant. If failures come in clusters, z is divided by the root of
-    their design effect, which is computed over all features and is at least 1. The p-value is NaN with fewer than five
-    failures or five successes, or if no feature varies.
+    random. The statistic is the largest |z| of a feature. The observed statistic is compared with the same statistic of
+    `n_draws` random draws. Fewer draws are used if the result is clearly not significant. If failures are clustered, z
+    is divided by the root of a design effect, which is computed over all features and is at least 1. The p-value is NaN
+    with fewer than five failures or five successes, or if no feature varies.
 
     >>> failed = np.arange(60) < 8
     >>> rng = np.random.default_rng(0)

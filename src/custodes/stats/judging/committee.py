@@ -60,8 +60,8 @@ def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats
 def effective_size(n_judges: int, correlation: NDArray[Any]) -> Floats:
     """Effective number of judges with independent errors, for k = `n_judges` judges and an error correlation (...).
 
-    The number exceeds k if errors compensate each other. It is NaN for a correlation of -1 / (k - 1) or less, where it
-    is unbounded.
+    The number exceeds k if errors compensate each other. The number is NaN for a correlation of -1 / (k - 1) or less,
+    where it is unbounded.
 
     >>> effective_size(6, np.array([-0.1, 0.0, 1.0, -0.2])).tolist()
     [12.0, 6.0, 1.0, nan]

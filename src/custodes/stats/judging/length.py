@@ -1,12 +1,12 @@
 """Length bias: does a judge prefer the longer output more than annotators do?
 
 Human verdicts are a noisy measure of quality. If quality is correlated with length, a fair judge seems to prefer length
-even after adjustment for human verdicts, because these measure quality only imperfectly. With two annotators, quality
-is defined as what their verdicts have in common, and their agreement shows how noisy a verdict is (errors in
+even after adjustment for human verdicts, because human verdicts measure quality only imperfectly. With two annotators,
+quality is defined as what their verdicts have in common, and their agreement shows how noisy a verdict is (errors in
 variables). With one annotator, only bounds can be computed. Correlations are those of the latent normal variables
-behind verdicts (win, tie or loss): if a judge gives hardly any ties and annotators give many (or the reverse), their
-verdicts depend on quality through curves of different shapes, but the latent correlations do not depend on these
-curves. They are computed within strata (pairs of systems), because quality over all pairs has a mixture distribution,
+behind verdicts (win, tie or loss). If a judge gives hardly any ties and annotators give many (or the reverse), their
+verdicts depend on quality through curves of different shapes. The latent correlations do not depend on these curves.
+Correlations are computed within strata (pairs of systems), because quality over all pairs has a mixture distribution,
 which is not normal.
 """
 
@@ -60,9 +60,9 @@ def stratum_deviations(values: NDArray[Any], strata: Ints) -> Floats:
 def cuts(verdicts: Signs, strata: Ints, n_strata: int) -> Floats:
     """Thresholds of a latent normal variable in each of n strata: (n, 2).
 
-    The first threshold is between loss and tie, the second between tie and win. They are estimated from verdicts (m,)
-    with their strata (m,). Half a verdict is added to each side, so that both thresholds are finite if one side always
-    won.
+    The first threshold is between loss and tie, the second between tie and win. The thresholds are estimated from
+    verdicts (m,) with their strata (m,). Half a verdict is added to each side, so that both thresholds are finite if
+    one side always won.
 
     >>> cuts(np.array([1, 1, 0, -1], dtype=np.int8), np.zeros(4, dtype=int), 1).round(2).tolist()
     [[-0.52, 0.0]]
@@ -194,12 +194,12 @@ def length_bias(
 
     Let R be the latent correlations within strata, where y is the judge, h and h' are two annotators, and L is length.
     A fair judge has R_yL R_hh' = R_yh R_h'L, because all dependence is through quality. The difference between the two
-    products is tested by Student's t, for all pairs of annotators jointly. Its standard error combines the jackknife
-    over clusters with `MODEL_ERROR`. `excess` is the difference on the scale of a correlation.
+    products is tested by Student's t, for all pairs of annotators jointly. The standard error of the difference
+    combines the jackknife over clusters with `MODEL_ERROR`. `excess` is the difference on the scale of a correlation.
 
     With one annotator, R_hh' is unknown. In this case `excess` assumes an annotator without noise. The interval and the
     p-value are the least favourable over all possible values of R_hh', and `identified` is False if the sign of the
-    difference depends on this value.
+    difference depends on R_hh'.
 
     >>> rng = np.random.default_rng(0)
     >>> quality, length = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=900).T
@@ -265,8 +265,8 @@ def length_bias(
 def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_verdicts: Signs, strata: Ints) -> Bools:
     """Mask (n,) of the comparisons in `is_candidate` that have human verdicts and lie in informative strata.
 
-    A stratum is informative if it has at least `LEAST_OF_STRATUM` comparisons and each side won at least the proportion
-    `LEAST_WON` of the verdicts of the judge, and also of the verdicts of the annotators.
+    A stratum is informative if it has at least `LEAST_OF_STRATUM` comparisons, and if each side won at least the
+    proportion `LEAST_WON` both of the judge's verdicts and of the human verdicts.
 
     >>> judge = np.array([1, -1] * 6, dtype=np.int8)
     >>> int(is_in_informative_stratum(judge != 0, judge, judge[None], np.repeat([0, 1], [2, 10])).sum())
@@ -458,7 +458,7 @@ def logit_slopes(
     `judge_verdicts` (n,) are verdicts 1, 0, -1. `mean_human_verdicts` (n,) are mean human verdicts, NaN without any.
     `log_length_ratios` (n,) is the log ratio of lengths, and `units` (n,) are the clusters. Ties of the judge are left
     out. Standard errors are clustered. Human verdicts are a noisy measure of quality, so the second slope still
-    contains a part of the effect of quality. It is descriptive and not a test.
+    contains a part of the effect of quality. The second slope is descriptive and not a test.
 
     >>> length, units = np.tile([-1.0, 1.0], 50), np.arange(100)
     >>> judge = np.sign(length).astype(np.int8) * np.where(np.arange(100) % 4 < 3, 1, -1).astype(np.int8)

@@ -16,8 +16,8 @@ _NOISES = (
     1e-4,
     1e-2,
 )  # noise variances, relative to the variance of the function
-_REFIT = 5  # evaluations between choices of length and noise
-_RANDOM, _LOCAL = 500, 250  # random candidates, and candidates near the best, the latter several times
+_REFIT = 5  # number of evaluations after which length scale and noise are fitted again
+_RANDOM, _LOCAL = 500, 250  # random candidates; candidates near the best, in each of several rounds
 _ROUNDS = 3
 _STARTS = 5  # number of best points to move
 _MOVED = 5  # mean number of coordinates moved at once; few, because an optimum has many coordinates at a bound
@@ -42,7 +42,7 @@ class Optimum(NamedTuple):
 class _Process(NamedTuple):
     """A Gaussian process conditioned on values at points (n, n_dims).
 
-    Its form makes the computation of posterior means and standard deviations fast.
+    The stored arrays make the computation of posterior means and standard deviations fast.
     """
 
     points: Floats

@@ -74,7 +74,7 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Returns
         -------
         :
-            Predictions (rows,). The prediction of a row is bit-identical whatever further rows are predicted with it.
+            Predictions (rows,). The prediction of a row does not depend on the other rows, not even in its last bit.
         """
         with np.errstate(over="ignore"):  # overflow in single precision exceeds every threshold
             single_precision_x = np.asfortranarray(x, dtype=np.float32)
@@ -162,10 +162,10 @@ def fit_trees(
     xgboost_trees = xgboost_learner["gradient_booster"]["model"]["trees"]
     column_gains = np.zeros(x.shape[1])
     for tree in xgboost_trees:
-        np.add.at(column_gains, tree["split_indices"], tree["loss_changes"])  # leaves have column 0 and a change of 0
+        np.add.at(column_gains, tree["split_indices"], tree["loss_changes"])  # leaves add 0 to column 0
     base_score = float(
         xgboost_learner["learner_model_param"]["base_score"].strip("[]")
-    )  # in brackets since XGBoost 3.1
+    )  # XGBoost 3.1 and later add brackets
     return Trees(base_score, tuple(_parse_node(tree, 0) for tree in xgboost_trees)), column_gains / (
         column_gains.sum() or 1.0
     )

@@ -50,8 +50,8 @@ def plain_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generator)
 def inner_folds(groups: NDArray[Any]) -> NDArray[np.intp]:
     """Assign groups, in sorted order, to five folds in turn: groups (rows,) -> (rows,).
 
-    With fewer than five groups, there are fewer folds. The assignment is deterministic. It is used for choices within a
-    training part.
+    With fewer than five groups, there are fewer folds. The assignment is deterministic. Inner folds are used for
+    choices within a training part.
 
     >>> inner_folds(np.array([7, 9, 9, 8])).tolist()
     [0, 2, 2, 1]

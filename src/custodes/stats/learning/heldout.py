@@ -93,7 +93,7 @@ def held_out_statistic(
         human_scores = np.where(fold[fold_items] == fold_number, target[fold_items], np.nan)
         fold_units, unit_of_item = np.unique(
             units[fold_items], return_inverse=True
-        )  # clusters of other folds are not needed
+        )  # only the clusters of this fold are needed
         fold_statistics = statistic(
             human_scores, predictions[:, fold_items], units=unit_of_item, weights=weights[:, fold_units]
         )

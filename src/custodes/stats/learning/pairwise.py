@@ -50,8 +50,8 @@ def pairwise_logistic(
 
     The fit minimises mean log-loss + penalty / 2 * (sum of squared weights). Columns are divided by their standard
     deviation within items, and missing values are replaced by the mean of the column. The penalty with the highest
-    log-likelihood over inner folds is selected. These are five folds, or fewer if there are fewer groups, to which the
-    groups are assigned in turn in sorted order. The search starts with the largest penalty and stops when the
+    log-likelihood over inner folds is selected. There are five inner folds, or fewer if there are fewer groups. Groups
+    are assigned to folds in turn, in sorted order. The search starts with the largest penalty and stops when the
     likelihood has fallen twice in a row. Among equally good penalties, the largest is selected. With one group, the
     penalty is `PENALTY`. Penalties are above 0, so that separable data have a finite solution. Weights are in the units
     of x. The weight of a column is 0 if the column is constant within items or missing. All weights are 0 if all pairs
@@ -202,8 +202,8 @@ def _log_loss(pairs: _Pairs, weights: Floats) -> tuple[float, Floats]:
 def _hessian(pairs: _Pairs, p_reversed_order: Floats) -> Floats:
     """Hessian (p, p) of the mean log-loss.
 
-    The sum over pairs is computed as a sum over rows. It is x' L x, where L is the Laplacian of the graph of pairs, and
-    the weight of each pair is its curvature. So no array of pairs x columns is needed.
+    The sum over pairs is computed as a sum over rows. The Hessian is x' L x, where L is the Laplacian of the graph of
+    pairs, and the weight of each pair is its curvature. So no array of pairs x columns is needed.
     """
     from scipy.sparse import csr_array
 

@@ -28,7 +28,7 @@ _LIMIT = 3  # standard deviations from the mean at which scores are clipped
 class Scaling(NamedTuple):
     """Scaling of columns (p,): limits for clipping, mean and standard deviation.
 
-    All are NaN for a column without values. The scale of a constant column is NaN.
+    Limits, mean and standard deviation are NaN for a column without values. The scale of a constant column is NaN.
     """
 
     low: Floats
@@ -89,7 +89,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     """Products in all rows, and in the training part of each fold.
 
     Most rows are within the limits of every part, so their products are the same in every part, except for a shift.
-    They are computed once. Only the remaining rows are clipped and multiplied in each part.
+    Products of these rows are computed once. Only the remaining rows are clipped and multiplied in each part.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     is_present_value = ~np.isnan(values)
     values[~is_present_value] = 0.0
     if is_present_value.all():
-        is_present_value = is_present_value[:1]  # one row for all columns
+        is_present_value = is_present_value[:1]  # one row serves all columns
     n_present_by_fold = np.add.reduceat(is_present_value, fold_starts, axis=1, dtype=np.float64)
     n_present_by_part = np.maximum(n_present_by_fold @ is_training_fold.T, 1)
     shift = _central_values(ratio(np.add.reduceat(values, fold_starts, axis=1), n_present_by_fold))
@@ -141,7 +141,7 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     low, high = means - half_widths, means + half_widths
     is_outer_row = ((values < low.max(axis=1, keepdims=True)) | (values > high.min(axis=1, keepdims=True))).any(axis=0)
     if np.isin((n_present_by_fold > 0).sum(axis=1), (1, 2)).any():
-        is_outer_row[:] = True  # the shift may be far from the values of a part
+        is_outer_row[:] = True  # the common shift may be far from the values of a part
     is_outer_value_present, outer_fold_starts = (
         is_present_value[:, is_outer_row],
         np.searchsorted(fold_of_row[is_outer_row], np.arange(len(fold_starts) + 1)),
@@ -199,7 +199,8 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
 def _central_values(fold_means: Floats) -> Floats:
     """The median of the means of folds (columns, folds), NaN = no values: (columns, 1).
 
-    An outlier in one fold does not affect it, so that the products in the training part of this fold lose no precision.
+    An outlier in one fold does not affect the median, so the products in the training part of this fold lose no
+    precision.
     """
     n_defined = (~np.isnan(fold_means)).sum(axis=1, keepdims=True)
     medians = np.take_along_axis(np.sort(fold_means, axis=1), np.maximum(n_defined - 1, 0) // 2, axis=1)
@@ -238,11 +239,11 @@ def ridge(x: Floats, y: Floats, *, groups: NDArray[Any], penalties: Floats = PEN
     """Fit a linear model by ridge regression.
 
     The fit minimises mean squared error + penalty * (sum of squared weights) on standardised columns, with missing
-    values replaced by the mean. The penalty with the least squared error over inner folds is selected. These are five
-    folds, or fewer if there are fewer groups, to which whole groups are assigned in turn in sorted order. Among equally
-    good penalties, the largest is selected. With one group, the penalty is `PENALTY`. A single decomposition serves all
-    penalties. On SummEval and HANNA, scikit-learn's Ridge takes two to six times as long, and a fit of `combine` needs
-    thousands of such fits.
+    values replaced by the mean. The penalty with the least squared error over inner folds is selected. There are five
+    inner folds, or fewer if there are fewer groups. Whole groups are assigned to folds in turn, in sorted order. Among
+    equally good penalties, the largest is selected. With one group, the penalty is `PENALTY`. A single decomposition
+    serves all penalties. On SummEval and HANNA, scikit-learn's Ridge takes two to six times as long, and a fit of
+    `combine` needs thousands of such fits.
 
     Parameters
     ----------
@@ -284,7 +285,8 @@ def ridges(
     x, groups, penalties
         As in `ridge`.
     y
-        Target (rows,), or targets (targets, rows). Successive ranges have successive targets, in turn.
+        Target (rows,), or targets (targets, rows). Each range has one target: the targets are assigned to the ranges in
+        turn.
     column_ranges
         Ranges of columns.
 

@@ -1,8 +1,8 @@
 """Forward selection and backward elimination of columns by ridge regression, scored on held-out rows.
 
 Columns are standardised on the training part: they are clipped at three standard deviations, and missing values are
-replaced by the mean. The sweep operator (Beaton 1964) is applied to the products of columns. It gives the weights of
-the columns in the model, and the change of all weights if a column is added or removed. scikit-learn's
+replaced by the mean. The sweep operator (Beaton 1964) is applied to the products of columns. The operator gives the
+weights of the columns in the model, and the change of all weights if a column is added or removed. scikit-learn's
 SequentialFeatureSelector refits every candidate in every fold: for the nested path of one aspect of HANNA, it takes
 four minutes instead of one second.
 """
@@ -19,7 +19,7 @@ from custodes.stats.learning.folds import inner_folds, splits
 from custodes.stats.learning.ridge import PENALTY, Products, fold_products, ridge_predictions, standardise_columns
 from custodes.stats.ranks import mid_ranks
 
-_TIE = 1e-10  # relative to the total squared error; copies of a column differ by less, due to rounding
+_TIE = 1e-10  # smaller differences, relative to the total squared error, are rounding errors
 
 
 class _Model(NamedTuple):
@@ -119,9 +119,9 @@ def toggled_predictions(x: Floats, y: Floats, fold: Ints, *, included_columns: I
 def single_column_ranks(x: Floats, y: Floats, fold: Ints) -> Floats:
     """Ranks, within each fold, of out-of-fold predictions by ridge regression on each single column.
 
-    Such a prediction is a monotone function of the column. So the column itself is ranked, within the limits of
-    `scaling`. If the values of a column differ by many orders of magnitude, predictions would be equal in floating
-    point, but the ranks still differ.
+    The prediction from a single column is a monotone function of the column. So the column itself is ranked, within the
+    limits of `scaling`. If the values of a column differ by many orders of magnitude, predictions would be equal in
+    floating point, but the ranks still differ.
 
     Parameters
     ----------
@@ -267,9 +267,9 @@ def nested_path(
     """Forward selection on all rows. Each fold is predicted by a path that was selected in the other folds (nested).
 
     At each step of the path on all rows, a fold is predicted by ridge regression on the first columns of the fold's
-    path. These are as many columns as do not cost more than the columns that were selected on all rows up to this step.
-    Without costs, both numbers of columns are equal. So the predictions evaluate the selection procedure, not only the
-    selected columns.
+    path. The number of these columns is as large as possible without exceeding the cost of the columns that were
+    selected on all rows up to this step. Without costs, both numbers of columns are equal. So the predictions evaluate
+    the selection procedure, not only the selected columns.
 
     Parameters
     ----------

@@ -82,8 +82,8 @@ def predicted_orders(features: Floats, target: Floats, fit: Fit) -> NDArray[np.i
 def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats, Floats]:
     """Squared errors of two predictions of the win rate of each system, (N,) each.
 
-    The first prediction is by a model fitted to all other systems. The second prediction is the mean win rate of these
-    systems.
+    The first prediction comes from a model that is fitted to all other systems. The second prediction is the mean win
+    rate of these systems.
     """
     n_systems = len(target)
     squared_errors, squared_baseline_errors = np.empty((2, n_systems))

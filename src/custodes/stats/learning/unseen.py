@@ -1,8 +1,8 @@
 """Agreement of predictions with annotators over a fixed set of pairs of outputs, for several kinds of held-out data.
 
 The results include the influence of each cluster of items, system, and data set. An output is compared with other
-outputs by a model that was not trained on the output's item and, if requested, not on its system or data set either. So
-all kinds of held-out data use the same pairs, and only the training data differ.
+outputs by a model that was not trained on the output's item. If requested, the model was not trained on the output's
+system or data set either. So all kinds of held-out data use the same pairs, and only the training data differ.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Moves(NamedTuple):
         """Statistic of the predictions `first_indices` minus the statistic of the predictions `second_indices`, with
         influences.
 
-        Without `second_indices`, the statistic of the predictions `first_indices`.
+        Without `second_indices`, the result is the statistic of the predictions `first_indices`.
         """
         differences = (
             values[..., first_indices] - (0.0 if second_indices is None else values[..., second_indices])
@@ -67,8 +67,8 @@ class Moves(NamedTuple):
         such folds. Models of different folds have nearly the same training data, so their errors are correlated. To
         account for this, variances are multiplied by 1 + folds / (folds - 1). The interval uses Student's t. For
         systems, the variance is the sum of the variances over clusters of items and over systems, minus the variance
-        over outputs, which both variances contain. This variance is at least the larger of the two variances in the
-        sum, and it has Satterthwaite's degrees of freedom. No interval is narrower than the interval over items.
+        over outputs, which both variances contain. The result is never below the larger of the two variances, and has
+        Satterthwaite's degrees of freedom. No interval is narrower than the interval over items.
 
         Source: Nadeau and Bengio 2003 (the factor); Cameron, Gelbach and Miller 2011 (clusters of two kinds).
         """
@@ -134,10 +134,10 @@ def moves(
     compared. The statistic is averaged over the blocks in `block` (items, systems); outputs with the same value in
     `within` are in the same block. `units` (items,) is the cluster of each item. Nothing is refitted.
 
-    The statistic is Daniels' coefficient over these pairs. It uses signs (`kendall`, tau-b), ranks (`spearman`) or
-    values (`pearson`). `accuracy` is the proportion of pairs of one item (without human ties) that are in the human
-    order. If one model made all predictions, the statistic is the usual coefficient. Ranks are computed among all
-    outputs with the same value in `within`.
+    The statistic is Daniels' coefficient over these pairs. The coefficient uses signs (`kendall`, tau-b), ranks
+    (`spearman`) or values (`pearson`). `accuracy` is the proportion of pairs of one item (without human ties) that are
+    in the human order. If one model made all predictions, the statistic is the usual coefficient. Ranks are computed
+    among all outputs with the same value in `within`.
 
     >>> human = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> one = np.zeros((2, 2), dtype=int)
@@ -275,8 +275,8 @@ def _part_derivatives(kind: Objective, pair_sum_array: Floats, part_sums: Floats
 def _scaled_deviations(derivatives: Floats, is_present: NDArray[np.bool_]) -> Floats:
     """Deviations (blocks, parts, m) from the mean over the parts of each block that `is_present` (blocks, parts) marks.
 
-    The deviations are scaled so that their sum of squares estimates the variance of the sum over parts. They are 0 if a
-    block has one part.
+    The deviations are scaled so that their sum of squares estimates the variance of the sum over parts. The deviations
+    of a block with one part are 0.
     """
     is_present_part, n_parts = is_present[..., np.newaxis], is_present.sum(axis=1)[:, np.newaxis, np.newaxis]
     mean = (derivatives * is_present_part).sum(axis=1, keepdims=True) / np.maximum(n_parts, 1)

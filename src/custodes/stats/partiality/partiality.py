@@ -170,7 +170,7 @@ def partiality(
         for system_index, distance in search.distance_of_system.items():
             if (
                 len(search.curve_systems) < FEWEST_SYSTEMS
-            ):  # after removing flagged systems, too few remain for the curve
+            ):  # too few systems remain for the curve after the removal of flagged systems
                 reason[metric_index, system_index] = Reason.FEW_SYSTEMS
             elif np.isnan(distance.p_value):
                 reason[metric_index, system_index] = Reason.CONSTANT
@@ -299,8 +299,8 @@ class _Search:
         )
 
     def curve_masks(self, *left_out_systems: Ints) -> Bools:
-        """Return a mask (k, systems) of the systems of the curve. Each array (k,) in `left_out_systems` removes one per
-        row."""
+        """Return a mask (k, systems) of the systems of the curve. Each array (k,) in `left_out_systems` removes one
+        system from each row."""
         is_in_curve = np.zeros((len(left_out_systems[0]), len(self.reason)), dtype=np.bool_)
         is_in_curve[:, self.curve_systems] = True
         for removed_systems in left_out_systems:
@@ -328,7 +328,7 @@ class _Search:
         ]
 
     def largest_rival_p_value(self, system: int) -> float:
-        """Leave each other system out of the curve in turn, and return the largest of the p-values of system s."""
+        """Leave each other system out of the curve in turn, and return the largest of the p-values of `system`."""
         left_out_systems = np.array(
             [curve_system for curve_system in self.curve_systems if curve_system != system], dtype=np.intp
         )
@@ -370,7 +370,7 @@ def _half_width(standard_errors: Floats, mixture_weights: Floats, freedom: Ints,
         degrees_of_freedom * np.pi
     )
     half_width = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * standard_errors.min(axis=1)
-    for _ in range(_STEPS):  # Newton's method rises to the root, because the probability is a convex function
+    for _ in range(_STEPS):  # Newton's steps increase towards the root, because the probability is a convex function
         densities = t_density_at_zero * (
             1 + (half_width[:, np.newaxis] / standard_errors) ** 2 / degrees_of_freedom
         ) ** (-(degrees_of_freedom + 1) / 2)
@@ -389,8 +389,8 @@ def _distances_from_curves(
 ) -> tuple[Floats, Floats, Floats]:
     """Return the distances (k,) of the tested systems (k,) from curves, with standard errors and weights (k, misfits).
 
-    `is_in_curve` (k, systems) marks the systems to which each curve is fitted. There is a standard error of the
-    distance of a fair system for each possible misfit, and the weights are the posterior probabilities of the misfits.
+    `is_in_curve` (k, systems) marks the systems to which each curve is fitted. For each possible misfit, there is a
+    standard error of the distance of a fair system. The weights are the posterior probabilities of the misfits.
     """
     curve_indices, curve_weights = np.arange(len(tested_systems)), is_in_curve.astype(np.float64)
     n_curve_systems = curve_weights.sum(axis=1)

@@ -61,7 +61,7 @@ class Instruments(NamedTuple):
     rating errors of these two are independent, so that noise does not bias products of their powers.
 
     - `rating`, `others` (k, items, systems): powers of the annotator's rating and of the remaining annotators' mean,
-      averaged over annotators; residuals of the two-way fit (item + system).
+      averaged over annotators, as residuals of the two-way fit (item + system).
     - `product` (k, k, items, systems): correction from the product of the averages to the average of the products.
     - `mask` (items, systems): outputs rated at least twice.
     """
@@ -263,7 +263,7 @@ def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tupl
             np.clip(power_bases, -_CLIP, _CLIP) ** exponents * is_annotator_rating
             for power_bases in (annotator_ratings, other_means)
         )
-        other_powers[0] = other_means * is_annotator_rating  # the linear term uses the human means
+        other_powers[0] = other_means * is_annotator_rating  # the linear term uses the mean of the remaining annotators
         mean_rating_powers += rating_weights * rating_powers
         mean_other_powers += rating_weights * other_powers
         power_products += rating_weights * rating_powers[:, np.newaxis] * other_powers

@@ -59,7 +59,8 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
     labels_or_zero = np.where(has_label, annotators, 0.0)
 
     def closeness(values: Floats) -> Floats:
-        """Return how close values (annotators, n) are to the labels of all annotators except the row's annotator."""
+        """Return the closeness (annotators, n) of values to the labels of all annotators except the annotator of the
+        row."""
         distances = (
             (values[:, np.newaxis] - labels_or_zero) ** 2 if ordered else values[:, np.newaxis] != labels_or_zero
         )
@@ -132,8 +133,8 @@ def replacement(
     ordered : bool
         See `advantages`.
     epsilon : float
-        Margin by which a judge may be worse because it costs less: .2 compared with experts, .15 with trained
-        annotators, .1 with crowd workers.
+        Margin by which a judge may be worse because it costs less: .2 if the annotators are experts, .15 if they are
+        trained annotators, .1 if they are crowd workers.
     units : int array of shape (n,)
         Cluster of each output. If every output is a separate cluster, this is the published test.
     level : float, default .05

@@ -74,7 +74,7 @@ def mcc(table: Floats) -> Floats:
 def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
     """Return Cohen's kappa for tables (..., k, k), weighted if labels are ordered.
 
-    It is NaN if judge and annotators always give the same single label.
+    Kappa is NaN if judge and annotators always give the same single label.
 
     >>> kappa(np.array([[40.0, 10.0], [10.0, 40.0]])).round(3).item()
     0.6

@@ -57,8 +57,8 @@ def joint_posterior(
     sampling : {'random', 'by-judge', 'by-label'}
         With 'random' and 'by-judge', the proportion of each human label within a stratum is multiplied by the stratum's
         proportion of all outputs (post-stratification). With 'by-label', the proportions follow from the judge's error
-        rates given the human label and from the prevalence that explains the judge's rate (Rogan and Gladen). This
-        needs two strata and two labels.
+        rates given the human label and from the prevalence that explains the judge's rate (Rogan and Gladen).
+        'by-label' needs two strata and two labels.
     rng : numpy.random.Generator
     n_draws : int
         Number of posterior draws.
@@ -99,7 +99,7 @@ def joint_posterior(
 def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
     """Return the posterior variance of the rate of the second of two labels, after post-stratification.
 
-    It is the variance of the draws of `joint_posterior`, without the Monte Carlo error.
+    The result is the variance of the draws of `joint_posterior`, without the Monte Carlo error.
 
     >>> counts = LabelCounts(np.array([[18.0, 2.0], [5.0, 75.0]]), np.array([200.0, 800.0]))
     >>> round(rate_variance(counts) ** 0.5, 4)

@@ -140,7 +140,7 @@ def allocation(label_shares: Floats, *, n_labelled: Ints, n_available: Ints, n: 
     if not n:
         return np.zeros(len(label_shares), dtype=np.int64)
     least_added_labels = np.clip(least_per_stratum - n_labelled, 0, n_available)
-    if least_added_labels.sum() >= n:  # n labels do not exceed the sum of the minimum numbers
+    if least_added_labels.sum() >= n:  # the minimum numbers use up all n labels
         return _round_to_sum(least_added_labels * ratio(np.array(n), least_added_labels.sum()), n)
 
     def labels_to_add(total: float) -> Floats:

@@ -112,7 +112,7 @@ def e_values(is_wrong: Bools, *, most: float) -> Floats:
             np.minimum(cumulative_log_ratios[start_position + 1 :] - cumulative_log_ratios[start_position], LARGEST_LOG)
         ).mean(axis=1)
         process_values[start_position:] += mean_ratios / ((component + 1) * (component + 2))
-    return process_values + 1 / (judgement_positions // START_EVERY + 2)  # plus the weight of rises that begin later
+    return process_values + 1 / (judgement_positions // START_EVERY + 2)  # plus the weight of later rises
 
 
 def error_rates(n_wrong: Floats, n: Floats) -> Floats:

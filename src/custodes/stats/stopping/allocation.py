@@ -19,9 +19,9 @@ def annotation_order(
 ) -> Ints:
     """Return a random order (pairs, items) of the items of every pair; items that are not available come last.
 
-    Every cluster (`units` (items,) is the cluster of each item) gives one item before any cluster gives a second item,
-    because several annotations of one document contain less information. The order differs between pairs, because the
-    errors of pairs would be correlated with a common order, and results would be measurably worse.
+    `units` (items,) is the cluster of each item. Every cluster gives one item before any cluster gives a second item,
+    because several annotations of one document contain less information. The order differs between pairs. With a common
+    order, the errors of pairs would be correlated, and results would be measurably worse.
 
     >>> order = annotation_order(np.array([[True, False, True]]), np.arange(3), np.random.default_rng(0))
     >>> sorted(order[0, :2].tolist()), int(order[0, 2])
@@ -45,8 +45,8 @@ def grant_requests(n_requested: Ints, remaining_budget: NDArray[Any]) -> Ints:
     """Return the number (..., pairs) of requested annotations that `remaining_budget` (...) allows.
 
     If the budget is large enough, all requested annotations are granted. Otherwise the budget is divided equally among
-    the pairs with a request, the first of which get one more if it cannot be divided exactly. No pair gets more than it
-    requested.
+    the pairs with a request. If it cannot be divided exactly, the first of these pairs get one more. No pair gets more
+    than it requested.
 
     >>> grant_requests(np.array([[5, 0, 5], [5, 5, 5]]), np.array([20, 7])).tolist()
     [[5, 0, 5], [3, 2, 2]]

@@ -132,8 +132,8 @@ def drawn_kinds(shares: Floats, n_items: int, rng: np.random.Generator) -> Signs
 def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
     """Return two results (draws,) of a protocol without a metric in simulated studies.
 
-    The first is the proportion of annotations used, averaged over pairs. The second is the proportion of pairs with the
-    same decision as with all annotations.
+    The first result is the proportion of annotations used, averaged over pairs. The second result is the proportion of
+    pairs with the same decision as with all annotations.
 
     Source: ours; simulates the predictive distribution of Spiegelhalter, Freedman and Blackburn 1986.
     """
@@ -152,7 +152,7 @@ def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
 def shared_items(pilot: Pilot) -> float:
     """Return the mean proportion of a pair's items that another pair shares.
 
-    It is 0 if there is only one pair, and 1 if all pairs have the same items.
+    The result is 0 if there is only one pair, and 1 if all pairs have the same items.
 
     >>> pair, unit = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])
     >>> shared_items(Pilot(pair=pair, unit=unit, sign=np.ones(4, dtype=np.int8), systems=np.array([[0, 1], [0, 2]])))
@@ -230,8 +230,8 @@ def _logits(
     """Return draws (draws, pairs) of the logit of each pair's probability of a hit.
 
     `is_hit` (n,) marks the annotations that are hits, and `is_counted` (n,) the annotations that are counted. If
-    `difference` is true, a logit is the difference of two system effects plus a deviation of the pair. Otherwise it is
-    the sum of a mean, two system effects and a deviation.
+    `difference` is true, a logit is the difference of two system effects plus a deviation of the pair. Otherwise, a
+    logit is the sum of a mean, two system effects and a deviation.
     """
     from scipy.sparse import csr_array
 

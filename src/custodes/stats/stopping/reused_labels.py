@@ -90,7 +90,7 @@ class NextTest:
     ) -> None:
         cholesky_factor = np.linalg.cholesky(
             correlation + 1e-9 * np.eye(len(correlation))
-        )  # equal tests: a singular matrix
+        )  # the matrix is singular if two tests are equal
         independent_draws = rng.standard_normal((len(earlier_critical_values), n_draws))
         is_below_earlier = (
             cholesky_factor[:-1, :-1] @ independent_draws <= np.array(earlier_critical_values)[:, np.newaxis]

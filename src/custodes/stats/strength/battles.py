@@ -23,8 +23,8 @@ class Battles:
     - `weight`: the weight, at least 0.
     - `covariates` (n, k): positive values favour the first system. Presentation order, for example, is 1 if the first
       system was shown first, -1 if the second system was shown first, and 0 if unknown.
-    - `times`: number of battles that a row represents, each in a different cluster. It is equal for all rows of a unit,
-      and None if each row is one battle.
+    - `times`: number of battles that a row represents, each in a different cluster. The number is equal for all rows of
+    a unit; `times` is None if each row is one battle.
     """
 
     first: Ints
@@ -63,7 +63,7 @@ class Battles:
     def merge_equal_clusters(self) -> Battles:
         """Return the battles with identical clusters merged: clusters that contain the same battles become one cluster.
 
-        A row of this cluster represents the equal battles of all clusters of the group.
+        A row of the merged cluster represents one battle of each cluster that was merged into it.
 
         >>> grouped = Battles(
         ...     first=np.array([0, 1, 0, 0]), second=np.array([1, 0, 1, 1]), unit=np.arange(4),
@@ -201,9 +201,9 @@ def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
 def equal_clusters(weight: Floats, number: Ints) -> float:
     """Return the effective number of clusters with unequal weights; it is at least 2 if there are several clusters.
 
-    It gives the degrees of freedom of Student's t: if a few clusters have most of the weight, these few determine the
-    standard error. For groups of equal clusters, `weight` (groups,) is the weight of each cluster, and `number`
-    (groups,) is the number of clusters.
+    The result gives the degrees of freedom of Student's t: if a few clusters have most of the weight, these few
+    clusters determine the standard error. For groups of equal clusters, `weight` (groups,) is the weight of each
+    cluster, and `number` (groups,) is the number of clusters.
 
     >>> equal_clusters(np.ones(2), np.array([2, 1])), round(equal_clusters(np.array([10.0, 1.0]), np.array([1, 4])), 2)
     (3.0, 2.0)

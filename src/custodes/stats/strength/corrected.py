@@ -28,8 +28,8 @@ class CorrectedStrengths:
     power : float
         Weight of the metric, from 0 to 1.
     saving : float
-        Proportion of human ratings that the metric replaces: 1 minus the ratio of the mean variances of strengths with
-        the metric and with only human ratings. NaN if a system won or lost everything by human ratings, so that its
+        Proportion of human ratings that the metric replaces: 1 minus the ratio of two mean variances of strengths: with
+        the metric, and with human ratings alone. NaN if a system won or lost everything by human ratings, so that its
         strength is finite only because of a penalty.
     p_random : float
         P-value of 'the battles with human ratings are a random sample of all battles'. NaN if this cannot be tested, if
@@ -153,8 +153,9 @@ def correct_strengths(
 def _pair_residual_weights(battles: Battles, is_labelled_battle: Bools, *, n_systems: int) -> Floats:
     """Return the weight (n,) of each battle's residual, such that the weighted battles of each pair sum to 0.
 
-    The weight is -1 for annotated battles. For the remaining battles of a pair it is the total weight of the annotated
-    battles, divided by the total weight of the remaining battles. It is 0 if all or no battles of a pair are annotated.
+    The weight is -1 for annotated battles. For the remaining battles of a pair, the weight is the total weight of the
+    annotated battles, divided by the total weight of the remaining battles. The weight is 0 if all or no battles of a
+    pair are annotated.
     """
     _, pair_of_battle = np.unique(
         np.minimum(battles.first, battles.second) * n_systems + np.maximum(battles.first, battles.second),
@@ -174,8 +175,8 @@ def _control_weights(scores: Any, control_scores: Any, inverse_information: Floa
     """Return the weight (units,), from 0 to 1, of the control variate for each unit.
 
     `scores` and `control_scores` (units, p) are sparse; `inverse_information` has shape (systems, p). The weight
-    minimises the variance of the strengths in the remaining folds of units. It is multiplied by 1 - 1 / t^2 (at least
-    0), where t is the weight divided by its standard error, so that an uninformative metric is not used.
+    minimises the variance of the strengths in the remaining folds of units. This weight is multiplied by 1 - 1 / t^2
+    (at least 0), where t is the weight divided by its standard error, so that an uninformative metric is not used.
     """
     n_units = scores.shape[0]
     inverse_information_gram = inverse_information.T @ inverse_information

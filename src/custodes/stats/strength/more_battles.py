@@ -20,15 +20,15 @@ MOST_GAIN = 20.0
 def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *, confidence: float) -> Floats:
     """Return the number (pairs,) of further battles with which `ranks` decides a pair with 50 % power.
 
-    The number holds if the difference of the two strengths is exactly the estimated one. Nothing is said about other
-    differences: an undecided pair may be equal, and then no number of battles has this power.
+    The number holds if the true difference of the two strengths equals the estimated difference. If the two strengths
+    are equal, no number of battles gives this power.
 
     The critical value is that of the last step of the joint test: the quantile of the largest |t| over all undecided
     pairs. Only battles of the pair are added, each in a new cluster. More clusters give more degrees of freedom. The
-    result is NaN for decided pairs, for pairs that need more than `MOST_GAIN` times their present information, for
-    pairs with a system whose strength is finite only because of a penalty, and for pairs with several battles in one
-    cluster: how similar these battles are is not known well enough. All results are NaN without resamples, with more
-    than `MOST_PAIRS` pairs, or with too few clusters for a test.
+    result is NaN for decided pairs, for pairs that need more than `MOST_GAIN` times their present information, and for
+    pairs with a system whose strength is finite only because of a penalty. It is also NaN for pairs with several
+    battles in one cluster, because the similarity of these battles is not known well enough. All results are NaN
+    without resamples, with more than `MOST_PAIRS` pairs, or with too few clusters for a test.
     """
     from scipy.special import ndtr, stdtrit
 

@@ -39,8 +39,8 @@ class DirectTests:
 def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, confidence: float) -> DirectTests:
     """Test for each pair, by its direct comparisons, whether both systems are equal and whether the strengths fit.
 
-    These are exact binomial tests of the comparisons without ties, scaled to the effective number of comparisons. If
-    the model counts ties as half wins, a tie counts half for each side. If comparisons of a pair share clusters, the
+    The tests are exact binomial tests of the comparisons without ties, scaled to the effective number of comparisons.
+    If the model counts ties as half wins, a tie counts half for each side. If comparisons of a pair share clusters, the
     p-value is at least that of Student's t with the pair's degrees of freedom. The probability of a win under the null
     hypothesis is that of the fitted model with the covariates of the comparisons. The null hypothesis of `p_direct` has
     equal strengths; that of `p_fit` has the fitted strengths. The error of the fit is ignored, which makes `p_fit`
@@ -81,8 +81,8 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
 
 
 def _p_value(wins: Floats, losses: Floats, win_probability: Floats, freedom: Floats) -> Floats:
-    """Return the p-value (pairs,): the exact binomial p-value or, if comparisons share clusters, the larger of this and
-    the p-value by Student's t (NaN if there is only one cluster)."""
+    """Return the p-value (pairs,): the exact binomial p-value. If comparisons share clusters, return the larger of this
+    p-value and the p-value by Student's t (NaN if there is only one cluster)."""
     from scipy.special import stdtr
 
     exact_p_values = sign_test(wins, losses, test="exact", probability=win_probability)

@@ -18,14 +18,14 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
     """Return the p-value of 'annotation is independent of the systems and of the metric's verdict'.
 
     `is_annotated` (n,) marks the annotated battles. Three tests compare annotated battles with all battles. The first
-    test is of three features of a battle by the metric: the difference of strengths, whether it is a tie, and whether
-    the weaker system wins (also through covariates such as position). The second test is of the systems in the battles,
-    and the third test is of the metric's verdicts on each system.
+    test uses three features of a battle, computed from the metric: the difference of strengths, whether it is a tie,
+    and whether the weaker system wins (also through covariates such as position). The second test uses the systems in
+    the battles. The third test uses the metric's verdicts on each system.
 
     Each test sums (annotated - proportion) x feature over clusters and takes a quadratic form of the sums and their
     covariance. The covariance is estimated by clusters if clusters contain several battles; otherwise it is the known
     covariance of a random choice of battles. The result is the smallest of these p-values, multiplied by their number.
-    It is NaN if no battle or every battle is annotated.
+    The result is NaN if no battle or every battle is annotated.
 
     Source: Hotelling 1931; the degrees of freedom are the number of annotated battles, or the effective number of
     clusters, minus one.
@@ -69,7 +69,7 @@ def p_random_within_pairs(
 
     All arrays have shape (n,) and describe the battles of a metric; `first` is less than `second` everywhere. Pairs may
     have different proportions of annotated battles. Two tests compare the metric's verdicts on annotated battles and on
-    all battles of the same pair: the first test is of ties and of wins of the weaker system, the second test is of the
+    all battles of the same pair. The first test uses ties and wins of the weaker system. The second test uses the
     verdicts on each system. For the tests and for undefined results, see `p_random`.
 
     >>> rng = np.random.default_rng(0)
@@ -121,7 +121,7 @@ def _bonferroni(p_values: Sequence[float]) -> float:
 
 
 def _covariance_p_value(features: Any, surplus: Floats, unit: Ints, variance: Floats | None = None) -> float:
-    """Return the p-value of zero covariance between sparse features (n, d) and a surplus (n,) that sums to 0.
+    """Test whether sparse features (n, d) have zero covariance with a surplus (n,) that sums to 0; return the p-value.
 
     `variance` (n,) is the variance of the surplus of each row; None if it is equal for all rows.
     """

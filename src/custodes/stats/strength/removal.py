@@ -32,7 +32,7 @@ class Removal:
 
 
 def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
-    """Return the smallest removal of comparisons that was found to make another system the strongest.
+    """Return the smallest set of comparisons found whose removal makes another system the strongest.
 
     The comparisons with the largest influence on the difference between the leader and a candidate are removed in
     steps. Each step removes half of the number that a linear approximation requires, and then the model is refitted.

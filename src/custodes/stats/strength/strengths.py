@@ -108,7 +108,7 @@ def p_value(draws: Floats, *, n_units: float) -> Floats:
 def _standard_error(draws: Floats, n_units: float) -> Floats:
     """Return the standard error (...) from draws (1 + B, ...), of which row 0 is the estimate.
 
-    It is NaN if there are fewer than two draws or only one cluster.
+    The standard error is NaN if there are fewer than two draws or only one cluster.
     """
     if len(draws) < 3 or n_units < 2:
         return np.full(draws.shape[1:], np.nan)
@@ -236,7 +236,7 @@ def fit_battles(battles: Battles, *, n_systems: int, ties: TieModel) -> Strength
     )
     has_decided_battle = bool(
         (counted_battles.sign != 0).any()
-    )  # with only ties, nu would be infinite and would not vary
+    )  # if all battles are ties, nu would be infinite and would not vary
     davidson_fit = None
     if has_decided_battle and is_bounded_system.all():
         davidson_fit = fit(battle_counts, component=component, ties_are_half=ties_are_half, penalised=False)
@@ -247,7 +247,7 @@ def fit_battles(battles: Battles, *, n_systems: int, ties: TieModel) -> Strength
             else np.bincount(component)[component] == 1
         )
         davidson_fit = fit(battle_counts, component=component, ties_are_half=ties_are_half, penalised=True)
-        assert davidson_fit is not None  # a penalty keeps it finite
+        assert davidson_fit is not None  # the penalised fit always exists
     return StrengthFit(
         fit=davidson_fit,
         battles=counted_battles,

@@ -66,7 +66,7 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     from scipy.sparse import csr_array
 
     # Equal clusters are resampled together, which gives the same distribution at a fraction of the cost.
-    if battles.times is None or battles.covariates.size:  # otherwise they are merged already
+    if battles.times is None or battles.covariates.size:  # otherwise, equal clusters are merged already
         battles = battles.without_covariates().merge_equal_clusters()
     battle_counts, unit, weight = count_by_kind(battles, battles.multiplicity), battles.unit, battles.weight
     pair_of_battle, cluster_counts = battle_counts.kind, battles.clusters
@@ -97,7 +97,8 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
 def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> tuple[Floats, Floats]:
     """Return the bounds (systems,) of intervals for the result of `system_rates` on these battles.
 
-    These are Wilson intervals with the effective number of clusters of each system. Without resamples, they are NaN.
+    The bounds are those of Wilson intervals with the effective number of clusters of each system. Without resamples,
+    the bounds are NaN.
     """
     low, high = np.full((2, draws.shape[1]), np.nan)
     for system, n_clusters in enumerate(_effective_clusters(battles, draws.shape[1]).tolist()):

@@ -97,7 +97,7 @@ WITH_TIES = (
         doc="tie threshold of acc_eq, in units of the metric",
         compute=output_statistic(lambda sample: sample.acc_eq[1]),
         bounds=POSITIVE,
-        fewest=1000,  # a threshold jumps from one score difference to the next
+        fewest=1000,  # the tie threshold jumps from one score difference to the next
         best="",
     ),
 )
@@ -116,7 +116,7 @@ def _spa(sample: Sample) -> Floats:
         return compute(comparison.unrounded_human, weights=sample.times, flips=sample.flips)
     values = np.empty((len(sample.times), len(comparison.metrics)))
     values[:1] = compute(comparison.unrounded_human, weights=sample.times[:1], flips=sample.flips)
-    # Resamples share a few draws of the levels, because each draw needs a computation of its own.
+    # Resamples share a few draws of the levels, because each draw needs a separate computation.
     for first_row in range(1, min(1 + LEVEL_DRAWS, len(values))):
         human = comparison.unrounded_human - np.tensordot(sample.level_errors[first_row - 1], sample.level_weights, 1)
         rows = [0, *range(first_row, len(values), LEVEL_DRAWS)]
