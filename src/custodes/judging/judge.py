@@ -265,9 +265,10 @@ def _normalize_sampling(sampling: Mapping[str, Any]) -> dict[str, Any]:
     if not (isinstance(sampling, Mapping) and all(isinstance(name, str) for name in sampling)):
         raise OptionError(f"sampling={short_repr(sampling)}: give values by name, as {{'temperature': 0}}")
     try:
-        return msgspec.json.decode(msgspec.json.encode(dict(sampling)), type=dict[str, Any])
+        parameters: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(sampling)))
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         raise OptionError(f"sampling={short_repr(sampling)}: contains a value that cannot be written as JSON") from None
+    return parameters
 
 
 def check_labels(labels: Sequence[str]) -> None:
