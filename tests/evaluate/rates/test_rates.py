@@ -289,6 +289,14 @@ def test_versions_and_slices_are_compared_by_human_labels_alone() -> None:
     assert cu.rates(study, by="system").slices["finding"].to_list() == ["higher rate", "lower rate"]
 
 
+def test_p_values_of_rate_differences_are_adjusted_for_the_pairs_of_each_metric() -> None:
+    data = table(600, labelled=0.5).with_columns(version=pl.Series(["v1", "v2", "v3"] * 200), judge_b=pl.col("judge"))
+    differences = cu.rates(data).differences.filter(pl.col("metric") != "human")
+    assert differences["metric"].n_unique() == 2
+    for row_of_pair in differences.iter_rows(named=True):
+        assert row_of_pair["p_adjusted"] == pytest.approx(min(1.0, 3 * row_of_pair["p_value"]))
+
+
 HALF = table(400, labelled=0.5)
 IS_PASS = pl.col("judge") == "pass"
 

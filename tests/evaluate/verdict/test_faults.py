@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -58,6 +59,21 @@ def test_nothing_is_told_where_nothing_was_asked_or_found(results: dict[str, Any
     assert "faults" not in verdict_of(without).verdict["kind"]
     kinds = verdict_of(results).verdict["kind"].unique(maintain_order=True).to_list()
     assert kinds.index("trust") < kinds.index("faults") < kinds.index("favours")
+
+
+def test_a_position_bias_from_one_order_per_comparison_assumes_random_orders(results: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    is_ab, prefers_first = rng.random((2, 200)) < [[0.5], [0.85]]
+    frame = pl.DataFrame({"item": np.arange(200), "preference": np.where(is_ab == prefers_first, 1, -1)}).with_columns(
+        order=pl.Series(np.where(is_ab, "ab", "ba")),
+        system_a=pl.lit("A"),
+        system_b=pl.lit("B"),
+        rater=pl.lit("judge"),
+        kind=pl.lit("metric"),
+    )
+    result = cu.consistency(cu.read(frame), resamples=50)
+    (line,) = [text for text in faults(AspectResults({**results, "consistency": result}, "")) if "shown first" in text]
+    assert line.endswith("points, assuming random orders.")
 
 
 def test_what_was_not_answered_is_told_with_reasons_and_what_is_left_out(results: dict[str, Any]) -> None:

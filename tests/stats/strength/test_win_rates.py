@@ -94,6 +94,7 @@ def test_who_always_won_has_an_interval() -> None:
     once, twice = (pair_rates(column, confidence=0.95) for column in (data, double))
     assert twice.outcomes.sum() == 2 * once.outcomes.sum()
     assert (twice.low <= once.low).all()
+    assert twice.freedom.tolist() == (once.outcomes.sum(axis=1) - 1).tolist()
 
 
 def test_what_covariates_say_beyond_systems_is_what_least_squares_leave() -> None:
