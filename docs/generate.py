@@ -17,6 +17,7 @@ from custodes.annotate.rehearsal import Rehearsal
 from custodes.annotate.study_status import CodeReconciliation, Status
 from custodes.answers.result import Provenance, Result
 from custodes.answers.shared_arguments import PreferenceOptions
+from custodes.cli import QUESTIONS
 from custodes.data.items import Items
 from custodes.data.notes import Note
 from custodes.data.outputs import Outputs
@@ -24,7 +25,6 @@ from custodes.data.preferences import Preferences
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.diagnosis import EXTRAS
-from custodes.cli import QUESTIONS
 from custodes.scoring.metrics import METRICS
 from custodes.scoring.scripts import OURS as WORKERS
 
