@@ -251,6 +251,8 @@ def test_a_word_that_may_speak_of_the_place_is_noted() -> None:
         "positions, write the names of the systems"
     )
     assert not count_battles(pl.DataFrame(rows | {"order": ["ab"] * 3})).notes
+    unknown = count_battles(pl.DataFrame(rows | {"order": ["", "", "ba"]}))
+    assert [note.count for note in unknown.notes if note.rule == "place-or-column"] == [1]
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,11 @@ def test_items_of_annotators_with_tastes_are_resampled_together(verdicts: bool) 
     assert rules["annotators-differ"] == "warning"
 
 
-@pytest.mark.parametrize("cluster_noun", ["annotator", "cluster (such as a document)"])
-def test_the_verdict_names_the_clusters(cluster_noun: str) -> None:
-    human_rows = assigned(0, taste=1.0).ratings.frame
+@pytest.mark.parametrize(
+    ("cluster_noun", "taste", "effect"), [("annotator", 0.35, "2.1"), ("cluster (such as a document)", 1.0, "")]
+)
+def test_the_verdict_names_the_clusters(cluster_noun: str, taste: float, effect: str) -> None:
+    human_rows = assigned(0, taste=taste).ratings.frame
     rows = pl.concat([human_rows, human_rows.with_columns(rater=pl.lit("m"))])
     kinds = dict.fromkeys(human_rows["rater"].unique().sort(), "human")
     study = Study(ratings=Ratings(frame=rows), raters=Raters.infer({**kinds, "m": "metric"}))
@@ -78,7 +80,8 @@ def test_the_verdict_names_the_clusters(cluster_noun: str) -> None:
         clusters = human_rows.unique("item", maintain_order=True).select("item", cluster="rater")
         study = study.describe(items=clusters.with_columns(pl.col("cluster").replace({"a4": "a3"})))
     texts = cu.verdict(study, resamples=20).verdict.filter(kind="design")["text"]
-    assert any(text.startswith(f"Items of one {cluster_noun} may be correlated") for text in texts)
+    (text,) = [text for text in texts if text.startswith(f"Items of one {cluster_noun} may be correlated")]
+    assert f"is {effect}" in text
 
 
 def test_results_of_two_annotators_hold_for_these() -> None:

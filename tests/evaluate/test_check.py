@@ -16,6 +16,7 @@ from custodes.data.study import Study
 from custodes.data.writing import write_table
 from custodes.errors import InputError
 from custodes.evaluate.check.check import check
+from custodes.evaluate.check.rules import merge_aspects
 from tests.data.mapping.tables import wide
 from tests.evaluate.studies import problems_of, scores_of, study_of, verdicts
 
@@ -387,3 +388,10 @@ def test_annotators_of_an_aspect_that_was_not_chosen_are_told_of() -> None:
         note.rule: note.message for note in cu.agreement(pl.DataFrame(rows), human="coherence_*", resamples=0).notes
     }
     assert "fluency_alice, fluency_bob;" in notes["annotators-as-metrics"]
+
+
+def test_problems_that_differ_in_the_aspect_name_the_aspects_in_order() -> None:
+    problems = pl.DataFrame(
+        {"severity": "info", "rule": "r", "aspect": list("cabfed"), "message": "m", "examples": [["x"]] * 6}
+    )
+    assert merge_aspects(problems)["aspect"].to_list() == ["c, a, b, f, e, d"]

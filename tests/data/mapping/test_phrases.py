@@ -89,6 +89,9 @@ def test_a_table_of_phrases_answers_with_a_mapping_that_reads_it() -> None:
     assert study.preferences.frame["preference"].to_list() == [1] * 7  # the position displayed to the judge
     assert note_counts(study)["unread-phrases"] == 1
     assert study.preferences.missing["why"].to_list() == ["unreadable"]
+    long_cells = frame.with_columns(pl.col(pl.String).replace("No idea.", f"No idea. {'x' * 60}"))
+    (message,) = [note.message for note in cu.read(long_cells, columns=proposed(frame)).notes if "phrases" in note.rule]
+    assert message.endswith(f"(No idea. {'x' * 31} 1)")
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,17 @@ def test_win_rates_against_the_common_system(tmp_path: Path) -> None:
     assert any("'wrong name' is renamed to 'weak'" in note.message for note in board.notes)
 
 
+def test_a_probable_tie_counts_half_to_each_side() -> None:
+    rows = [
+        (item, *(("base", system) if item % 2 else (system, "base")), "judge", "metric", "tie", 0.1, 0.6, 0.3)
+        for item in range(40)
+        for system in ("a", "c")
+    ]
+    names = ["item", "model_a", "model_b", "rater", "kind", "winner", "p_a", "p_tie", "p_b"]
+    reference = cu.leaderboard(pl.DataFrame(rows, schema=names, orient="row"), resamples=0).reference
+    assert reference["win_rate"].to_list() == pytest.approx([0.5, 0.5])  # 0.1 + 0.3 and 0.3 + 0.3, equally often
+
+
 def test_nothing_is_extrapolated_to_equal_lengths(tmp_path: Path) -> None:
     rows = cu.leaderboard(cu.read(results(tmp_path, longer=150)), resamples=0).reference
     assert rows["length_controlled_win_rate"].null_count() == 2

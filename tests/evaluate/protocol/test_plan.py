@@ -77,6 +77,11 @@ def correlation_of(joint: np.ndarray) -> float:
     return float(moments[0] / np.sqrt(moments[1] * moments[2]))
 
 
+def test_the_forecast_of_a_pilot_does_not_depend_on_its_metrics() -> None:
+    two_metrics = plan(cu.read("demo"), aspect="coherence", metrics="judge,overlap", items=120, replications=5)
+    assert two_metrics.forecast.height == 1
+
+
 def test_a_pilots_metric_answers_alike_in_both_orders_of_a_pair() -> None:
     scores = scores_of(3, items=60, systems=3, strength=1.5)
     a, b = np.triu_indices(3, 1)
