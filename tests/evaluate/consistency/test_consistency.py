@@ -196,6 +196,12 @@ def test_one_person_cannot_tell_length_from_quality() -> None:
     )
     assert row["raw_effect"] > 0
     assert result.length.filter(rater="p0")["reason"].to_list() == ["no other annotator rated the same comparisons"]
+    random_answers = consistency_of(planted(PLANTED[:1], World(items=80, people=2, noise=60.0), 1))
+    assert (
+        random_answers.length.filter(rater="fair")["reason"]
+        .item()
+        .endswith("annotators hardly agree with each other beyond the effect of length")
+    )
 
 
 def test_judges_alone_and_people_alone() -> None:
