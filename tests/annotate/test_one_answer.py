@@ -87,7 +87,6 @@ def test_decisions_and_margins_are_the_same_everywhere(study: Path, service: Ser
     read = cu.read(study)
     board = cu.leaderboard(read, resamples=100)
     interim = board.interim.sort(PAIR)
-    assert (interim["margin_low"] <= interim["margin_high"]).any()
     is_open = status["is_open"]
     for ours, theirs in (("looks_done", "looks"), ("n", "n")):
         assert status[ours].to_list() == interim[theirs].to_list(), ours
