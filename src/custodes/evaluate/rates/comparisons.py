@@ -59,10 +59,53 @@ class ErrorDifference(NamedTuple):
             return np.nan
         return _p_value(self.values - np.clip(np.median(self.values[1:]), -self.correction, self.correction))
 
-    def interval(self, confidence: float) -> Interval:
-        """Return the interval that excludes 0 if and only if the p-value is at most 1 - `confidence`."""
-        value, low, high = _tail_interval(self.values, confidence)
-        return Interval(value, max(low - self.correction, -1.0), min(high + self.correction, 1.0))
+
+class Tails(NamedTuple):
+    """An estimate and its most extreme draws: sufficient for its intervals at high levels, in little memory.
+
+    `lowest` and `highest` (k,) are ascending draws; `mean` and `sd` are those of all `n_draws` draws.
+    """
+
+    value: float
+    lowest: Floats
+    highest: Floats
+    n_draws: int
+    mean: float
+    sd: float
+
+    @classmethod
+    def from_draws(cls, estimate_and_draws: Floats, least_confidence: float) -> Tails:
+        """Return the tails for intervals at the level `least_confidence` or higher."""
+        value, draws = float(estimate_and_draws[0]), np.sort(estimate_and_draws[1:])
+        k = max(int((1 - least_confidence) / 2 * (len(draws) + 1)), 1)
+        return cls(value, draws[:k].copy(), draws[-k:].copy(), len(draws), float(draws.mean()), float(draws.std()))
+
+    def interval(self, confidence: float, correction: float = 0.0) -> Interval:
+        """Return the interval that excludes 0 if and only if `two_sided_p` is at most 1 - `confidence`.
+
+        The bounds are draws. If there are too few draws for a bound, it comes from a normal approximation of the tail.
+        A `correction` for continuity extends both bounds, up to differences of 1.
+        """
+        from scipy.special import ndtri
+
+        if not np.isfinite(self.value):
+            return UNDEFINED
+        n_outside = int((1 - confidence) / 2 * (self.n_draws + 1))
+        low, high = self.lowest[max(n_outside - 1, 0)], self.highest[-max(n_outside, 1)]
+        if not n_outside:
+            half_width = ndtri((1 + confidence) / 2) * self.sd
+            low, high = min(low, self.mean - half_width), max(high, self.mean + half_width)
+        low, high = min(low, self.value) - correction, max(high, self.value) + correction
+        return Interval(self.value, float(max(low, -1.0)), float(min(high, 1.0)))
+
+
+class ErrorTest(NamedTuple):
+    """Test of equal error rates: see `ErrorDifference`, whose draws are reduced to `tails`."""
+
+    tails: Tails
+    correction: float
+    is_tested: bool
+    p_value: float
 
 
 def error_differences(first_rates: JudgeRates, second_rates: JudgeRates) -> dict[str, ErrorDifference]:
@@ -175,29 +218,24 @@ def difference_rows(
             "system_b": system_b,
             "label": label,
             "judge_difference": rates_a.judge.value - rates_b.judge.value,
-            **estimate_with_bounds("human_difference", _tail_interval(human_differences, joint_confidence)),
-            **estimate_with_bounds("corrected_difference", _tail_interval(corrected_differences, joint_confidence)),
+            **estimate_with_bounds(
+                "human_difference", Tails.from_draws(human_differences, joint_confidence).interval(joint_confidence)
+            ),
+            **estimate_with_bounds(
+                "corrected_difference",
+                Tails.from_draws(corrected_differences, joint_confidence).interval(joint_confidence),
+            ),
             "p_value": _p_value(corrected_differences),
-            "errors": error_differences(rates_a, rates_b),
+            "errors": {
+                name: ErrorTest(
+                    Tails.from_draws(difference.values, confidence),
+                    difference.correction,
+                    difference.is_tested,
+                    difference.p_value,
+                )
+                for name, difference in error_differences(rates_a, rates_b).items()
+            },
         }
-
-
-def _tail_interval(estimate_and_draws: Floats, confidence: float) -> Interval:
-    """Return the interval that excludes 0 if and only if `two_sided_p` is at most 1 - `confidence`.
-
-    The bounds are draws. If there are too few draws for a bound, it comes from a normal approximation of the tail.
-    """
-    from scipy.special import ndtri
-
-    value, draws = float(estimate_and_draws[0]), np.sort(estimate_and_draws[1:])
-    if not np.isfinite(value):
-        return UNDEFINED
-    n_outside = int((1 - confidence) / 2 * (len(draws) + 1))
-    low, high = draws[max(n_outside - 1, 0)], draws[-max(n_outside, 1)]
-    if not n_outside:
-        half_width = ndtri((1 + confidence) / 2) * draws.std()
-        low, high = min(low, draws.mean() - half_width), max(high, draws.mean() + half_width)
-    return Interval(value, float(min(low, value)), float(max(high, value)))
 
 
 def _p_value(estimate_and_draws: Floats) -> float:
@@ -218,7 +256,7 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
         error_columns: dict[str, float] = {}
         favoured_systems = set()
         for name, difference in row["errors"].items():
-            interval = difference.interval(1 - (1 - confidence) / n_error_tests)
+            interval = difference.tails.interval(1 - (1 - confidence) / n_error_tests, difference.correction)
             p_value = np.minimum(difference.p_value * n_error_tests, 1.0)
             error_columns |= {**estimate_with_bounds(f"{name}_difference", interval), f"p_{name}": p_value}
             if p_value <= alpha:  # a higher TPR and a lower TNR both raise the judge's rate
