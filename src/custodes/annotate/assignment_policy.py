@@ -19,8 +19,8 @@ from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
 BEYOND = 3
-"""Maximum excess over the planned number, for the second opinions in a study and for the control questions of an idle
-annotator."""
+"""Largest number of second opinions that a study may get in addition to the planned ones. An annotator who has nothing
+else to do may get as many additional control questions."""
 ACTIVE = 3
 """Maximum number of begun items, which are items with rated outputs and with outputs that the annotator can still rate.
 An annotator with this number of begun items gets no output of a new item."""

@@ -282,7 +282,7 @@ class CodeReconciliation(Result):
     codes: pl.DataFrame = table(
         "One row per entry of the list, then one row per annotator who has a code but is not on the list.",
         label("person", "name of the annotator on the platform"),
-        label("worker", "label of the annotator in the study; empty if the study does not have the name"),
+        label("worker", "label of the annotator in the study; empty if no annotator has the name `person`"),
         label("code", "code in the list; for `missing`, the code in the study"),
         label(
             "verdict",

@@ -147,7 +147,7 @@ class Writer:
     def _run_read_only(self, jobs: Sequence[Job], write_error: sqlite3.Error) -> None:
         """Run operations in read-only mode, because the file cannot be written.
 
-        An operation that writes fails at its first row, before it changes the state.
+        If an operation needs to write, it raises an error at its first row, and the state stays unchanged.
         """
         self._connection.execute("PRAGMA query_only = ON")
         for future, operation in jobs:

@@ -168,5 +168,5 @@ def test_items_where_one_ties_all_are_left_out_and_counted() -> None:
     assert note.count == 5
     assert note.message.startswith(
         "the means exclude 5 undefined distances between two rankings (tau-b): on the item, one of "
-        "the two raters gave equal scores, or they rated fewer than two common"
+        "the two raters gave equal scores, or the raters rated fewer than two common"
     )

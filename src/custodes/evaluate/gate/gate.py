@@ -71,8 +71,8 @@ class Gate(Result):
         label("label", "the positive label if the statistic depends on it; otherwise null", essential=False),
         count(
             "n",
-            "number of comparisons (for rules on labels: outputs) that annotators and the metric rated, with `against` "
-            "also the other metric; for a statistic of the metric alone, number of observations",
+            "number of comparisons that the annotators and the metric rated (with `against`: and the other metric); "
+            "for rules on labels, number of outputs; for a statistic of the metric alone, number of observations",
             "n",
         ),
         score(
@@ -221,9 +221,9 @@ def gate(
     inconclusive if sampling='random', but the labelled outputs differ significantly (p < .01) from the other outputs
     in the labels of the judge.
 
-    With `ledger`, rules on labels are tested for one candidate after another on the same labels, which are called a
-    generation. An opening is false if the candidate does not satisfy all rules. In each generation, the probability of
-    any false opening is at most 1 - confidence. With `ledger`, the result has no estimates.
+    With `ledger`, rules on labels are tested for one candidate after another on the same labels. These labels are
+    called a generation. An opening is false if the candidate does not satisfy all rules. In each generation, the
+    probability of any false opening is at most 1 - confidence. With `ledger`, the result has no estimates.
 
     References
     ----------

@@ -166,10 +166,10 @@ class Leaderboard(Result):
         ),
         count(
             "more_comparisons",
-            "number of further comparisons (ties included), each in a new cluster, that give the joint test 50 % power "
-            "to decide an undecided pair, if the true difference is the observed one; null if the pair is decided or "
-            f"not tested, if the data must grow by a factor above {MOST_GAIN:.0f}, if a cluster has several "
-            f"comparisons of the pair, and with more than {MOST_PAIRS:,} pairs",
+            "number of further comparisons (ties included), each in a new cluster, with which the joint test has 50 % "
+            "power to decide the pair, if the true difference is the observed one. Null if the pair is decided or not "
+            f"tested, if the data must grow by a factor above {MOST_GAIN:.0f}, if a cluster has several comparisons "
+            f"of the pair, or with over {MOST_PAIRS:,} pairs",
             essential=False,
         ),
         essential=False,

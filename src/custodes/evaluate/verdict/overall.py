@@ -175,16 +175,18 @@ def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
     metric = candidate(views)
     rows = {view.aspect: row for view in _of_systems(views) if (row := decisions_of(view, metric))}
     if rows:
-        aspect_texts = [
-            f"{percent(row.errors['correct'])} on {aspect} ({percent(row.undecided)})" for aspect, row in rows.items()
-        ]
+        correct_text, undecided_text = (
+            names([f"{percent(rate)} on {aspect}" for aspect, rate in zip(rows, rates, strict=True)])
+            for rates in zip(*((row.errors["correct"], row.undecided) for row in rows.values()), strict=True)
+        )
         reversed_text, missed_text, additional_text = (
             _range([row.errors[name] for row in rows.values()], percent)
             for name in ("inversion", "omission", "insertion")
         )
         yield (
             f"{metric} reaches the same decision as the annotators (better, worse or undecided) on these proportions "
-            f"of the pairs of systems (in parentheses: if every pair is left undecided): {names(aspect_texts)}. "
+            f"of the pairs of systems: {correct_text}. If no pair were decided, the proportions would be "
+            f"{undecided_text}. "
             f"Depending on the aspect, it reverses {reversed_text} of the pairs, misses a difference in {missed_text} "
             f"and finds a difference that the annotators do not confirm in {additional_text}."
         )

@@ -284,8 +284,8 @@ def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tupl
 def _taste_variances(ratings: Floats, has_rating: Bools, output_mask: Bools) -> Floats:
     """Return the variance (systems,) of each system's human mean that is due to annotators' individual preferences.
 
-    These preferences are an interaction annotator x system, whose variance more items do not reduce. The result is 0 if
-    the F test finds no such preferences or if there are too few repeated ratings for the test.
+    These preferences are an interaction annotator x system. Its variance does not decrease with more items. The result
+    is 0 if the F test finds no such preferences or if there are too few repeated ratings for the test.
     """
     from scipy.special import fdtri, ndtri, stdtrit
 
