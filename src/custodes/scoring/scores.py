@@ -48,8 +48,8 @@ class Scores(Result):
         label("signature", "everything that determines a score: library, version, parameters, rule for references"),
     )
     ratings: pl.DataFrame = table(
-        "One row per score. The table `raters` states for which metrics lower is better, so the questions need both "
-        "tables, or study().",
+        "One row per score. The table `raters` states for which metrics lower is better, so give an analysis both "
+        "tables, or the result of study().",
         label("item", "item; empty for a score of the system over all items"),
         label("system", "the system"),
         label("rater", "the metric"),

@@ -297,7 +297,7 @@ def influence_design_effect(
 
 
 def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: NDArray[Any]) -> Floats:
-    """Divisor of counts in a sign test with clusters: (...) for all three arguments -> (...), at least 1.
+    """Number, at least 1, by which a sign test divides its counts to allow for clusters; arrays have one shape (...).
 
     `squares` are sums over clusters of the squared sum of signs. Such a sum is the variance of wins - losses under the
     null hypothesis. If every item is a cluster, `squares` is the number of wins and losses. Because the variance holds

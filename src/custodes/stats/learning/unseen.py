@@ -131,8 +131,9 @@ def moves(
     Every output is compared by a model that was not trained on it. `human` (items, systems) is NaN if not used.
     `predicted` (m, models, items, systems) is finite where `human` is finite. `model` (items, systems) is the model
     that compares an output with other outputs. Only outputs with the same value in `within` (items, systems) are
-    compared. The statistic is averaged over the blocks in `block` (items, systems); outputs with the same value in
-    `within` are in the same block. `units` (items,) is the cluster of each item. Nothing is refitted.
+    compared. The statistic is computed in each block and averaged over blocks. `block` (items, systems) is the block of
+    each output; outputs with the same value in `within` share a block. `units` (items,) is the cluster of each
+    item. Nothing is refitted.
 
     The statistic is Daniels' coefficient over these pairs. The coefficient uses signs (`kendall`, tau-b), ranks
     (`spearman`) or values (`pearson`). `accuracy` is the proportion of pairs of one item (without human ties) that are

@@ -60,9 +60,9 @@ class Instruments(NamedTuple):
     Powers of one annotator's rating are instruments for powers of the mean rating of the remaining annotators. The
     rating errors of these two are independent, so that noise does not bias products of their powers.
 
-    - `rating`, `others` (k, items, systems): powers of the annotator's rating and of the remaining annotators' mean,
-      averaged over annotators, as residuals of the two-way fit (item + system).
-    - `product` (k, k, items, systems): correction from the product of the averages to the average of the products.
+    - `rating`, `others` (k, items, systems): powers 1 to k of an annotator's rating and of the remaining annotators'
+      mean. They are averaged over annotators and then replaced by the residuals of a two-way fit (item + system).
+    - `product` (k, k, items, systems): average of the products minus product of the averages.
     - `mask` (items, systems): outputs rated at least twice.
     """
 
