@@ -633,7 +633,7 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
     assert text_of(verdict, "", "weaknesses").startswith("No partiality of learned to a system is significant")
     rates = dict(results["ranking"].errors.filter(metric="learned").select("aspect", "correct").iter_rows())
     for aspect, rate in rates.items():
-        assert f"{percent(rate)} on {aspect}" in text_of(verdict, "", "decisions").split(". If no pair were decided")[0]
+        assert f"{aspect} {percent(rate)}" in text_of(verdict, "", "decisions").split(". If no pair were decided")[0]
     errors = {name: [0.0, 0.2] for name in ("inversion", "omission")} | {"insertion": [0.1, 0.1]}
     of_learned = replace(results["ranking"], errors=_errors_of(results["ranking"].errors, "learned", errors))
     assert text_of(make_verdict(results, **changes, ranking=of_learned), "", "decisions").endswith(

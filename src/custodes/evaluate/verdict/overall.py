@@ -176,7 +176,7 @@ def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
     rows = {view.aspect: row for view in _of_systems(views) if (row := decisions_of(view, metric))}
     if rows:
         correct_text, undecided_text = (
-            names([f"{percent(rate)} on {aspect}" for aspect, rate in zip(rows, rates, strict=True)])
+            names([f"{aspect} {percent(rate)}" for aspect, rate in zip(rows, rates, strict=True)])
             for rates in zip(*((row.errors["correct"], row.undecided) for row in rows.values()), strict=True)
         )
         reversed_text, missed_text, additional_text = (
