@@ -322,7 +322,8 @@ def _plain_message(problem_text: str, plan_values: Any) -> str:
         type_text, separator, limit_text = expectation.partition(operator)
         if separator:
             value = plan_values.get(section, {}).get(key)
-            return f"{key_text}={value}: {type_text.removeprefix('Expected ')} {replacement} {float(limit_text):g}"
+            allowed_text = f"{type_text.removeprefix('Expected ')} {replacement} {float(limit_text):g}"
+            return f"{key_text}={value} is not allowed; give {allowed_text}"
     return f"{key_text}: {expectation[:1].lower()}{expectation[1:]}"
 
 

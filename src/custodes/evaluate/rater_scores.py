@@ -171,9 +171,12 @@ def _mean_of_standardised(scores: Floats) -> Floats:
 
     The standardised scores of a metric have mean 0 and standard deviation 1. If the means are constant, all are NaN.
     """
-    metric_means, metric_sds = (statistic(scores, axis=(1, 2), keepdims=True) for statistic in (np.nanmean, np.nanstd))
-    mean_scores = round_for_sorting(mean_of_defined((scores - metric_means) / metric_sds, axis=0))
-    return np.where(len(np.unique(mean_scores[np.isfinite(mean_scores)])) > 1, mean_scores, np.nan)
+    flat_scores = scores.reshape(len(scores), -1)
+    deviations = flat_scores - mean_of_defined(flat_scores)[:, np.newaxis]
+    standardised_scores = deviations / np.sqrt(mean_of_defined(deviations**2))[:, np.newaxis]
+    mean_scores = round_for_sorting(mean_of_defined(standardised_scores, axis=0))
+    is_mean_varying = len(np.unique(mean_scores[np.isfinite(mean_scores)])) > 1
+    return np.where(is_mean_varying, mean_scores, np.nan).reshape(scores.shape[1:])
 
 
 def select_rater_scores(study: Study, selected_study: Study, human_raters: HumanRaters) -> RaterScores:

@@ -48,8 +48,8 @@ class ItemScores(ReadOnlyArrays):
 
     `items` (k,) are the positions of these items among all `n_items` items, in ascending order. `persons` (annotators,
     k, systems) are the scores of annotators, `human` (k, systems) is the mean over annotators, and `metrics` (metrics,
-    k, systems) are the scores of metrics. Scores are NaN if not rated. `levels` are the severity levels of annotators,
-    None if `human` needs no adjustment for levels.
+    k, systems) are the scores of metrics. Scores are NaN if not rated. `levels` are the severity levels of annotators
+    (None if all annotators rated the same outputs). Means over outputs use them also if `human` is not adjusted.
     """
 
     items: NDArray[np.int64]

@@ -289,6 +289,14 @@ def test_versions_and_slices_are_compared_by_human_labels_alone() -> None:
     assert cu.rates(study, by="system").slices["finding"].to_list() == ["higher rate", "lower rate"]
 
 
+def test_a_system_without_human_labels_gets_no_decision() -> None:
+    data = table(400, labelled=0.5).with_columns(version=pl.Series(["v1", "v2"] * 200))
+    is_labelled = pl.col("version") == "v1"
+    result = cu.rates(data.with_columns(expert=pl.when(is_labelled).then("expert")))
+    (pair,) = result.differences.filter(metric="judge").to_dicts()
+    assert (pair["p_adjusted"], pair["decision"]) == (None, "")
+
+
 def test_p_values_of_rate_differences_are_adjusted_for_the_pairs_of_each_metric() -> None:
     data = table(600, labelled=0.5).with_columns(version=pl.Series(["v1", "v2", "v3"] * 200), judge_b=pl.col("judge"))
     differences = cu.rates(data).differences.filter(pl.col("metric") != "human")

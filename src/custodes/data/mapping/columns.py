@@ -108,7 +108,7 @@ class Columns:
         reject(
             (
                 unknown_roles,
-                f"columns: {join_labels(map(repr, unknown_roles))} is not a role"
+                f"columns: {', '.join(map(repr, unknown_roles[:1]))} is not a role"
                 f"{suggestion(str(*unknown_roles[:1]), ROLES)}; roles: {', '.join(ROLES)}",
             ),
             (

@@ -119,7 +119,7 @@ class ColumnPattern:
                 raise OptionError(
                     f"columns: pattern {pattern_text!r} has the unknown placeholder "
                     f"{{{placeholder}}}{suggestion(placeholder, FIELDS)}; placeholders: "
-                    f"{', '.join(f'{{{name}}}' for name in FIELDS)}"
+                    f"{', '.join(f'{{{name}}}' for name in FIELDS[:-1])}, and {{order}} for verdicts"
                 )
             fields.append(field)
             globs.append(tuple(glob.strip() for glob in (globs_text or "").split(",") if glob.strip()))

@@ -64,8 +64,15 @@ def _negative_metrics(comparison: RaterComparison, *, negated_raters: Set[str], 
     alpha = 1 - AGAINST_CONFIDENCE
     if resamples < FEWEST_FLIPS:
         yield problem("few-resamples", alpha=alpha, fewest=FEWEST_FLIPS)
-    if not (np.isfinite(comparison.scores.human) & np.isfinite(comparison.scores.metrics)).any():
+    item_scores = comparison.scores
+    if not (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any():
         return
+    metric_scores = item_scores.metrics.reshape(len(item_scores.metrics), -1)
+    if (
+        comparison.design.item_weights is None
+        and not (correlation.kendall(item_scores.human.ravel(), metric_scores) < 0).any()
+    ):
+        return  # the tests below take several times as long
     empty_weights = np.empty((0, comparison.design.n_units), dtype=np.int8)
     sample = Sample(comparison=comparison, times=with_point(empty_weights), flips=empty_weights)
     n_flips = resamples if resamples >= FEWEST_FLIPS else 0

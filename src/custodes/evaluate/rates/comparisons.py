@@ -251,7 +251,7 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
     n_error_tests = max(1, sum(difference.is_tested for row in rows for difference in row["errors"].values()))
     n_tests_of_metric = Counter(row["metric"] for row in rows if np.isfinite(row["p_value"]))
     for row in rows:
-        p_adjusted = np.fmin(row["p_value"] * n_tests_of_metric[row["metric"]], 1.0)
+        p_adjusted = np.minimum(row["p_value"] * n_tests_of_metric[row["metric"]], 1.0)
         sign = "+" if row["corrected_difference"] > 0 else "-"
         error_columns: dict[str, float] = {}
         favoured_systems = set()

@@ -153,7 +153,7 @@ class Estimate:
     - `effective_draws` (...): effective number of Monte Carlo draws; NaN if the estimator does not draw.
     - `theta_error` (...): Monte Carlo standard error of theta; 0 if theta is exact.
     - `sd` (...): standard deviation of the margin. Without an interval, `sd` is always defined; with an interval, `sd`
-    may be NaN.
+      may be NaN.
     """
 
     p: Floats
@@ -296,7 +296,7 @@ class Estimator:
       precise as decisions at `gamma` require, so that very many tables can be analysed.
     - `assumes`: an assumption that is stated with every result.
     - `remarks`: a function that returns notes on a result, given the estimate and the text ' for aspect ...' (empty
-    without aspects).
+      without aspects).
     """
 
     name: str

@@ -157,23 +157,22 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     means = (inner_sums @ is_training_fold.T + (outer_values * is_training_outer_row).sum(axis=2).T) / n_present_by_part
     outer_deviations = (outer_values - means.T[..., np.newaxis]) * is_outer_value_present
 
-    outer_grams = np.stack(
-        [
-            outer_deviations[..., start:stop] @ outer_deviations[..., start:stop].mT
-            for start, stop in pairwise(outer_fold_starts.tolist())
-        ],
-        axis=1,
-    )  # (parts, folds, variables, variables)
+    outer_training, outer_held_out = np.zeros((2, len(is_training_fold), len(values), len(values)))
+    for fold_index, (start, stop) in enumerate(pairwise(outer_fold_starts.tolist())):
+        gram = outer_deviations[..., start:stop] @ outer_deviations[..., start:stop].mT
+        is_training_part = is_training_fold[:, fold_index, np.newaxis, np.newaxis]
+        outer_training += gram * is_training_part
+        outer_held_out += gram * (1 - is_training_part)
 
-    def products(weights: Floats) -> Floats:
-        """Products about the means, with weights (parts, folds) of the rows."""
+    def products(weights: Floats, outer_products: Floats) -> Floats:
+        """Products about the means, with weights (parts, folds) of inner rows and the products of outer rows."""
         grams, column_means, n_variables = np.tensordot(weights, inner_grams, 1), means.T[..., np.newaxis], len(values)
         mean_products = grams[:, :n_variables, n_variables:] * column_means.mT
         inner_products = grams[:, :n_variables, :n_variables] - mean_products - mean_products.mT
         inner_products += grams[:, n_variables:, n_variables:] * column_means * column_means.mT
-        return np.asarray(inner_products + np.einsum("pf,pfij->pij", weights, outer_grams))
+        return np.asarray(inner_products + outer_products)
 
-    training, held_out = products(is_training_fold), products(1 - is_training_fold)
+    training, held_out = products(is_training_fold, outer_training), products(1 - is_training_fold, outer_held_out)
     column_sds = standard_deviation(np.diagonal(training, axis1=1, axis2=2).T, means)
     column_sds[p:] = 1.0  # targets are not scaled
     divisors = np.where(column_sds > 0, column_sds, np.inf).T[..., np.newaxis]
