@@ -209,7 +209,6 @@ def flip_tests(
     flips: Flips,
     confidence: float,
     alpha: float,
-    pairs: tuple[Ints, Ints] | None = None,
 ) -> Family:
     """Sign-flip tests of estimates that are nearly means over blocks of units.
 
@@ -235,11 +234,6 @@ def flip_tests(
         Level of the intervals.
     alpha : float
         Level of the family of tests.
-    pairs : tuple of two arrays of int of shape (k,), optional
-        If given, each test is of the difference between two of m estimates that have data in the same blocks. The two
-        arrays are the positions of the first and of the second estimate of each pair. `estimate` is then (m,), `left`
-        (blocks, m) and `present` (blocks, 1). The signed sums of a pair are differences of m signed sums, which takes a
-        fraction of the time of k signed sums.
 
     Returns
     -------
@@ -259,21 +253,13 @@ def flip_tests(
     >>> result.p_value.round(3).tolist()  # (2 + 1) / (64 + 1): all signs equal, one way or the other
     [0.046]
     """
-    pseudo_by_estimate = pseudo_values(estimate, left, present) if pairs is not None else None
-    if pairs is not None:
-        first, second = pairs
-        estimate, present = estimate[first] - estimate[second], np.broadcast_to(present, (len(left), len(first)))
     n_present_blocks = present.sum(axis=0)
     n_blocks = np.maximum(n_present_blocks, 2)
     is_defined = np.isfinite(estimate) & (n_present_blocks > 1)
-    pseudo_sums, square_sums, relative_t, scale_factor = np.zeros((4, len(n_present_blocks)))
-    scaled_pseudo = np.zeros((len(n_present_blocks) if pairs is None else 0, len(left)))
+    pseudo_sums, square_sums, relative_t = np.zeros((3, len(n_present_blocks)))
+    scaled_pseudo = np.zeros((len(n_present_blocks), len(left)))
     for estimate_slice in chunks(len(n_present_blocks), len(left)):
-        estimates_without_block = (
-            left[:, estimate_slice]
-            if pairs is None
-            else left[:, first[estimate_slice]] - left[:, second[estimate_slice]]
-        )
+        estimates_without_block = left[:, estimate_slice]
         is_defined[estimate_slice] &= (np.isfinite(estimates_without_block) | ~present[:, estimate_slice]).all(axis=0)
         is_present_block = present[:, estimate_slice] & is_defined[estimate_slice]
         pseudo = pseudo_values(estimate[estimate_slice], estimates_without_block, is_present_block)
@@ -282,13 +268,12 @@ def flip_tests(
             np.einsum("ku,ku->k", pseudo, pseudo),
         )
         # |sum of signed values| / its largest possible value: monotone in |t|, because flips do not change squares.
-        scale_factor[estimate_slice] = np.nan_to_num(
+        scale_factors = np.nan_to_num(
             ratio(np.ones(len(pseudo)), np.sqrt(n_blocks[estimate_slice] * square_sums[estimate_slice]))
         )
-        pseudo *= scale_factor[estimate_slice, np.newaxis]
+        pseudo *= scale_factors[:, np.newaxis]
         relative_t[estimate_slice] = np.abs(pseudo.sum(axis=1))
-        if pairs is None:
-            scaled_pseudo[estimate_slice] = pseudo
+        scaled_pseudo[estimate_slice] = pseudo
     freedom = n_blocks - 1.0
     has_equal_block_counts = len(np.unique(n_blocks[is_defined])) < 2
     normal_factor = (8 * freedom + 1) / (8 * freedom + 3)
@@ -312,17 +297,7 @@ def flip_tests(
 
     def make_batch(flip_signs: NDArray[np.int8]) -> Batch:
         sign_columns = np.ascontiguousarray(flip_signs.T, dtype=np.float64)
-        if pseudo_by_estimate is None:
-            return len(flip_signs), lambda rows: to_common_scale(np.abs(scaled_pseudo[rows] @ sign_columns), rows)
-        signed_sums = pseudo_by_estimate @ sign_columns
-
-        def statistics(rows: Ints) -> Floats:
-            signed_sum_differences = signed_sums[first[rows]]
-            signed_sum_differences -= signed_sums[second[rows]]
-            signed_sum_differences *= scale_factor[rows, np.newaxis]
-            return to_common_scale(np.abs(signed_sum_differences, out=signed_sum_differences), rows)
-
-        return len(flip_signs), statistics
+        return len(flip_signs), lambda rows: to_common_scale(np.abs(scaled_pseudo[rows] @ sign_columns), rows)
 
     smallest_p = np.exp2(1.0 - n_present_blocks)  # of all flips; random flips may give a smaller p-value
     relative_t = np.where(is_defined & (smallest_p <= 1 - confidence), np.minimum(relative_t, 1.0), np.nan)
