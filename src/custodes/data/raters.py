@@ -275,11 +275,14 @@ def _side_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Ser
 def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The column `kind` as human, metric or empty, from words such as `annotator` or `llm`."""
     cells = label_column(frame, "kind", where=where, empty=True)
-    kinds = (
-        cells.str.to_lowercase()
+    words = cells.unique()
+    kind_of_normalized_word = {"": "", **KIND_OF_WORD}
+    kinds_of_words = (
+        words.str.to_lowercase()
         .str.replace_all(r"[\s-]+", "_")
-        .replace_strict({"": "", **KIND_OF_WORD}, default=None, return_dtype=pl.String)
+        .replace_strict(kind_of_normalized_word, default=None, return_dtype=pl.String)
     )
+    kinds = cells.replace_strict(words, kinds_of_words)
     refuse_values(
         cells, kinds.is_null(), where=where, allowed="human, metric, or words such as annotator, expert, llm, judge"
     )

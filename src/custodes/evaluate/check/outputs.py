@@ -87,34 +87,43 @@ def _metrics_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
     least as many metrics give it their lowest score on all items as give it their highest score; its outputs are then
     empty or broken.
     """
+    rater_column_names = ["rater", "aspect"]
+    lowest, highest = pl.col("score").min(), pl.col("score").max()
+    margin = ROUNDING * (highest - lowest)
+    scores_with_extremes = score_rows.with_columns(
+        top=(pl.col("score") >= highest - margin).over(rater_column_names),
+        bottom=(pl.col("score") <= lowest + margin).over(rater_column_names),
+    )
+    rater_totals = scores_with_extremes.group_by(rater_column_names).agg(
+        n_top=pl.col("top").sum(),
+        n_bottom=pl.col("bottom").sum(),
+        n_outputs=pl.len(),
+        n_values=pl.col("score").n_unique(),
+    )
+    system_rows = (
+        scores_with_extremes.group_by([*rater_column_names, "system"], maintain_order=True)
+        .agg(pl.col("top", "bottom").all(), n_of_system=pl.len(), n_items=pl.col("item").n_unique())
+        .join(rater_totals, on=rater_column_names, maintain_order="left")
+        .filter(pl.col("n_items") >= FEWEST_ITEMS, pl.col("n_values") >= FEWEST_VALUES)
+    )
     top_metrics_of_system, bottom_metrics_of_system = (
-        _systems_with_maximum(score_rows.with_columns(score=sign * pl.col("score"))) for sign in (1, -1)
+        dict(
+            system_rows.filter(
+                extreme,
+                (pl.col(f"n_{extreme}") - pl.col("n_of_system"))
+                <= ELSEWHERE * (pl.col("n_outputs") - pl.col("n_of_system")),
+            )
+            .group_by("system", maintain_order=True)
+            .agg("rater")
+            .iter_rows()
+        )
+        for extreme in ("top", "bottom")
     )
     return {
         system: metrics
         for system, metrics in top_metrics_of_system.items()
         if len(metrics) > len(bottom_metrics_of_system.get(system, ()))
     }
-
-
-def _systems_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
-    rater_column_names = ["rater", "aspect"]
-    top_threshold_expression = pl.col("score").max() - ROUNDING * (pl.col("score").max() - pl.col("score").min())
-    scores_with_tops = score_rows.with_columns(
-        top=(pl.col("score") >= top_threshold_expression).over(rater_column_names)
-    )
-    rater_totals = scores_with_tops.group_by(rater_column_names).agg(
-        tops=pl.col("top").sum(), outputs=pl.len(), values=pl.col("score").n_unique()
-    )
-    system_rows = scores_with_tops.group_by([*rater_column_names, "system"], maintain_order=True).agg(
-        pl.col("top").all(), n=pl.len(), items=pl.col("item").n_unique()
-    )
-    is_only_top = (pl.col("tops") - pl.col("n")) <= ELSEWHERE * (pl.col("outputs") - pl.col("n"))
-    has_enough_scores = (pl.col("items") >= FEWEST_ITEMS) & (pl.col("values") >= FEWEST_VALUES)
-    top_rows = system_rows.join(rater_totals, on=rater_column_names, maintain_order="left").filter(
-        "top", is_only_top, has_enough_scores
-    )
-    return dict(top_rows.group_by("system", maintain_order=True).agg("rater").iter_rows())
 
 
 def _reference_copies(selected_study: Study) -> dict[str, int]:
