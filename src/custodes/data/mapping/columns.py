@@ -206,10 +206,12 @@ class Columns:
         new_roles = self._old_names(frame.columns)
         if "item" not in new_roles or {"system", "system_a", "model_a"}.isdisjoint(new_roles):
             return self
-        names = [name for name in ("cluster", "group", "dataset") if new_roles.get(name) == name]
         item = new_roles["item"]
-        n_items = frame[item].n_unique()
-        roles: dict[str, str] = {name: name for name in names if frame.select(item, name).n_unique() == n_items}
+        roles: dict[str, str] = {
+            name: name
+            for name in ("cluster", "group", "dataset")
+            if new_roles.get(name) == name and frame.select(item, name).n_unique() == frame[item].n_unique()
+        }
         return replace(self, roles={**self.roles, **roles}) if roles else self
 
     def expand_nested(self, frame: pl.DataFrame) -> pl.DataFrame:
