@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from custodes.answers.wording import names, number, percent, plural, subject_with_verb
 from custodes.evaluate.verdict.annotators import is_agreement_by_chance, is_agreement_unclear
 from custodes.evaluate.verdict.favoritism import do_near_copies, near_copy_groups
-from custodes.evaluate.verdict.systems import format_count, undecided
+from custodes.evaluate.verdict.systems import advice_without_forecast, forecast_text, pair_forecast_text, undecided
 from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults
 from custodes.evaluate.verdict.weaknesses import (
     decisions_of,
@@ -243,16 +243,14 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
     if decided:
         yield f"On {_aspects_text(decided, views)}, more comparisons are not needed to name the best system."
     forecasts = [
-        (view.board[0]["system"] not in pair, n, f"about {format_count(n)} of {' vs '.join(pair)} ({view.aspect})")
+        (view.board[0]["system"] not in pair, n_more, f"{pair_forecast_text(*pair, n_more)} ({view.aspect})")
         for view in ranked_views
-        for *pair, n in pairs_of_aspect[view.aspect].forecasts
+        for *pair, n_more in pairs_of_aspect[view.aspect].forecasts
     ]  # pairs with the system that ranks first come first
     if forecasts:
-        texts = [text for *_, text in sorted(forecasts)[:MOST_NAMED]]
-        yield (
-            "If the true differences are as large as in these data, these further human comparisons have an even "
-            f"chance of showing which system of a pair is better: {names(texts)}. They say nothing about other pairs."
-        )
+        yield forecast_text([text for *_, text in sorted(forecasts)[:MOST_NAMED]])
+    for view in ranked_views:
+        yield from advice_without_forecast(view, pairs_of_aspect[view.aspect], f" on {view.aspect}")
 
 
 def candidate(views: Sequence[AspectResults]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import exp
 from operator import itemgetter
@@ -239,22 +239,34 @@ def labels(view: AspectResults) -> Iterator[str]:
             f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference}') to "
             "rank them alone."
         )
-    for a, b, n_more in pairs.forecasts[:MOST_NAMED]:
-        comparisons_text = (
-            f"about {format_count(n_more)} more human comparisons of the two, each on one item, have"
-            if n_more > 1
-            else "one more human comparison of the two has"
-        )
-        yield (
-            f"If the true difference between {a} and {b} is as large as in these data, {comparisons_text} an even "
-            "chance of showing which of them is better."
-        )
+    yield from advice_without_forecast(view, pairs)
+    if pairs.forecasts:
+        yield forecast_text([pair_forecast_text(*forecast) for forecast in pairs.forecasts[:MOST_NAMED]])
 
 
-def format_count(count: float) -> str:
-    """Return a count rounded to two significant digits, as text.
+def pair_forecast_text(system_a: str, system_b: str, n_more: float) -> str:
+    """Return the number of further comparisons of a pair as text, rounded to two significant digits.
 
-    >>> format_count(7), format_count(118), format_count(2345)
-    ('7', '120', '2300')
+    >>> pair_forecast_text("A", "B", 2345)
+    'about 2300 of A vs B'
     """
-    return f"{float(f'{count:.2g}'):.0f}"
+    return f"about {float(f'{n_more:.2g}'):.0f} of {system_a} vs {system_b}"
+
+
+def forecast_text(pair_texts: Sequence[str]) -> str:
+    """Return a sentence on the further comparisons that have an even chance of deciding each pair."""
+    return (
+        "If the true differences are as large as in these data, these further human comparisons, each on a new item, "
+        f"have an even chance of showing which system of a pair is better: {names(pair_texts)}. They say nothing about "
+        "other pairs."
+    )
+
+
+def advice_without_forecast(view: AspectResults, pairs: Undecided, suffix: str = "") -> Iterator[str]:
+    """Yield a sentence on undecided systems of the top group if no pair has a forecast; `suffix` names the aspect."""
+    if pairs.n_top and not pairs.forecasts and len(view.top) > 1 and not view.split:
+        candidates_text = names(view.top) if len(view.top) <= MOST_LISTED else f"the {len(view.top)} candidates"
+        yield (
+            f"To learn which of {candidates_text} is best{suffix}, collect more human ratings of these systems. These "
+            "data do not show how many are needed."
+        )
