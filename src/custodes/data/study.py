@@ -363,8 +363,10 @@ class Study:
         only in the aspect."""
         kind_of_rater = self.raters.kind
         undeclared_metrics = [name for name in metric_names if not kind_of_rater[name]]
-        annotator_like_names = aspect_variants(undeclared_metrics, annotators)
-        human_like_metrics = [name for name in undeclared_metrics if looks_human(name) or name in annotator_like_names]
+        annotator_like_metrics = aspect_variants(undeclared_metrics, annotators)
+        human_like_metrics = [
+            name for name in undeclared_metrics if looks_human(name) or name in annotator_like_metrics
+        ]
         message = (
             f"raters that look human are read as metrics: {join_labels(human_like_metrics)}; name them in human, "
             "or exclude them"
