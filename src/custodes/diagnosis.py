@@ -129,12 +129,16 @@ def doctor(*, rng: Rng = 0) -> Doctor:
     generator, seed = resolve_seed(rng)
     package_rows, extra_rows = _requirements(), list(_extras())
     demo = cu.read("demo")
-    test_rows = [_run_test(name, partial(test, demo, generator)) for name, test in TESTS.items()]
+    test_rows = [
+        _run_test(test_name, partial(test_function, demo, generator)) for test_name, test_function in TESTS.items()
+    ]
     # Packages that a newer Python includes are not required.
     present_extra_names = [
         extra_row["extra"] for extra_row in extra_rows if extra_row["present"] and _requirements(extra_row["extra"])
     ]
-    test_rows += [_run_test(f"extra {name}", partial(_import_extra, name)) for name in present_extra_names]
+    test_rows += [
+        _run_test(f"extra {extra_name}", partial(_import_extra, extra_name)) for extra_name in present_extra_names
+    ]
     provenance = Provenance(
         question=doctor.__name__,
         study="this installation",

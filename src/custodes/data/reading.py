@@ -121,7 +121,7 @@ def read(
         Columns.make({} if columns is None else columns),
         {"reader": reader, "invalid": invalid, "raters": raters, "items": items},
     )
-    reader, raters, items = (schema_options.reading.get(name) for name in ("reader", "raters", "items"))
+    reader, raters, items = (schema_options.reading.get(option_name) for option_name in ("reader", "raters", "items"))
     invalid = schema_options.reading.get("invalid", "error")
     if reader is not None and reader not in BUILTIN_READERS and reader not in plugin_readers(BUILTIN_READERS):
         reader_names = (*BUILTIN_READERS, *plugin_readers(BUILTIN_READERS))
@@ -184,11 +184,11 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
         return LoadedTable(frame=demo_texts(), name=DEMO_TEXTS)
     named_path_reader = PATH_READERS.get(reader or "")
     if isinstance(source, str | Path):
-        path, part = path_and_part(source)
+        path, part_name = path_and_part(source)
         check_exists(path)
         path_reader = named_path_reader or (_path_reader(path) if reader is None else None)
-        if path_reader and not (path_reader.whole and part):
-            return path_reader.make(path, part=part, invalid=invalid)
+        if path_reader and not (path_reader.whole and part_name):
+            return path_reader.make(path, part=part_name, invalid=invalid)
     elif named_path_reader:
         raise OptionError(f"reader={reader!r} needs the path of a file or folder, not a dataframe")
     return load_source(source, "table")
@@ -205,8 +205,8 @@ def _locate_source(source: Any) -> tuple[Path, str | None] | None:
     """The file and the part that a source names; None if the source is not a file."""
     if not isinstance(source, str | Path):
         return None
-    path, part = path_and_part(source)
-    return (path, part) if path_exists(path) and path.is_file() else None
+    path, part_name = path_and_part(source)
+    return (path, part_name) if path_exists(path) and path.is_file() else None
 
 
 def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> Study:
@@ -217,8 +217,8 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
         study = _with_probes(study, file, table.part)
         raters_paths = sidecar_tables(file, RATERS, table.part)
         if raters_file_and_part and any(
-            raters_path.resolve() == raters_file_and_part[0].resolve() and part == raters_file_and_part[1]
-            for raters_path, part in filter(None, map(_locate_source, raters_paths))
+            raters_path.resolve() == raters_file_and_part[0].resolve() and part_name == raters_file_and_part[1]
+            for raters_path, part_name in filter(None, map(_locate_source, raters_paths))
         ):
             continue
         if len(raters_paths) > 1:
@@ -342,8 +342,8 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         label_study = _read_label_study(table, columns)
         if label_study is not None:
             return label_study
-    rows = columns.verdict_rows(table.frame, where=table.name)
-    mapped_table = columns.with_named_properties(rows).apply(rows, where=table.name)
+    verdict_rows = columns.verdict_rows(table.frame, where=table.name)
+    mapped_table = columns.with_named_properties(verdict_rows).apply(verdict_rows, where=table.name)
     if mapped_table.texts is not None:
         text_study: Study = TABLE_READERS["outputs"].make(mapped_table.texts, where=table.name, invalid=invalid)
         if mapped_table.frame is None and reader not in (None, "outputs"):
@@ -477,14 +477,14 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
         incomplete_columns, key=lambda pair: len(set(pair[1]) & likely_column_names) / len(pair[1]), reverse=True
     )
     nearest_reader_name, reader_columns = ranked_columns[0]
-    further_column_names = [name for name in column_names if name not in reader_columns]
+    further_column_names = [column_name for column_name in column_names if column_name not in reader_columns]
     missing_text = " and ".join(
-        repr(name) + suggestion(name, further_column_names).replace("did you mean", "is it")
-        for name in reader_columns
-        if name not in column_names
+        repr(column_name) + suggestion(column_name, further_column_names).replace("did you mean", "is it")
+        for column_name in reader_columns
+        if column_name not in column_names
     )
-    nearest_reader_names = list(dict.fromkeys(reader_name for reader_name, _ in ranked_columns))[:MAX_SUGGESTIONS]
-    readers_text = "; ".join(f"{r} ({', '.join(dict(reversed(ranked_columns))[r])})" for r in nearest_reader_names)
+    nearest_names = list(dict.fromkeys(reader_name for reader_name, _ in ranked_columns))[:MAX_SUGGESTIONS]
+    readers_text = "; ".join(f"{name} ({', '.join(dict(reversed(ranked_columns))[name])})" for name in nearest_names)
     raise UnfitError(
         f"{table.name}: columns {join_labels(column_names)} match no reader",
         f"; the most similar reader is {nearest_reader_name}, which also needs {missing_text}; similar readers: "

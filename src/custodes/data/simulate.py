@@ -373,8 +373,11 @@ def _build_items(n_items: int, documents: int | None, groups: tuple[str, ...]) -
     item_labels = tuple(f"item{item_number:0{item_digits}}" for item_number in range(1, n_items + 1))
     table_columns = {
         "item": item_labels,
-        "cluster": ["" if documents is None else f"doc{k + 1:0{document_digits}}" for k in document_indices],
-        "group": [groups[k % len(groups)] for k in document_indices],
+        "cluster": [
+            "" if documents is None else f"doc{document_index + 1:0{document_digits}}"
+            for document_index in document_indices
+        ],
+        "group": [groups[document_index % len(groups)] for document_index in document_indices],
     }
     return item_labels, pl.DataFrame(table_columns)
 

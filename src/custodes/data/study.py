@@ -223,7 +223,9 @@ class Study:
             annotator_notes += build_notes(("annotators-without-ratings", len(annotators), message))
             annotators = ()
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(annotators, "human")))
-        candidate_metrics = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in annotators)
+        candidate_metrics = tuple(
+            rater for rater, kind in study.raters.kind.items() if kind != "human" and rater not in annotators
+        )
         aspect_labels = _unique_labels(study._rater_rows(annotators or candidate_metrics), "aspect")
         chosen_aspects = select_labels(aspect, aspect_labels, option="aspect", what="aspect")
         chosen_metrics = (
@@ -262,7 +264,7 @@ class Study:
         is_chosen_pair_expression = pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
         is_selected_pair_expression = pl.lit(True) if systems is None else is_chosen_pair_expression
         selected_preferences = self.preferences.select_rows(is_selected_expression & is_selected_pair_expression)
-        excluded_systems = [name for name in self.systems if name not in chosen_systems]
+        excluded_systems = [system for system in self.systems if system not in chosen_systems]
         interim_analyses = self.looks.filter(is_selected_pair_expression)
         notes += sequential_notes(interim_analyses) if annotators else []
         item_groups, group_notes = self.once(("dependent items", annotators), lambda: dependent_items(self, annotators))
@@ -362,10 +364,10 @@ class Study:
         """A note on metrics of undeclared kind that look human, or whose name differs from the name of an annotator
         only in the aspect."""
         kind_of_rater = self.raters.kind
-        undeclared_metrics = [name for name in metric_names if not kind_of_rater[name]]
+        undeclared_metrics = [metric for metric in metric_names if not kind_of_rater[metric]]
         annotator_like_metrics = aspect_variants(undeclared_metrics, annotators)
         human_like_metrics = [
-            name for name in undeclared_metrics if looks_human(name) or name in annotator_like_metrics
+            metric for metric in undeclared_metrics if looks_human(metric) or metric in annotator_like_metrics
         ]
         message = (
             f"raters that look human are read as metrics: {join_labels(human_like_metrics)}; name them in human, "

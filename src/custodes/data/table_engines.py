@@ -151,11 +151,11 @@ def resolve_metrics(
 ) -> tuple[str, ...]:
     """The metrics to count: the named metrics, or all raters that are not annotators."""
     metric_names = (
-        tuple(name for name in raters if name not in annotators)
+        tuple(rater for rater in raters if rater not in annotators)
         if metrics is None
         else resolve_names("metrics", metrics, raters, where=where)
     )
-    if raters_in_both := [name for name in metric_names if name in annotators]:
+    if raters_in_both := [rater for rater in metric_names if rater in annotators]:
         raise OptionError(
             f"{where}: human and metrics both name {join_labels(raters_in_both)}; give each rater one kind"
         )

@@ -45,7 +45,7 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
     }
     if study.outputs is not None:
         table_of_name["outputs"] = _long_texts(study.outputs)
-    return {name: table for name, table in table_of_name.items() if table.height}
+    return {table_name: table for table_name, table in table_of_name.items() if table.height}
 
 
 def _long_texts(outputs: Outputs) -> pl.DataFrame:

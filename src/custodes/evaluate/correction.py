@@ -304,10 +304,10 @@ def _answer(
 
     def stack_estimates(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
         estimator_arrays = (
-            np.broadcast_to(array, (len(counts.metrics), *array.shape))
+            np.broadcast_to(estimate_array, (len(counts.metrics), *estimate_array.shape))
             if estimator.needs_items
-            else array.swapaxes(0, 1)
-            for estimator, array in zip(estimate_of_estimator, arrays, strict=True)
+            else estimate_array.swapaxes(0, 1)
+            for estimator, estimate_array in zip(estimate_of_estimator, arrays, strict=True)
         )
         return np.stack(list(estimator_arrays), axis=2)
 

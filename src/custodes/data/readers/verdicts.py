@@ -121,16 +121,16 @@ def _unreadable_text(unreadable_rows: pl.DataFrame, *, n_verdicts: int, system_n
     )
     n_unreadable = unreadable_rows.height
     if word_count_table.height == 1 and n_unreadable > 1:
-        verdict_text, row, _ = word_count_table.row(0)
+        verdict_text, first_row, _ = word_count_table.row(0)
         return (
             f"{n_unreadable:,} of {n_verdicts:,} verdicts cannot be read (all {n_unreadable:,} are "
             f"{_format_word(verdict_text, system_names)}, "
-            f"from row {row})"
+            f"from row {first_row})"
         )
     examples_text = join_labels(
         (
-            f"{_format_word(verdict_text, system_names)} {f'{n_cells:,} times from' if n_cells > 1 else 'in'} row {row}"
-            for verdict_text, row, n_cells in word_count_table.iter_rows()
+            f"{_format_word(verdict_text, system_names)} {f'{n:,} times from' if n > 1 else 'in'} row {first_row}"
+            for verdict_text, first_row, n in word_count_table.iter_rows()
         ),
         limit=3,
     )

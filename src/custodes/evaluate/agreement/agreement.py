@@ -306,7 +306,9 @@ def _answer(
     # Statistics of preferences need no sign flips.
     sign_flips = np.empty((0, n_units), dtype=np.int8) if has_only_choices else draw_flips(comparison)
     sample = Sample(comparison=comparison, times=bootstrap_weights, flips=sign_flips, columns=weight_column_of_cluster)
-    values_of_statistic = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
+    values_of_statistic = {
+        statistic_name: statistic.compute(sample) for statistic_name, statistic in STATISTICS.items()
+    }
     tester = Tester.from_sample(sample, n_flips=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.from_tester(tester, compare_by)
     columns_of_standing = standing_columns(tester, values_of_statistic, differences, confidence=confidence, alpha=alpha)
@@ -315,12 +317,12 @@ def _answer(
     ]
     letters_of_metric = dict(zip(columns_of_standing["metric"], columns_of_standing["group"], strict=True))
     columns_of_statistics = [
-        statistic.with_interval(name, sample, values_of_statistic[name], confidence)
-        for name, statistic in STATISTICS.items()
+        statistic.with_interval(statistic_name, sample, values_of_statistic[statistic_name], confidence)
+        for statistic_name, statistic in STATISTICS.items()
     ]
     columns_of_metrics = {
         "metric": list(comparison.metrics),
-        "group": [letters_of_metric.get(name) for name in comparison.metrics],
+        "group": [letters_of_metric.get(metric) for metric in comparison.metrics],
         "n": [len(comparison.shared(metric_index).pair) for metric_index in range(len(comparison.metrics))],
         **dict(chain.from_iterable(columns_of_statistic.items() for columns_of_statistic in columns_of_statistics)),
         **{

@@ -120,11 +120,11 @@ def add_flags(
     adjusted_p_values = adjust_jointly(
         [
             part_p_values * nan_factors
-            for tests, nan_factors in zip(tests_of_aspects, nan_factors_of_parts, strict=True)
-            for part_p_values in (tests.position.p_value, tests.p_careless)
+            for tests_of_annotators, nan_factors in zip(tests_of_aspects, nan_factors_of_parts, strict=True)
+            for part_p_values in (tests_of_annotators.position.p_value, tests_of_annotators.p_careless)
         ]
     )
-    for columns_of_annotators, tests, is_reversed, p_position, p_careless in zip(
+    for columns_of_annotators, tests_of_annotators, is_reversed, p_position, p_careless in zip(
         annotator_tables,
         tests_of_aspects,
         are_reversed(tests_of_aspects),
@@ -132,7 +132,7 @@ def add_flags(
         adjusted_p_values[1::2],
         strict=True,
     ):
-        side_flags = np.where(tests.position.share > 0.5, FIRST, SECOND)
+        side_flags = np.where(tests_of_annotators.position.share > 0.5, FIRST, SECOND)
         flags_and_masks = (
             (side_flags, p_position <= alpha),
             (np.where(is_reversed, REVERSED, LITTLE), is_reversed | (p_careless <= alpha)),

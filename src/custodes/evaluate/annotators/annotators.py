@@ -317,7 +317,7 @@ def annotators(
         )
     )
     annotator_tables = [columns_of_table["annotators"] for columns_of_table, _, _ in columns_tests_and_notes]
-    add_flags(annotator_tables, [tests for _, tests, _ in columns_tests_and_notes], alpha)
+    add_flags(annotator_tables, [tests_of_annotators for _, tests_of_annotators, _ in columns_tests_and_notes], alpha)
     tables_of_aspects = [
         Annotators.part(aspect_answers.aspect, **columns_of_table)
         for aspect_answers, (columns_of_table, *_) in zip(answers_of_aspects, columns_tests_and_notes, strict=True)
@@ -354,9 +354,9 @@ def _answer(
     )
     is_person = np.array([rater in person_names for rater in aspect_answers.raters])
     n_slots = int((~is_person).sum())
-    tests = annotator_tests(aspect_answers)
+    tests_of_annotators = annotator_tests(aspect_answers)
     columns_of_annotators = annotator_columns(
-        aspect_answers, tests, is_person, bootstrap_weights=bootstrap_weights, confidence=confidence
+        aspect_answers, tests_of_annotators, is_person, bootstrap_weights=bootstrap_weights, confidence=confidence
     )
     method_name, method_reason = (
         chosen_method(aspect_answers, method, has_slots=bool(n_slots)) if not aspect_answers.continuous else ("", "")
@@ -409,7 +409,7 @@ def _answer(
     n_untested_by_reason = Counter(columns_of_annotators["untested_reason"].tolist())
     return (
         columns_of_table,
-        tests,
+        tests_of_annotators,
         _notes(aspect_answers, method_name, method_reason, no_competence_reason, n_slots, n_untested_by_reason),
     )
 

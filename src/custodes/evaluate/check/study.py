@@ -236,8 +236,8 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
         most=MOST_REFUSED,
         pairs=join_labels(
             (
-                f"{pair} {n_refused} of {n_questions} ({rate:.0%})"
-                for pair, n_refused, n_questions, rate in refused_pair_rows.iter_rows()
+                f"{pair} {n_refused} of {n_questions} ({refusal_rate:.0%})"
+                for pair, n_refused, n_questions, refusal_rate in refused_pair_rows.iter_rows()
             ),
             limit=3,
         ),
@@ -255,7 +255,9 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
         for system, p_value in p_value_of_system.items()
         if p_value is not None and p_value * n_tested <= REFUSAL_LEVEL
     ]
-    rates_text = join_labels(f"{system} {rate:.0%}" for system, *_, rate in system_rate_rows.iter_rows())
+    rates_text = join_labels(
+        f"{system} {refusal_rate:.0%}" for system, *_, refusal_rate in system_rate_rows.iter_rows()
+    )
     yield from problems_of(
         "refusals-differ", differing_systems, systems=join_labels(differing_systems), rates=rates_text
     )

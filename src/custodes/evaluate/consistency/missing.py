@@ -124,7 +124,7 @@ def _factor_columns(
         verdict_rows["why"].ne(EMPTY).fill_null(False).to_numpy(),
     ]
     for factor, level_names, masks_of_level in factors_levels_and_masks:
-        level_indices = [level_index for level_index, mask in enumerate(masks_of_level) if mask.any()]
+        level_indices = [level_index for level_index, verdict_mask in enumerate(masks_of_level) if verdict_mask.any()]
         if not level_indices or (factor not in (ALL, REASON) and len(level_indices) < 2):
             continue
         level_masks = [masks_of_level[level_index] for level_index in level_indices]
@@ -139,12 +139,15 @@ def _factor_columns(
         # level.
         denominator_masks = [np.ones_like(is_missing_verdict)] * len(level_indices) if factor == REASON else level_masks
         n_queried_verdicts = np.stack(
-            [np.bincount(unit_of_verdict[mask], minlength=preferences.n_units) for mask in denominator_masks]
+            [
+                np.bincount(unit_of_verdict[verdict_mask], minlength=preferences.n_units)
+                for verdict_mask in denominator_masks
+            ]
         )
         n_missing_verdicts = np.stack(
             [
-                np.bincount(unit_of_verdict[mask & is_missing_verdict], minlength=preferences.n_units)
-                for mask in level_masks
+                np.bincount(unit_of_verdict[verdict_mask & is_missing_verdict], minlength=preferences.n_units)
+                for verdict_mask in level_masks
             ]
         )
         resampled_sums = (

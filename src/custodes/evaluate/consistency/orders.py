@@ -162,9 +162,9 @@ def group_means(values: Floats, rows: pl.DataFrame, shape: tuple[int, int], boot
     )
     value_sums, value_counts = (
         bootstrap.weighted_sums(
-            bootstrap_weights, table_sums(rater_of_value, unit_of_value, shape=shape, weights=weights)
+            bootstrap_weights, table_sums(rater_of_value, unit_of_value, shape=shape, weights=values_or_none)
         )
-        for weights in (values[is_defined_value], None)
+        for values_or_none in (values[is_defined_value], None)
     )
     return ratio(value_sums, value_counts)
 

@@ -130,7 +130,8 @@ def probe_rows(
         "reason": reasons,
     }
     table_rows = [
-        dict(zip(columns_of_probes, values, strict=True)) for values in zip(*columns_of_probes.values(), strict=True)
+        dict(zip(columns_of_probes, row_cells, strict=True))
+        for row_cells in zip(*columns_of_probes.values(), strict=True)
     ]
     findings = []
     for table_row, p_value in zip(table_rows, effect_tests.p_value, strict=True):

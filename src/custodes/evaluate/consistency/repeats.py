@@ -107,7 +107,7 @@ def label_columns(
     has_ordered_labels = label_scale is None or label_scale.ordered
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_units}
     table_rows: list[dict[str, Any]] = []
-    for rater in [name for name in preferences.raters if name in set(label_rows["rater"])]:
+    for rater in [rater for rater in preferences.raters if rater in set(label_rows["rater"])]:
         rater_rows = label_rows.filter(rater=rater)
         output_rows = rater_rows.select(OUTPUT).unique().sort(OUTPUT)
         task_of_row = rater_rows.join(output_rows.with_row_index("task"), on=OUTPUT, how="left", maintain_order="left")[
@@ -142,7 +142,9 @@ def label_columns(
                 "changed": ((annotator_labels.votes > 0).sum(axis=1) > 1).mean(),
             }
         )
-    return {name: np.array([table_row[name] for table_row in table_rows]) for name in table_rows[0]}
+    return {
+        column_name: np.array([table_row[column_name] for table_row in table_rows]) for column_name in table_rows[0]
+    }
 
 
 def ratios_of(study: Study, preferences: RaterPreferences) -> Ratios:
@@ -162,7 +164,10 @@ def ratios_of(study: Study, preferences: RaterPreferences) -> Ratios:
             ratio_labels.append((preferences.raters[rater], statistic_name))
             sums_of_ratios.append(
                 np.stack(
-                    [np.bincount(item_of_row, weights=weights, minlength=n_items) for weights in (equal_rates, None)]
+                    [
+                        np.bincount(item_of_row, weights=rates_or_none, minlength=n_items)
+                        for rates_or_none in (equal_rates, None)
+                    ]
                 )
             )
     ratio_sums = np.stack(sums_of_ratios) if sums_of_ratios else np.zeros((0, 2, n_items))

@@ -427,7 +427,7 @@ def _difference(
 
     The variance of the difference is estimated from differences between influence values, summed by cluster.
     """
-    threshold_judges = [threshold_judge.threshold_judge for threshold_judge in judge_pair]
+    threshold_judges = [judge.threshold_judge for judge in judge_pair]
     is_common_output = (
         outputs.has_human_label & ~np.isnan(threshold_judges[0].labels) & ~np.isnan(threshold_judges[1].labels)
     )
