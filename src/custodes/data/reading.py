@@ -282,10 +282,10 @@ def takes_raters(file: Path) -> bool:
     """Whether a raters table in the folder of a file is read together with the file. This holds for tables of scores or
     verdicts."""
     try:
-        source = _open_source(file, reader=None, invalid="force")
-        if not isinstance(source, LoadedTable):
+        study_or_table = _open_source(file, reader=None, invalid="force")
+        if not isinstance(study_or_table, LoadedTable):
             return False
-        study = _read_study(source, reader=None, invalid="force", columns=Columns.make({}))
+        study = _read_study(study_or_table, reader=None, invalid="force", columns=Columns.make({}))
     except CustodesError:
         return False
     return bool(study.raters.frame.height)

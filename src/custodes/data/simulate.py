@@ -389,8 +389,8 @@ def _difficulties(item_table: pl.DataFrame, n_aspects: int, *, sd: float, rng: n
     document_indices = (
         item_table["cluster"].rle_id().to_numpy() if item_table["cluster"][0] else np.arange(item_table.height)
     )
-    document_effects = rng.normal(size=(int(document_indices.max()) + 1, n_aspects))[document_indices]
-    return np.asarray(sd * np.sqrt(0.5) * (item_effects + document_effects))
+    document_effect_of_item = rng.normal(size=(int(document_indices.max()) + 1, n_aspects))[document_indices]
+    return np.asarray(sd * np.sqrt(0.5) * (item_effects + document_effect_of_item))
 
 
 def _favour_bonuses(metric: SimulatedMetric, systems: tuple[str, ...]) -> Floats:

@@ -340,9 +340,9 @@ def _answer(
         np.array([estimator.uses_people for estimator in estimate_of_estimator])[estimator_indices],
         counts.human.sum(axis=1)[pair_indices],
     )
-    n_metric_items = counts.metric.sum(axis=2)[pair_indices, metric_indices]
+    n_metric_rated_items = counts.metric.sum(axis=2)[pair_indices, metric_indices]
     condition_of_note = {
-        "": ~uses_human_ratings & (n_metric_items > 0),
+        "": ~uses_human_ratings & (n_metric_rated_items > 0),
         "never rated by the metric": ~uses_human_ratings,
         "never annotated": n_annotated_items == 0,
         "few annotations": n_annotated_items < FEW_ANNOTATIONS,

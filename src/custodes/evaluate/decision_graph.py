@@ -46,9 +46,9 @@ def pair_matrix(
     [[nan, 2.0], [-2.0, nan]]
     """
     systems, system_codes = np.unique([system_a, system_b], return_inverse=True)
-    a_positions, b_positions = system_codes.reshape(2, -1)
+    first_positions, second_positions = system_codes.reshape(2, -1)
     value_matrix = np.full((*first_values.shape[:-1], len(systems), len(systems)), np.nan)
-    value_matrix[..., a_positions, b_positions], value_matrix[..., b_positions, a_positions] = (
+    value_matrix[..., first_positions, second_positions], value_matrix[..., second_positions, first_positions] = (
         first_values,
         second_values,
     )
@@ -83,8 +83,8 @@ def ranking_edges(counts: OutcomeCounts, decisions: NDArray[Any]) -> tuple[list[
     `decisions` (pairs,) contains decisions 1, 0 and -1, and NaN for pairs without a decision.
     """
     systems, decision_matrix = pair_matrix(counts.system_a, counts.system_b, decisions, -decisions)
-    node_names, _, _, node_edges = ranking_graph(systems, decision_matrix == 1)
-    return [(node_names[winner], node_names[loser]) for winner, loser in node_edges], len(node_names) < len(systems)
+    node_names, _, _, edge_nodes = ranking_graph(systems, decision_matrix == 1)
+    return [(node_names[winner], node_names[loser]) for winner, loser in edge_nodes], len(node_names) < len(systems)
 
 
 def cycle_notes(aspect: str, cyclic_raters: Sequence[str]) -> list[Note]:

@@ -317,12 +317,12 @@ def favoritism(
     >>> result.pairs["favi"].is_between(-2, 2).all()
     True
     """
-    all_counts = counts_by_aspect(study, setting)
+    counts_of_aspects = counts_by_aspect(study, setting)
     if by and isinstance(study, OutcomeCounts):
         raise OptionError("by: counts do not record items, so they have no slices; give the study instead")
     slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
     answer = partial(_answer, test=SignTest(alpha=alpha), slicer=slicer, confidence=confidence, resamples=resamples)
-    return merge_parts(Favoritism, answer, all_counts, rng=rng, progress=progress, desc="favoritism")
+    return merge_parts(Favoritism, answer, counts_of_aspects, rng=rng, progress=progress, desc="favoritism")
 
 
 def _answer(

@@ -218,8 +218,8 @@ def _examine_aspect(
         [problem("nothing-compared", why=not_compared_reason)] if not_compared_reason and has_several_systems else []
     )
     if 0 < len(comparison.items) < FEW_ITEMS:
-        few_text = f"only {len(comparison.items)} items were rated"
-        problems.append(problem("few-items", few=few_text, fewest=FEW_ITEMS))
+        few_items_text = f"only {len(comparison.items)} items were rated"
+        problems.append(problem("few-items", few=few_items_text, fewest=FEW_ITEMS))
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
     return comparison, False, has_equal_scales, notes, problems
 

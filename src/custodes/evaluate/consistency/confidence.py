@@ -46,7 +46,11 @@ def confidence_rows(
     A rater is included if it gave outcome probabilities for comparisons with human verdicts.
     """
     forecasts = _forecasts(study, preferences, setting)
-    confidence_table_rows, curve_rows, findings = list[dict[str, Any]](), list[dict[str, Any]](), list[Finding]()
+    confidence_table_rows, reliability_table_rows, findings = (
+        list[dict[str, Any]](),
+        list[dict[str, Any]](),
+        list[Finding](),
+    )
     for (rater_index,), rater_forecasts in forecasts.group_by("rater", maintain_order=True):
         rater_name, unit_of_verdict = (
             preferences.raters[int(str(rater_index))],
@@ -103,10 +107,10 @@ def confidence_rows(
                 **_brier_columns(comparison_rows, preferences.n_units, bootstrap_weights, confidence),
             }
         )
-        curve_rows += _reliability_rows(
+        reliability_table_rows += _reliability_rows(
             rater_name, confidences, is_right_verdict, bin_of_verdict, unit_of_verdict, confidence
         )
-    return confidence_table_rows, curve_rows, findings
+    return confidence_table_rows, reliability_table_rows, findings
 
 
 def _forecasts(study: Study, preferences: RaterPreferences, setting: PreferenceOptions) -> pl.DataFrame:

@@ -117,8 +117,8 @@ def probe_rows(
         "plain_rate": ratio(sum_by_group(plain_outcomes).sum(axis=1), n_answers_by_group.sum(axis=1)),
         "changed_rate": ratio(sum_by_group(changed_outcomes).sum(axis=1), n_answers_by_group.sum(axis=1)),
         **{
-            column_name: POINTS * values
-            for column_name, values in {"effect": effect_tests.estimate, **effect_bound_columns}.items()
+            column_name: POINTS * effects
+            for column_name, effects in {"effect": effect_tests.estimate, **effect_bound_columns}.items()
         },
         **with_interval(
             "change_rate",
