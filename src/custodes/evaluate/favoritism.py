@@ -340,12 +340,6 @@ def _answer(
     # For counts, only the draws of one table are in memory at a time.
     check_memory("resamples", resamples, count_resample_values(resamples) if outcomes.comparison else 20 * resamples)
     posterior, design_effects = _posterior(outcomes, paired, confidence=confidence, draws=resamples, rng=rng)
-    # Division of the counts by the design effect may change the estimate by rounding.
-    favi_columns = {
-        "favi": favi_scores,
-        "favi_low": np.minimum(posterior.low, favi_scores),
-        "favi_high": np.maximum(posterior.high, favi_scores),
-    }
     human_outcomes, metric_outcomes = paired.sum(axis=3), paired.sum(axis=2)
     margin_signs = (np.sign(table[..., 0] - table[..., 2]) for table in (human_outcomes, metric_outcomes))
     sign_agrees = np.where(n_items > 0, np.equal(*margin_signs), np.nan)
@@ -355,14 +349,16 @@ def _answer(
         "system_b": counts.system_b * len(counts.metrics),
     }
     abs_favi = np.abs(favi_scores)
-    partiality_table: dict[str, Any] = {}
-    slice_table: dict[str, Any] = {}
+    partiality_table, slice_table = dict[str, Any](), dict[str, Any]()
     if outcomes.comparison is not None:
         partiality_table = partiality_columns(outcomes.comparison, alpha=test.alpha, confidence=confidence)
         partiality_table["near_copies"] = near_copies(outcomes.comparison, partiality_table["finding"])
         if slicer:
             slice_names, slice_of_item = slicer(outcomes.comparison.items)
-            items_of_slice = {name: np.flatnonzero(slice_of_item == k) for k, name in enumerate(slice_names)}
+            items_of_slice = {
+                slice_name: np.flatnonzero(slice_of_item == slice_index)
+                for slice_index, slice_name in enumerate(slice_names)
+            }
             slice_table = _slice_columns(outcomes.comparison, items_of_slice, alpha=test.alpha, confidence=confidence)
     tables = Favoritism.part(
         outcomes.aspect,
@@ -376,7 +372,10 @@ def _answer(
             **key_columns,
             "n": n_items,
             "errors": n_errors,
-            **favi_columns,
+            # Division of the counts by the design effect may change the estimate by rounding.
+            "favi": favi_scores,
+            "favi_low": np.minimum(posterior.low, favi_scores),
+            "favi_high": np.maximum(posterior.high, favi_scores),
             "sample_accuracy": favi_score.sample_accuracy(paired),
             "sign_agrees": sign_agrees,
             **{
@@ -397,7 +396,7 @@ def _answer(
         systems=_systems(counts, favi_scores),
         partiality=partiality_table,
         slices=slice_table,
-        confusion=key_columns | {cell_name: paired[..., i // 3, i % 3] for i, cell_name in enumerate(CELLS)},
+        confusion=key_columns | {cell_name: paired[..., cell // 3, cell % 3] for cell, cell_name in enumerate(CELLS)},
     )
     notes = [
         *cluster_notes(outcomes, margin_effects(outcomes)[0]),
