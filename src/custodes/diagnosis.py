@@ -127,12 +127,18 @@ def doctor(*, rng: Rng = 0) -> Doctor:
     0
     """
     generator, seed = resolve_seed(rng)
-    packages, extras = _requirements(), list(_extras())
+    package_rows, extra_rows = _requirements(), list(_extras())
     demo = cu.read("demo")
-    tests = [_run_test(name, partial(test, demo, generator)) for name, test in TESTS.items()]
+    test_rows = [
+        _run_test(test_name, partial(test_function, demo, generator)) for test_name, test_function in TESTS.items()
+    ]
     # Packages that a newer Python includes are not required.
-    present_extras = [row["extra"] for row in extras if row["present"] and _requirements(row["extra"])]
-    tests += [_run_test(f"extra {name}", partial(_import_extra, name)) for name in present_extras]
+    present_extra_names = [
+        extra_row["extra"] for extra_row in extra_rows if extra_row["present"] and _requirements(extra_row["extra"])
+    ]
+    test_rows += [
+        _run_test(f"extra {extra_name}", partial(_import_extra, extra_name)) for extra_name in present_extra_names
+    ]
     provenance = Provenance(
         question=doctor.__name__,
         study="this installation",
@@ -142,7 +148,9 @@ def doctor(*, rng: Rng = 0) -> Doctor:
         versions=versions(),
     )
     return Doctor.from_parts(
-        [Doctor.part(place=_place(), packages=packages, extras=extras, tests=tests)], notes=(), provenance=provenance
+        [Doctor.part(place=_place(), packages=package_rows, extras=extra_rows, tests=test_rows)],
+        notes=(),
+        provenance=provenance,
     )
 
 
@@ -196,10 +204,12 @@ def _requirements(extra: str = "") -> list[dict[str, Any]]:
 
 
 def _extras() -> Iterator[dict[str, Any]]:
-    declared_extras = metadata.metadata(NAME).get_all("Provides-Extra") or []
+    declared_extra_names = metadata.metadata(NAME).get_all("Provides-Extra") or []
     for extra_name, extra in EXTRAS.items():
-        if extra_name in declared_extras:  # an older installation with newer sources has other requirements
-            missing_packages = [row["package"] for row in _requirements(extra_name) if not row["fits"]]
+        if extra_name in declared_extra_names:  # an older installation with newer sources has other requirements
+            missing_packages = [
+                package_row["package"] for package_row in _requirements(extra_name) if not package_row["fits"]
+            ]
             yield {
                 "extra": extra_name,
                 "present": not missing_packages,
@@ -249,9 +259,9 @@ def _agreement(study: Any, resamples: int, rng: int | np.random.Generator) -> pl
 def _test_numbers(study: Any, rng: int | np.random.Generator) -> str:
     (metric_row,) = _agreement(study, 0, rng).to_dicts()
     difference_texts = [
-        f"{statistic}={metric_row[statistic]!r}, not {expected!r}"
-        for statistic, expected in KNOWN.items()
-        if not isclose(metric_row[statistic], expected)
+        f"{statistic}={metric_row[statistic]!r}, not {expected_value!r}"
+        for statistic, expected_value in KNOWN.items()
+        if not isclose(metric_row[statistic], expected_value)
     ]
     if difference_texts:
         raise ArithmeticError("; ".join(difference_texts))
@@ -261,9 +271,9 @@ def _test_numbers(study: Any, rng: int | np.random.Generator) -> str:
 def _test_threads(study: Any, rng: int | np.random.Generator) -> str:
     """Check that a question gives the same result in several threads at once."""
     seed = rng if isinstance(rng, int) else int(rng.integers(2**32))
-    with ThreadPoolExecutor(4) as pool:
-        first_result, *other_results = pool.map(lambda _: _agreement(study, 20, seed), range(4))
-    if not all(first_result.equals(other_result) for other_result in other_results):
+    with ThreadPoolExecutor(4) as thread_pool:
+        first_metric_table, *other_metric_tables = thread_pool.map(lambda _: _agreement(study, 20, seed), range(4))
+    if not all(first_metric_table.equals(metric_table) for metric_table in other_metric_tables):
         raise ArithmeticError("the same seed gave different results")
     return "the same intervals four times"
 
@@ -273,10 +283,10 @@ def _test_picture(study: Any, rng: int | np.random.Generator) -> str:
         cu.leaderboard(study, aspect="coherence", metrics="judge", resamples=20, rng=rng)
     )
     with tempfile.TemporaryDirectory() as folder:
-        file_contents = [
+        svg_and_png_bytes = [
             cu.plots.save(chart, Path(folder) / f"picture.{suffix}").read_bytes() for suffix in ("svg", "png")
         ]
-    svg_bytes, png_bytes = file_contents
+    svg_bytes, png_bytes = svg_and_png_bytes
     if b"Aster" not in svg_bytes or not png_bytes.startswith(b"\x89PNG"):
         raise ValueError("the picture does not show the systems of the demo")
     return f"svg of {len(svg_bytes)} bytes, png of {len(png_bytes)} bytes"
@@ -285,13 +295,13 @@ def _test_picture(study: Any, rng: int | np.random.Generator) -> str:
 def _test_files(study: Any, rng: int | np.random.Generator) -> str:
     from custodes.data.writing import long_tables, write_table
 
-    ratings = long_tables(study)["ratings"]
+    rating_table = long_tables(study)["ratings"]
     with tempfile.TemporaryDirectory() as folder:
         for suffix in ("csv", "jsonl.gz", "parquet"):
-            read_study = cu.read(write_table(ratings, Path(folder) / f"ratings.{suffix}"))
-            if not read_study.ratings.frame.equals(study.ratings.frame):
+            reread_study = cu.read(write_table(rating_table, Path(folder) / f"ratings.{suffix}"))
+            if not reread_study.ratings.frame.equals(study.ratings.frame):
                 raise ValueError(f"ratings that were written to .{suffix} and read again have different rows")
-    return f"{ratings.height} rows through csv, jsonl.gz, parquet"
+    return f"{rating_table.height} rows through csv, jsonl.gz, parquet"
 
 
 TESTS = {"numbers": _test_numbers, "threads": _test_threads, "picture": _test_picture, "files": _test_files}
@@ -305,11 +315,11 @@ SAT = {"item": ["1", "1"], "system": ["Aster", "Birch"], "text": ["a cat sat on 
 
 
 def _test_score() -> str:
-    texts = cu.read(pl.DataFrame({**SAT, "references": [["the cat sat on the mat"]] * 2}))
-    chrf = cu.score(texts, ["chrf"]).ratings["score"][0]
-    if not isclose(chrf, CHRF):
-        raise ArithmeticError(f"chrF {chrf!r}, not {CHRF}")
-    return f"chrF {chrf:.2f}"
+    text_study = cu.read(pl.DataFrame({**SAT, "references": [["the cat sat on the mat"]] * 2}))
+    chrf_score = cu.score(text_study, ["chrf"]).ratings["score"][0]
+    if not isclose(chrf_score, CHRF):
+        raise ArithmeticError(f"chrF {chrf_score!r}, not {CHRF}")
+    return f"chrF {chrf_score:.2f}"
 
 
 def _test_judge() -> str:

@@ -77,9 +77,11 @@ def join_labels(labels: Iterable[object], *, limit: int = 8) -> str:
     >>> join_labels(["a", "b", "c"], limit=2)
     'a, b and 1 more'
     """
-    names = [str(label) for label in labels]
-    head = ", ".join(names[:limit])
-    return head if len(names) <= limit else f"{head} and {len(names) - limit} more"
+    label_texts = [str(label) for label in labels]
+    first_labels_text = ", ".join(label_texts[:limit])
+    return (
+        first_labels_text if len(label_texts) <= limit else f"{first_labels_text} and {len(label_texts) - limit} more"
+    )
 
 
 def suggestion(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str:

@@ -121,7 +121,7 @@ def read(
         Columns.make({} if columns is None else columns),
         {"reader": reader, "invalid": invalid, "raters": raters, "items": items},
     )
-    reader, raters, items = (schema_options.reading.get(name) for name in ("reader", "raters", "items"))
+    reader, raters, items = (schema_options.reading.get(option_name) for option_name in ("reader", "raters", "items"))
     invalid = schema_options.reading.get("invalid", "error")
     if reader is not None and reader not in BUILTIN_READERS and reader not in plugin_readers(BUILTIN_READERS):
         reader_names = (*BUILTIN_READERS, *plugin_readers(BUILTIN_READERS))
@@ -164,9 +164,9 @@ def read(
     study = replace(join(studies), selection=schema_options.selection)
     for table_kind, table_source in (("raters", raters), ("items", items)):
         if table_source is not None:
-            table = load_source(table_source, table_kind)
-            study = replace(study, notes=(*study.notes, *table.notes))
-            describe_arguments: dict[str, Any] = {table_kind: table.frame, f"{table_kind}_name": table.name}
+            side_table = load_source(table_source, table_kind)
+            study = replace(study, notes=(*study.notes, *side_table.notes))
+            describe_arguments: dict[str, Any] = {table_kind: side_table.frame, f"{table_kind}_name": side_table.name}
             study = study.describe(**describe_arguments)
     blank_notes = notes_on_blanks({"systems": study.systems, "raters": study.raters.kind})
     return replace(study, notes=(*study.notes, *study.raters.undeclared_directions(), *blank_notes))
@@ -184,11 +184,11 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
         return LoadedTable(frame=demo_texts(), name=DEMO_TEXTS)
     named_path_reader = PATH_READERS.get(reader or "")
     if isinstance(source, str | Path):
-        path, part = path_and_part(source)
+        path, part_name = path_and_part(source)
         check_exists(path)
         path_reader = named_path_reader or (_path_reader(path) if reader is None else None)
-        if path_reader and not (path_reader.whole and part):
-            return path_reader.make(path, part=part, invalid=invalid)
+        if path_reader and not (path_reader.whole and part_name):
+            return path_reader.make(path, part=part_name, invalid=invalid)
     elif named_path_reader:
         raise OptionError(f"reader={reader!r} needs the path of a file or folder, not a dataframe")
     return load_source(source, "table")
@@ -197,66 +197,67 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The sources, without each raters table that belongs to another source. Such a table may be listed by accident,
     since `*.csv` in a shell also matches raters tables."""
-    files = without_sidecars([location[0] for location in map(_locate_source, sources) if location])
-    return [source for source in sources if (location := _locate_source(source)) is None or location[0] in files]
+    data_files = without_sidecars([location[0] for location in map(_locate_source, sources) if location])
+    return [source for source in sources if (location := _locate_source(source)) is None or location[0] in data_files]
 
 
 def _locate_source(source: Any) -> tuple[Path, str | None] | None:
     """The file and the part that a source names; None if the source is not a file."""
     if not isinstance(source, str | Path):
         return None
-    path, part = path_and_part(source)
-    return (path, part) if path_exists(path) and path.is_file() else None
+    path, part_name = path_and_part(source)
+    return (path, part_name) if path_exists(path) and path.is_file() else None
 
 
 def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> Study:
     """The study, with the tables of raters and probes in the folder of its files added. The table given as
     `raters_source` is left out."""
-    raters_location = _locate_source(raters_source)
+    raters_file_and_part = _locate_source(raters_source)
     for file in table.files if study.raters.frame.height else ():
         study = _with_probes(study, file, table.part)
-        sidecar_paths = sidecar_tables(file, RATERS, table.part)
-        if raters_location and any(
-            path.resolve() == raters_location[0].resolve() and part == raters_location[1]
-            for path, part in filter(None, map(_locate_source, sidecar_paths))
+        raters_paths = sidecar_tables(file, RATERS, table.part)
+        if raters_file_and_part and any(
+            raters_path.resolve() == raters_file_and_part[0].resolve() and part_name == raters_file_and_part[1]
+            for raters_path, part_name in filter(None, map(_locate_source, raters_paths))
         ):
             continue
-        if len(sidecar_paths) > 1:
+        if len(raters_paths) > 1:
             raise InputError(
                 f"{file.name}: several raters tables in the same folder "
-                f"({join_labels(path.name for path in sidecar_paths)}); keep one"
+                f"({join_labels(raters_path.name for raters_path in raters_paths)}); keep one"
             )
-        for path in sidecar_paths:
+        for raters_path in raters_paths:
             try:
-                side_table = load_table(path)
-                study = study.describe(raters=side_table.frame, raters_name=side_table.name)
+                raters_table = load_table(raters_path)
+                study = study.describe(raters=raters_table.frame, raters_name=raters_table.name)
             except InputError as error:
                 raise InputError(
                     f"{error}; this raters table is read because it is next to {file.name}; correct or rename the table"
                 ) from None
             message = (
-                f"{file.name}: kinds and directions of the raters are read from {side_table.name} in the same folder"
+                f"{file.name}: kinds and directions of the raters are read from {raters_table.name} in the same folder"
             )
-            rater_patterns = list(side_table.frame["rater"].cast(pl.String).drop_nulls())
+            rater_patterns = list(raters_table.frame["rater"].cast(pl.String).drop_nulls())
             unnamed_metrics = [
-                name
-                for name, kind in study.raters.kind.items()
-                if kind != "human" and not any(name == glob or fnmatchcase(name, glob) for glob in rater_patterns)
+                rater
+                for rater, kind in study.raters.kind.items()
+                if kind != "human"
+                and not any(rater == pattern or fnmatchcase(rater, pattern) for pattern in rater_patterns)
             ]
             notes = build_notes(
                 ("raters-beside", True, message),
                 (
                     INCOMPLETE_RULE,
                     len(unnamed_metrics),
-                    f"{side_table.name}, read with {file.name}, does not name {join_labels(unnamed_metrics)}, so "
-                    f"{side_table.name} may belong to another file. For these metrics higher counts as better; to "
+                    f"{raters_table.name}, read with {file.name}, does not name {join_labels(unnamed_metrics)}, so "
+                    f"{raters_table.name} may belong to another file. For these metrics higher counts as better; to "
                     "change this, give --raters",
                 ),
             )
-            study = replace(study, notes=(*study.notes, *side_table.notes, *notes))
+            study = replace(study, notes=(*study.notes, *raters_table.notes, *notes))
         raters_file = file.with_name("raters.csv")
         is_unread_file = (
-            raters_source is None and not sidecar_paths and file.stem in RATING_TABLES and raters_file.is_file()
+            raters_source is None and not raters_paths and file.stem in RATING_TABLES and raters_file.is_file()
         )
         message = (
             f"{raters_file.name} in the folder of {file.name} is not read automatically; to use it, give it as --raters"
@@ -267,8 +268,8 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
 
 def _with_probes(study: Study, file: Path, part: str | None) -> Study:
     """The study, with the probes in the folder of a file added."""
-    for path in sidecar_tables(file, PROBES, part):
-        probe_table = load_table(path)
+    for probes_path in sidecar_tables(file, PROBES, part):
+        probe_table = load_table(probes_path)
         probes = read_probes(probe_table.frame, where=probe_table.name)
         message = f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder"
         notes = (*study.notes, *build_notes(("probes-beside", probes.height, message)))
@@ -281,10 +282,10 @@ def takes_raters(file: Path) -> bool:
     """Whether a raters table in the folder of a file is read together with the file. This holds for tables of scores or
     verdicts."""
     try:
-        source = _open_source(file, reader=None, invalid="force")
-        if not isinstance(source, LoadedTable):
+        study_or_table = _open_source(file, reader=None, invalid="force")
+        if not isinstance(study_or_table, LoadedTable):
             return False
-        study = _read_study(source, reader=None, invalid="force", columns=Columns.make({}))
+        study = _read_study(study_or_table, reader=None, invalid="force", columns=Columns.make({}))
     except CustodesError:
         return False
     return bool(study.raters.frame.height)
@@ -313,13 +314,13 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
                 return study.outputs.texts.height > 0
             return len(study.systems) >= min_systems
 
-        certain_mapping = None if reader else find_certain_mapping(frames[0], columns, partial(reads, min_systems=1))
-        if certain_mapping is not None:
+        certain_columns = None if reader else find_certain_mapping(frames[0], columns, partial(reads, min_systems=1))
+        if certain_columns is not None:
             study = _read_table(
-                replace(table, frame=frames[0]), reader=reader, invalid=invalid, columns=certain_mapping
+                replace(table, frame=frames[0]), reader=reader, invalid=invalid, columns=certain_columns
             )
             message = (
-                f"{table.name}: read as texts with {format_options(certain_mapping)}; give other columns if this is "
+                f"{table.name}: read as texts with {format_options(certain_columns)}; give other columns if this is "
                 "wrong"
             )
             return replace(study, notes=(*build_notes(("guessed-columns", True, message)), *study.notes))
@@ -330,8 +331,8 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
                     f"{error.wrong}; try {format_options(layout.columns)} (in Python columns={layout.columns.mapping})"
                 ) from None
         for frame in frames:
-            nested_column_names = [name for name in frame.columns if name not in table.frame.columns]
-            if advice_text := suggest_mapping(frame, columns, reads, error.wrong, nested_column_names):
+            unnested_column_names = [name for name in frame.columns if name not in table.frame.columns]
+            if advice_text := suggest_mapping(frame, columns, reads, error.wrong, unnested_column_names):
                 raise InputError(f"{error.wrong}{advice_text}") from None
         raise InputError(str(error)) from None
 
@@ -341,8 +342,8 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         label_study = _read_label_study(table, columns)
         if label_study is not None:
             return label_study
-    rows = columns.verdict_rows(table.frame, where=table.name)
-    mapped_table = columns.with_named_properties(rows).apply(rows, where=table.name)
+    verdict_rows = columns.verdict_rows(table.frame, where=table.name)
+    mapped_table = columns.with_named_properties(verdict_rows).apply(verdict_rows, where=table.name)
     if mapped_table.texts is not None:
         text_study: Study = TABLE_READERS["outputs"].make(mapped_table.texts, where=table.name, invalid=invalid)
         if mapped_table.frame is None and reader not in (None, "outputs"):
@@ -363,14 +364,14 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         )
     table_reader = TABLE_READERS["ratings"] if mapped_table.wide else _table_reader(table, reader)
     column_names = table.frame.columns
-    is_unfit = not table_reader.fits(column_names)
-    lacks_order = table_reader is TABLE_READERS["battles"] and "order" not in column_names
-    order_column_names = find_columns("order", column_names) if lacks_order else []
+    is_unfit_reader = not table_reader.fits(column_names)
+    lacks_order_column = table_reader is TABLE_READERS["battles"] and "order" not in column_names
+    likely_order_column_names = find_columns("order", column_names) if lacks_order_column else []
     try:
         make_study = partial(read_ratings, unit="cells") if mapped_table.wide else table_reader.make
         study = make_study(table.frame, where=table.name, invalid=invalid)
     except InputError as error:
-        if is_unfit or order_column_names or table_reader is TABLE_READERS["wide"]:
+        if is_unfit_reader or likely_order_column_names or table_reader is TABLE_READERS["wide"]:
             raise UnfitError(str(error)) from None
         raise
     except UnicodeEncodeError:  # objects of a dataframe, which Polars converts to text only here
@@ -378,16 +379,16 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
     order_notes = build_notes(
         (
             "unused-order",
-            len(order_column_names),
+            len(likely_order_column_names),
             f"{table.name}: columns that look like the presentation order are not used: "
-            f"{join_labels(order_column_names)}; map one of them to the role order",
+            f"{join_labels(likely_order_column_names)}; map one of them to the role order",
         )
     )
     if mapped_table.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
     study = _complete_study(study, table, columns, mapped_table.notes, [*order_notes, *row_notes])
-    tables = (study.ratings, study.preferences, study.second_ratings, study.second)
-    if not any(study_table.frame.height for study_table in tables) and study.outputs is None and study.looks.is_empty():
+    answers = (study.ratings, study.preferences, study.second_ratings, study.second)
+    if not any(answer.frame.height for answer in answers) and study.outputs is None and study.looks.is_empty():
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped_table.items is not None and study.items.frame.height:
         return replace(study, items=study.items.with_properties(mapped_table.items, where=table.name))
@@ -398,7 +399,7 @@ def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
     """The study of a table of labels; None if the table holds no labels, or if a reader other than the reader of wide
     tables fits."""
     column_names = list(columns._old_names(table.frame.columns))
-    fitting_reader = next((candidate for candidate in TABLE_READERS.values() if candidate.fits(column_names)), None)
+    fitting_reader = next((reader for reader in TABLE_READERS.values() if reader.fits(column_names)), None)
     if fitting_reader not in (None, TABLE_READERS["wide"]):
         return None
     layout = label_layout(table.frame, columns)
@@ -406,9 +407,9 @@ def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
         return None
     if not layout.systems and len(table.files) > 1 and not all(SHARD_NAME.fullmatch(file.stem) for file in table.files):
         file_studies = [_read_label_study(load_table(file), columns) for file in table.files]
-        complete_studies = [study for study in file_studies if study is not None]
-        if len(complete_studies) == len(file_studies):
-            return replace(join(complete_studies), name=table.name)
+        label_studies = [study for study in file_studies if study is not None]
+        if len(label_studies) == len(file_studies):
+            return replace(join(label_studies), name=table.name)
     study = read_labels(table.frame, layout, where=table.name, guessed=not columns.patterns)
     return _complete_study(study, table, columns, ())
 
@@ -429,7 +430,7 @@ def _path_reader(path: Path) -> PathReader | None:
     """The format of a path that is more than a table; streams cannot be inspected before reading."""
     if is_input_stream(path):
         return None
-    fitting_reader = next((candidate for candidate in PATH_READERS.values() if candidate.fits(path)), None)
+    fitting_reader = next((reader for reader in PATH_READERS.values() if reader.fits(path)), None)
     top_level_keys = top_keys(path) if fitting_reader is None else ()
     if top_level_keys and not holds_records(path):
         raise InputError(
@@ -454,39 +455,41 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
     if reader_name is not None:
         return TABLE_READERS.get(reader_name) or plugin_readers(BUILTIN_READERS)[reader_name]
     column_names = table.frame.columns
-    fitting_reader = next((candidate for candidate in _table_readers() if candidate.fits(column_names)), None)
+    fitting_reader = next((reader for reader in _table_readers() if reader.fits(column_names)), None)
     if fitting_reader:
         return fitting_reader
-    column_sets = [(candidate.name, column_set) for candidate in _table_readers() for column_set in candidate.columns]
-    incomplete_sets = [
-        (name, column_set) for name, column_set in column_sets if not set(column_set) <= set(column_names)
+    incomplete_columns = [
+        (reader.name, reader_columns)
+        for reader in _table_readers()
+        for reader_columns in reader.columns
+        if not set(reader_columns) <= set(column_names)
     ]
-    has_sides = bool(
+    has_paired_systems = bool(
         set(SIDE_COLUMNS) & set(column_names)
         or (find_side_pairs(column_names) and find_columns("winner", column_names))
     )
     likely_column_names = {
         *column_names,
         *(role for role in NAMES if role not in TEXTS and find_columns(role, column_names)),
-        *(SIDE_COLUMNS if has_sides else ()),
+        *(SIDE_COLUMNS if has_paired_systems else ()),
     }
-    ranked_sets = sorted(
-        incomplete_sets, key=lambda entry: len(set(entry[1]) & likely_column_names) / len(entry[1]), reverse=True
+    ranked_columns = sorted(
+        incomplete_columns, key=lambda pair: len(set(pair[1]) & likely_column_names) / len(pair[1]), reverse=True
     )
-    nearest_reader_name, column_set = ranked_sets[0]
-    further_column_names = [name for name in column_names if name not in column_set]
+    nearest_reader_name, reader_columns = ranked_columns[0]
+    further_column_names = [column_name for column_name in column_names if column_name not in reader_columns]
     missing_text = " and ".join(
-        repr(name) + suggestion(name, further_column_names).replace("did you mean", "is it")
-        for name in column_set
-        if name not in column_names
+        repr(column_name) + suggestion(column_name, further_column_names).replace("did you mean", "is it")
+        for column_name in reader_columns
+        if column_name not in column_names
     )
-    nearest_names = list(dict.fromkeys(name for name, _ in ranked_sets))[:MAX_SUGGESTIONS]
-    readers_text = "; ".join(f"{name} ({', '.join(dict(reversed(ranked_sets))[name])})" for name in nearest_names)
+    nearest_names = list(dict.fromkeys(reader_name for reader_name, _ in ranked_columns))[:MAX_SUGGESTIONS]
+    readers_text = "; ".join(f"{name} ({', '.join(dict(reversed(ranked_columns))[name])})" for name in nearest_names)
     raise UnfitError(
         f"{table.name}: columns {join_labels(column_names)} match no reader",
         f"; the most similar reader is {nearest_reader_name}, which also needs {missing_text}; similar readers: "
         f"{readers_text}. Map your columns, as in "
-        f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if has_sides else RATINGS))}",
+        f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if has_paired_systems else RATINGS))}",
     )
 
 

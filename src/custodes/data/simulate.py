@@ -77,8 +77,8 @@ class SimulatedMetric:
         check_fields(self)
         _check_numbers({"signal": self.signal, **self.favours}, where=repr(self.name))
         _check_range("missing", self.missing, 0, 1)
-        for name, value in (("noise", self.noise), ("levels", self.levels)):
-            _check_range(name, value, 0)
+        for option_name, option_value in (("noise", self.noise), ("levels", self.levels)):
+            _check_range(option_name, option_value, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,11 +168,11 @@ def simulate(
     >>> simulation.study.metrics, simulation.truth.quality.tolist()
     (('m',), [[1.0], [0.0]])
     """
-    aspects, groups = ([names] if isinstance(names, str) else names for names in (aspects, groups))
+    aspects, groups = ([labels] if isinstance(labels, str) else labels for labels in (aspects, groups))
     systems = tuple(sorted(quality))
     _check_range("items", items, 1)
-    for option_name, entries in (("quality", quality), ("aspects", aspects), ("groups", groups)):
-        if not entries:
+    for option_name, option_entries in (("quality", quality), ("aspects", aspects), ("groups", groups)):
+        if not option_entries:
             raise OptionError(f"simulate: {option_name} is empty; give at least one")
     # Each output takes one number per aspect in an array, and one row per aspect in a table.
     check_memory("items", items, 10.0 * items * len(systems) * len(aspects))
@@ -192,8 +192,8 @@ def simulate(
         rating_frames.append(_rating_rows(scores, rater=annotator, items=item_labels, systems=systems, aspects=aspects))
     latent_scores_of_metric: dict[str, Floats] = {}
     for metric in metrics:
-        rated_quality = latent_quality if metric.by_aspect else latent_quality.mean(axis=-1, keepdims=True)
-        latent_signal = latent_scores_of_metric[metric.copies] if metric.copies else metric.signal * rated_quality
+        measured_quality = latent_quality if metric.by_aspect else latent_quality.mean(axis=-1, keepdims=True)
+        latent_signal = latent_scores_of_metric[metric.copies] if metric.copies else metric.signal * measured_quality
         metric_latent_scores = (
             latent_signal
             + _favour_bonuses(metric, systems)[:, None]
@@ -310,10 +310,12 @@ def _check_simulation_arguments(
         ),
         (not (reliability_of_annotator or metrics), "simulate: there are no raters; give annotators or metrics"),
     )
-    for system, qualities in quality_of_system.items():
-        _check_numbers(dict(zip(aspects, qualities, strict=False)), where=f"quality[{system!r}]")
-        if len(qualities) != len(aspects):
-            raise OptionError(f"simulate: quality[{system!r}] has {len(qualities)} values for {len(aspects)} aspects")
+    for system, aspect_qualities in quality_of_system.items():
+        _check_numbers(dict(zip(aspects, aspect_qualities, strict=False)), where=f"quality[{system!r}]")
+        if len(aspect_qualities) != len(aspects):
+            raise OptionError(
+                f"simulate: quality[{system!r}] has {len(aspect_qualities)} values for {len(aspects)} aspects"
+            )
     reject(
         *(
             (
@@ -366,13 +368,16 @@ def _build_items(n_items: int, documents: int | None, groups: tuple[str, ...]) -
     n_documents = n_items if documents is None else documents
     if not 1 <= n_documents <= n_items:
         raise OptionError(f"simulate: {documents} documents for {n_items} items; allowed: 1 to the number of items")
-    document_of_item = np.arange(n_items) * n_documents // n_items
+    document_indices = np.arange(n_items) * n_documents // n_items
     item_digits, document_digits = len(str(n_items)), len(str(n_documents))
-    item_labels = tuple(f"item{k + 1:0{item_digits}}" for k in range(n_items))
+    item_labels = tuple(f"item{item_number:0{item_digits}}" for item_number in range(1, n_items + 1))
     table_columns = {
         "item": item_labels,
-        "cluster": ["" if documents is None else f"doc{k + 1:0{document_digits}}" for k in document_of_item],
-        "group": [groups[k % len(groups)] for k in document_of_item],
+        "cluster": [
+            "" if documents is None else f"doc{document_index + 1:0{document_digits}}"
+            for document_index in document_indices
+        ],
+        "group": [groups[document_index % len(groups)] for document_index in document_indices],
     }
     return item_labels, pl.DataFrame(table_columns)
 
@@ -381,11 +386,11 @@ def _difficulties(item_table: pl.DataFrame, n_aspects: int, *, sd: float, rng: n
     """Difficulties (items, aspects). Half of the variance is between documents, and half is between the items of a
     document."""
     item_effects = rng.normal(size=(item_table.height, n_aspects))
-    document_of_item = (
+    document_indices = (
         item_table["cluster"].rle_id().to_numpy() if item_table["cluster"][0] else np.arange(item_table.height)
     )
-    document_effects = rng.normal(size=(int(document_of_item.max()) + 1, n_aspects))[document_of_item]
-    return np.asarray(sd * np.sqrt(0.5) * (item_effects + document_effects))
+    document_effect_of_item = rng.normal(size=(int(document_indices.max()) + 1, n_aspects))[document_indices]
+    return np.asarray(sd * np.sqrt(0.5) * (item_effects + document_effect_of_item))
 
 
 def _favour_bonuses(metric: SimulatedMetric, systems: tuple[str, ...]) -> Floats:
@@ -408,37 +413,46 @@ def _rating_rows(
     scores: Floats, *, rater: str, items: tuple[str, ...], systems: tuple[str, ...], aspects: Sequence[str]
 ) -> pl.DataFrame:
     """A long table of ratings from scores (items, systems, aspects); NaN gives no row."""
-    item_positions, system_positions, aspect_positions = np.nonzero(np.isfinite(scores))
+    item_indices, system_indices, aspect_indices = np.nonzero(np.isfinite(scores))
     table_columns = {
-        "item": pl.Series(items).gather(item_positions),
-        "system": pl.Series(systems).gather(system_positions),
-        "rater": pl.repeat(rater, item_positions.size, dtype=pl.String, eager=True),
-        "aspect": pl.Series(aspects).gather(aspect_positions),
-        "repeat": pl.repeat("0", item_positions.size, dtype=pl.String, eager=True),
-        "score": scores[item_positions, system_positions, aspect_positions],
+        "item": pl.Series(items).gather(item_indices),
+        "system": pl.Series(systems).gather(system_indices),
+        "rater": pl.repeat(rater, item_indices.size, dtype=pl.String, eager=True),
+        "aspect": pl.Series(aspects).gather(aspect_indices),
+        "repeat": pl.repeat("0", item_indices.size, dtype=pl.String, eager=True),
+        "score": scores[item_indices, system_indices, aspect_indices],
     }
     return pl.DataFrame(table_columns, schema=RATINGS_SCHEMA)
 
 
 def _build_raters(annotators: tuple[str, ...], metrics: Sequence[SimulatedMetric]) -> Raters:
-    human_rows = [
-        {"rater": name, "kind": "human", "higher_is_better": True, "low": 1.0, "high": float(LIKERT), "person": True}
-        for name in annotators
+    annotator_dicts = [
+        {
+            "rater": annotator,
+            "kind": "human",
+            "higher_is_better": True,
+            "low": 1.0,
+            "high": float(LIKERT),
+            "person": True,
+        }
+        for annotator in annotators
     ]
-    metric_rows = []
+    metric_dicts = []
     for metric in metrics:
-        low, high = (1.0, float(metric.levels)) if metric.levels else (0.0, 1.0 if metric.higher_is_better else None)
-        metric_rows.append(
+        lowest_score, highest_score = (
+            (1.0, float(metric.levels)) if metric.levels else (0.0, 1.0 if metric.higher_is_better else None)
+        )
+        metric_dicts.append(
             {
                 "rater": metric.name,
                 "kind": "metric",
                 "higher_is_better": metric.higher_is_better,
-                "low": low,
-                "high": high,
+                "low": lowest_score,
+                "high": highest_score,
                 "person": False,
             }
         )
-    return Raters(frame=pl.DataFrame([*human_rows, *metric_rows], schema=RATERS_SCHEMA))
+    return Raters(frame=pl.DataFrame([*annotator_dicts, *metric_dicts], schema=RATERS_SCHEMA))
 
 
 @check_arguments
@@ -456,7 +470,7 @@ def demo_texts(*, items: int = 60, rng: int | np.random.Generator = 0) -> pl.Dat
     generator = np.random.default_rng(rng)
     number_digits, output_rows = len(str(items)), list[dict[str, str]]()
     for message_number in range(1, items + 1):
-        word_of_fact = {fact: _random_word(words, generator) for fact, words in FACTS.items()}
+        word_of_fact = {fact: _random_word(fact_words, generator) for fact, fact_words in FACTS.items()}
         context = _random_word(MESSAGES, generator).format(**word_of_fact)
         template_indices = generator.permutation(len(ANSWERS)).tolist()  # no two systems answer with the same words
         for template_index, (system, error_rate) in zip(template_indices, MISTAKES.items(), strict=True):

@@ -80,15 +80,17 @@ class Study:
     cache: dict[Hashable, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        sized_part_of_name: dict[str, Sized] = {
+        collection_of_noun: dict[str, Sized] = {
             "items": self.item_labels(),
             "systems": self.systems,
             "annotators": self.humans,
             "metrics": self.metrics,
         }
-        sized_part_of_name |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
-        sized_part_of_name |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
-        sizes_text = ", ".join(f"{len(part)} {name}" for name, part in sized_part_of_name.items() if len(part))
+        collection_of_noun |= {"ratings": self.ratings.frame, "verdicts": self.preferences.frame}
+        collection_of_noun |= {"second opinions": [*self.second.frame["rater"], *self.second_ratings.frame["rater"]]}
+        sizes_text = ", ".join(
+            f"{len(collection)} {noun}" for noun, collection in collection_of_noun.items() if len(collection)
+        )
         aspects_text = join_labels(filter(None, self.aspects))
         return escape_controls(
             f"<Study {self.name}: {sizes_text}{f'; aspects {aspects_text}' if aspects_text else ''}>"
@@ -126,9 +128,9 @@ class Study:
 
     def _rater_rows(self, raters: Sequence[str]) -> pl.DataFrame:
         """The rater, the aspect and the item of each rating and verdict of these raters."""
-        is_selected_rater = pl.col("rater").is_in(list(raters))
+        is_selected_rater_expression = pl.col("rater").is_in(list(raters))
         frames = (frame.select("rater", "aspect", "item") for frame in (self.ratings.frame, self.preferences.frame))
-        return pl.concat([filter_rows(frame, is_selected_rater) for frame in frames])
+        return pl.concat([filter_rows(frame, is_selected_rater_expression) for frame in frames])
 
     def with_cache(self) -> Study:
         """The study with a cache for several questions. Shared results are computed once and stay in memory as long as
@@ -192,8 +194,8 @@ class Study:
         study without annotators or without metrics also raises `OptionError`.
         """
         patterns_of_option = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
-        pattern_values = (c if c is None or isinstance(c, str) else tuple(c) for c in patterns_of_option.values())
-        cache_key = ("selected", *pattern_values)
+        hashable_patterns = (p if p is None or isinstance(p, str) else tuple(p) for p in patterns_of_option.values())
+        cache_key = ("selected", *hashable_patterns)
         selected_study = self.once(cache_key, lambda: self._apply_selection(**patterns_of_option, one_side=one_side))
         if one_side or (selected_study.humans and selected_study.metrics):
             return selected_study
@@ -221,7 +223,9 @@ class Study:
             annotator_notes += build_notes(("annotators-without-ratings", len(annotators), message))
             annotators = ()
         study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(annotators, "human")))
-        candidate_metrics = tuple(r for r, kind in study.raters.kind.items() if kind != "human" and r not in annotators)
+        candidate_metrics = tuple(
+            rater for rater, kind in study.raters.kind.items() if kind != "human" and rater not in annotators
+        )
         aspect_labels = _unique_labels(study._rater_rows(annotators or candidate_metrics), "aspect")
         chosen_aspects = select_labels(aspect, aspect_labels, option="aspect", what="aspect")
         chosen_metrics = (
@@ -245,25 +249,23 @@ class Study:
             *study._pooled_aspect_notes(annotators, chosen_aspects),
             *study._aspect_notes(chosen_metrics, aspect_labels),
         ]
-        is_selected_row = pl.col("rater").is_in(list(annotators)) & pl.col("aspect").is_in(
+        is_selected_expression = pl.col("rater").is_in(list(annotators)) & pl.col("aspect").is_in(
             list(chosen_aspects)
         ) | pl.col("rater").is_in(list(chosen_metrics)) & pl.col("aspect").is_in([*chosen_aspects, ""])
-        is_in_groups = pl.lit(True)
+        is_group_expression = pl.lit(True)
         if group is not None:
             items_in_groups = self._group_items(group)
-            notes += self._system_score_notes(is_selected_row, group)
-            is_in_groups = pl.col("item").is_in(items_in_groups.implode())
-            is_selected_row &= is_in_groups
-        chosen_system_names = list(chosen_systems)
-        is_selected_rating = is_selected_row & pl.col("system").is_in(chosen_system_names)
+            notes += self._system_score_notes(is_selected_expression, group)
+            is_group_expression = pl.col("item").is_in(items_in_groups.implode())
+            is_selected_expression &= is_group_expression
+        system_names = list(chosen_systems)
+        is_selected_rating_expression = is_selected_expression & pl.col("system").is_in(system_names)
         # Without a selection, a system is kept even if all its verdicts are missing.
-        has_chosen_systems = pl.col("system_a").is_in(chosen_system_names) & pl.col("system_b").is_in(
-            chosen_system_names
-        )
-        is_selected_pair = pl.lit(True) if systems is None else has_chosen_systems
-        selected_preferences = self.preferences.select_rows(is_selected_row & is_selected_pair)
-        excluded_systems = [name for name in self.systems if name not in chosen_systems]
-        interim_analyses = self.looks.filter(is_selected_pair)
+        is_chosen_pair_expression = pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
+        is_selected_pair_expression = pl.lit(True) if systems is None else is_chosen_pair_expression
+        selected_preferences = self.preferences.select_rows(is_selected_expression & is_selected_pair_expression)
+        excluded_systems = [system for system in self.systems if system not in chosen_systems]
+        interim_analyses = self.looks.filter(is_selected_pair_expression)
         notes += sequential_notes(interim_analyses) if annotators else []
         item_groups, group_notes = self.once(("dependent items", annotators), lambda: dependent_items(self, annotators))
         notes += build_notes(
@@ -280,16 +282,16 @@ class Study:
         )
         selected_study = replace(
             study,
-            ratings=Ratings(frame=filter_rows(self.ratings.frame, is_selected_rating)),
+            ratings=Ratings(frame=filter_rows(self.ratings.frame, is_selected_rating_expression)),
             preferences=selected_preferences,
-            second=self.second.select_rows(is_selected_row & is_selected_pair),
-            second_ratings=Ratings(frame=self.second_ratings.frame.filter(is_selected_rating)),
-            probes=self.probes.filter(is_selected_rating, pl.col("against").is_in([*chosen_system_names, ""])),
+            second=self.second.select_rows(is_selected_expression & is_selected_pair_expression),
+            second_ratings=Ratings(frame=self.second_ratings.frame.filter(is_selected_rating_expression)),
+            probes=self.probes.filter(is_selected_rating_expression, pl.col("against").is_in([*system_names, ""])),
             looks=interim_analyses,
             raters=selected_raters,
             # An output still belongs to the population if only unselected raters have labelled it.
             unlabelled=pl.concat([self.unlabelled, self.ratings.frame.select(*OUTPUT_ASPECT)])
-            .filter(is_in_groups, pl.col("system").is_in(chosen_system_names), pl.col("aspect").is_in([*self.labels]))
+            .filter(is_group_expression, pl.col("system").is_in(system_names), pl.col("aspect").is_in([*self.labels]))
             .unique(maintain_order=True),
             items=replace(self.items, frame=merge_clusters(self.items.frame, item_groups))
             if item_groups
@@ -344,27 +346,29 @@ class Study:
     def _chosen_metrics(self, metrics: Patterns, candidate_metrics: tuple[str, ...]) -> tuple[str, ...]:
         if not candidate_metrics:
             raise OptionError(NO_METRIC)
-        pattern_words = None if metrics is None else value_list("metrics", metrics, labels=candidate_metrics)
-        aspect_words = [word for word in pattern_words or [] if word in ("@aspect", "@noaspect")]
-        if aspect_words:
+        metric_patterns = None if metrics is None else value_list("metrics", metrics, labels=candidate_metrics)
+        aspect_keywords = [pattern for pattern in metric_patterns or [] if pattern in ("@aspect", "@noaspect")]
+        if aspect_keywords:
             raters_with_aspect = set(self._rater_rows(candidate_metrics).filter(pl.col("aspect") != "")["rater"])
-            allowed_has_aspect = {"@aspect" in aspect_words, "@noaspect" not in aspect_words}
-            candidate_metrics = tuple(c for c in candidate_metrics if (c in raters_with_aspect) in allowed_has_aspect)
+            allowed_flags = {"@aspect" in aspect_keywords, "@noaspect" not in aspect_keywords}
+            candidate_metrics = tuple(m for m in candidate_metrics if (m in raters_with_aspect) in allowed_flags)
             if not candidate_metrics:
                 raise OptionError(
                     f"metrics={metrics!r} excludes every metric; @aspect selects metrics with an aspect, and @noaspect "
                     "metrics without an aspect"
                 )
-            pattern_words = [word for word in pattern_words or [] if word not in aspect_words] or None
-        return select_labels(pattern_words, candidate_metrics, option="metrics", what="metric")
+            metric_patterns = [pattern for pattern in metric_patterns or [] if pattern not in aspect_keywords] or None
+        return select_labels(metric_patterns, candidate_metrics, option="metrics", what="metric")
 
     def _human_like_notes(self, metric_names: tuple[str, ...], annotators: tuple[str, ...]) -> list[Note]:
         """A note on metrics of undeclared kind that look human, or whose name differs from the name of an annotator
         only in the aspect."""
         kind_of_rater = self.raters.kind
-        undeclared_metrics = [name for name in metric_names if not kind_of_rater[name]]
-        similar_names = aspect_variants(undeclared_metrics, annotators)
-        human_like_metrics = [name for name in undeclared_metrics if looks_human(name) or name in similar_names]
+        undeclared_metrics = [metric for metric in metric_names if not kind_of_rater[metric]]
+        annotator_like_metrics = aspect_variants(undeclared_metrics, annotators)
+        human_like_metrics = [
+            metric for metric in undeclared_metrics if looks_human(metric) or metric in annotator_like_metrics
+        ]
         message = (
             f"raters that look human are read as metrics: {join_labels(human_like_metrics)}; name them in human, "
             "or exclude them"
@@ -376,17 +380,17 @@ class Study:
 
         In a study with annotators, raters with labels such as `alpha-judge` count as metrics.
         """
-        unknown_raters = [
-            name
-            for name in metric_names
-            if not (self.raters.kind[name] or looks_human(name) or looks_like_machine(name))
-            and not (has_annotators and "metric" in map(KINDS.get, split_name(name)))
+        metrics_of_unknown_kind = [
+            metric
+            for metric in metric_names
+            if not (self.raters.kind[metric] or looks_human(metric) or looks_like_machine(metric))
+            and not (has_annotators and "metric" in map(KINDS.get, split_name(metric)))
         ]
         message = (
             "nothing shows whether these raters are human, so they are read as metrics: "
-            f"{join_labels(unknown_raters)}; name annotators in human"
+            f"{join_labels(metrics_of_unknown_kind)}; name annotators in human"
         )
-        return build_notes((UNKNOWN_KIND_RULE, len(unknown_raters), message))
+        return build_notes((UNKNOWN_KIND_RULE, len(metrics_of_unknown_kind), message))
 
     def _pooled_aspect_notes(self, annotators: tuple[str, ...], aspects: tuple[str, ...]) -> list[Note]:
         """A note on annotators whose names contain several aspects."""
@@ -421,11 +425,11 @@ class Study:
         chosen_groups = select_labels(group, group_labels, option="group", what="group")
         return self.items.frame.filter(pl.col("group").is_in(list(chosen_groups)))["item"]
 
-    def _system_score_notes(self, is_selected_row: pl.Expr, group: Patterns) -> list[Note]:
+    def _system_score_notes(self, is_selected_expression: pl.Expr, group: Patterns) -> list[Note]:
         """A note on system-level scores, which are excluded by selecting groups."""
-        raters_with_system_scores = self.ratings.frame.filter(is_selected_row & (pl.col("item") == ""))["rater"].unique(
-            maintain_order=True
-        )
+        raters_with_system_scores = self.ratings.frame.filter(is_selected_expression & (pl.col("item") == ""))[
+            "rater"
+        ].unique(maintain_order=True)
         message = (
             f"group={group!r} excludes the scores of whole systems by {join_labels(raters_with_system_scores)}, as "
             "these scores belong to all items"
@@ -438,21 +442,21 @@ class Study:
 
     @cached_property
     def _digest_of_rows(self) -> str:
-        frames = [self.ratings.frame, *_preference_tables(self.preferences), self.raters.frame, self.items.frame]
+        csv_frames = [self.ratings.frame, *_preference_tables(self.preferences), self.raters.frame, self.items.frame]
         for optional_frame in (*_preference_tables(self.second), self.second_ratings.frame, self.probes, self.looks):
-            frames += [optional_frame] if optional_frame.height else []
+            csv_frames += [optional_frame] if optional_frame.height else []
         text_frames = () if self.outputs is None else (self.outputs.texts, self.outputs.sources, self.outputs.images)
-        return digest_of(*(frame.write_csv() for frame in frames), *(frame.write_ndjson() for frame in text_frames))
+        return digest_of(*(frame.write_csv() for frame in csv_frames), *(frame.write_ndjson() for frame in text_frames))
 
 
 def select_aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of each rater for this aspect. If a rater has no rows for this aspect, its rows without an aspect are
     returned."""
-    is_aspect_row = pl.col("aspect") == aspect
-    if rows.select(is_aspect_row).to_series().all():
+    is_aspect_row_expression = pl.col("aspect") == aspect
+    if rows.select(is_aspect_row_expression).to_series().all():
         return rows
     rows = rows.filter(pl.col("aspect").is_in([aspect, ""]))
-    return rows.filter(is_aspect_row == is_aspect_row.max().over("rater"))
+    return rows.filter(is_aspect_row_expression == is_aspect_row_expression.max().over("rater"))
 
 
 def _preference_tables(preferences: Preferences) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -85,12 +85,12 @@ def _polars_frame(table: Any, *, where: str) -> pl.DataFrame:
         return pl.DataFrame(narwhals_frame.collect("polars").to_native())
     if narwhals_frame.implementation.is_pandas():
         # Column by column: pandas may hold mixed objects, which must become text for the checks to name the row.
-        table_columns = {
+        polars_column_of_name = {
             str(column.name): _from_pandas(column, where=where) for column in narwhals_frame.iter_columns()
         }
-        if len(table_columns) < len(narwhals_frame.columns):
+        if len(polars_column_of_name) < len(narwhals_frame.columns):
             raise InputError(f"{where}: {DUPLICATE_ADVICE}")
-        return pl.DataFrame(table_columns).fill_nan(None)
+        return pl.DataFrame(polars_column_of_name).fill_nan(None)
     return pl.DataFrame(narwhals_frame.to_polars())
 
 
@@ -143,7 +143,13 @@ def check_columns(
         )
     for column_name in unexpected_column_names:
         misspelling_text = suggestion(
-            column_name, [label for label in expected_column_names if label not in frame.columns], cutoff=SLIP
+            column_name,
+            [
+                expected_column_name
+                for expected_column_name in expected_column_names
+                if expected_column_name not in frame.columns
+            ],
+            cutoff=SLIP,
         )
         if misspelling_text:
             raise InputError(f"{where}: column {column_name!r} is unknown{misspelling_text}; rename it, or remove it")
@@ -163,10 +169,15 @@ def fitting_columns(frame: pl.DataFrame, alternatives: Sequence[tuple[str, ...]]
     ('id', 'text')
     """
     table_column_names = set(frame.columns)
-    most_complete_set = max(alternatives, key=lambda names: len(table_column_names.intersection(names)))
-    fitting_set = next((names for names in alternatives if table_column_names.issuperset(names)), most_complete_set)
-    check_columns(frame, where=where, required=fitting_set, optional=frame.columns)
-    return fitting_set
+    most_complete_column_names = max(
+        alternatives, key=lambda column_names: len(table_column_names.intersection(column_names))
+    )
+    fitting_column_names = next(
+        (column_names for column_names in alternatives if table_column_names.issuperset(column_names)),
+        most_complete_column_names,
+    )
+    check_columns(frame, where=where, required=fitting_column_names, optional=frame.columns)
+    return fitting_column_names
 
 
 def label_column(frame: pl.DataFrame, column_name: str, *, where: str, empty: bool = False) -> pl.Series:
@@ -300,21 +311,25 @@ def check_unique(frame: pl.DataFrame, key_column_names: Sequence[str], *, where:
     duplicate_rows = frame.filter(has_duplicate_key(frame, key_column_names))
     if duplicate_rows.is_empty():
         return
-    first_duplicate_row = duplicate_rows.row(0, named=True)
+    label_of_key_column = duplicate_rows.row(0, named=True)
     labels_text = ", ".join(
-        f"{name} {first_duplicate_row[name]!r}" for name in key_column_names if first_duplicate_row[name] != ""
+        f"{column_name} {label_of_key_column[column_name]!r}"
+        for column_name in key_column_names
+        if label_of_key_column[column_name] != ""
     )
-    n_keys = duplicate_rows.select(key_column_names).n_unique()
-    subject_text = (
+    n_duplicate_keys = duplicate_rows.select(key_column_names).n_unique()
+    duplicates_text = (
         f"the same {what} occurs twice, in rows"
-        if n_keys == 1
-        else f"{n_keys} {what}s occur several times, such as in rows"
+        if n_duplicate_keys == 1
+        else f"{n_duplicate_keys} {what}s occur several times, such as in rows"
     )
     refuse(
         frame.select(
-            pl.all_horizontal(pl.col(name) == first_duplicate_row[name] for name in key_column_names)
+            pl.all_horizontal(
+                pl.col(column_name) == label_of_key_column[column_name] for column_name in key_column_names
+            )
         ).to_series(),
-        lambda row_numbers, _: f"{where}: {subject_text} {row_numbers} ({labels_text}); {hint}",
+        lambda row_numbers, _: f"{where}: {duplicates_text} {row_numbers} ({labels_text}); {hint}",
     )
 
 
@@ -362,7 +377,7 @@ def format_counts(words: pl.Series) -> str:
         .len()
         .sort("len", descending=True, maintain_order=True)
     )
-    return join_labels((f"{word} {count}" for word, count in word_counts.iter_rows()), limit=8)
+    return join_labels((f"{word} {n_occurrences}" for word, n_occurrences in word_counts.iter_rows()), limit=8)
 
 
 def refuse(is_refused_row: pl.Series, build_message: Callable[[str, int], str]) -> None:
@@ -445,10 +460,12 @@ def select_part(part: str | None, parts: Iterable[str], *, name: str, what: str)
 def strip_column_names(column_names: Iterable[str], *, where: str) -> list[str]:
     """Column names without surrounding blanks. Raises `InputError` for duplicate names and for names that are patterns
     of Polars."""
-    stripped_names = [name.strip() for name in column_names]
+    stripped_names = [column_name.strip() for column_name in column_names]
     check_names(stripped_names, where=where)
     if len(set(stripped_names)) < len(stripped_names):
-        duplicate_name = next(name for index, name in enumerate(stripped_names) if name in stripped_names[:index])
+        duplicate_name = next(
+            column_name for index, column_name in enumerate(stripped_names) if column_name in stripped_names[:index]
+        )
         raise InputError(f"{where}: two columns are called {duplicate_name!r}; rename or remove one of these columns")
     return stripped_names
 
@@ -460,8 +477,8 @@ def with_column_names(frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
 
 def shorten_part(part: str) -> str:
     """A part as one short line for use in names. A digest is added to a truncated part, so that the name is unique."""
-    line = " ".join(part.split())
-    if len(line) <= MAX_PART_LENGTH:
-        return line
+    one_line_part = " ".join(part.split())
+    if len(one_line_part) <= MAX_PART_LENGTH:
+        return one_line_part
     digest_suffix = f"... #{hashlib.sha256(part.encode(errors='surrogatepass')).hexdigest()[:8]}"
-    return line[: MAX_PART_LENGTH - len(digest_suffix)] + digest_suffix
+    return one_line_part[: MAX_PART_LENGTH - len(digest_suffix)] + digest_suffix

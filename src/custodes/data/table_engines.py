@@ -44,8 +44,8 @@ def convert_engine_errors(where: str) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        package_names = (error_class.__module__.partition(".")[0] for error_class in type(problem).__mro__)
-        package_name = next((name for name in package_names if name in ALL), "")
+        error_package_names = (error_class.__module__.partition(".")[0] for error_class in type(problem).__mro__)
+        package_name = next((name for name in error_package_names if name in ALL), "")
         if not package_name and not isinstance(problem, MemoryError | OSError):
             raise
         raise InputError(
@@ -62,8 +62,8 @@ def _failure_text(problem: Exception, engine: str) -> str:
         return f"{message_lines[0][:_MAX_REASON]}; check that all files of the table still exist"
     failure_text = f"{engine} failed" if engine else "out of memory"
     is_out_of_memory = _MEMORY_ERROR.search(f"{type(problem).__name__} {problem}")
-    advice = ENGINE_ADVICE.get(engine, MEMORY_ADVICE) if is_out_of_memory else REPAIR_ADVICE
-    return f"{failure_text}: {cause_line.removeprefix('Caused by:').strip()[:_MAX_REASON]}; {advice}"
+    advice_text = ENGINE_ADVICE.get(engine, MEMORY_ADVICE) if is_out_of_memory else REPAIR_ADVICE
+    return f"{failure_text}: {cause_line.removeprefix('Caused by:').strip()[:_MAX_REASON]}; {advice_text}"
 
 
 MEMORY_ADVICE = "give the engine more memory, or read the table with DuckDB, which writes to disk"
@@ -83,15 +83,15 @@ def lazy_rows(table: Any, *, where: str) -> nw.LazyFrame[Any]:
             "eager dataframe (Polars, DuckDB, pandas, PySpark)"
         ) from None
     rows = narwhals_frame if isinstance(narwhals_frame, nw.LazyFrame) else narwhals_frame.lazy("polars")
-    is_first_opinion = nw.col("role").cast(nw.String).fill_null("").str.to_lowercase() != SECOND
-    return rows.filter(is_first_opinion) if "role" in rows.collect_schema() else rows
+    is_first_opinion_expression = nw.col("role").cast(nw.String).fill_null("").str.to_lowercase() != SECOND
+    return rows.filter(is_first_opinion_expression) if "role" in rows.collect_schema() else rows
 
 
 def collect_rows(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     """The rows of a small result as a data frame."""
     if frame.implementation.is_polars():
-        native_frame: pl.LazyFrame = frame.to_native()
-        return native_frame.collect(engine="streaming")
+        native_lazy_frame: pl.LazyFrame = frame.to_native()
+        return native_lazy_frame.collect(engine="streaming")
     collected_rows: pl.DataFrame = frame.collect("polars").to_native()
     return collected_rows
 
@@ -110,7 +110,7 @@ def split_batches(
                 f"{where}: batches={batches} applies only to tables that Polars counts; leave batches out"
             )
         return [rows]
-    polars_frame: pl.LazyFrame = rows.to_native()
+    polars_lazy_frame: pl.LazyFrame = rows.to_native()
     n_rows = int(collect_rows(rows.select(nw.len())).item()) if batches != 1 else 1
     if batches is None:
         batches = 1 + n_rows // BATCH_ROWS
@@ -123,7 +123,10 @@ def split_batches(
     )
     if batches == 1:
         return [rows]
-    return [nw.from_native(polars_frame.filter(pl.col(column_name).hash() % batches == k)) for k in range(batches)]
+    return [
+        nw.from_native(polars_lazy_frame.filter(pl.col(column_name).hash() % batches == batch_index))
+        for batch_index in range(batches)
+    ]
 
 
 def resolve_names(
@@ -148,11 +151,11 @@ def resolve_metrics(
 ) -> tuple[str, ...]:
     """The metrics to count: the named metrics, or all raters that are not annotators."""
     metric_names = (
-        tuple(name for name in raters if name not in annotators)
+        tuple(rater for rater in raters if rater not in annotators)
         if metrics is None
         else resolve_names("metrics", metrics, raters, where=where)
     )
-    if raters_in_both := [name for name in metric_names if name in annotators]:
+    if raters_in_both := [rater for rater in metric_names if rater in annotators]:
         raise OptionError(
             f"{where}: human and metrics both name {join_labels(raters_in_both)}; give each rater one kind"
         )
@@ -170,10 +173,12 @@ def match_aspects(
     """The rows of annotators and metrics to count, and the aspect of each rater. If a metric has no rows of the aspect,
     its rows without an aspect are counted."""
     raters_with_aspect = {*annotators, *rows.filter(pl.col("aspect") == aspect)["rater"]}
-    aspect_of_rater = {name: aspect if name in raters_with_aspect else "" for name in (*annotators, *metrics)}
-    table_columns = {"rater": list(aspect_of_rater), "aspect": list(aspect_of_rater.values())}
+    aspect_of_rater = {rater: aspect if rater in raters_with_aspect else "" for rater in (*annotators, *metrics)}
+    rater_aspect_columns = {"rater": list(aspect_of_rater), "aspect": list(aspect_of_rater.values())}
     return rows.join(
-        pl.DataFrame(table_columns, schema=dict.fromkeys(table_columns, pl.String)), on=["rater", "aspect"], how="semi"
+        pl.DataFrame(rater_aspect_columns, schema=dict.fromkeys(rater_aspect_columns, pl.String)),
+        on=["rater", "aspect"],
+        how="semi",
     ), aspect_of_rater
 
 
@@ -231,10 +236,10 @@ def scan_sources(
                 "json": connection.read_json,
             }[file_type]
             _check_equal_columns(files, file_type)
-            table = read_function([str(file) for file in files])
+            duckdb_relation = read_function([str(file) for file in files])
         except duckdb.Error as problem:
             raise InputError(f"{files[0].name}: DuckDB cannot read the file: {str(problem).splitlines()[0]}") from None
-        yield _rename_columns(table, columns)
+        yield _rename_columns(duckdb_relation, columns)
 
 
 def _files_and_type(sources: Sequence[str]) -> tuple[list[Path], str]:
@@ -261,9 +266,9 @@ def _check_equal_columns(files: Sequence[Path], file_type: str) -> None:
     if file_type == "json" or len(files) < 2:
         return
     scan_function: Any = {"parquet": pl.scan_parquet, "csv": pl.scan_csv}[file_type]
-    column_names = set(scan_function(files[0]).collect_schema())
+    first_file_column_names = set(scan_function(files[0]).collect_schema())
     for further_file in files[1:]:
-        if differing_column_names := column_names ^ set(scan_function(further_file).collect_schema()):
+        if differing_column_names := first_file_column_names ^ set(scan_function(further_file).collect_schema()):
             raise InputError(
                 f"{files[0].name} and {further_file.name} differ in columns "
                 f"{join_labels(sorted(differing_column_names))}; count these files separately"
@@ -288,15 +293,15 @@ def _rename_columns(table: Any, column_name_of_role: Mapping[str, str]) -> Any:
         return table
     rows = nw.from_native(table)
     present_column_names = rows.collect_schema().names()
-    for role, name in column_name_of_role.items():
+    for role, column_name in column_name_of_role.items():
         reject(
             (
-                name not in present_column_names,
-                f"--column {role}={name}: no such column; columns: {join_labels(present_column_names)}",
+                column_name not in present_column_names,
+                f"--column {role}={column_name}: no such column; columns: {join_labels(present_column_names)}",
             ),
             (
-                role in present_column_names and role != name,
-                f"--column {role}={name}: the table already has a column {role!r}; remove it",
+                role in present_column_names and role != column_name,
+                f"--column {role}={column_name}: the table already has a column {role!r}; remove it",
             ),
         )
-    return rows.rename({name: role for role, name in column_name_of_role.items()}).to_native()
+    return rows.rename({column_name: role for role, column_name in column_name_of_role.items()}).to_native()

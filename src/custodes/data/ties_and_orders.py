@@ -95,8 +95,8 @@ def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
     table
         Columns rater, item, system_a, system_b, sign, order, difference and threshold (null for verdicts).
     """
-    column_names = ("rater", *OUTPUTS, "sign", "order", "difference", "threshold")
-    score_comparisons = score_differences(scores).select(*column_names)
+    comparison_column_names = ("rater", *OUTPUTS, "sign", "order", "difference", "threshold")
+    score_comparisons = score_differences(scores).select(*comparison_column_names)
     if verdicts is None:
         return score_comparisons
     verdict_comparisons = verdicts.join(score_comparisons, on=["rater", *OUTPUTS], how="anti")
@@ -107,7 +107,7 @@ def rater_comparisons(scores: Table, verdicts: Table | None) -> Table:
         null_expression.alias("difference"),
         null_expression.alias("threshold"),
     )
-    return nw.concat([score_comparisons, verdict_comparisons.select(*column_names)])
+    return nw.concat([score_comparisons, verdict_comparisons.select(*comparison_column_names)])
 
 
 def combine_annotators(comparisons: Table, aggregate: Aggregate) -> Table:
@@ -173,9 +173,9 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
         `half` if it was queried in both orders and answered in only one order, so that the position preference of the
         rater does not cancel. An excluded comparison has no sign.
     """
-    is_answered_verdict, order_expression = ~nw.col("sign").is_null(), nw.col("order")
+    is_answered_expression, order_expression = ~nw.col("sign").is_null(), nw.col("order")
     if orders == "first":
-        first_verdict_rows = verdicts.filter(is_answered_verdict).with_columns(
+        first_verdict_rows = verdicts.filter(is_answered_expression).with_columns(
             nw.col("row").min().over(*key_column_names).alias("first")
         )
         return first_verdict_rows.filter(nw.col("row") == nw.col("first")).select(
@@ -185,66 +185,80 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
             nw.lit(0).alias("half"),
             nw.lit(0).alias("contradictory"),
         )
-    summand_expressions = dict[str, nw.Expr]()
-    for name, order_code in (("ab", 1), ("ba", -1), ("unknown", 0)):
-        is_in_order = order_expression == order_code
-        summand_expressions |= {
-            f"n_{name}": indicator(is_in_order & is_answered_verdict),
-            f"sum_{name}": nw.when(is_in_order & is_answered_verdict).then(nw.col("sign")).otherwise(nw.lit(0)),
-            f"lost_{name}": indicator(is_in_order & ~is_answered_verdict),
+    summand_expression_of_column = dict[str, nw.Expr]()
+    for order_name, order_code in (("ab", 1), ("ba", -1), ("unknown", 0)):
+        is_in_order_expression = order_expression == order_code
+        summand_expression_of_column |= {
+            f"n_{order_name}": indicator(is_in_order_expression & is_answered_expression),
+            f"sum_{order_name}": nw.when(is_in_order_expression & is_answered_expression)
+            .then(nw.col("sign"))
+            .otherwise(nw.lit(0)),
+            f"lost_{order_name}": indicator(is_in_order_expression & ~is_answered_expression),
         }
-    summand_expressions["decided"] = (
-        nw.when(is_answered_verdict).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
+    summand_expression_of_column["decided"] = (
+        nw.when(is_answered_expression).then(nw.col("sign") * nw.col("sign")).otherwise(nw.lit(0))
     )
-    total_rows = (
+    comparison_total_rows = (
         verdicts.select(
-            *key_column_names, **{name: summand.cast(nw.Int64) for name, summand in summand_expressions.items()}
+            *key_column_names,
+            **{
+                column_name: summand_expression.cast(nw.Int64)
+                for column_name, summand_expression in summand_expression_of_column.items()
+            },
         )
         .group_by(*key_column_names)
-        .agg(*(nw.col(name).sum() for name in summand_expressions))
-        .with_columns(*(nw.col(name).cast(nw.Int64) for name in summand_expressions))
+        .agg(*(nw.col(column_name).sum() for column_name in summand_expression_of_column))
+        .with_columns(*(nw.col(column_name).cast(nw.Int64) for column_name in summand_expression_of_column))
     )
-    count_of_order, sum_of_order = (
-        {o: nw.col(f"{kind}_{o}") for o in ("ab", "ba", "unknown")} for kind in ("n", "sum")
+    count_expression_of_order, sum_expression_of_order = (
+        {order_name: nw.col(f"{column_prefix}_{order_name}") for order_name in ("ab", "ba", "unknown")}
+        for column_prefix in ("n", "sum")
     )
-    divisor_of_order = {
-        o: nw.when(number > 0).then(number).otherwise(nw.lit(1)) for o, number in count_of_order.items()
+    divisor_expression_of_order = {
+        order_name: nw.when(count_expression > 0).then(count_expression).otherwise(nw.lit(1))
+        for order_name, count_expression in count_expression_of_order.items()
     }
     # The sign of the sum over orders of their means, in integers.
-    balance_expression = (
-        sum_of_order["ab"] * divisor_of_order["ba"] * divisor_of_order["unknown"]
-        + sum_of_order["ba"] * divisor_of_order["ab"] * divisor_of_order["unknown"]
-        + sum_of_order["unknown"] * divisor_of_order["ab"] * divisor_of_order["ba"]
+    sum_of_means_expression = (
+        sum_expression_of_order["ab"] * divisor_expression_of_order["ba"] * divisor_expression_of_order["unknown"]
+        + sum_expression_of_order["ba"] * divisor_expression_of_order["ab"] * divisor_expression_of_order["unknown"]
+        + sum_expression_of_order["unknown"] * divisor_expression_of_order["ab"] * divisor_expression_of_order["ba"]
     )
     total_count_expression, total_sum_expression = (
-        count_of_order["ab"] + count_of_order["ba"] + count_of_order["unknown"],
-        sum_of_order["ab"] + sum_of_order["ba"] + sum_of_order["unknown"],
+        count_expression_of_order["ab"] + count_expression_of_order["ba"] + count_expression_of_order["unknown"],
+        sum_expression_of_order["ab"] + sum_expression_of_order["ba"] + sum_expression_of_order["unknown"],
     )
-    is_contradictory = ~(
+    is_contradictory_expression = ~(
         (nw.col("decided") == 0)
         | (total_sum_expression == total_count_expression)
         | (total_sum_expression == -total_count_expression)
     )
-    lacks_other_order = ((count_of_order["ab"] > 0) & (count_of_order["ba"] == 0) & (nw.col("lost_ba") > 0)) | (
-        (count_of_order["ba"] > 0) & (count_of_order["ab"] == 0) & (nw.col("lost_ab") > 0)
-    )
+    lacks_other_order_expression = (
+        (count_expression_of_order["ab"] > 0) & (count_expression_of_order["ba"] == 0) & (nw.col("lost_ba") > 0)
+    ) | ((count_expression_of_order["ba"] > 0) & (count_expression_of_order["ab"] == 0) & (nw.col("lost_ab") > 0))
     n_orders_expression = (
-        indicator(count_of_order["ab"] > 0)
-        + indicator(count_of_order["ba"] > 0)
-        + indicator(count_of_order["unknown"] > 0)
+        indicator(count_expression_of_order["ab"] > 0)
+        + indicator(count_expression_of_order["ba"] > 0)
+        + indicator(count_expression_of_order["unknown"] > 0)
     )
-    order_balance_expression = indicator(count_of_order["ab"] > 0) - indicator(count_of_order["ba"] > 0)
-    is_excluded_comparison = lacks_other_order | is_contradictory if orders == "consistent" else lacks_other_order
-    return total_rows.filter(total_count_expression > 0).select(
+    sum_of_orders_expression = indicator(count_expression_of_order["ab"] > 0) - indicator(
+        count_expression_of_order["ba"] > 0
+    )
+    is_excluded_expression = (
+        lacks_other_order_expression | is_contradictory_expression
+        if orders == "consistent"
+        else lacks_other_order_expression
+    )
+    return comparison_total_rows.filter(total_count_expression > 0).select(
         *key_column_names,
-        nw.when(~is_excluded_comparison).then(tie_rule(balance_expression, nw.lit(0))).alias("sign"),
+        nw.when(~is_excluded_expression).then(tie_rule(sum_of_means_expression, nw.lit(0))).alias("sign"),
         # The mean is 1 or -1 with one order, 0 with both orders, and 0.5 or -0.5 with one known and one unknown order.
         nw.when(n_orders_expression == 2)
-        .then(order_balance_expression / 2)
-        .otherwise(order_balance_expression / 1)
+        .then(sum_of_orders_expression / 2)
+        .otherwise(sum_of_orders_expression / 1)
         .alias("order"),
-        indicator(lacks_other_order).alias("half"),
-        indicator(is_contradictory & ~lacks_other_order).alias("contradictory"),
+        indicator(lacks_other_order_expression).alias("half"),
+        indicator(is_contradictory_expression & ~lacks_other_order_expression).alias("contradictory"),
     )
 
 
@@ -291,29 +305,29 @@ def compare_in_memory(
         annotators combined (rater 0).
     """
     has_human_verdicts = verdicts.filter(pl.col("rater") < n_annotators).height > 0
-    is_human_row = nw.col("rater") < n_annotators
-    comparison_batches, combined_batches = [], []
+    is_human_row_expression = nw.col("rater") < n_annotators
+    comparison_batches, combined_annotator_batches = [], []
     for batch_scores, batch_verdicts in _iter_batches(scores, verdicts):
         verdict_table = nw.from_native(batch_verdicts.lazy()) if batch_verdicts.height else None
         comparison_rows = rater_comparisons(nw.from_native(batch_scores.lazy()), verdict_table).collect().lazy()
         comparison_batches.append(comparison_rows.select("rater", *OUTPUTS, "sign", "order").collect().to_native())
-        human_rows = comparison_rows.filter(is_human_row)
+        human_rows = comparison_rows.filter(is_human_row_expression)
         if n_annotators > 1:
             human_rows = combine_annotators(human_rows, "vote" if has_human_verdicts else aggregate)
-        combined_batches.append(
+        combined_annotator_batches.append(
             human_rows.select(nw.lit(0).alias("rater"), *OUTPUTS, "sign", "order").collect().to_native()
         )
-    return pl.concat(comparison_batches), pl.concat(combined_batches)
+    return pl.concat(comparison_batches), pl.concat(combined_annotator_batches)
 
 
 def _iter_batches(scores: pl.DataFrame, verdicts: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """The scores and verdicts of all items in one batch, or in several batches of items if a join of all items needs
     much memory."""
-    group_sizes = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
-    n_batches = 1 + int((group_sizes * group_sizes).sum() or 0) // BATCH_ROWS
-    for k in range(n_batches):
-        is_in_batch = pl.col("item") % n_batches == k
-        yield filter_rows(scores, is_in_batch), filter_rows(verdicts, is_in_batch)
+    n_rows_of_rater_and_item = scores.group_by("rater", "item").len()["len"].cast(pl.Int64)
+    n_batches = 1 + int((n_rows_of_rater_and_item * n_rows_of_rater_and_item).sum() or 0) // BATCH_ROWS
+    for batch_index in range(n_batches):
+        is_in_batch_expression = pl.col("item") % n_batches == batch_index
+        yield filter_rows(scores, is_in_batch_expression), filter_rows(verdicts, is_in_batch_expression)
 
 
 def human_threshold(scores: Floats, ties: float | None) -> float:

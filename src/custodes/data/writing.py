@@ -45,7 +45,7 @@ def long_tables(study: Study) -> dict[str, pl.DataFrame]:
     }
     if study.outputs is not None:
         table_of_name["outputs"] = _long_texts(study.outputs)
-    return {name: table for name, table in table_of_name.items() if table.height}
+    return {table_name: table for table_name, table in table_of_name.items() if table.height}
 
 
 def _long_texts(outputs: Outputs) -> pl.DataFrame:
@@ -54,17 +54,20 @@ def _long_texts(outputs: Outputs) -> pl.DataFrame:
     Columns that describe an item have values in the first row of the item.
     """
     output_rows = outputs.sources.join(outputs.texts, on="item", how="left", maintain_order="left_right")
-    is_first_row_of_item = pl.int_range(pl.len()).over("item") == 0
-    value_flags = outputs.sources.select(
+    is_first_row_expression = pl.int_range(pl.len()).over("item") == 0
+    has_values_row = outputs.sources.select(
         (pl.col("images").list.len() > 0).any(), (pl.col("context", "meta") != "").any()
     )
-    fact_column_names = [
+    item_column_names = [
         "source",
         "references",
-        *(name for name, has_values in value_flags.row(0, named=True).items() if has_values),
+        *(column_name for column_name, has_values in has_values_row.row(0, named=True).items() if has_values),
     ]
     text_rows = output_rows.select(
-        "item", "system", "text", *(pl.when(is_first_row_of_item).then(pl.col(name)) for name in fact_column_names)
+        "item",
+        "system",
+        "text",
+        *(pl.when(is_first_row_expression).then(pl.col(column_name)) for column_name in item_column_names),
     )
     if not outputs.images.height:
         return text_rows
@@ -82,10 +85,10 @@ def _verdict_table(preferences: Preferences) -> pl.DataFrame:
     if not preferences.frame.height:
         return preferences.frame
     empty_column_names = [
-        name
-        for names in (CHANCES, (SECONDS,))
-        if preferences.frame.select(pl.any_horizontal(pl.col(names).is_not_null()).any()).item() is False
-        for name in names
+        column_name
+        for column_names in (CHANCES, (SECONDS,))
+        if preferences.frame.select(pl.any_horizontal(pl.col(column_names).is_not_null()).any()).item() is False
+        for column_name in column_names
     ]
     unanswered_rows = preferences.missing.with_columns(invalid=pl.col("why").replace(EMPTY, "")).drop("why")
     return pl.concat(
@@ -157,12 +160,12 @@ def _iter_blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> 
             b"".join(_iter_blocks(table, Path(f"table{suffix}"), quote_formulas=quote_formulas)), mtime=0
         )
     elif suffix == ".parquet":
-        buffer = io.BytesIO()
-        table.write_parquet(buffer)
-        yield buffer.getvalue()
+        parquet_buffer = io.BytesIO()
+        table.write_parquet(parquet_buffer)
+        yield parquet_buffer.getvalue()
     elif suffix == ".jsonl":
-        for row in table.iter_rows(named=True):
-            yield msgspec.json.encode(row) + b"\n"
+        for cell_of_column in table.iter_rows(named=True):
+            yield msgspec.json.encode(cell_of_column) + b"\n"
     else:
         json_expression = pl.col(pl.List(pl.String)).map_elements(
             lambda texts: msgspec.json.encode(texts.to_list()).decode(), return_dtype=pl.String
@@ -176,10 +179,10 @@ def _iter_blocks(table: pl.DataFrame, target: Path, *, quote_formulas: bool) -> 
 
 def csv_blocks(table: pl.DataFrame, *, separator: str = ",", quote_formulas: bool = False) -> Iterator[bytes]:
     """A table without lists as blocks of csv. With `quote_formulas`, formulas are escaped."""
-    flat_table = without_formulas(table) if quote_formulas else table
-    yield flat_table.head(0).write_csv(separator=separator).encode()
-    for rows in row_blocks(flat_table):
-        yield rows.write_csv(separator=separator, include_header=False).encode()
+    escaped_table = without_formulas(table) if quote_formulas else table
+    yield escaped_table.head(0).write_csv(separator=separator).encode()
+    for row_block in row_blocks(escaped_table):
+        yield row_block.write_csv(separator=separator, include_header=False).encode()
 
 
 def row_blocks(table: pl.DataFrame) -> Iterator[pl.DataFrame]:

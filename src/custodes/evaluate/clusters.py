@@ -55,14 +55,14 @@ def counts_by_aspect(study: Study | OutcomeCounts, setting: PreferenceOptions) -
     Selection and tie rules were already applied to counts that the user gave, so `setting` must have default values.
     """
     if not isinstance(study, OutcomeCounts):
-        comparisons = require_shared_outputs(compare(study, **setting))
+        aspect_comparisons = require_shared_outputs(compare(study, **setting))
         return [
             AspectCounts(
                 aspect=comparison.aspect,
                 counts=OutcomeCounts.from_comparisons(comparison.preferences),
                 comparison=comparison,
             )
-            for comparison in comparisons
+            for comparison in aspect_comparisons
         ]
     check_default(setting)
     study.check_both_sides()
@@ -93,11 +93,11 @@ def margin_effects(aspect_counts: AspectCounts) -> Floats:
     """Return the design effects of margins, (raters, pairs), annotators first; NaN without clusters."""
     if aspect_counts.comparison is None or not has_clusters(aspect_counts):
         return np.full((1 + len(aspect_counts.counts.metrics), len(aspect_counts.counts.system_a)), np.nan)
-    cluster_preferences = aspect_counts.comparison.cells
-    rows_of_rater = (
-        cluster_preferences.rows(outcomes(rater_signs), width=3) for rater_signs in cluster_preferences.signs
+    preference_cells = aspect_counts.comparison.cells
+    cluster_rows_of_raters = (
+        preference_cells.rows(outcomes(rater_signs), width=3) for rater_signs in preference_cells.signs
     )
-    return np.stack([design_effect(margin_of, rater_rows).effect for rater_rows in rows_of_rater])
+    return np.stack([design_effect(margin_of, cluster_rows).effect for cluster_rows in cluster_rows_of_raters])
 
 
 def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], Floats]) -> list[DesignEffect]:
@@ -106,20 +106,20 @@ def table_effects(aspect_counts: AspectCounts, *statistics: Callable[[Counts], F
     A statistic is a function of the counts of human and metric outcomes.
     """
     assert aspect_counts.comparison is not None
-    cluster_preferences = aspect_counts.comparison.cells
-    rows_of_metric = [
-        cluster_preferences.rows(joint_outcomes(cluster_preferences.signs[0], metric_signs), width=15)
-        for metric_signs in cluster_preferences.signs[1:]
+    preference_cells = aspect_counts.comparison.cells
+    cluster_rows_of_metrics = [
+        preference_cells.rows(joint_outcomes(preference_cells.signs[0], metric_signs), width=15)
+        for metric_signs in preference_cells.signs[1:]
     ]
     effects_of_statistic = (
         [
-            design_effect(lambda row, statistic=statistic: statistic(Counts.from_rows(row)), metric_rows)  # type: ignore[misc]
-            for metric_rows in rows_of_metric
+            design_effect(lambda row, statistic=statistic: statistic(Counts.from_rows(row)), cluster_rows)  # type: ignore[misc]
+            for cluster_rows in cluster_rows_of_metrics
         ]
         for statistic in statistics
     )
     return [
-        DesignEffect(*(np.stack(field_values, axis=1) for field_values in zip(*effects_by_metric, strict=True)))
+        DesignEffect(*(np.stack(field_arrays, axis=1) for field_arrays in zip(*effects_by_metric, strict=True)))
         for effects_by_metric in effects_of_statistic
     ]
 
@@ -142,8 +142,8 @@ def null_effects(aspect_counts: AspectCounts, *, shared: bool = False, people: b
     """
     if aspect_counts.comparison is None or not has_clusters(aspect_counts):
         return np.ones(())
-    cluster_preferences = aspect_counts.comparison.cells
-    preference_signs = cluster_preferences.signs
+    preference_cells = aspect_counts.comparison.cells
+    preference_signs = preference_cells.signs
     if shared:
         is_shared_comparison = (preference_signs[:1] != ABSENT) & (preference_signs[1:] != ABSENT)
         preference_signs = np.where(
@@ -151,12 +151,14 @@ def null_effects(aspect_counts: AspectCounts, *, shared: bool = False, people: b
         )
     effects_of_raters = []
     for rater_signs in preference_signs:
-        outcome_rows = cluster_preferences.rows(outcomes(rater_signs), width=3)
-        wins, _, losses = outcome_rows.counts.T
+        cluster_outcome_rows = preference_cells.rows(outcomes(rater_signs), width=3)
+        wins, _, losses = cluster_outcome_rows.counts.T
         net_wins = wins - losses
         effects_of_raters.append(
             null_effect(
-                outcome_rows.total(wins + losses), outcome_rows.total(net_wins**2), outcome_rows.total(net_wins != 0)
+                cluster_outcome_rows.total(wins + losses),
+                cluster_outcome_rows.total(net_wins**2),
+                cluster_outcome_rows.total(net_wins != 0),
             )
         )
     return np.stack(effects_of_raters)
@@ -175,11 +177,11 @@ def cluster_notes(aspect_counts: AspectCounts, human_effects: Sequence[float] | 
             "its clusters instead"
         )
         return build_notes(("counts-without-clusters", True, message))
-    defined_effects = np.asarray(human_effects)[np.isfinite(human_effects)]
-    mean_effect = defined_effects.mean() if defined_effects.size else np.nan
+    defined_design_effects = np.asarray(human_effects)[np.isfinite(human_effects)]
+    mean_design_effect = defined_design_effects.mean() if defined_design_effects.size else np.nan
     message = (
         f"{len(design.items)} items in {design.n_units} clusters{aspect_text}: the variance of human "
-        f"margins is {mean_effect:.2f} times the variance for independent items (design effect, mean over pairs "
+        f"margins is {mean_design_effect:.2f} times the variance for independent items (design effect, mean over pairs "
         "of systems). Tests, intervals and probabilities account for this design effect"
     )
     n_single_cluster_pairs = int(np.isinf(human_effects).sum())
@@ -188,7 +190,7 @@ def cluster_notes(aspect_counts: AspectCounts, human_effects: Sequence[float] | 
         "so the variance cannot be estimated"
     )
     return build_notes(
-        ("design-effect", True if defined_effects.size else 0, message),
+        ("design-effect", True if defined_design_effects.size else 0, message),
         ("one-cluster", n_single_cluster_pairs, single_cluster_text),
         aspect=aspect_counts.aspect,
     )
@@ -201,18 +203,18 @@ def random_part_p_values(comparison: RaterComparison) -> Floats:
     their items are drawn at random, but the answers decide when annotation stops.
     """
     preferences, p_values = comparison.preferences, np.full(len(comparison.metrics), np.nan)
-    human = preferences.select_rater(0)
-    if not len(human) or any(note.rule == SEQUENTIAL_RULE for note in comparison.notes):
+    human_comparisons = preferences.select_rater(0)
+    if not len(human_comparisons) or any(note.rule == SEQUENTIAL_RULE for note in comparison.notes):
         return p_values
     for metric_index in range(len(p_values)):
-        metric = preferences.select_rater(1 + metric_index)
-        if len(metric):
+        metric_comparisons = preferences.select_rater(1 + metric_index)
+        if len(metric_comparisons):
             p_values[metric_index] = p_random_within_pairs(
-                metric.first,
-                metric.second,
-                metric.sign,
-                match_comparisons(human, metric)[1],
-                unit=comparison.design.units[metric.item],
+                metric_comparisons.first,
+                metric_comparisons.second,
+                metric_comparisons.sign,
+                match_comparisons(human_comparisons, metric_comparisons)[1],
+                unit=comparison.design.units[metric_comparisons.item],
                 n_systems=len(comparison.systems),
             )
     return p_values
@@ -223,11 +225,11 @@ def not_random_note(metrics: Sequence[str], p_values: Floats, consequence: str, 
 
     `consequence` is a clause that says what follows for the results.
     """
-    is_selected = p_values < NOT_RANDOM
-    p_value_text = p_value_phrase(p_values[is_selected].max()) if is_selected.any() else ""
-    metrics_text = join_labels(list(compress(metrics, is_selected)), limit=4)
+    is_not_random = p_values < NOT_RANDOM
+    p_value_text = p_value_phrase(p_values[is_not_random].max()) if is_not_random.any() else ""
+    metrics_text = join_labels(list(compress(metrics, is_not_random)), limit=4)
     message = (
         f"{metrics_text}{label_of(aspect)}: the annotated items are not a random part of the items that the metric "
         f"rated ({p_value_text}), {consequence}. Let annotators rate a random part of the items"
     )
-    return build_notes(("not-random", int(is_selected.sum()), message), aspect=aspect)
+    return build_notes(("not-random", int(is_not_random.sum()), message), aspect=aspect)

@@ -75,12 +75,17 @@ def _margin_views(pairs: pl.DataFrame) -> Iterable[View]:
         ] or [HUMAN.name]:
             estimate_rows = rows_of_estimator[estimator_name]
             cells_of_column = {
-                "decision": [f"{row['system_a']} {SIGNS[row['decision']]} {row['system_b']}" for row in estimate_rows],
-                "n": [str(row["n_paired"] + row["n_human_only"]) for row in estimate_rows],
-                NAIVE.name: [number(row["margin"], digits=2) for row in rows_of_estimator[NAIVE.name]],
+                "decision": [
+                    f"{estimate_row['system_a']} {SIGNS[estimate_row['decision']]} {estimate_row['system_b']}"
+                    for estimate_row in estimate_rows
+                ],
+                "n": [str(estimate_row["n_paired"] + estimate_row["n_human_only"]) for estimate_row in estimate_rows],
+                NAIVE.name: [
+                    number(estimate_row["margin"], digits=2) for estimate_row in rows_of_estimator[NAIVE.name]
+                ],
                 HUMAN.name: _margin_texts(rows_of_estimator[HUMAN.name]),
                 estimator_name: _margin_texts(estimate_rows),
-                "theta": [number(row["theta"], digits=2) for row in estimate_rows],
+                "theta": [number(estimate_row["theta"], digits=2) for estimate_row in estimate_rows],
             }
             views.append(
                 View(
@@ -94,7 +99,10 @@ def _margin_views(pairs: pl.DataFrame) -> Iterable[View]:
 
 
 def _margin_texts(estimate_rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    estimates_and_bounds = [(row["margin"], row["margin_low"], row["margin_high"]) for row in estimate_rows]
+    estimates_and_bounds = [
+        (estimate_row["margin"], estimate_row["margin_low"], estimate_row["margin_high"])
+        for estimate_row in estimate_rows
+    ]
     n_digits = column_digits(estimates_and_bounds, least=2)
     return [
         estimate_text(*estimate_and_bounds, digits=n_digits, write=number)
@@ -296,17 +304,17 @@ def _answer(
 
     def stack_estimates(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
         estimator_arrays = (
-            np.broadcast_to(array, (len(counts.metrics), *array.shape))
+            np.broadcast_to(estimate_array, (len(counts.metrics), *estimate_array.shape))
             if estimator.needs_items
-            else array.swapaxes(0, 1)
-            for estimator, array in zip(estimate_of_estimator, arrays, strict=True)
+            else estimate_array.swapaxes(0, 1)
+            for estimator, estimate_array in zip(estimate_of_estimator, arrays, strict=True)
         )
         return np.stack(list(estimator_arrays), axis=2)
 
-    undefined_effects = np.full(counts.paired.shape[:2], np.nan)
+    nan_effects = np.full(counts.paired.shape[:2], np.nan)
     design_effects = np.stack(
         [
-            (effect_of_estimator[estimator].effect if estimator in effect_of_estimator else undefined_effects).T
+            (effect_of_estimator[estimator].effect if estimator in effect_of_estimator else nan_effects).T
             for estimator in estimate_of_estimator
         ],
         axis=2,
@@ -318,12 +326,12 @@ def _answer(
     )
     is_at_threshold = stack_estimates(estimate.at_threshold(gamma=gamma) for estimate in estimate_of_estimator.values())
     decisions = np.where(is_at_threshold, 0.0, decide(win_probability, gamma=gamma))
-    p_random = np.full(len(counts.metrics), np.nan)
+    p_random_of_metric = np.full(len(counts.metrics), np.nan)
     if aspect_counts.comparison is not None:
-        p_random = random_part_p_values(aspect_counts.comparison)
+        p_random_of_metric = random_part_p_values(aspect_counts.comparison)
     adjusts_for_selection = np.array([estimator.adjusts_for_selection for estimator in estimate_of_estimator])
     is_withheld = np.broadcast_to(
-        (p_random < NOT_RANDOM)[:, np.newaxis, np.newaxis] & ~adjusts_for_selection, decisions.shape
+        (p_random_of_metric < NOT_RANDOM)[:, np.newaxis, np.newaxis] & ~adjusts_for_selection, decisions.shape
     )
     decisions[is_withheld] = np.nan
     is_at_threshold = is_at_threshold & ~is_withheld
@@ -332,25 +340,31 @@ def _answer(
         np.array([estimator.uses_people for estimator in estimate_of_estimator])[estimator_indices],
         counts.human.sum(axis=1)[pair_indices],
     )
-    n_metric_items = counts.metric.sum(axis=2)[pair_indices, metric_indices]
+    n_metric_rated_items = counts.metric.sum(axis=2)[pair_indices, metric_indices]
     condition_of_note = {
-        "": ~uses_human_ratings & (n_metric_items > 0),
+        "": ~uses_human_ratings & (n_metric_rated_items > 0),
         "never rated by the metric": ~uses_human_ratings,
         "never annotated": n_annotated_items == 0,
         "few annotations": n_annotated_items < FEW_ANNOTATIONS,
     }
     notes_of_estimates = np.select(list(condition_of_note.values()), list(condition_of_note), "")
-    for prefix, is_noted in ((NO_RANDOM_PART, is_withheld.ravel()), (AT_THRESHOLD, is_at_threshold.ravel())):
-        joined_notes = np.strings.add(f"{prefix}; ", notes_of_estimates)
+    for note_prefix, is_noted_estimate in (
+        (NO_RANDOM_PART, is_withheld.ravel()),
+        (AT_THRESHOLD, is_at_threshold.ravel()),
+    ):
+        joined_notes = np.strings.add(f"{note_prefix}; ", notes_of_estimates)
         notes_of_estimates = np.where(
-            is_noted, np.where(notes_of_estimates == "", prefix, joined_notes), notes_of_estimates
+            is_noted_estimate, np.where(notes_of_estimates == "", note_prefix, joined_notes), notes_of_estimates
         )
-    edge_rows, cyclic_raters = [], []
+    edge_tuples, cyclic_raters = [], []
     for metric_index, estimator_index in np.ndindex(len(counts.metrics), len(estimator_names)):
         rater_edges, has_cycle = ranking_edges(counts, decisions[metric_index, :, estimator_index])
-        edge_rows += [(counts.metrics[metric_index], estimator_names[estimator_index], *edge) for edge in rater_edges]
+        edge_tuples += [
+            (counts.metrics[metric_index], estimator_names[estimator_index], *winner_and_loser)
+            for winner_and_loser in rater_edges
+        ]
         cyclic_raters += [f"{counts.metrics[metric_index]} ({estimator_names[estimator_index]})"] * has_cycle
-    tables = Correction.part(
+    table_of_name = Correction.part(
         aspect_counts.aspect,
         pairs={
             "metric": np.take(counts.metrics, metric_indices),
@@ -361,9 +375,9 @@ def _answer(
             "n_metric": counts.metric_only.sum(axis=2)[pair_indices, metric_indices],
             "n_human_only": counts.human_only.sum(axis=2)[pair_indices, metric_indices],
             **{
-                f"p_{outcome}{suffix}": stack_field(f"p{suffix}")[..., i]
-                for i, outcome in enumerate(("win", "tie", "loss"))
-                for suffix in ("", "_low", "_high")
+                f"p_{outcome}{bound_suffix}": stack_field(f"p{bound_suffix}")[..., outcome_index]
+                for outcome_index, outcome in enumerate(("win", "tie", "loss"))
+                for bound_suffix in ("", "_low", "_high")
             },
             "margin": stack_field("margin"),
             "margin_low": margin_low,
@@ -375,8 +389,8 @@ def _answer(
             "equivalent": None
             if equivalence is None
             else [
-                None if is_null else bool(is_within)
-                for is_null, is_within in zip(
+                None if is_withheld_estimate else bool(is_within_equivalence)
+                for is_withheld_estimate, is_within_equivalence in zip(
                     is_withheld.ravel(),
                     np.ravel((margin_low > -equivalence) & (margin_high < equivalence)),
                     strict=True,
@@ -384,24 +398,32 @@ def _answer(
             ],
             "note": notes_of_estimates,
         },
-        edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edge_rows, strict=True), strict=False)),
+        edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edge_tuples, strict=True), strict=False)),
     )
     remarks = _estimate_remarks(estimate_of_estimator, label_of(aspect_counts.aspect), gamma=gamma)
     notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts)[0]), *_annotation_notes(aspect_counts)]
     notes += [Note(**vars(remark), aspect=aspect_counts.aspect) for remark in remarks]
-    notes += _selection_note(aspect_counts, p_random, list(estimate_of_estimator))
-    return tables, [*aspect_counts.notes, *notes, *cycle_notes(aspect_counts.aspect, cyclic_raters)]
+    notes += _selection_note(aspect_counts, p_random_of_metric, list(estimate_of_estimator))
+    return table_of_name, [*aspect_counts.notes, *notes, *cycle_notes(aspect_counts.aspect, cyclic_raters)]
 
 
 def _selection_note(aspect_counts: AspectCounts, p_random: Floats, estimators: Sequence[Estimator]) -> list[Note]:
     """Return the note on metrics whose annotated items are not a random part, by `random_part_p_values`."""
-    withheld, adjusted = (
-        join_labels([e.name for e in estimators if e.uses_people and e.adjusts_for_selection is is_adjusted])
+    withheld_names_text, adjusted_names_text = (
+        join_labels(
+            [
+                estimator.name
+                for estimator in estimators
+                if estimator.uses_people and estimator.adjusts_for_selection is is_adjusted
+            ]
+        )
         for is_adjusted in (False, True)
     )
-    consequence = f"so there are no decisions by {withheld}"
-    if adjusted:
-        consequence += f"; decisions by {adjusted} hold only if annotation depended only on the ratings of the metric"
+    consequence = f"so there are no decisions by {withheld_names_text}"
+    if adjusted_names_text:
+        consequence += (
+            f"; decisions by {adjusted_names_text} hold only if annotation depended only on the ratings of the metric"
+        )
     return not_random_note(aspect_counts.counts.metrics, p_random, consequence, aspect=aspect_counts.aspect)
 
 
@@ -413,7 +435,7 @@ def _annotation_notes(aspect_counts: AspectCounts) -> list[Note]:
         for system_a, system_b, n_items in zip(counts.system_a, counts.system_b, n_annotated_items, strict=True)
         if not n_items
     ]
-    n_few_pairs = int(((n_annotated_items > 0) & (n_annotated_items < FEW_ANNOTATIONS)).sum())
+    n_sparse_pairs = int(((n_annotated_items > 0) & (n_annotated_items < FEW_ANNOTATIONS)).sum())
     unmatched_metrics = [metric for metric, n_items in zip(counts.metrics, n_shared_items, strict=True) if not n_items]
     return build_notes(
         (
@@ -426,8 +448,8 @@ def _annotation_notes(aspect_counts: AspectCounts) -> list[Note]:
         ),
         (
             "few-annotations",
-            n_few_pairs,
-            f"{n_few_pairs} of {len(n_annotated_items)} pairs have fewer than {FEW_ANNOTATIONS} human "
+            n_sparse_pairs,
+            f"{n_sparse_pairs} of {len(n_annotated_items)} pairs have fewer than {FEW_ANNOTATIONS} human "
             f"annotations{aspect_suffix}, so the coverage of their intervals may be below nominal (in simulations "
             "with 10 annotations, 95 % intervals had a coverage of 87 % with ppi and of at least 90 % with other "
             "estimators)",

@@ -46,10 +46,13 @@ def pair_matrix(
     [[nan, 2.0], [-2.0, nan]]
     """
     systems, system_codes = np.unique([system_a, system_b], return_inverse=True)
-    a_positions, b_positions = system_codes.reshape(2, -1)
-    matrix = np.full((*first_values.shape[:-1], len(systems), len(systems)), np.nan)
-    matrix[..., a_positions, b_positions], matrix[..., b_positions, a_positions] = first_values, second_values
-    return systems.tolist(), matrix
+    first_positions, second_positions = system_codes.reshape(2, -1)
+    value_matrix = np.full((*first_values.shape[:-1], len(systems), len(systems)), np.nan)
+    value_matrix[..., first_positions, second_positions], value_matrix[..., second_positions, first_positions] = (
+        first_values,
+        second_values,
+    )
+    return systems.tolist(), value_matrix
 
 
 def ranking_graph(
@@ -61,14 +64,16 @@ def ranking_graph(
     ' ~ '. The members are a matrix (nodes, systems), and the wins a matrix (nodes, nodes). The edges are those
     that are left after transitive reduction; each edge is a pair of winner and loser.
     """
-    component_of_system, node_wins = graphs.condensation(beats)
-    is_system_in_node = component_of_system == np.arange(len(node_wins))[:, None]
-    edge_list = [(int(winner), int(loser)) for winner, loser in np.argwhere(graphs.transitive_reduction(node_wins))]
+    component_of_system, is_winner_over_node = graphs.condensation(beats)
+    is_system_in_node = component_of_system == np.arange(len(is_winner_over_node))[:, None]
+    edges = [
+        (int(winner), int(loser)) for winner, loser in np.argwhere(graphs.transitive_reduction(is_winner_over_node))
+    ]
     return (
         [" ~ ".join(compress(systems, is_in_node)) for is_in_node in is_system_in_node],
         is_system_in_node,
-        node_wins,
-        edge_list,
+        is_winner_over_node,
+        edges,
     )
 
 
@@ -78,8 +83,8 @@ def ranking_edges(counts: OutcomeCounts, decisions: NDArray[Any]) -> tuple[list[
     `decisions` (pairs,) contains decisions 1, 0 and -1, and NaN for pairs without a decision.
     """
     systems, decision_matrix = pair_matrix(counts.system_a, counts.system_b, decisions, -decisions)
-    node_names, _, _, node_edges = ranking_graph(systems, decision_matrix == 1)
-    return [(node_names[winner], node_names[loser]) for winner, loser in node_edges], len(node_names) < len(systems)
+    node_names, _, _, edge_nodes = ranking_graph(systems, decision_matrix == 1)
+    return [(node_names[winner], node_names[loser]) for winner, loser in edge_nodes], len(node_names) < len(systems)
 
 
 def cycle_notes(aspect: str, cyclic_raters: Sequence[str]) -> list[Note]:

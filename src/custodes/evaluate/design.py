@@ -56,15 +56,15 @@ class Design(ReadOnlyArrays):
                 dataset=("",) * n_items,
             )
         item_table = study.items.item_rows(pl.Series("item", item_labels, dtype=pl.String))
-        cluster_of_item = item_table.select(
+        cluster_name_of_item = item_table.select(
             pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")
         ).to_series()
-        cluster_names = tuple(cluster_of_item.unique().sort())  # resamples do not depend on the order of items
+        cluster_names = tuple(cluster_name_of_item.unique().sort())  # resamples do not depend on the order of items
         return cls(
             items=item_labels,
             systems=tuple(systems),
             clusters=cluster_names,
-            units=label_codes(cluster_of_item, cluster_names),
+            units=label_codes(cluster_name_of_item, cluster_names),
             weights=item_table["weight"].fill_null(1.0).to_numpy(),
             probability=item_table["probability"].fill_null(np.nan).to_numpy(),
             group=tuple(item_table["group"]),
@@ -73,16 +73,16 @@ class Design(ReadOnlyArrays):
 
     def on(self, items: NDArray[np.intp]) -> Design:
         """Return the design of the items at these positions."""
-        old_units, new_units = np.unique(self.units[items], return_inverse=True)
+        distinct_units, renumbered_units = np.unique(self.units[items], return_inverse=True)
         return replace(
             self,
-            items=tuple(self.items[i] for i in items),
-            clusters=tuple(self.clusters[unit] for unit in old_units),
-            units=new_units.reshape(-1),
+            items=tuple(self.items[item_index] for item_index in items),
+            clusters=tuple(self.clusters[unit] for unit in distinct_units),
+            units=renumbered_units.reshape(-1),
             weights=self.weights[items],
             probability=self.probability[items],
-            group=tuple(self.group[i] for i in items),
-            dataset=tuple(self.dataset[i] for i in items),
+            group=tuple(self.group[item_index] for item_index in items),
+            dataset=tuple(self.dataset[item_index] for item_index in items),
         )
 
     def group_into_blocks(self) -> Design:

@@ -86,14 +86,14 @@ def _matrix(rows: pl.DataFrame, name: str, title: str, note: str, cell: Callable
         if len(systems) > SYSTEMS_ACROSS:
             matrix_views += views(replace(Favoritism.table_declarations()[name], view=None), aspect_rows, name)
             continue
-        texts = [cell(row) for row in aspect_rows.iter_rows(named=True)]
+        cell_texts = [cell(row) for row in aspect_rows.iter_rows(named=True)]
         metrics = aspect_rows["metric"].unique(maintain_order=True)
         matrix_views.append(
             View(
                 title=title_with_aspect(title, aspect),
                 header=("metric", *systems),
                 rows=tuple(
-                    (metric, *texts[metric_index * len(systems) :][: len(systems)])
+                    (metric, *cell_texts[metric_index * len(systems) :][: len(systems)])
                     for metric_index, metric in enumerate(metrics)
                 ),
                 numeric=(False, *[True] * len(systems)),
@@ -317,12 +317,12 @@ def favoritism(
     >>> result.pairs["favi"].is_between(-2, 2).all()
     True
     """
-    all_counts = counts_by_aspect(study, setting)
+    counts_of_aspects = counts_by_aspect(study, setting)
     if by and isinstance(study, OutcomeCounts):
         raise OptionError("by: counts do not record items, so they have no slices; give the study instead")
     slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
     answer = partial(_answer, test=SignTest(alpha=alpha), slicer=slicer, confidence=confidence, resamples=resamples)
-    return merge_parts(Favoritism, answer, all_counts, rng=rng, progress=progress, desc="favoritism")
+    return merge_parts(Favoritism, answer, counts_of_aspects, rng=rng, progress=progress, desc="favoritism")
 
 
 def _answer(
@@ -340,12 +340,6 @@ def _answer(
     # For counts, only the draws of one table are in memory at a time.
     check_memory("resamples", resamples, count_resample_values(resamples) if outcomes.comparison else 20 * resamples)
     posterior, design_effects = _posterior(outcomes, paired, confidence=confidence, draws=resamples, rng=rng)
-    # Division of the counts by the design effect may change the estimate by rounding.
-    favi_columns = {
-        "favi": favi_scores,
-        "favi_low": np.minimum(posterior.low, favi_scores),
-        "favi_high": np.maximum(posterior.high, favi_scores),
-    }
     human_outcomes, metric_outcomes = paired.sum(axis=3), paired.sum(axis=2)
     margin_signs = (np.sign(table[..., 0] - table[..., 2]) for table in (human_outcomes, metric_outcomes))
     sign_agrees = np.where(n_items > 0, np.equal(*margin_signs), np.nan)
@@ -355,14 +349,16 @@ def _answer(
         "system_b": counts.system_b * len(counts.metrics),
     }
     abs_favi = np.abs(favi_scores)
-    partiality_table: dict[str, Any] = {}
-    slice_table: dict[str, Any] = {}
+    partiality_table, slice_table = dict[str, Any](), dict[str, Any]()
     if outcomes.comparison is not None:
         partiality_table = partiality_columns(outcomes.comparison, alpha=test.alpha, confidence=confidence)
         partiality_table["near_copies"] = near_copies(outcomes.comparison, partiality_table["finding"])
         if slicer:
             slice_names, slice_of_item = slicer(outcomes.comparison.items)
-            items_of_slice = {name: np.flatnonzero(slice_of_item == k) for k, name in enumerate(slice_names)}
+            items_of_slice = {
+                slice_name: np.flatnonzero(slice_of_item == slice_index)
+                for slice_index, slice_name in enumerate(slice_names)
+            }
             slice_table = _slice_columns(outcomes.comparison, items_of_slice, alpha=test.alpha, confidence=confidence)
     tables = Favoritism.part(
         outcomes.aspect,
@@ -370,13 +366,16 @@ def _answer(
             **mean_columns(outcomes, confidence=confidence, resamples=resamples, rng=rng),
             "std_abs_favi": np.sqrt(mean_of_defined((abs_favi - mean_of_defined(abs_favi)[:, None]) ** 2)),
             "system_accuracy": mean_of_defined(sign_agrees),
-            "overall": [name in outcomes.overall for name in counts.metrics],
+            "overall": [metric in outcomes.overall for metric in counts.metrics],
         },
         pairs={
             **key_columns,
             "n": n_items,
             "errors": n_errors,
-            **favi_columns,
+            # Division of the counts by the design effect may change the estimate by rounding.
+            "favi": favi_scores,
+            "favi_low": np.minimum(posterior.low, favi_scores),
+            "favi_high": np.maximum(posterior.high, favi_scores),
             "sample_accuracy": favi_score.sample_accuracy(paired),
             "sign_agrees": sign_agrees,
             **{
@@ -397,7 +396,7 @@ def _answer(
         systems=_systems(counts, favi_scores),
         partiality=partiality_table,
         slices=slice_table,
-        confusion=key_columns | {cell_name: paired[..., i // 3, i % 3] for i, cell_name in enumerate(CELLS)},
+        confusion=key_columns | {cell_name: paired[..., cell // 3, cell % 3] for cell, cell_name in enumerate(CELLS)},
     )
     notes = [
         *cluster_notes(outcomes, margin_effects(outcomes)[0]),
@@ -411,13 +410,13 @@ def mean_columns(
     outcomes: AspectCounts, *, confidence: float, resamples: int, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the mean |favi| of every metric over pairs of systems with its interval, and the sample accuracy."""
-    pair_tables = np.moveaxis(outcomes.counts.paired, 1, 0)
-    mean_abs_favi = _mean_abs_favi(outcomes, np.abs(favi_score.favi_score(pair_tables)), resamples, rng)
+    paired_tables = np.moveaxis(outcomes.counts.paired, 1, 0)
+    mean_abs_favi_draws = _mean_abs_favi(outcomes, np.abs(favi_score.favi_score(paired_tables)), resamples, rng)
     # A mean of absolute values decreases with the number of items, so the interval is for samples of the same size.
     favi_columns = with_interval(
-        "mean_abs_favi", mean_abs_favi, confidence, clusters=outcomes.n_clusters, bounds=favi_score.SIZES
+        "mean_abs_favi", mean_abs_favi_draws, confidence, clusters=outcomes.n_clusters, bounds=favi_score.SIZES
     )
-    sample_accuracy = favi_score.sample_accuracy(pair_tables.sum(axis=1))
+    sample_accuracy = favi_score.sample_accuracy(paired_tables.sum(axis=1))
     return {"metric": outcomes.counts.metrics, **favi_columns, "sample_accuracy": sample_accuracy}
 
 
@@ -429,17 +428,17 @@ def _posterior(
     if not has_clusters(outcomes):
         posterior = favi_score.favi_posterior(tables, confidence=confidence, draws=draws, rng=rng)
         return posterior, np.full(tables.shape[:2], np.nan)
-    favi_effect, human, metric = table_effects(
+    favi_effect, human_effect, metric_effect = table_effects(
         outcomes,
         lambda counts: favi_score.favi_score(counts.paired),
         lambda counts: margin_of(counts.paired.sum(axis=-1)),
         lambda counts: margin_of(counts.paired.sum(axis=-2)),
     )
     # A flip depends on both margins, so the larger of their design effects is used.
-    divisors = favi_effect.divisor(confidence), np.maximum(human.divisor(confidence), metric.divisor(confidence))
+    flip_divisor = np.maximum(human_effect.divisor(confidence), metric_effect.divisor(confidence))
     favi_posterior, flip_posterior = (
         favi_score.favi_posterior(tables / divisor.T[..., None, None], confidence=confidence, draws=draws, rng=rng)
-        for divisor in divisors
+        for divisor in (favi_effect.divisor(confidence), flip_divisor)
     )
     design_effects = np.where(np.isfinite(favi_effect.effect), favi_effect.effect, np.nan).T
     return favi_posterior._replace(flip_probability=flip_posterior.flip_probability), design_effects
@@ -462,21 +461,21 @@ def _slice_columns(
     comparison: RaterComparison, positions_of_slice: Mapping[str, NDArray[np.intp]], *, alpha: float, confidence: float
 ) -> dict[str, Any]:
     """Return the columns of `Favoritism.slices`; `positions_of_slice` has the positions of the items of each slice."""
-    items_of_slice = {name: items for name, items in positions_of_slice.items() if len(items)}
+    items_of_slice = {name: positions for name, positions in positions_of_slice.items() if len(positions)}
     if not items_of_slice:
         return {}
     table_columns = partiality_columns(comparison, items_of_slice, alpha=alpha, confidence=confidence)
     favi_of_slices = []
-    for items in items_of_slice.values():
-        counts = OutcomeCounts.from_comparisons(comparison.on_items(items).preferences)
+    for positions in items_of_slice.values():
+        counts = OutcomeCounts.from_comparisons(comparison.on_items(positions).preferences)
         favi_of_slices.append(_systems(counts, favi_score.favi_score(np.moveaxis(counts.paired, 1, 0)))["favi"].ravel())
     n_rows = len(comparison.metrics) * len(comparison.systems)
-    copied_names = ("metric", "system", "partiality", "partiality_low", "partiality_high", "p_value", "p_adjusted")
+    copied_columns = ("metric", "system", "partiality", "partiality_low", "partiality_high", "p_value", "p_adjusted")
     return {
         "slice": np.repeat(list(items_of_slice), n_rows).tolist(),
-        "n": np.repeat([len(items) for items in items_of_slice.values()], n_rows),
+        "n": np.repeat([len(positions) for positions in items_of_slice.values()], n_rows),
         "favi": np.concatenate(favi_of_slices),
-        **{name: table_columns[name] for name in (*copied_names, "finding", "reason")},
+        **{name: table_columns[name] for name in (*copied_columns, "finding", "reason")},
     }
 
 
@@ -492,9 +491,9 @@ def _mean_abs_favi(outcomes: AspectCounts, abs_favi: Floats, resamples: int, rng
         is_error = sign_differences != 0
         sum_functions.append((cells.sums(sign_differences, is_error), cells.sums(is_error, is_error)))
     mean_abs_favi = np.empty((1 + (resamples if outcomes.n_clusters > 1 else 0), len(sum_functions)))
-    for row_slice, weights in cells.iter_weights(resamples, rng, size=cells.n_pairs):
+    for resample_slice, weights in cells.iter_weights(resamples, rng, size=cells.n_pairs):
         for metric_index, (sum_differences, sum_errors) in enumerate(sum_functions):
             differences, n_errors = (sums(weights).astype(np.float64) for sums in (sum_differences, sum_errors))
             abs_favi = np.divide(np.abs(differences), n_errors, out=np.zeros_like(differences), where=n_errors > 0)
-            mean_abs_favi[row_slice, metric_index] = ratio(abs_favi.sum(axis=0), (n_errors > 0).sum(axis=0))
+            mean_abs_favi[resample_slice, metric_index] = ratio(abs_favi.sum(axis=0), (n_errors > 0).sum(axis=0))
     return mean_abs_favi

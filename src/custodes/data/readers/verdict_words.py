@@ -123,29 +123,32 @@ def interpret_cells(
     meanings.
     """
     normalised_words = normalise_words(verdict_cells)
-    number_signs, has_slot_numbers = _interpret_numbers(verdict_cells, where=where, allows_ties=is_own_format)
+    signs_by_number, has_system_numbers = _interpret_numbers(verdict_cells, where=where, allows_ties=is_own_format)
     sign_of_word = UNSURE | COLUMNS | dict.fromkeys(TIES, 0.0)
-    word_signs, position_signs = look_up(normalised_words, sign_of_word), look_up(normalised_words, PLACES)
-    code_signs = pl.select(pl.coalesce(number_signs, word_signs, position_signs)).to_series()
-    name_signs = _match_system_names(verdict_cells, first_systems, second_systems)
+    signs_by_column_word, signs_by_position_word = (
+        look_up(normalised_words, sign_of_word),
+        look_up(normalised_words, PLACES),
+    )
+    signs_by_code = pl.select(pl.coalesce(signs_by_number, signs_by_column_word, signs_by_position_word)).to_series()
+    signs_by_system_name = _match_system_names(verdict_cells, first_systems, second_systems)
     if is_own_format and verdict_cells.is_in(SIGNS).all():
-        name_signs = name_signs.clear(verdict_cells.len())
+        signs_by_system_name = signs_by_system_name.clear(verdict_cells.len())
     refuse(
-        (name_signs != code_signs).fill_null(False),
+        (signs_by_system_name != signs_by_code).fill_null(False),
         lambda rows, row_index: (
             f"{where}: {verdict_cells.name} {verdict_cells[row_index]!r} in row {rows} is ambiguous: the code for "
             f"one system is the name of the other system ({first_systems[row_index]!r}, "
             f"{second_systems[row_index]!r}); write model_a, model_b or tie"
         ),
     )
-    is_ambiguous_cell = (
-        normalised_words.is_in(list(UNSURE)) | (has_slot_numbers & number_signs.is_not_null())
-    ) & name_signs.is_null()
+    is_column_or_position_cell = (
+        normalised_words.is_in(list(UNSURE)) | (has_system_numbers & signs_by_number.is_not_null())
+    ) & signs_by_system_name.is_null()
     return pl.DataFrame(
         {
-            "preference": pl.select(pl.coalesce(code_signs, name_signs)).to_series(),
-            "place": position_signs.set(name_signs.is_not_null(), None),
-            "unsure": is_ambiguous_cell & (code_signs != 0).fill_null(False),
+            "preference": pl.select(pl.coalesce(signs_by_code, signs_by_system_name)).to_series(),
+            "place": signs_by_position_word.set(signs_by_system_name.is_not_null(), None),
+            "unsure": is_column_or_position_cell & (signs_by_code != 0).fill_null(False),
             "both_bad": normalised_words.is_in(BOTH_BAD),
         }
     )
@@ -156,13 +159,13 @@ def guess_meaning(word: str, system_names: Collection[str]) -> str:
     normalised_word = normalise_words(pl.Series([word])).item()
     if any(tie_word in normalised_word for tie_word in ("tie", "equal", "same", "both", "neither", "draw")):
         return "tie"
-    name_of_normalised_word = {
-        normalise_words(pl.Series([name])).item(): name for name in [*SUGGESTIONS, *system_names]
+    known_word_of_normalised_word = {
+        normalise_words(pl.Series([known_word])).item(): known_word for known_word in [*SUGGESTIONS, *system_names]
     }
     return next(
         (
-            name_of_normalised_word[close_word]
-            for close_word in get_close_matches(normalised_word, name_of_normalised_word, n=1, cutoff=0.75)
+            known_word_of_normalised_word[close_word]
+            for close_word in get_close_matches(normalised_word, known_word_of_normalised_word, n=1, cutoff=0.75)
         ),
         "",
     )
@@ -171,14 +174,21 @@ def guess_meaning(word: str, system_names: Collection[str]) -> str:
 def _match_system_names(verdict_cells: pl.Series, first_systems: pl.Series, second_systems: pl.Series) -> pl.Series:
     """1 or -1 if a cell names the first or the second system of the row, exactly or up to case and surrounding
     marks."""
-    cells, *system_labels = (
+    distinct_normalised_cells, *distinct_normalised_labels = (
         _normalise_labels(column.unique()) for column in (verdict_cells, first_systems, second_systems)
     )
-    if not cells.filter(cells != "").is_in(pl.concat(system_labels).implode()).any():
+    if (
+        not distinct_normalised_cells.filter(distinct_normalised_cells != "")
+        .is_in(pl.concat(distinct_normalised_labels).implode())
+        .any()
+    ):
         return pl.repeat(None, verdict_cells.len(), dtype=pl.Float64, eager=True)
-    label_series = [verdict_cells, first_systems.str.strip_chars(), second_systems.str.strip_chars()]
-    exact_signs, normalised_signs = match_system(*label_series), match_system(*map(_normalise_labels, label_series))
-    return pl.select(pl.coalesce(exact_signs, normalised_signs)).to_series()
+    cell_and_label_columns = [verdict_cells, first_systems.str.strip_chars(), second_systems.str.strip_chars()]
+    signs_by_exact_name, signs_by_normalised_name = (
+        match_system(*cell_and_label_columns),
+        match_system(*map(_normalise_labels, cell_and_label_columns)),
+    )
+    return pl.select(pl.coalesce(signs_by_exact_name, signs_by_normalised_name)).to_series()
 
 
 def match_system(cells: pl.Series, first_labels: pl.Series, second_labels: pl.Series) -> pl.Series:
@@ -237,68 +247,78 @@ def read_orders(
     names of systems.
     """
     order_cells = label_column(frame, "order", where=where, empty=True)
-    order_words = order_cells.str.to_lowercase().str.replace_all(ORDER_MARKS, "")
-    flag_signs = pl.select(
-        pl.coalesce(_interpret_order_numbers(order_words, where=where), look_up(order_words, FLAGS))
+    normalised_order_words = order_cells.str.to_lowercase().str.replace_all(ORDER_MARKS, "")
+    signs_by_flag = pl.select(
+        pl.coalesce(
+            _interpret_order_numbers(normalised_order_words, where=where), look_up(normalised_order_words, FLAGS)
+        )
     ).to_series()
-    name_signs = match_system(
+    signs_by_system_name = match_system(
         order_cells, verdict_table["system_a"].str.strip_chars(), verdict_table["system_b"].str.strip_chars()
     )
     if is_own_format and order_cells.is_in(OWN_ORDERS).all():
-        name_signs = name_signs.clear(order_cells.len())
-    order_signs = pl.select(pl.coalesce(name_signs, look_up(order_words, ORDER_NAMES), flag_signs)).to_series()
+        signs_by_system_name = signs_by_system_name.clear(order_cells.len())
+    order_signs = pl.select(
+        pl.coalesce(signs_by_system_name, look_up(normalised_order_words, ORDER_NAMES), signs_by_flag)
+    ).to_series()
     is_unread_order = (
-        order_signs.is_null() & ~order_words.is_in(UNKNOWN) & (verdict_table["system_a"] != verdict_table["system_b"])
+        order_signs.is_null()
+        & ~normalised_order_words.is_in(UNKNOWN)
+        & (verdict_table["system_a"] != verdict_table["system_b"])
     )
     refuse_values(order_cells, is_unread_order, where=where, allowed=ALLOWED_ORDERS)
     order_signs = order_signs.fill_null(0.0)
-    is_forward = pl.col("system_a") < pl.col("system_b")
-    rows = verdict_table.select(
+    is_alphabetical_expression = pl.col("system_a") < pl.col("system_b")
+    comparison_rows = verdict_table.select(
         "rater",
         *(
-            pl.col(name) if name in verdict_table.columns else pl.lit("").alias(name)
-            for name in ("item", "aspect", "repeat")
+            pl.col(key_column_name) if key_column_name in verdict_table.columns else pl.lit("").alias(key_column_name)
+            for key_column_name in ("item", "aspect", "repeat")
         ),
         low=pl.min_horizontal("system_a", "system_b"),
         high=pl.max_horizontal("system_a", "system_b"),
-        turn=pl.when(is_forward).then(1.0).otherwise(-1.0),
+        turn=pl.when(is_alphabetical_expression).then(1.0).otherwise(-1.0),
         stated=order_signs,
-        flagged=flag_signs.is_not_null(),
-        free=flag_signs.is_not_null() | (order_signs == 0),
+        flagged=signs_by_flag.is_not_null(),
+        free=signs_by_flag.is_not_null() | (order_signs == 0),
     )
-    if not has_duplicate_key(rows, COMPARISON).any():  # no comparison occurs twice, so none in two orders
+    if not has_duplicate_key(comparison_rows, COMPARISON).any():  # no comparison occurs twice, so none in two orders
         return order_signs.alias("shown"), []
-    rows = rows.with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
-    is_same_first = (pl.col("stated") * pl.col("turn")).n_unique().over(COMPARISON) == 1
-    rows = rows.with_columns(
-        swapped=pl.col("facing") & is_same_first & pl.col("free"),
-        torn=pl.col("facing") & ~is_same_first,
-        against=pl.col("facing") & is_same_first & ~pl.col("free"),
+    comparison_rows = comparison_rows.with_columns(facing=pl.col("turn").n_unique().over(COMPARISON) == 2)
+    has_same_first_system_expression = (pl.col("stated") * pl.col("turn")).n_unique().over(COMPARISON) == 1
+    comparison_rows = comparison_rows.with_columns(
+        swapped=pl.col("facing") & has_same_first_system_expression & pl.col("free"),
+        torn=pl.col("facing") & ~has_same_first_system_expression,
+        against=pl.col("facing") & has_same_first_system_expression & ~pl.col("free"),
     )
     refuse(
-        rows["against"],
+        comparison_rows["against"],
         lambda numbers, row_index: (
             f"{where}: rows {numbers} name the same two systems in opposite orders, but according to order "
             f"{order_cells[row_index]!r} the same system was shown first in all these rows. If the names are in "
             "the displayed order, write original and swapped"
         ),
     )
-    if not rows["swapped"].any():
-        return rows["stated"].alias("shown"), []
-    swapped_rate_expression = pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
-    has_flagged_swap = (pl.col("swapped") & pl.col("flagged")).any().over("rater") & pl.col("flagged")
-    is_in_displayed_order = (
+    if not comparison_rows["swapped"].any():
+        return comparison_rows["stated"].alias("shown"), []
+    swapped_rate_of_rater_expression = (
+        pl.col("swapped").filter(pl.struct(COMPARISON).is_first_distinct()).mean().over("rater")
+    )
+    has_flagged_swap_expression = (pl.col("swapped") & pl.col("flagged")).any().over("rater") & pl.col("flagged")
+    is_in_displayed_order_expression = (
         pl.col("free")
         & ~pl.col("torn").any().over("rater")
         & (
             pl.col("swapped")
-            | has_flagged_swap
-            | ((swapped_rate_expression >= MIN_SHARE) & pl.col("swapped").any().over("rater"))
+            | has_flagged_swap_expression
+            | ((swapped_rate_of_rater_expression >= MIN_SHARE) & pl.col("swapped").any().over("rater"))
         )
     )
-    rows = rows.with_columns(shown=pl.when(is_in_displayed_order).then(1.0).otherwise("stated"))
-    n_swapped_comparisons = rows.filter("swapped").select(COMPARISON).n_unique()
-    swapping_rater_rows = rows.filter(pl.col("swapped").any().over("rater"))
+    comparison_rows = comparison_rows.with_columns(
+        shown=pl.when(is_in_displayed_order_expression).then(1.0).otherwise("stated")
+    )
+    n_swapped_comparisons = comparison_rows.filter("swapped").select(COMPARISON).n_unique()
+    swapping_rater_rows = comparison_rows.filter(pl.col("swapped").any().over("rater"))
     n_unknown_orders = swapping_rater_rows.filter(pl.col("shown") == 0).height
     unknown_text = (
         f"; the order of {n_unknown_orders} further verdicts is unknown, as too few comparisons occur in both orders"
@@ -309,7 +329,7 @@ def read_orders(
         f"{where}: {n_swapped_comparisons} comparisons occur as (A, B) and as (B, A) and are read as the two "
         f"presentation orders; the system named first was shown first{unknown_text}"
     )
-    return rows["shown"], build_notes(("order-by-names", n_swapped_comparisons, message))
+    return comparison_rows["shown"], build_notes(("order-by-names", n_swapped_comparisons, message))
 
 
 def _interpret_order_numbers(order_words: pl.Series, *, where: str) -> pl.Series:

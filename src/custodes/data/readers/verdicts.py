@@ -46,19 +46,23 @@ def read_verdicts(
     """
     if "row" not in verdict_table.columns:
         verdict_table = verdict_table.with_row_index("row", offset=1)
-    verdict_rows = verdict_table.filter(pl.col("verdict") != "")
-    failed_rows = verdict_rows.filter((pl.col("verdict") == failure_code) & pl.col("preference").is_null())
-    unreadable_rows = verdict_rows.filter((pl.col("verdict") != failure_code) & pl.col("preference").is_null())
-    drop_limit_text = "" if invalid == "force" else _drop_limit_message(verdict_rows, unreadable_rows)
+    nonempty_verdict_rows = verdict_table.filter(pl.col("verdict") != "")
+    unparsed_reply_rows = nonempty_verdict_rows.filter(
+        (pl.col("verdict") == failure_code) & pl.col("preference").is_null()
+    )
+    unreadable_rows = nonempty_verdict_rows.filter((pl.col("verdict") != failure_code) & pl.col("preference").is_null())
+    drop_limit_text = "" if invalid == "force" else _drop_limit_message(nonempty_verdict_rows, unreadable_rows)
     if unreadable_rows.height and (invalid == "error" or drop_limit_text):
         system_names = {*verdict_table["system_a"], *verdict_table["system_b"]} if allowed == ALLOWED else None
-        unreadable_text = _unreadable_text(unreadable_rows, n_verdicts=verdict_rows.height, system_names=system_names)
-        advice = (
+        unreadable_text = _unreadable_text(
+            unreadable_rows, n_verdicts=nonempty_verdict_rows.height, system_names=system_names
+        )
+        advice_text = (
             f"; {drop_limit_text}"
             if drop_limit_text
             else "; correct them, or drop and count them with --invalid drop (in Python invalid='drop')"
         )
-        raise InputError(f"{where}: {unreadable_text}; allowed: {allowed}, or empty{advice}")
+        raise InputError(f"{where}: {unreadable_text}; allowed: {allowed}, or empty{advice_text}")
     preference_table = verdict_table.drop("verdict", "row")
     preferences, notes = Preferences.make(
         preference_table, where=where, unreadable=verdict_table["verdict"] != "", unused=unused_column_names
@@ -69,35 +73,39 @@ def read_verdicts(
         f"({format_counts(unreadable_rows['rater'])})"
     )
     unparsed_text = (
-        f"{where}: {failed_rows.height} replies of judges could not be parsed and count as not rated "
-        f"({format_counts(failed_rows['rater'])})"
+        f"{where}: {unparsed_reply_rows.height} replies of judges could not be parsed and count as not rated "
+        f"({format_counts(unparsed_reply_rows['rater'])})"
     )
     return preferences, [
         *notes,
         *build_notes(
-            ("judge-failed", failed_rows.height, unparsed_text),
+            ("judge-failed", unparsed_reply_rows.height, unparsed_text),
             ("unreadable-verdict", n_unreadable, dropped_text),
         ),
     ]
 
 
-def _drop_limit_message(verdict_rows: pl.DataFrame, unreadable_rows: pl.DataFrame) -> str:
+def _drop_limit_message(nonempty_verdict_rows: pl.DataFrame, unreadable_rows: pl.DataFrame) -> str:
     """A message if there are too many unreadable verdicts to drop; otherwise ''."""
-    verdict_count_table = verdict_rows.group_by("rater", maintain_order=True).len("asked")
-    rate_table = verdict_count_table.join(
+    verdict_counts_by_rater = nonempty_verdict_rows.group_by("rater", maintain_order=True).len("asked")
+    unreadable_rates_by_rater = verdict_counts_by_rater.join(
         unreadable_rows.group_by("rater").len("lost"), on="rater", maintain_order="left"
     ).select("rater", "lost", share=pl.col("lost") / pl.col("asked"))
-    worst_rater_rows = rate_table.filter((pl.col("share") > MAX_DROP_RATE) & (pl.col("lost") > 1)).sort(
-        "share", descending=True
-    )
-    total_rate = unreadable_rows.height / max(verdict_rows.height, 1)
-    if total_rate <= MAX_DROP_RATE and worst_rater_rows.is_empty():
+    rows_of_raters_above_limit = unreadable_rates_by_rater.filter(
+        (pl.col("share") > MAX_DROP_RATE) & (pl.col("lost") > 1)
+    ).sort("share", descending=True)
+    total_unreadable_rate = unreadable_rows.height / max(nonempty_verdict_rows.height, 1)
+    if total_unreadable_rate <= MAX_DROP_RATE and rows_of_raters_above_limit.is_empty():
         return ""
     raters_text = join_labels(
-        (f"{100 * rate:.1f} % of {rater}" for rater, _, rate in worst_rater_rows.iter_rows()), limit=3
+        (
+            f"{100 * unreadable_rate:.1f} % of {rater}"
+            for rater, _, unreadable_rate in rows_of_raters_above_limit.iter_rows()
+        ),
+        limit=3,
     )
     return (
-        f"that is {100 * total_rate:.1f} % of the file{f', {raters_text}' if raters_text else ''}, but "
+        f"that is {100 * total_unreadable_rate:.1f} % of the file{f', {raters_text}' if raters_text else ''}, but "
         f"invalid='drop' allows at most {100 * MAX_DROP_RATE:.0f} % per file and rater; correct these verdicts, or "
         "drop all of them with --invalid force (in Python invalid='force')"
     )
@@ -113,20 +121,20 @@ def _unreadable_text(unreadable_rows: pl.DataFrame, *, n_verdicts: int, system_n
     )
     n_unreadable = unreadable_rows.height
     if word_count_table.height == 1 and n_unreadable > 1:
-        verdict, first_row, _ = word_count_table.row(0)
+        verdict_text, first_row, _ = word_count_table.row(0)
         return (
             f"{n_unreadable:,} of {n_verdicts:,} verdicts cannot be read (all {n_unreadable:,} are "
-            f"{_format_word(verdict, system_names)}, "
+            f"{_format_word(verdict_text, system_names)}, "
             f"from row {first_row})"
         )
-    examples = join_labels(
+    examples_text = join_labels(
         (
-            f"{_format_word(verdict, system_names)} {f'{count:,} times from' if count > 1 else 'in'} row {first_row}"
-            for verdict, first_row, count in word_count_table.iter_rows()
+            f"{_format_word(verdict_text, system_names)} {f'{n:,} times from' if n > 1 else 'in'} row {first_row}"
+            for verdict_text, first_row, n in word_count_table.iter_rows()
         ),
         limit=3,
     )
-    return f"{n_unreadable:,} of {n_verdicts:,} verdicts cannot be read ({examples})"
+    return f"{n_unreadable:,} of {n_verdicts:,} verdicts cannot be read ({examples_text})"
 
 
 def _format_word(verdict: str, system_names: Collection[str] | None) -> str:
@@ -167,30 +175,28 @@ def log_study(
     if "row" not in verdict_table.columns:
         verdict_table = verdict_table.with_row_index("row", offset=1)
     is_same_system = verdict_table["system_a"] == verdict_table["system_b"]
-    n_same_system = int(is_same_system.sum())
-    if n_same_system == verdict_table.height:
+    n_same_system_rows = int(is_same_system.sum())
+    if n_same_system_rows == verdict_table.height:
         raise InputError(f"{where}: every verdict compares a system with itself; a verdict needs two different systems")
-    first_system_expression, second_system_expression = (
-        pl.min_horizontal("system_a", "system_b"),
-        pl.max_horizontal("system_a", "system_b"),
-    )
-    key_column_names = [name for name in ("item", "rater", "aspect", "order") if name in verdict_table.columns]
+    key_column_names = [
+        column_name for column_name in ("item", "rater", "aspect", "order") if column_name in verdict_table.columns
+    ]
     verdict_table = verdict_table.filter(~is_same_system).with_columns(
-        low=first_system_expression, high=second_system_expression
+        low=pl.min_horizontal("system_a", "system_b"), high=pl.max_horizontal("system_a", "system_b")
     )
     verdict_table = verdict_table.with_columns(repeat=pl.int_range(pl.len()).over([*key_column_names, "low", "high"]))
-    n_repeats = verdict_table.filter(pl.col("repeat") > 0).height
-    if n_repeats and unused_table is not None:
+    n_repeat_rows = verdict_table.filter(pl.col("repeat") > 0).height
+    if n_repeat_rows and unused_table is not None:
         distinguishing_column_name = _distinguishing_column(
             unused_table[(verdict_table["row"] - 1).to_list()],
             verdict_table.select(pl.struct(*key_column_names, "low", "high")),
         )
         if distinguishing_column_name:
             raise InputError(
-                f"{where}: {n_repeats} verdicts repeat the rater, item and order of another verdict, and differ only "
-                f"in column {distinguishing_column_name!r}, which is not read. If this column holds the presentation "
-                f"order, give {column_option('order', distinguishing_column_name)}; if it numbers runs, remove the "
-                "column"
+                f"{where}: {n_repeat_rows} verdicts repeat the rater, item and order of another verdict, and differ "
+                f"only in column {distinguishing_column_name!r}, which is not read. If this column holds the "
+                f"presentation order, give {column_option('order', distinguishing_column_name)}; if it numbers runs, "
+                "remove the column"
             )
     verdict_table = verdict_table.drop("low", "high").with_columns(pl.col("repeat").cast(pl.String))
     rater_names = verdict_table["rater"].unique(maintain_order=True)
@@ -207,13 +213,13 @@ def log_study(
             *build_notes(
                 (
                     "system-with-itself",
-                    n_same_system,
-                    f"{where}: {n_same_system} verdicts compare a system with itself and are excluded",
+                    n_same_system_rows,
+                    f"{where}: {n_same_system_rows} verdicts compare a system with itself and are excluded",
                 ),
                 (
                     "repeats",
-                    n_repeats,
-                    f"{where}: {n_repeats} further verdicts of the same rater, item and order are read as repeats",
+                    n_repeat_rows,
+                    f"{where}: {n_repeat_rows} further verdicts of the same rater, item and order are read as repeats",
                 ),
             ),
             *verdict_notes,
@@ -225,12 +231,12 @@ def log_study(
 def _distinguishing_column(unused_table: pl.DataFrame, key_table: pl.DataFrame) -> str:
     """The name of a column with few values that differ between all rows with the same key; '' if there is no such
     column."""
-    key_series = key_table.to_series()
-    is_duplicated_key = key_series.is_duplicated()
-    max_distinct_values = min(FEW, int(is_duplicated_key.sum()) / 2)
-    for column in unused_table.filter(is_duplicated_key).iter_columns():
-        if column.dtype.is_nested() or not 1 < column.n_unique() <= max_distinct_values:
+    row_keys = key_table.to_series()
+    is_duplicated_key = row_keys.is_duplicated()
+    max_n_distinct_values = min(FEW, int(is_duplicated_key.sum()) / 2)
+    for unused_column in unused_table.filter(is_duplicated_key).iter_columns():
+        if unused_column.dtype.is_nested() or not 1 < unused_column.n_unique() <= max_n_distinct_values:
             continue
-        if not pl.DataFrame([key_series.filter(is_duplicated_key), column]).is_duplicated().any():
-            return column.name
+        if not pl.DataFrame([row_keys.filter(is_duplicated_key), unused_column]).is_duplicated().any():
+            return unused_column.name
     return ""

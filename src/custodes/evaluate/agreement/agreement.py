@@ -213,27 +213,30 @@ def agreement(
     def answer_aspect(
         comparison: RaterComparison, rng: np.random.Generator
     ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-        tables, notes = _answer(comparison, draw_flips, resamples, compare_by, confidence, alpha, rng)
+        table_of_name, notes = _answer(comparison, draw_flips, resamples, compare_by, confidence, alpha, rng)
         if by and comparison.aspect not in study.labels:
-            ratios, slices = equal_preferences(comparison), slices_of_items(study, comparison.items, by)
-            columns = slice_columns("metric", ratios, slices, confidence=confidence, alpha=alpha)
-            tables |= {"slices": Agreement.part(comparison.aspect, slices=columns)["slices"]}
-            notes += slice_notes(by, ratios, slices, comparison.aspect)
-        return tables, notes
+            equal_preference_ratios = equal_preferences(comparison)
+            item_slices = slices_of_items(study, comparison.items, by)
+            slice_table_columns = slice_columns(
+                "metric", equal_preference_ratios, item_slices, confidence=confidence, alpha=alpha
+            )
+            table_of_name |= {"slices": Agreement.part(comparison.aspect, slices=slice_table_columns)["slices"]}
+            notes += slice_notes(by, equal_preference_ratios, item_slices, comparison.aspect)
+        return table_of_name, notes
 
     label_tables, label_notes = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)
     try:
-        comparisons = [comparison.human_item_comparison for comparison in compare(study, **setting)]
+        aspect_comparisons = [comparison.human_item_comparison for comparison in compare(study, **setting)]
     except NotComparableError:
         if not label_tables:
             raise
-        comparisons = []
+        aspect_comparisons = []
     generator = np.random.default_rng(rng)
     draw_flips = drawn_flips(generator)
     # All aspects have the same label, so that they share their resamples.
     tables_and_notes = map_parts(
         answer_aspect,
-        comparisons,
+        aspect_comparisons,
         rng=generator,
         progress=progress,
         desc="agreement",
@@ -241,7 +244,7 @@ def agreement(
         threads=False,  # with threads, the resamples of several aspects would be in memory together
     )
     notes = [*label_notes, *(note for _, notes in tables_and_notes for note in notes)]
-    return Agreement.from_parts([*label_tables, *(tables for tables, _ in tables_and_notes)], notes)
+    return Agreement.from_parts([*label_tables, *(table_of_name for table_of_name, _ in tables_and_notes)], notes)
 
 
 def _label_tables(
@@ -252,26 +255,26 @@ def _label_tables(
         return [], []
     selected_study = study.select(**selection_arguments(setting))
     estimate_settings = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
-    outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
-    tables = [
+    labelled_outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
+    tables_of_aspects = [
         Agreement.part(
-            aspect_outputs.aspect,
-            labels=judge_rows(view_of_positive(aspect_outputs, None), estimate_settings),
+            outputs_of_aspect.aspect,
+            labels=judge_rows(view_of_positive(outputs_of_aspect, None), estimate_settings),
             slices=slice_columns(
                 "metric",
-                equal_labels(aspect_outputs),
-                slices_of(study, aspect_outputs.table, by),
+                equal_labels(outputs_of_aspect),
+                slices_of(study, outputs_of_aspect.table, by),
                 confidence=confidence,
                 alpha=alpha,
             )
             if by
             else (),
         )
-        for aspect_outputs in outputs_of_aspects
+        for outputs_of_aspect in labelled_outputs_of_aspects
     ]
-    return tables, [
+    return tables_of_aspects, [
         *selected_study.notes,
-        *(note for aspect_outputs in outputs_of_aspects for note in aspect_outputs.notes),
+        *(note for outputs_of_aspect in labelled_outputs_of_aspects for note in outputs_of_aspect.notes),
     ]
 
 
@@ -279,8 +282,8 @@ def by_standing(metric_rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFra
     """Return the rows of metrics in the order of the table `standing`; metrics without a rank come last."""
     rank_table = standing.select("aspect", "metric", place=pl.int_range(pl.len()))
     ranked_rows = metric_rows.join(rank_table, on=["aspect", "metric"], how="left", maintain_order="left")
-    first_row_expression = pl.int_range(pl.len()).min().over("aspect")
-    return ranked_rows.sort(first_row_expression, "place", nulls_last=True, maintain_order=True).drop("place")
+    first_row_of_aspect_expression = pl.int_range(pl.len()).min().over("aspect")
+    return ranked_rows.sort(first_row_of_aspect_expression, "place", nulls_last=True, maintain_order=True).drop("place")
 
 
 def _answer(
@@ -292,51 +295,55 @@ def _answer(
     alpha: float,
     rng: np.random.Generator,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    design, column_of_cluster = comparison.design, None
+    design, weight_column_of_cluster = comparison.design, None
     n_units, has_only_choices = design.n_units, are_choices(comparison)
     if (
         has_only_choices and design.item_weights is None
     ):  # with item weights, clusters with equal preferences can have different weights and are not grouped
-        column_of_cluster, bootstrap_weights = resampled_groups(comparison, resamples, rng)
+        weight_column_of_cluster, bootstrap_weights = resampled_groups(comparison, resamples, rng)
     else:
         bootstrap_weights = design.draw_byte_weights(resamples, rng)
     # Statistics of preferences need no sign flips.
     sign_flips = np.empty((0, n_units), dtype=np.int8) if has_only_choices else draw_flips(comparison)
-    sample = Sample(comparison=comparison, times=bootstrap_weights, flips=sign_flips, columns=column_of_cluster)
-    values_of_statistic = {name: statistic.compute(sample) for name, statistic in STATISTICS.items()}
+    sample = Sample(comparison=comparison, times=bootstrap_weights, flips=sign_flips, columns=weight_column_of_cluster)
+    values_of_statistic = {
+        statistic_name: statistic.compute(sample) for statistic_name, statistic in STATISTICS.items()
+    }
     tester = Tester.from_sample(sample, n_flips=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.from_tester(tester, compare_by)
-    standing_table = standing_columns(tester, values_of_statistic, differences, confidence=confidence, alpha=alpha)
-    unreliable_names = [
+    columns_of_standing = standing_columns(tester, values_of_statistic, differences, confidence=confidence, alpha=alpha)
+    unreliable_statistics = [
         statistic.name for statistic in STATISTICS.values() if 1 < n_units < statistic.fewest and resamples
     ]
-    letters_of_metric = dict(zip(standing_table["metric"], standing_table["group"], strict=True))
-    statistic_columns = [
-        statistic.with_interval(name, sample, values_of_statistic[name], confidence)
-        for name, statistic in STATISTICS.items()
+    letters_of_metric = dict(zip(columns_of_standing["metric"], columns_of_standing["group"], strict=True))
+    columns_of_statistics = [
+        statistic.with_interval(statistic_name, sample, values_of_statistic[statistic_name], confidence)
+        for statistic_name, statistic in STATISTICS.items()
     ]
-    metric_table = {
+    columns_of_metrics = {
         "metric": list(comparison.metrics),
-        "group": [letters_of_metric.get(name) for name in comparison.metrics],
+        "group": [letters_of_metric.get(metric) for metric in comparison.metrics],
         "n": [len(comparison.shared(metric_index).pair) for metric_index in range(len(comparison.metrics))],
-        **dict(chain.from_iterable(columns_of_statistic.items() for columns_of_statistic in statistic_columns)),
+        **dict(chain.from_iterable(columns_of_statistic.items() for columns_of_statistic in columns_of_statistics)),
         **{
             statistic.chance_column.name: statistic.chance_of(tester.jackknife_sample)[0]
             for statistic in STATISTICS.values()
             if statistic.chance_column
         },
-        UNRELIABLE.name: [unreliable_names] * len(comparison.metrics) if unreliable_names else None,
+        UNRELIABLE.name: [unreliable_statistics] * len(comparison.metrics) if unreliable_statistics else None,
     }
-    tables = Agreement.part(
+    table_of_name = Agreement.part(
         comparison.aspect,
-        metrics=metric_table,
+        metrics=columns_of_metrics,
         common=_common_columns(sample),
         comparisons=difference_columns(comparison.metrics, differences),
-        standing=standing_table,
+        standing=columns_of_standing,
     )
-    notes = [*_ground_notes(sample), *_ranking_notes(comparison, differences, standing_table, alpha)]
-    notes += few_clusters_notes(n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=unreliable_names)
-    return tables, [*comparison.notes, *notes, *_undefined_notes(sample, values_of_statistic)]
+    notes = [*_ground_notes(sample), *_ranking_notes(comparison, differences, columns_of_standing, alpha)]
+    notes += few_clusters_notes(
+        n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=unreliable_statistics
+    )
+    return table_of_name, [*comparison.notes, *notes, *_undefined_notes(sample, values_of_statistic)]
 
 
 def _common_columns(sample: Sample) -> dict[str, Any]:
@@ -347,8 +354,8 @@ def _common_columns(sample: Sample) -> dict[str, Any]:
     """
     comparison = sample.comparison
     grounds_of_metrics = grounds_of(comparison)
-    metric_positions = np.flatnonzero([ground.any for ground in grounds_of_metrics])
-    if len(equal_grounds([grounds_of_metrics[m] for m in metric_positions])) < 2:
+    metric_indices = np.flatnonzero([ground.any for ground in grounds_of_metrics])
+    if len(equal_grounds([grounds_of_metrics[metric_index] for metric_index in metric_indices])) < 2:
         return {}
     # Only metrics with verdicts restrict the common verdicts. Only metrics with scores restrict the common scores.
     comparison_keys_of_ground = [ground.keys for ground in grounds_of_metrics if len(ground.keys)] or [
@@ -356,7 +363,7 @@ def _common_columns(sample: Sample) -> dict[str, Any]:
     ]
     scored_masks = [ground.scored for ground in grounds_of_metrics if ground.scored is not None and ground.scored.any()]
     common_comparison = comparison.only(
-        metric_positions,
+        metric_indices,
         scored=np.logical_and.reduce(scored_masks) if scored_masks else None,
         keys=reduce(np.intersect1d, comparison_keys_of_ground),
     )
@@ -374,14 +381,14 @@ def _ground_notes(sample: Sample) -> list[Note]:
     if are_choices(comparison):
         return []
     aspect_suffix, is_scored_output = label_of(comparison.aspect), comparison.has_both_scores
-    metric_masks = [metric_mask for metric_mask in is_scored_output if metric_mask.any()]
-    n_different_output_sets = len(group_equal_rows(np.stack(metric_masks))) if metric_masks else 0
-    n_fitted_metrics = sum(not system_scores.is_complete(metric_mask) for metric_mask in metric_masks)
-    has_scored_output = np.asarray(is_scored_output.any(axis=1))
+    scored_output_masks = [scored_output_mask for scored_output_mask in is_scored_output if scored_output_mask.any()]
+    n_different_output_sets = len(group_equal_rows(np.stack(scored_output_masks))) if scored_output_masks else 0
+    n_fitted_metrics = sum(
+        not system_scores.is_complete(scored_output_mask) for scored_output_mask in scored_output_masks
+    )
+    is_scored_system = np.asarray(is_scored_output.any(axis=1))
     is_unconnected_pair = (
-        holds_for_both(has_scored_output)
-        & ~sample.system_scores.pairs
-        & ~np.eye(has_scored_output.shape[1], dtype=bool)
+        holds_for_both(is_scored_system) & ~sample.system_scores.pairs & ~np.eye(is_scored_system.shape[1], dtype=bool)
     )
     n_unconnected_systems = int(is_unconnected_pair.any(axis=0).sum())
     return build_notes(
@@ -394,8 +401,9 @@ def _ground_notes(sample: Sample) -> list[Note]:
         (
             "system-scores-fitted",
             n_fitted_metrics,
-            f"for {n_fitted_metrics} of {len(metric_masks)} metrics, some items lack the human or the metric score "
-            f"of a system{aspect_suffix}, so the system scores are not means but system effects adjusted for items",
+            f"for {n_fitted_metrics} of {len(scored_output_masks)} metrics, some items lack the human or the metric "
+            f"score of a system{aspect_suffix}, so the system scores are not means but system effects adjusted for "
+            "items",
         ),
         (
             "pairs-without-common-item",
@@ -408,7 +416,7 @@ def _ground_notes(sample: Sample) -> list[Note]:
 
 
 def _ranking_notes(
-    comparison: RaterComparison, differences: Differences, standing_table: dict[str, Any], alpha: float
+    comparison: RaterComparison, differences: Differences, columns_of_standing: dict[str, Any], alpha: float
 ) -> list[Note]:
     """Return notes on the statistic that ranks the metrics, and on statistics without a significant difference."""
     tests_of_statistic = {
@@ -421,13 +429,15 @@ def _ranking_notes(
         for statistic_name, test_family in tests_of_statistic.items()
         if not test_family.significant(alpha).any()
     ]
-    ranking_label = STATISTICS[standing_table["statistic"]].label
-    hidden_statistics = [name for name in differences.tests if not STATISTICS[name].essential]
+    ranking_label = STATISTICS[columns_of_standing["statistic"]].label
+    hidden_statistics = [
+        statistic_name for statistic_name in differences.tests if not STATISTICS[statistic_name].essential
+    ]
     return [
         *build_notes(
             (
                 "standing",
-                standing_table["statistic"] in tests_of_statistic,
+                columns_of_standing["statistic"] in tests_of_statistic,
                 f"metrics are ranked by {ranking_label}; metrics that share a letter do not differ significantly (all "
                 f"pairs of metrics of this aspect tested jointly at level {alpha:g})",
             ),
@@ -454,13 +464,13 @@ def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> 
     """Return notes on the source of system scores, and on correlations that are undefined or not informative."""
     comparison = sample.comparison
     aspect_suffix = label_of(comparison.aspect)
-    has_file_system_score = (
+    has_system_score_in_file = (
         np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
     )
     item_pearson_statistic = STATISTICS["pearson_item"]
     assert item_pearson_statistic.per_item is not None
     is_defined_correlation = np.isfinite(sample.per_item(item_pearson_statistic.per_item))
-    n_undefined = int(
+    n_undefined_correlations = int(
         (np.isfinite(comparison.scores.human).sum(axis=1) > 1).sum() * len(comparison.metrics)
         - is_defined_correlation.sum()
     )
@@ -473,15 +483,15 @@ def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> 
         ),
         (
             "system-scores-given",
-            int(has_file_system_score.sum()),
+            int(has_system_score_in_file.sum()),
             f"system scores{aspect_suffix} are the system-level scores of the file if present, otherwise means over "
             "items",
         ),
         (
             "undefined-item-correlations",
-            n_undefined if np.isfinite(values_of_statistic["pearson_item"][0]).any() else 0,
-            f"{n_undefined} item correlations{aspect_suffix} are excluded from the means, because human ratings or "
-            "metric scores are constant on the item",
+            n_undefined_correlations if np.isfinite(values_of_statistic["pearson_item"][0]).any() else 0,
+            f"{n_undefined_correlations} item correlations{aspect_suffix} are excluded from the means, because human "
+            "ratings or metric scores are constant on the item",
         ),
         aspect=comparison.aspect,
     )

@@ -23,9 +23,9 @@ def are_choices(comparison: RaterComparison) -> bool:
     scores.
     """
     item_scores = comparison.scores
-    has_scored_outputs = (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any()
-    has_system_scores = np.isfinite(comparison.human_system).any() or np.isfinite(comparison.metric_system).any()
-    return not has_scored_outputs and not has_system_scores
+    has_any_scored_output = (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any()
+    has_any_system_score = np.isfinite(comparison.human_system).any() or np.isfinite(comparison.metric_system).any()
+    return not has_any_scored_output and not has_any_system_score
 
 
 def resampled_groups(
@@ -40,16 +40,16 @@ def resampled_groups(
     group_weights : array of shape (1 + B, groups)
         Bootstrap weights of the groups; row 0 is the data.
     """
-    cluster_preferences = comparison.cells
+    preference_cells = comparison.cells
     group_of_cluster = np.full(comparison.design.n_units, -1)
-    group_of_cluster[cluster_preferences.cluster] = cluster_preferences.group
-    check_memory("resamples", resamples, count_resample_values(resamples, len(cluster_preferences.number) / 2))
-    n_resamples = resamples if cluster_preferences.number.sum() > 1 else 0
-    group_weights = np.empty((1 + n_resamples, len(cluster_preferences.number)), dtype=np.uint32)
-    for row_slice, block_weights in cluster_preferences.iter_weights(
-        n_resamples, rng, size=len(cluster_preferences.number)
+    group_of_cluster[preference_cells.cluster] = preference_cells.group
+    check_memory("resamples", resamples, count_resample_values(resamples, len(preference_cells.number) / 2))
+    n_resamples = resamples if preference_cells.number.sum() > 1 else 0
+    group_weights = np.empty((1 + n_resamples, len(preference_cells.number)), dtype=np.uint32)
+    for resample_slice, block_weights in preference_cells.iter_weights(
+        n_resamples, rng, size=len(preference_cells.number)
     ):
-        group_weights[row_slice] = block_weights.T
+        group_weights[resample_slice] = block_weights.T
     return group_of_cluster, group_weights
 
 
@@ -60,14 +60,14 @@ def weighted_comparisons(
 
     `column_of_item` (items,) is a position for each item. Items with position -1 are left out.
     """
-    metric_and_human_preferences = comparison.shared(metric)
-    column_of_comparison = column_of_item[metric_and_human_preferences.item]
-    row_selection: Any = slice(None) if (column_of_comparison >= 0).all() else column_of_comparison >= 0
-    comparison_weights = comparison.design.weights[metric_and_human_preferences.item[row_selection]]
+    shared_preferences = comparison.shared(metric)
+    column_of_comparison = column_of_item[shared_preferences.item]
+    mask_or_slice: Any = slice(None) if (column_of_comparison >= 0).all() else column_of_comparison >= 0
+    comparison_weights = comparison.design.weights[shared_preferences.item[mask_or_slice]]
     return (
-        metric_and_human_preferences.pair[row_selection],
-        metric_and_human_preferences.signs[:, row_selection],
-        column_of_comparison[row_selection],
+        shared_preferences.pair[mask_or_slice],
+        shared_preferences.signs[:, mask_or_slice],
+        column_of_comparison[mask_or_slice],
         comparison_weights,
     )
 
@@ -75,14 +75,14 @@ def weighted_comparisons(
 def category_sums(comparison: RaterComparison, column_of_item: Ints, n_columns: int) -> Floats:
     """(4, metrics, columns): weights of all shared comparisons, equal preferences, human ties and metric ties."""
     category_weights = np.empty((4, len(comparison.metrics), n_columns))
-    for metric in range(len(comparison.metrics)):
+    for metric_index in range(len(comparison.metrics)):
         _, (human_signs, metric_signs), column_of_comparison, comparison_weights = weighted_comparisons(
-            comparison, column_of_item, metric
+            comparison, column_of_item, metric_index
         )
-        for category, is_in_category in enumerate(
+        for category_index, is_in_category in enumerate(
             (human_signs == human_signs, human_signs == metric_signs, human_signs == 0, metric_signs == 0)
         ):
-            category_weights[category, metric] = np.bincount(
+            category_weights[category_index, metric_index] = np.bincount(
                 column_of_comparison, comparison_weights * is_in_category, minlength=n_columns
             )
     return category_weights
@@ -109,14 +109,18 @@ def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column
     pairwise_accuracy = np.empty((n_samples, n_metrics))
     human_net_wins, metric_net_wins = np.empty((2, n_samples, n_metrics, n_systems))
     system_indices, pair_indices = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
-    pair_membership = csr_array((np.ones(2 * n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs))
-    win_signs = csr_array((np.repeat([1.0, -1.0], n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs))
+    pair_membership_matrix = csr_array(
+        (np.ones(2 * n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs)
+    )
+    win_sign_matrix = csr_array(
+        (np.repeat([1.0, -1.0], n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs)
+    )
     sum_options = {"n_cells": n_pairs, "n_kinds": bootstrap_weights.shape[1]}
-    for metric_group in equal_grounds(grounds_of(comparison)):
+    for metric_indices in equal_grounds(grounds_of(comparison)):
         sum_functions_of_metrics = []
-        for metric in metric_group:
+        for metric_index in metric_indices:
             pair_of_comparison, (human_signs, metric_signs), column_of_comparison, comparison_weights = (
-                weighted_comparisons(comparison, column_of_item, metric)
+                weighted_comparisons(comparison, column_of_item, metric_index)
             )
             sum_functions_of_metrics.append(
                 sums_of(pair_of_comparison, column_of_comparison, comparison_weights * metric_signs, **sum_options)
@@ -132,19 +136,21 @@ def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column
             n_comparisons_of_pair, human_margins = count_comparisons(block_weights), sum_human_signs(block_weights)
             is_compared_pair, n_comparisons_of_system = (
                 n_comparisons_of_pair > 0,
-                pair_membership @ n_comparisons_of_pair,
+                pair_membership_matrix @ n_comparisons_of_pair,
             )
             human_block_net_wins, n_compared_pairs, human_margin_signs = (
-                ratio(win_signs @ human_margins, n_comparisons_of_system).T,
+                ratio(win_sign_matrix @ human_margins, n_comparisons_of_system).T,
                 is_compared_pair.sum(axis=0),
                 np.sign(human_margins),
             )
-            for metric, sum_metric_signs in zip(metric_group, sum_functions_of_metrics, strict=True):
+            for metric_index, sum_metric_signs in zip(metric_indices, sum_functions_of_metrics, strict=True):
                 metric_margins = sum_metric_signs(block_weights)
                 n_equal_pairs = ((human_margin_signs == np.sign(metric_margins)) & is_compared_pair).sum(axis=0)
-                pairwise_accuracy[resample_slice, metric] = ratio(n_equal_pairs, n_compared_pairs)
-                human_net_wins[resample_slice, metric] = human_block_net_wins
-                metric_net_wins[resample_slice, metric] = ratio(win_signs @ metric_margins, n_comparisons_of_system).T
+                pairwise_accuracy[resample_slice, metric_index] = ratio(n_equal_pairs, n_compared_pairs)
+                human_net_wins[resample_slice, metric_index] = human_block_net_wins
+                metric_net_wins[resample_slice, metric_index] = ratio(
+                    win_sign_matrix @ metric_margins, n_comparisons_of_system
+                ).T
     return PreferenceMargins(pairwise_accuracy, human_net_wins, metric_net_wins)
 
 
@@ -177,19 +183,19 @@ class Ground(NamedTuple):
 
     def shared_with(self, other: Ground) -> Ground:
         """Return the outputs and comparisons rated by the annotators, this metric and another metric."""
-        is_scored = None if self.scored is None or other.scored is None else self.scored & other.scored
+        is_scored_output = None if self.scored is None or other.scored is None else self.scored & other.scored
         has_same_keys = self.keys is other.keys or np.array_equal(self.keys, other.keys)
         return Ground(
-            is_scored, self.keys if has_same_keys else np.intersect1d(self.keys, other.keys, assume_unique=True)
+            is_scored_output, self.keys if has_same_keys else np.intersect1d(self.keys, other.keys, assume_unique=True)
         )
 
 
 def grounds_of(comparison: RaterComparison) -> list[Ground]:
     """Outputs and comparisons that the annotators share with each metric."""
-    preferences_by_metric = (comparison.shared(metric) for metric in range(len(comparison.metrics)))
+    shared_preferences_of_metrics = (comparison.shared(metric) for metric in range(len(comparison.metrics)))
     comparison_keys_of_metric = [
-        metric_and_human_preferences.pair * len(comparison.items) + metric_and_human_preferences.item
-        for metric_and_human_preferences in preferences_by_metric
+        shared_preferences.pair * len(comparison.items) + shared_preferences.item
+        for shared_preferences in shared_preferences_of_metrics
     ]
     scored_masks = (
         [None] * len(comparison_keys_of_metric) if are_choices(comparison) else list(comparison.has_both_scores)

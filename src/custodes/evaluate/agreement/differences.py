@@ -88,10 +88,12 @@ class Tester:
 
     def has_marked_items(self, is_marked: Bools) -> Bools:
         """(blocks, k): whether a block contains a marked item, for each row of `is_marked` (k, items)."""
-        block_has_item = np.zeros((len(self.left_out) - 1, len(is_marked)), dtype=bool)
-        row_indices, item_indices = np.nonzero(is_marked)
-        block_has_item[self.block[self.sample.comparison.design.units[item_indices]], row_indices] = True
-        return block_has_item
+        block_has_marked_item = np.zeros((len(self.left_out) - 1, len(is_marked)), dtype=bool)
+        marked_row_indices, marked_item_indices = np.nonzero(is_marked)
+        block_has_marked_item[
+            self.block[self.sample.comparison.design.units[marked_item_indices]], marked_row_indices
+        ] = True
+        return block_has_marked_item
 
     def sign_flip_tests(self, jackknife_values: Floats, block_has_data: Bools) -> multiple_testing.Family:
         """Return sign-flip tests of a family of k statistics with `jackknife_values` (1 + blocks, k).
@@ -135,13 +137,15 @@ class Differences:
         metric of the pair."""
         comparison = tester.sample.comparison
         metric_pairs = np.stack(np.triu_indices(len(comparison.metrics), 1), axis=1)
-        n_comparisons = np.zeros(len(metric_pairs), dtype=np.int64)
+        n_comparisons_of_pair = np.zeros(len(metric_pairs), dtype=np.int64)
         pair_groups = list(_on_common_ground(tester, metric_pairs))
         for pair_group in pair_groups:
-            n_comparisons[pair_group.pair_positions] = len(pair_group.bootstrap_sample.comparison.shared(0).pair)
+            n_comparisons_of_pair[pair_group.pair_positions] = len(
+                pair_group.bootstrap_sample.comparison.shared(0).pair
+            )
         return cls(
             pairs=metric_pairs,
-            n=n_comparisons,
+            n=n_comparisons_of_pair,
             tests={
                 statistic_name: _difference_tests(tester, statistic_name, pair_groups, len(metric_pairs))
                 for statistic_name in statistic_names
@@ -155,19 +159,19 @@ class Differences:
         are sorted by scores that are fitted to the differences of all pairs by least squares. The fit removes the
         advantage of metrics that rated easier outputs. Metrics without a value are left out.
         """
-        defined_metrics = np.flatnonzero(np.isfinite(metric_values))
+        defined_metric_indices = np.flatnonzero(np.isfinite(metric_values))
         pair_differences = (
             self.tests[statistic_name].estimate if statistic_name in self.tests else np.full(len(self.pairs), np.nan)
         )
         is_tested_pair = np.isfinite(pair_differences)
-        fitted_values = np.where(np.isfinite(metric_values), metric_values, 0.0)
+        fitted_metric_values = np.where(np.isfinite(metric_values), metric_values, 0.0)
         if is_tested_pair.any():
             first_metrics, second_metrics = self.pairs[is_tested_pair].T
             residuals = pair_differences[is_tested_pair] - (
-                fitted_values[first_metrics] - fitted_values[second_metrics]
+                fitted_metric_values[first_metrics] - fitted_metric_values[second_metrics]
             )
             if np.abs(residuals).max() > _SAME:
-                laplacian, residual_sums = (
+                laplacian, residual_sum_of_metric = (
                     np.zeros((len(metric_values), len(metric_values))),
                     np.zeros(len(metric_values)),
                 )
@@ -175,37 +179,43 @@ class Differences:
                     second_metrics, first_metrics
                 ] = -1.0  # normal equations: a Laplacian
                 np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
-                np.add.at(residual_sums, first_metrics, residuals)
-                np.subtract.at(residual_sums, second_metrics, residuals)
-                fitted_values = fitted_values + np.linalg.lstsq(laplacian, residual_sums, rcond=1e-10)[0]
-        return defined_metrics[np.argsort(-round_for_sorting(fitted_values[defined_metrics]), kind="stable")]
+                np.add.at(residual_sum_of_metric, first_metrics, residuals)
+                np.subtract.at(residual_sum_of_metric, second_metrics, residuals)
+                fitted_metric_values = (
+                    fitted_metric_values + np.linalg.lstsq(laplacian, residual_sum_of_metric, rcond=1e-10)[0]
+                )
+        return defined_metric_indices[
+            np.argsort(-round_for_sorting(fitted_metric_values[defined_metric_indices]), kind="stable")
+        ]
 
     def better(self, statistic_name: str, alpha: float) -> Bools | None:
         """(metrics, metrics): whether the metric of the row is significantly better than the metric of the column.
 
         All pairs are tested jointly at level `alpha`. The result is None if there are no tests.
         """
-        tests = self.tests.get(statistic_name)
-        if tests is None or not np.isfinite(tests.p_adjusted).any():
+        test_family = self.tests.get(statistic_name)
+        if test_family is None or not np.isfinite(test_family.p_adjusted).any():
             return None
         n_metrics = int(self.pairs.max()) + 1
-        is_better = np.zeros((n_metrics, n_metrics), dtype=bool)
-        is_significant = tests.significant(alpha)
+        is_row_metric_better = np.zeros((n_metrics, n_metrics), dtype=bool)
+        is_significant_pair = test_family.significant(alpha)
         winners_and_losers = np.where(
-            tests.estimate[is_significant, np.newaxis] > 0, self.pairs[is_significant], self.pairs[is_significant, ::-1]
+            test_family.estimate[is_significant_pair, np.newaxis] > 0,
+            self.pairs[is_significant_pair],
+            self.pairs[is_significant_pair, ::-1],
         )
-        is_better[winners_and_losers[:, 0], winners_and_losers[:, 1]] = True
-        return is_better
+        is_row_metric_better[winners_and_losers[:, 0], winners_and_losers[:, 1]] = True
+        return is_row_metric_better
 
 
 def difference_columns(metrics: Sequence[str], differences: Differences) -> dict[str, Any]:
     """Return the columns of the table `comparisons`."""
-    first_metrics, second_metrics = np.array(metrics)[differences.pairs].T
-    column_blocks = [
+    first_metric_names, second_metric_names = np.array(metrics)[differences.pairs].T
+    columns_of_statistics = [
         {
-            "metric_a": first_metrics,
-            "metric_b": second_metrics,
-            "statistic": np.full(len(first_metrics), name),
+            "metric_a": first_metric_names,
+            "metric_b": second_metric_names,
+            "statistic": np.full(len(first_metric_names), statistic_name),
             "n": differences.n,
             "difference": test_family.estimate,
             "difference_low": test_family.low,
@@ -214,11 +224,16 @@ def difference_columns(metrics: Sequence[str], differences: Differences) -> dict
             "p_adjusted": test_family.p_adjusted,
             "note": np.where(test_family.at_threshold, AT_THRESHOLD, ""),
         }
-        for name, test_family in differences.tests.items()
+        for statistic_name, test_family in differences.tests.items()
     ]
     return (
-        {name: np.concatenate([block[name] for block in column_blocks]) for name in column_blocks[0]}
-        if column_blocks
+        {
+            column_name: np.concatenate(
+                [columns_of_statistic[column_name] for columns_of_statistic in columns_of_statistics]
+            )
+            for column_name in columns_of_statistics[0]
+        }
+        if columns_of_statistics
         else {}
     )
 
@@ -236,8 +251,8 @@ def difference(
         item_values = sample.per_item(statistic.per_item)
         item_differences = item_values[first_metrics] - item_values[second_metrics]
         return sample.item_mean(item_differences), np.isfinite(item_differences)
-    metric_values = statistic.compute(sample)
-    return metric_values[:, first_metrics] - metric_values[:, second_metrics], _rated_item_mask(comparison, 1)
+    metric_draws = statistic.compute(sample)
+    return metric_draws[:, first_metrics] - metric_draws[:, second_metrics], _rated_item_mask(comparison, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,16 +296,22 @@ def _difference_tests(
                 )
                 block_has_items[:, pair_group.pair_positions[pair_slice]] = tester.has_marked_items(is_used_item)
         return tester.sign_flip_tests(jackknife_values, block_has_items)
-    values_by_group = [statistic.compute(pair_group.bootstrap_sample).T for pair_group in pair_groups]
-    first_rows, second_rows = np.empty((2, n_pairs), dtype=np.intp)  # rows of the two metrics in the joined values
-    group_starts = np.cumsum([0, *map(len, values_by_group)])
-    for pair_group, start in zip(pair_groups, group_starts[:-1], strict=True):
-        first_rows[pair_group.pair_positions] = start + pair_group.first_metrics
-        second_rows[pair_group.pair_positions] = start + pair_group.second_metrics
-    metric_values = np.concatenate(values_by_group) if values_by_group else np.empty((0, len(tester.sample.times)))
+    metric_draws_of_groups = [statistic.compute(pair_group.bootstrap_sample).T for pair_group in pair_groups]
+    first_metric_rows, second_metric_rows = np.empty(
+        (2, n_pairs), dtype=np.intp
+    )  # rows of the two metrics in the joined values
+    first_row_of_group = np.cumsum([0, *map(len, metric_draws_of_groups)])
+    for pair_group, first_row in zip(pair_groups, first_row_of_group[:-1], strict=True):
+        first_metric_rows[pair_group.pair_positions] = first_row + pair_group.first_metrics
+        second_metric_rows[pair_group.pair_positions] = first_row + pair_group.second_metrics
+    metric_draws = (
+        np.concatenate(metric_draws_of_groups) if metric_draws_of_groups else np.empty((0, len(tester.sample.times)))
+    )
     return multiple_testing.bootstrap_tests(
-        lambda pair_indices: metric_values[first_rows[pair_indices]] - metric_values[second_rows[pair_indices]],
-        (n_pairs, metric_values.shape[1]),
+        lambda pair_indices: (
+            metric_draws[first_metric_rows[pair_indices]] - metric_draws[second_metric_rows[pair_indices]]
+        ),
+        (n_pairs, metric_draws.shape[1]),
         n_units=tester.sample.comparison.design.n_units,
         confidence=tester.confidence,
         alpha=tester.alpha,
@@ -331,12 +352,12 @@ def _rated_item_mask(comparison: RaterComparison, n_metrics: int | None = None) 
 
     If `n_metrics` is given, the mask is only for this number of metrics.
     """
-    n_rows = len(comparison.metrics) if n_metrics is None else n_metrics
-    rated_item_masks = np.zeros((n_rows, len(comparison.items)), dtype=bool)
+    n_mask_rows = len(comparison.metrics) if n_metrics is None else n_metrics
+    rated_item_masks = np.zeros((n_mask_rows, len(comparison.items)), dtype=bool)
     if not are_choices(comparison):
-        rated_item_masks = np.asarray(comparison.has_both_scores[:n_rows].any(axis=2))
-    for metric, is_rated_item in enumerate(rated_item_masks):
-        is_rated_item[comparison.shared(metric).item] = True
+        rated_item_masks = np.asarray(comparison.has_both_scores[:n_mask_rows].any(axis=2))
+    for metric_index, is_rated_item in enumerate(rated_item_masks):
+        is_rated_item[comparison.shared(metric_index).item] = True
     return rated_item_masks
 
 
@@ -349,11 +370,17 @@ def ranking_statistic(
     tau. With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is
     then used instead.
     """
-    for name in statistic_names:
-        if np.isfinite(values_of_statistic[name][0]).any():
-            return name
-    is_ordering_defined = np.isfinite(values_of_statistic[ORDERING][0][np.isfinite(values_of_statistic[CHOOSING][0])])
-    return ORDERING if n_systems > 2 and len(is_ordering_defined) and is_ordering_defined.all() else CHOOSING
+    for statistic_name in statistic_names:
+        if np.isfinite(values_of_statistic[statistic_name][0]).any():
+            return statistic_name
+    is_ordering_statistic_defined = np.isfinite(
+        values_of_statistic[ORDERING][0][np.isfinite(values_of_statistic[CHOOSING][0])]
+    )
+    return (
+        ORDERING
+        if n_systems > 2 and len(is_ordering_statistic_defined) and is_ordering_statistic_defined.all()
+        else CHOOSING
+    )
 
 
 def standing_columns(
@@ -361,9 +388,9 @@ def standing_columns(
 ) -> dict[str, Any]:
     """Return the columns of the table `standing`, with the best metric first."""
     comparison = tester.sample.comparison
-    is_default = tuple(differences.tests) == COMPARED
+    uses_default_statistics = tuple(differences.tests) == COMPARED
     statistic_name = ranking_statistic(
-        values_of_statistic, len(comparison.systems), () if is_default else tuple(differences.tests)
+        values_of_statistic, len(comparison.systems), () if uses_default_statistics else tuple(differences.tests)
     )
     estimates, low, high = (
         STATISTICS[statistic_name]
@@ -374,17 +401,17 @@ def standing_columns(
     tests_of_chance = chance_tests(tester, statistic_name)
     is_better_metric = differences.better(statistic_name, alpha)
     # Systems are not resampled, so there is no test of a statistic over systems against its chance level.
-    is_tested = STATISTICS[statistic_name].smooth and STATISTICS[statistic_name].population is None
-    is_significant = tests_of_chance.significant(alpha) & is_tested
-    chance_sides = np.select(
-        [is_significant & (tests_of_chance.estimate > 0), is_significant & (tests_of_chance.estimate < 0)],
+    has_chance_test = STATISTICS[statistic_name].smooth and STATISTICS[statistic_name].population is None
+    differs_from_chance = tests_of_chance.significant(alpha) & has_chance_test
+    side_labels = np.select(
+        [differs_from_chance & (tests_of_chance.estimate > 0), differs_from_chance & (tests_of_chance.estimate < 0)],
         ["above", "below"],
         "unclear",
     )
     letters_of_metric = (
         None if is_better_metric is None else letters(is_better_metric | is_better_metric.T, metric_order.tolist())
     )
-    is_beaten = None if is_better_metric is None else np.asarray(is_better_metric.any(axis=0))
+    is_beaten_metric = None if is_better_metric is None else np.asarray(is_better_metric.any(axis=0))
     return {
         "metric": [comparison.metrics[metric_index] for metric_index in metric_order],
         "statistic": statistic_name,
@@ -392,10 +419,12 @@ def standing_columns(
         "value_low": low[metric_order],
         "value_high": high[metric_order],
         "chance": STATISTICS[statistic_name].chance_of(tester.jackknife_sample)[0][metric_order],
-        "p_chance": tests_of_chance.p_adjusted[metric_order] if is_tested else None,
-        "side": chance_sides[metric_order].tolist(),
+        "p_chance": tests_of_chance.p_adjusted[metric_order] if has_chance_test else None,
+        "side": side_labels[metric_order].tolist(),
         "group": [
             None if letters_of_metric is None else letters_of_metric[metric_index] for metric_index in metric_order
         ],
-        "may_be_best": [None if is_beaten is None else not is_beaten[metric_index] for metric_index in metric_order],
+        "may_be_best": [
+            None if is_beaten_metric is None else not is_beaten_metric[metric_index] for metric_index in metric_order
+        ],
     }

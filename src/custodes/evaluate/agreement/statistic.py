@@ -82,42 +82,45 @@ class Sample:
         """
         comparison, level_errors = self.comparison, self.level_errors
         if are_choices(comparison):
-            undefined_scores = np.full((len(self.times), *comparison.metric_system.shape), np.nan)
+            nan_scores = np.full((len(self.times), *comparison.metric_system.shape), np.nan)
             return SystemScores(
-                people=undefined_scores,
-                metrics=undefined_scores,
+                people=nan_scores,
+                metrics=nan_scores,
                 pairs=holds_for_both(comparison.metric_system > np.inf),
             )
         has_human_score, has_metric_score = np.isfinite(comparison.human), np.isfinite(comparison.metric_scores)
-        has_file_scores = np.isfinite(comparison.human_system), np.isfinite(comparison.metric_system)
-        is_used_for_human = has_human_score & (has_metric_score | has_file_scores[1][:, np.newaxis])
-        is_used_for_metric = has_metric_score & (has_human_score | has_file_scores[0])
-        is_comparable_pair = [
+        file_score_masks = np.isfinite(comparison.human_system), np.isfinite(comparison.metric_system)
+        is_used_for_human = has_human_score & (has_metric_score | file_score_masks[1][:, np.newaxis])
+        is_used_for_metric = has_metric_score & (has_human_score | file_score_masks[0])
+        comparable_pair_masks = [
             np.stack([common_items(used_mask) for used_mask in used_masks]) | holds_for_both(has_file_score)
             for used_masks, has_file_score in (
-                (is_used_for_human, has_file_scores[0]),
-                (is_used_for_metric, has_file_scores[1]),
+                (is_used_for_human, file_score_masks[0]),
+                (is_used_for_metric, file_score_masks[1]),
             )
         ]
-        human_scores, metric_scores = np.empty((2, len(self.times), *has_file_scores[1].shape))
-        for metric_group in group_equal_rows(is_used_for_human, is_used_for_metric):
-            is_used_output = is_used_for_human[metric_group[0]]
-            human_score_arrays = comparison.unrounded_human[np.newaxis], comparison.human_system[np.newaxis]
-            group_scores = self._fit_system_scores(*human_score_arrays, is_used_output=is_used_output)
+        human_scores, metric_scores = np.empty((2, len(self.times), *file_score_masks[1].shape))
+        for metric_indices in group_equal_rows(is_used_for_human, is_used_for_metric):
+            is_used_output = is_used_for_human[metric_indices[0]]
+            item_and_file_human_scores = comparison.unrounded_human[np.newaxis], comparison.human_system[np.newaxis]
+            human_scores_of_group = self._fit_system_scores(*item_and_file_human_scores, is_used_output=is_used_output)
             if level_errors is not None:
                 # System scores are linear in the levels of annotators.
                 level_effects = replace(self, times=self.times[:1])._fit_system_scores(
                     self.level_weights, np.full(comparison.human_system.shape, np.nan), is_used_output=is_used_output
                 )[0]
-                errors = level_errors @ np.nan_to_num(level_effects)
-                group_scores[1:, 0] -= np.where(np.isfinite(comparison.human_system), 0.0, errors)
-            human_scores[:, metric_group] = group_scores
-            metric_score_arrays = comparison.metric_scores[metric_group], comparison.metric_system[metric_group]
-            metric_scores[:, metric_group] = self._fit_system_scores(
-                *metric_score_arrays, is_used_output=is_used_for_metric[metric_group[0]]
+                system_level_errors = level_errors @ np.nan_to_num(level_effects)
+                human_scores_of_group[1:, 0] -= np.where(np.isfinite(comparison.human_system), 0.0, system_level_errors)
+            human_scores[:, metric_indices] = human_scores_of_group
+            item_and_file_metric_scores = (
+                comparison.metric_scores[metric_indices],
+                comparison.metric_system[metric_indices],
+            )
+            metric_scores[:, metric_indices] = self._fit_system_scores(
+                *item_and_file_metric_scores, is_used_output=is_used_for_metric[metric_indices[0]]
             )
         return SystemScores(
-            people=human_scores, metrics=metric_scores, pairs=is_comparable_pair[0] & is_comparable_pair[1]
+            people=human_scores, metrics=metric_scores, pairs=comparable_pair_masks[0] & comparable_pair_masks[1]
         )
 
     @cached_property
@@ -132,17 +135,17 @@ class Sample:
 
         The errors are normal, with the covariance of the least-squares fit of levels.
         """
-        levels = self.comparison.scores.levels
-        if levels is None or not self.redraws_levels:
+        annotator_levels = self.comparison.scores.levels
+        if annotator_levels is None or not self.redraws_levels:
             return None
         normal_draws = np.random.default_rng(multiple_testing.STREAM).normal(
-            size=(len(self.times) - 1, len(levels.values))
+            size=(len(self.times) - 1, len(annotator_levels.values))
         )
         # The symmetric root and the order of names make draws independent of the order of annotators.
-        variances, axes = np.linalg.eigh(levels.covariance)
-        order_of_name = np.argsort(np.argsort(self.comparison.people))
-        covariance_root = (axes * np.sqrt(np.maximum(variances, 0.0))) @ axes.T
-        return np.asarray(normal_draws[:, order_of_name] @ covariance_root)
+        eigenvalues, eigenvectors = np.linalg.eigh(annotator_levels.covariance)
+        name_rank_of_annotator = np.argsort(np.argsort(self.comparison.people))
+        covariance_root = (eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ eigenvectors.T
+        return np.asarray(normal_draws[:, name_rank_of_annotator] @ covariance_root)
 
     def _fit_system_scores(self, scores: Floats, file_scores: Floats, *, is_used_output: Bools) -> Floats:
         """(1 + B, raters, systems): means over the outputs `is_used_output` (items, systems), or `file_scores`."""
@@ -189,7 +192,7 @@ class Sample:
         """Accuracy with calibrated ties, and the tie threshold that maximises the accuracy of each metric; both arrays
         are (1 + B, metrics)."""
         comparison, design = self.comparison, self.comparison.design
-        events = accuracy.events(
+        tie_threshold_events = accuracy.events(
             comparison.human,
             comparison.metric_scores,
             human_tie=comparison.human_tie,
@@ -197,7 +200,7 @@ class Sample:
             n_units=self.times.shape[1],
             item_weights=design.item_weights,
         )
-        return accuracy.accuracy_and_epsilon(events, self.times)
+        return accuracy.accuracy_and_epsilon(tie_threshold_events, self.times)
 
 
 def holds_for_both(condition: Bools) -> Bools:

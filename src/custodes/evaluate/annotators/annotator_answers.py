@@ -99,10 +99,10 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
 
     Second opinions are included. Each rater has one answer per task.
     """
-    is_selected_rater = pl.col("rater").is_in(list(raters))
+    is_selected_rater_expression = pl.col("rater").is_in(list(raters))
     primary_preferences, second_opinion_preferences = (
-        selected_study.preferences.queried_verdicts.select_rows(is_selected_rater),
-        selected_study.second.select_rows(is_selected_rater),
+        selected_study.preferences.queried_verdicts.select_rows(is_selected_rater_expression),
+        selected_study.second.select_rows(is_selected_rater_expression),
     )
     all_preferences = Preferences(
         frame=pl.concat([primary_preferences.frame, second_opinion_preferences.frame]),
@@ -110,16 +110,16 @@ def annotator_answers(selected_study: Study, raters: Sequence[str]) -> tuple[lis
     )
     merged_verdicts, order_notes = all_preferences.merge_verdicts("mean")
     all_rating_rows = pl.concat([selected_study.ratings.frame, selected_study.second_ratings.frame])
-    score_rows = all_rating_rows.filter(is_selected_rater & (pl.col("item") != ""))
-    score_key_names = ["item", "system", "rater", "aspect"]
-    first_score_rows = score_rows.group_by(score_key_names).agg(pl.col("score").sort_by("repeat").first())
+    score_rows = all_rating_rows.filter(is_selected_rater_expression & (pl.col("item") != ""))
+    score_key_column_names = ["item", "system", "rater", "aspect"]
+    first_score_rows = score_rows.group_by(score_key_column_names).agg(pl.col("score").sort_by("repeat").first())
     n_repeated_scores = score_rows.height - first_score_rows.height
     aspect_names = pl.concat([merged_verdicts["aspect"], first_score_rows["aspect"]]).unique(maintain_order=True)
     answers_of_aspects = []
     for aspect in sorted(aspect_names):
         aspect_verdicts, unmerged_verdicts, aspect_ratings = (
-            rows.filter(pl.col("aspect") == aspect)
-            for rows in (merged_verdicts, all_preferences.frame, first_score_rows)
+            rows_of_all_aspects.filter(pl.col("aspect") == aspect)
+            for rows_of_all_aspects in (merged_verdicts, all_preferences.frame, first_score_rows)
         )
         if aspect_verdicts.height:
             answers_of_aspects.append(_verdict_answers(selected_study, aspect, aspect_verdicts, unmerged_verdicts))
@@ -164,11 +164,11 @@ def _rating_answers(study: Study, aspect: str, rating_rows: pl.DataFrame) -> Ann
     raters = tuple(rating_rows["rater"].unique().sort())
     distinct_scores = rating_rows["score"].unique().sort()
     label_scores = tuple(distinct_scores) if distinct_scores.len() <= MOST_LABELS else ()
-    code_column = distinct_scores.search_sorted(rating_rows["score"]) if label_scores else pl.lit(0)
+    label_code_column = distinct_scores.search_sorted(rating_rows["score"]) if label_scores else pl.lit(0)
     label_scale = study.labels.get(aspect)
     return _answers(
         study,
-        rating_rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=code_column),
+        rating_rows.with_columns(system_a=pl.lit(""), system_b=pl.lit(""), _value="score", _label=label_code_column),
         group_expression=pl.col("system"),
         n_labels=max(1, len(label_scores)),
         aspect=aspect,
@@ -196,28 +196,28 @@ def _answers(
     task_column_names = [
         column_name for column_name in ("item", "system_a", "system_b", "system") if column_name in answer_rows.columns
     ]
-    tasks = answer_rows.select(task_column_names).unique().sort(task_column_names).with_row_index("_task")
-    worker_codes = pl.Series(label_codes(answer_rows["rater"], raters))
+    task_table = answer_rows.select(task_column_names).unique().sort(task_column_names).with_row_index("_task")
+    worker_code_column = pl.Series(label_codes(answer_rows["rater"], raters))
     coded_answers = (
-        answer_rows.with_columns(_worker=worker_codes)
-        .join(tasks, on=task_column_names, how="left")
+        answer_rows.with_columns(_worker=worker_code_column)
+        .join(task_table, on=task_column_names, how="left")
         .sort("_task", "_worker", "_label")
     )
-    item_labels = tuple(tasks["item"].unique().sort())
+    item_labels = tuple(task_table["item"].unique().sort())
     design = Design.from_study(study, items=item_labels, systems=()).group_into_blocks()
-    item_of_task = label_codes(tasks["item"], item_labels)
-    code_arrays = (coded_answers[column_name].to_numpy() for column_name in ("_task", "_worker", "_label"))
+    item_code_of_task = label_codes(task_table["item"], item_labels)
+    task_worker_label_codes = (coded_answers[column_name].to_numpy() for column_name in ("_task", "_worker", "_label"))
     return AnnotatorAnswers(
         raters=raters,
-        tasks=tasks.drop("_task"),
+        tasks=task_table.drop("_task"),
         answers=AnnotatorLabels.from_labels(
-            *code_arrays, n_tasks=tasks.height, n_workers=len(raters), n_labels=n_labels
+            *task_worker_label_codes, n_tasks=task_table.height, n_workers=len(raters), n_labels=n_labels
         ),
         value=coded_answers["_value"].to_numpy(),
-        unit=design.units[item_of_task],
+        unit=design.units[item_code_of_task],
         n_units=design.n_units,
-        group=tasks.select(group_expression.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
-        item=item_of_task,
+        group=task_table.select(group_expression.rank("dense") - 1).to_series().to_numpy().astype(np.int64),
+        item=item_code_of_task,
         **answer_fields,
     )
 
@@ -233,16 +233,16 @@ def persons(study: Study, raters: Sequence[str], annotator_type: AnnotatorType) 
         return frozenset(raters if annotator_type == "persons" else ()), []
     declared_names = study.raters.frame.filter(pl.col("person"))["rater"]
     declared_persons = frozenset(raters) & frozenset(declared_names)
-    slots = _slots(study, [rater for rater in raters if rater not in declared_persons])
+    slot_names = _slots(study, [rater for rater in raters if rater not in declared_persons])
     pooled_raters = {USERS for note in study.notes if note.rule == USERS_TOGETHER} - declared_persons
-    assumed_persons = sorted(frozenset(raters) - declared_persons - slots - pooled_raters)
-    return frozenset(raters) - slots - pooled_raters, build_notes(
+    assumed_persons = sorted(frozenset(raters) - declared_persons - slot_names - pooled_raters)
+    return frozenset(raters) - slot_names - pooled_raters, build_notes(
         (
             "slots",
-            len(slots),
-            f"{join_labels(sorted(slots))} answered the same tasks and were read as slots that several persons share, "
-            "so they are not evaluated one by one. If each of them is one person, set annotator_type='persons' or "
-            "person = true in a raters table",
+            len(slot_names),
+            f"{join_labels(sorted(slot_names))} answered the same tasks and were read as slots that several persons "
+            "share, so they are not evaluated one by one. If each of them is one person, set annotator_type='persons' "
+            "or person = true in a raters table",
         ),
         (
             "assumed-persons",
@@ -265,10 +265,10 @@ def is_numbered(name: str) -> bool:
 def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
     """Return the raters with numbered names that answered nearly the same tasks as all similarly named raters."""
     numbered_raters = [rater for rater in raters if is_numbered(rater)]
-    is_numbered_rater = pl.col("rater").is_in(numbered_raters)
+    is_numbered_rater_expression = pl.col("rater").is_in(numbered_raters)
     score_rows, verdict_rows = (
-        study.ratings.frame.filter(is_numbered_rater),
-        study.preferences.frame.filter(is_numbered_rater),
+        study.ratings.frame.filter(is_numbered_rater_expression),
+        study.preferences.frame.filter(is_numbered_rater_expression),
     )
     task_rows = pl.concat(
         [
@@ -283,9 +283,11 @@ def _slots(study: Study, raters: Sequence[str]) -> frozenset[str]:
         for rater in numbered_raters
     }
     task_rows = task_rows.with_columns(name_stem=pl.col("rater").replace_strict(stem_of_rater, return_dtype=pl.String))
-    n_tasks_of_stem = task_rows.select(pl.exclude("rater")).unique().group_by("name_stem").len("tasks")
-    n_tasks_of_rater = task_rows.group_by("name_stem", "rater").len("answered").join(n_tasks_of_stem, on="name_stem")
-    similar_rater_rows = n_tasks_of_rater.filter(pl.len().over("name_stem") > 1)
+    task_counts_of_stems = task_rows.select(pl.exclude("rater")).unique().group_by("name_stem").len("tasks")
+    task_counts_of_raters = (
+        task_rows.group_by("name_stem", "rater").len("answered").join(task_counts_of_stems, on="name_stem")
+    )
+    similar_rater_rows = task_counts_of_raters.filter(pl.len().over("name_stem") > 1)
     slot_rows = similar_rater_rows.filter(
         (pl.col("answered") >= MOST_OF_TASKS * pl.col("tasks")).all().over("name_stem")
     )

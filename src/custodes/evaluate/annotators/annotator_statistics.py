@@ -82,12 +82,12 @@ SCALES: tuple[Scale, ...] = ("nominal", "ordinal")
 
 def annotator_tests(aspect_answers: AnnotatorAnswers) -> AnnotatorTests:
     """Return the tests of position preference, and of agreement with the other annotators."""
-    position_result = position_tests(*aspect_answers.sided, n_workers=len(aspect_answers.raters))
+    position_preference_tests = position_tests(*aspect_answers.sided, n_workers=len(aspect_answers.raters))
     p_careless, p_chance, untested_reason = _compare_with_peers(
-        aspect_answers, is_trusted=~(position_result.p_value <= LEVEL)
+        aspect_answers, is_trusted=~(position_preference_tests.p_value <= LEVEL)
     )
     p_reversed = np.full_like(p_chance, np.nan) if aspect_answers.nominal else 1 - p_chance
-    return AnnotatorTests(position_result, p_careless, p_chance, p_reversed, untested_reason)
+    return AnnotatorTests(position_preference_tests, p_careless, p_chance, p_reversed, untested_reason)
 
 
 def are_reversed(tests_of_aspects: Sequence[AnnotatorTests]) -> list[Bools]:
@@ -95,7 +95,10 @@ def are_reversed(tests_of_aspects: Sequence[AnnotatorTests]) -> list[Bools]:
 
     All annotators of the study are tested jointly (Holm) at `REVERSED_LEVEL`.
     """
-    return [p_values <= REVERSED_LEVEL for p_values in adjust_jointly([tests.p_reversed for tests in tests_of_aspects])]
+    return [
+        adjusted_p_values <= REVERSED_LEVEL
+        for adjusted_p_values in adjust_jointly([aspect_tests.p_reversed for aspect_tests in tests_of_aspects])
+    ]
 
 
 def adjust_jointly(p_values_of_parts: Sequence[Floats]) -> list[Floats]:
@@ -111,27 +114,39 @@ def add_flags(
 
     Slots are tested only for a reversed scale.
     """
-    nan_if_slot = [np.where(columns["is_person"], 1.0, np.nan) for columns in annotator_tables]
-    p_values = adjust_jointly(
+    nan_factors_of_parts = [
+        np.where(columns_of_annotators["is_person"], 1.0, np.nan) for columns_of_annotators in annotator_tables
+    ]
+    adjusted_p_values = adjust_jointly(
         [
-            part_p_values * factors
-            for tests, factors in zip(tests_of_aspects, nan_if_slot, strict=True)
-            for part_p_values in (tests.position.p_value, tests.p_careless)
+            part_p_values * nan_factors
+            for tests_of_annotators, nan_factors in zip(tests_of_aspects, nan_factors_of_parts, strict=True)
+            for part_p_values in (tests_of_annotators.position.p_value, tests_of_annotators.p_careless)
         ]
     )
-    for columns, tests, is_reversed, p_position, p_careless in zip(
-        annotator_tables, tests_of_aspects, are_reversed(tests_of_aspects), p_values[::2], p_values[1::2], strict=True
+    for columns_of_annotators, tests_of_annotators, is_reversed, p_position, p_careless in zip(
+        annotator_tables,
+        tests_of_aspects,
+        are_reversed(tests_of_aspects),
+        adjusted_p_values[::2],
+        adjusted_p_values[1::2],
+        strict=True,
     ):
-        side_flags = np.where(tests.position.share > 0.5, FIRST, SECOND)
-        flag_masks = (
+        side_flags = np.where(tests_of_annotators.position.share > 0.5, FIRST, SECOND)
+        flags_and_masks = (
             (side_flags, p_position <= alpha),
             (np.where(is_reversed, REVERSED, LITTLE), is_reversed | (p_careless <= alpha)),
         )
-        columns |= {
+        columns_of_annotators |= {
             "p_position": p_position,
             "p_careless": p_careless,
             "flags": [
-                [str(flags[i]) for flags, is_flagged in flag_masks if is_flagged[i]] for i in range(len(is_reversed))
+                [
+                    str(flag_of_annotator[annotator_index])
+                    for flag_of_annotator, is_flagged_annotator in flags_and_masks
+                    if is_flagged_annotator[annotator_index]
+                ]
+                for annotator_index in range(len(is_reversed))
             ],
         }
 
@@ -149,23 +164,23 @@ def annotator_columns(
     Statistics that describe a person are NaN for slots.
     """
     answers, n_raters = aspect_answers.answers, len(aspect_answers.raters)
-    n_answers = np.bincount(answers.worker, minlength=n_raters)
-    nan_if_slot = np.where(is_person, 1.0, np.nan)
+    n_answers_of_annotator = np.bincount(answers.worker, minlength=n_raters)
+    nan_factors = np.where(is_person, 1.0, np.nan)
     agreement_and_bounds = _agreement(aspect_answers, bootstrap_weights, confidence)
-    n_ties = np.bincount(answers.worker, weights=aspect_answers.value == 0, minlength=n_raters)
+    n_ties_of_annotator = np.bincount(answers.worker, weights=aspect_answers.value == 0, minlength=n_raters)
     return {
         "answer_type": aspect_answers.what,
         "rater": list(aspect_answers.raters),
         "is_person": is_person,
-        "answers": n_answers,
-        "proportion": ratio(n_answers, n_answers.sum()),
+        "answers": n_answers_of_annotator,
+        "proportion": ratio(n_answers_of_annotator, n_answers_of_annotator.sum()),
         "n_multiply_rated": np.bincount(answers.worker[aspect_answers.both], minlength=n_raters),
-        **{column_name: column_values * nan_if_slot for column_name, column_values in agreement_and_bounds.items()},
+        **{column_name: column_values * nan_factors for column_name, column_values in agreement_and_bounds.items()},
         "decided": tests.position.decided,
-        "first_rate": tests.position.share * nan_if_slot,
-        "tie_rate": ratio(n_ties, n_answers) if aspect_answers.what == VERDICTS else np.nan,
-        "seconds": aspect_answers.seconds * nan_if_slot,
-        "p_chance": tests.p_chance * nan_if_slot,
+        "first_rate": tests.position.share * nan_factors,
+        "tie_rate": ratio(n_ties_of_annotator, n_answers_of_annotator) if aspect_answers.what == VERDICTS else np.nan,
+        "seconds": aspect_answers.seconds * nan_factors,
+        "p_chance": tests.p_chance * nan_factors,
         "untested_reason": np.where(is_person, tests.untested_reason, ""),
     }
 
@@ -199,9 +214,12 @@ def _iter_unit_sums(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> 
     for rater_slice in chunks(len(aspect_answers.raters), aspect_answers.n_units):
         is_answer_in_slice = (worker_of_answer >= rater_slice.start) & (worker_of_answer < rater_slice.stop)
         table_shape = (rater_slice.stop - rater_slice.start, aspect_answers.n_units)
-        worker_and_unit = worker_of_answer[is_answer_in_slice] - rater_slice.start, unit_of_answer[is_answer_in_slice]
-        value_sums = table_sums(*worker_and_unit, shape=table_shape, weights=answer_values[is_answer_in_slice])
-        yield rater_slice, value_sums, table_sums(*worker_and_unit, shape=table_shape).astype(np.float64)
+        worker_and_unit_indices = (
+            worker_of_answer[is_answer_in_slice] - rater_slice.start,
+            unit_of_answer[is_answer_in_slice],
+        )
+        value_sums = table_sums(*worker_and_unit_indices, shape=table_shape, weights=answer_values[is_answer_in_slice])
+        yield rater_slice, value_sums, table_sums(*worker_and_unit_indices, shape=table_shape).astype(np.float64)
 
 
 def _compare_with_peers(
@@ -214,40 +232,40 @@ def _compare_with_peers(
     the annotator agrees with the others no more than random answers do.
     """
     answers = aspect_answers.answers
-    peer_result = peer_agreement(
+    peer_agreements = peer_agreement(
         answers.task, answers.worker, aspect_answers.value, n_tasks=answers.n_tasks, trusted=is_trusted
     )
-    n_clusters, p_peers = _test_positive_mean(aspect_answers, peer_result.others)
-    _, p_chance = _test_positive_mean(aspect_answers, peer_result.agreement)
-    _, p_careless = _test_positive_mean(aspect_answers, HALF * peer_result.others - peer_result.agreement)
-    has_equal_answers = np.isnan(peer_result.spread) & (aspect_answers.clusters >= FEWEST)
-    has_too_few_clusters, is_low_peer_agreement = n_clusters < FEWEST, ~(p_peers <= LEVEL)
+    n_clusters_of_annotator, p_peers = _test_positive_mean(aspect_answers, peer_agreements.others)
+    _, p_chance = _test_positive_mean(aspect_answers, peer_agreements.agreement)
+    _, p_careless = _test_positive_mean(aspect_answers, HALF * peer_agreements.others - peer_agreements.agreement)
+    has_constant_answers = np.isnan(peer_agreements.spread) & (aspect_answers.clusters >= FEWEST)
+    has_too_few_clusters, is_low_peer_agreement = n_clusters_of_annotator < FEWEST, ~(p_peers <= LEVEL)
     is_above_chance = p_chance <= LEVEL
     untested_reason = np.select(
-        [has_equal_answers, has_too_few_clusters, is_low_peer_agreement, is_above_chance],
+        [has_constant_answers, has_too_few_clusters, is_low_peer_agreement, is_above_chance],
         [ALL_EQUAL, FEW_TASKS, NO_AGREEMENT, ABOVE_CHANCE],
         "",
     )
     return (
         np.where(untested_reason == "", p_careless, np.nan),
-        np.where(has_equal_answers | has_too_few_clusters | is_low_peer_agreement, np.nan, p_chance),
+        np.where(has_constant_answers | has_too_few_clusters | is_low_peer_agreement, np.nan, p_chance),
         untested_reason,
     )
 
 
 def _test_positive_mean(aspect_answers: AnnotatorAnswers, answer_values: Floats) -> tuple[Ints, Floats]:
     """Return, for each annotator, the number of clusters with a value, and the p-value of a mean <= 0."""
-    n_clusters, p_values = (
+    n_clusters_of_annotator, p_values = (
         np.zeros(len(aspect_answers.raters), dtype=np.int64),
         np.full(len(aspect_answers.raters), np.nan),
     )
     for rater_slice, value_sums, value_counts in _iter_unit_sums(aspect_answers, answer_values):
-        block_test = slot_test(
+        slice_tests = slot_test(
             value_sums, value_counts, further_variance_factors=np.ones(len(value_sums)), confidence=0.95
         )
-        n_clusters[rater_slice] = (value_counts > 0).sum(axis=1)
-        p_values[rater_slice] = np.where(block_test.estimate > 0, block_test.p_value / 2, 1 - block_test.p_value / 2)
-    return n_clusters, p_values
+        n_clusters_of_annotator[rater_slice] = (value_counts > 0).sum(axis=1)
+        p_values[rater_slice] = np.where(slice_tests.estimate > 0, slice_tests.p_value / 2, 1 - slice_tests.p_value / 2)
+    return n_clusters_of_annotator, p_values
 
 
 def agreement_columns(
@@ -263,16 +281,18 @@ def agreement_columns(
         "bounds": intervals.CORRELATION,
     }
     has_enough_tasks = n_multiply_rated_tasks >= FEW_DOUBLES
-    undefined_draws = np.full(len(bootstrap_weights), np.nan)
-    coincidence_counts = coincidences(answers, units=aspect_answers.unit, n_units=aspect_answers.n_units)
-    coincidence_sums = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(coincidence_counts, 0, -1))
-    moment_sums = moments(answers.task, aspect_answers.value, units=aspect_answers.unit, n_units=aspect_answers.n_units)
-    resampled_moments = bootstrap.weighted_sums(bootstrap_weights, moment_sums.T)
+    nan_draws = np.full(len(bootstrap_weights), np.nan)
+    cluster_coincidences = coincidences(answers, units=aspect_answers.unit, n_units=aspect_answers.n_units)
+    resampled_coincidences = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(cluster_coincidences, 0, -1))
+    cluster_moments = moments(
+        answers.task, aspect_answers.value, units=aspect_answers.unit, n_units=aspect_answers.n_units
+    )
+    resampled_moments = bootstrap.weighted_sums(bootstrap_weights, cluster_moments.T)
     defined_scales = (
         () if aspect_answers.continuous or not has_enough_tasks else SCALES[:1] if aspect_answers.nominal else SCALES
     )
     alpha_draws_of_scale = {
-        name: alpha(coincidence_sums, scale=name) if name in defined_scales else undefined_draws for name in SCALES
+        scale: alpha(resampled_coincidences, scale=scale) if scale in defined_scales else nan_draws for scale in SCALES
     }
     has_numeric_alpha = has_enough_tasks and not aspect_answers.nominal
     return {
@@ -282,13 +302,13 @@ def agreement_columns(
         "n_multiply_rated": n_multiply_rated_tasks,
         "answers": int(aspect_answers.both.sum()),
         **{
-            name: column_values
+            column_name: column_values
             for scale, alpha_draws in alpha_draws_of_scale.items()
-            for name, column_values in with_interval(f"alpha_{scale}", alpha_draws, **interval_options).items()
+            for column_name, column_values in with_interval(f"alpha_{scale}", alpha_draws, **interval_options).items()
         },
         **with_interval(
             "alpha_interval",
-            interval_alpha(resampled_moments) if has_numeric_alpha else undefined_draws,
+            interval_alpha(resampled_moments) if has_numeric_alpha else nan_draws,
             **interval_options,
         ),
         "reason": TOO_FEW.format(FEW_DOUBLES)
@@ -303,12 +323,12 @@ def concentration_columns(aspect_answers: AnnotatorAnswers, *, n_slots: int, con
     """Return the row of the table `concentration`."""
     answers, n_annotators = aspect_answers.answers, len(aspect_answers.raters)
     n_answers_of_annotator = np.bincount(answers.worker, minlength=n_annotators)
-    taste_result = taste(
+    taste_estimates = taste(
         aspect_answers.group[answers.task], aspect_answers.item[answers.task], answers.worker, aspect_answers.value
     )
-    half_width = intervals.student_quantile(confidence, len(aspect_answers.raters)) * taste_result.error
+    half_width = intervals.student_quantile(confidence, len(aspect_answers.raters)) * taste_estimates.error
     are_all_persons, has_several_annotators = not n_slots, len(aspect_answers.raters) >= FEWEST_ANNOTATORS
-    icc = taste_result.icc if are_all_persons and not aspect_answers.nominal else np.nan
+    icc = taste_estimates.icc if are_all_persons and not aspect_answers.nominal else np.nan
     return {
         "answer_type": aspect_answers.what,
         "annotators": len(aspect_answers.raters),
@@ -323,8 +343,8 @@ def concentration_columns(aspect_answers: AnnotatorAnswers, *, n_slots: int, con
         "icc_high": min(icc + half_width, 1.0)
         if np.isfinite(half_width) and are_all_persons and has_several_annotators
         else np.nan,
-        "answers_per_annotator": taste_result.answers_per_annotator,
-        "design_effect": taste_result.effect if are_all_persons and not aspect_answers.nominal else np.nan,
+        "answers_per_annotator": taste_estimates.answers_per_annotator,
+        "design_effect": taste_estimates.effect if are_all_persons and not aspect_answers.nominal else np.nan,
     }
 
 

@@ -295,7 +295,7 @@ def annotators(
                 raters_text = note.message.partition(":")[0]
                 raise InputError(f"{study.name}: {raters_text}; add their ratings, or use the leaderboard of metrics")
         raise OptionError(study.advice_on_annotators())
-    answers_of_aspects, data_notes = annotator_answers(selected_study, selected_study.humans)
+    answers_of_aspects, answer_notes = annotator_answers(selected_study, selected_study.humans)
     if not answers_of_aspects:
         raise InputError(
             f"{study.name}: the selected annotators gave no score or verdict "
@@ -306,7 +306,7 @@ def annotators(
     answer_aspect = partial(
         _answer, person_names=person_names, method=method, resamples=resamples, confidence=confidence
     )
-    aspect_results = list(
+    columns_tests_and_notes = list(
         map_parts(
             answer_aspect,
             answers_of_aspects,
@@ -316,26 +316,28 @@ def annotators(
             label=lambda aspect_answers: aspect_answers.aspect + aspect_answers.what,
         )
     )
-    annotator_tables = [columns_of_table["annotators"] for columns_of_table, _, _ in aspect_results]
-    add_flags(annotator_tables, [tests for _, tests, _ in aspect_results], alpha)
-    tables = [
+    annotator_tables = [columns_of_table["annotators"] for columns_of_table, _, _ in columns_tests_and_notes]
+    add_flags(annotator_tables, [tests_of_annotators for _, tests_of_annotators, _ in columns_tests_and_notes], alpha)
+    tables_of_aspects = [
         Annotators.part(aspect_answers.aspect, **columns_of_table)
-        for aspect_answers, (columns_of_table, *_) in zip(answers_of_aspects, aspect_results, strict=True)
+        for aspect_answers, (columns_of_table, *_) in zip(answers_of_aspects, columns_tests_and_notes, strict=True)
     ]
     notes = [
         *selected_study.notes,
-        *data_notes,
+        *answer_notes,
         *person_notes,
-        *(note for *_, aspect_notes in aspect_results for note in aspect_notes),
+        *(note for *_, aspect_notes in columns_tests_and_notes for note in aspect_notes),
     ]
-    return Annotators.from_parts(tables, notes)
+    return Annotators.from_parts(tables_of_aspects, notes)
 
 
 def _notable_rows(annotator_rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of flagged annotators, and of the annotators with the most answers."""
-    is_flagged = pl.col("flags").list.len() > 0
-    is_most_active = pl.col("answers").rank("ordinal", descending=True).over("aspect", "answer_type") <= MOST_SHOWN
-    return annotator_rows.filter(is_flagged | is_most_active)
+    is_flagged_expression = pl.col("flags").list.len() > 0
+    is_most_active_expression = (
+        pl.col("answers").rank("ordinal", descending=True).over("aspect", "answer_type") <= MOST_SHOWN
+    )
+    return annotator_rows.filter(is_flagged_expression | is_most_active_expression)
 
 
 def _answer(
@@ -352,31 +354,31 @@ def _answer(
     )
     is_person = np.array([rater in person_names for rater in aspect_answers.raters])
     n_slots = int((~is_person).sum())
-    tests = annotator_tests(aspect_answers)
-    annotator_table = annotator_columns(
-        aspect_answers, tests, is_person, bootstrap_weights=bootstrap_weights, confidence=confidence
+    tests_of_annotators = annotator_tests(aspect_answers)
+    columns_of_annotators = annotator_columns(
+        aspect_answers, tests_of_annotators, is_person, bootstrap_weights=bootstrap_weights, confidence=confidence
     )
     method_name, method_reason = (
         chosen_method(aspect_answers, method, has_slots=bool(n_slots)) if not aspect_answers.continuous else ("", "")
     )
-    reason = (
+    no_competence_reason = (
         f"more than {MOST_LABELS} different scores count as numeric ratings, not as labels"
         if aspect_answers.continuous
         else ""
     )
-    label_table, competence_and_bounds, reason_of_rater = (
+    columns_of_labels, competence_and_bounds, reason_of_rater = (
         {},
         np.full((3, len(aspect_answers.raters)), np.nan),
-        np.full(len(aspect_answers.raters), reason),
+        np.full(len(aspect_answers.raters), no_competence_reason),
     )
     if method_name:
         # A separate generator: estimates do not depend on the number of resamples.
         consensus_model = consensus(
             aspect_answers, method_name, bootstrap_weights=bootstrap_weights, confidence=confidence, rng=rng.spawn(1)[0]
         )
-        reason = consensus_model.reason
+        no_competence_reason = consensus_model.reason
         has_few_shared_tasks = (aspect_answers.clusters < FEWEST) | (
-            (annotator_table["n_multiply_rated"] < FEWEST_SHARED) & (method_name != "majority")
+            (columns_of_annotators["n_multiply_rated"] < FEWEST_SHARED) & (method_name != "majority")
         )
         competence_and_bounds = np.where(
             is_person & ~has_few_shared_tasks,
@@ -389,26 +391,26 @@ def _answer(
                 np.isnan(consensus_model.competence) & (method_name != "majority"),
                 aspect_answers.clusters < FEWEST_UNITS,
             ],
-            [FEW_SHARED, ALIKE, reason or FEW_ITEMS],
-            reason,
+            [FEW_SHARED, ALIKE, no_competence_reason or FEW_ITEMS],
+            no_competence_reason,
         )
-        label_table = label_columns(aspect_answers, consensus_model)
-    annotator_table |= dict(
+        columns_of_labels = label_columns(aspect_answers, consensus_model)
+    columns_of_annotators |= dict(
         zip(("competence", "competence_low", "competence_high"), competence_and_bounds, strict=True)
     )
-    annotator_table["reason"] = np.where(is_person, reason_of_rater, SLOT)
+    columns_of_annotators["reason"] = np.where(is_person, reason_of_rater, SLOT)
     columns_of_table = {
-        "annotators": annotator_table,
+        "annotators": columns_of_annotators,
         "agreement": agreement_columns(aspect_answers, bootstrap_weights=bootstrap_weights, confidence=confidence),
         "concentration": concentration_columns(aspect_answers, n_slots=n_slots, confidence=confidence),
         "pairs": pair_columns(aspect_answers, n_slots=n_slots, confidence=confidence),
-        "labels": label_table,
+        "labels": columns_of_labels,
     }
-    n_untested_by_reason = Counter(annotator_table["untested_reason"].tolist())
+    n_untested_by_reason = Counter(columns_of_annotators["untested_reason"].tolist())
     return (
         columns_of_table,
-        tests,
-        _notes(aspect_answers, method_name, method_reason, reason, n_slots, n_untested_by_reason),
+        tests_of_annotators,
+        _notes(aspect_answers, method_name, method_reason, no_competence_reason, n_slots, n_untested_by_reason),
     )
 
 
@@ -416,7 +418,7 @@ def _notes(
     aspect_answers: AnnotatorAnswers,
     method: str,
     method_reason: str,
-    reason: str,
+    no_competence_reason: str,
     n_slots: int,
     n_untested_by_reason: Counter[str],
 ) -> list[Note]:
@@ -432,7 +434,7 @@ def _notes(
         (
             "numbers",
             aspect_answers.continuous,
-            f"{aspect_answers.what}{aspect_text}: {reason}, so there are no labels and no competence",
+            f"{aspect_answers.what}{aspect_text}: {no_competence_reason}, so there are no labels and no competence",
         ),
         (
             "few-annotators",

@@ -115,8 +115,8 @@ def consensus(
     if method == "majority":
         vote_proportions = vote_shares(aspect_answers.answers)
         return Consensus(method, vote_proportions, nan_per_rater, nan_per_rater, nan_per_rater, NOTHING)
-    multiply_rated_weights = aspect_answers.has_several_answers.astype(np.float64)
-    answers = replace(aspect_answers.answers, weight=multiply_rated_weights)
+    multiply_rated_task_weights = aspect_answers.has_several_answers.astype(np.float64)
+    answers = replace(aspect_answers.answers, weight=multiply_rated_task_weights)
     if method == "mace":
         posterior = mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
         return Consensus(
@@ -132,7 +132,7 @@ def consensus(
         return Consensus(method, consensus_fit.posterior, competence, nan_per_rater, nan_per_rater, SPARSE)
 
     def resampled_competence(cluster_weights: Floats) -> Floats:
-        task_weights = multiply_rated_weights * cluster_weights[aspect_answers.unit]
+        task_weights = multiply_rated_task_weights * cluster_weights[aspect_answers.unit]
         weighted_answers = replace(answers, weight=task_weights)
         resample_fit = dawid_skene(weighted_answers, iterations=ITERATIONS, start=consensus_fit.posterior)
         return _kappa(weighted_answers, resample_fit.posterior, least_errors=0.0)
@@ -147,7 +147,7 @@ def consensus(
         bounds=intervals.CORRELATION,
         fewest=FEWEST_UNITS,
     )
-    low, high = (np.where(np.isnan(competence), np.nan, bound) for bound in (low, high))
+    low, high = (np.where(np.isnan(competence), np.nan, bounds) for bounds in (low, high))
     return Consensus(method, consensus_fit.posterior, competence, low, high, "")
 
 
@@ -172,33 +172,36 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least_errors: float) 
 
 def label_columns(aspect_answers: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
     """Return the columns of the table `labels`."""
-    n_answers, majority_codes = aspect_answers.answers.n_votes, majority_label(np.nan_to_num(model.posterior))
-    is_undecided_task, has_verdicts = majority_codes == UNKNOWN, aspect_answers.what == VERDICTS
-    label_indices = np.where(is_undecided_task, OUTCOMES.index("tie") if has_verdicts else 0, majority_codes)
-    outcome_probabilities = model.posterior.T if has_verdicts else np.full((3, len(n_answers)), np.nan)
-    tasks = aspect_answers.tasks
-    empty_cells = [None] * tasks.height
+    n_answers_of_task, majority_label_codes = (
+        aspect_answers.answers.n_votes,
+        majority_label(np.nan_to_num(model.posterior)),
+    )
+    is_undecided_task, has_verdicts = majority_label_codes == UNKNOWN, aspect_answers.what == VERDICTS
+    label_code_of_task = np.where(is_undecided_task, OUTCOMES.index("tie") if has_verdicts else 0, majority_label_codes)
+    outcome_probabilities = model.posterior.T if has_verdicts else np.full((3, len(n_answers_of_task)), np.nan)
+    task_table = aspect_answers.tasks
+    none_cells = [None] * task_table.height
     return {
         "answer_type": aspect_answers.what,
-        "item": tasks["item"].to_list(),
+        "item": task_table["item"].to_list(),
         **{
-            column_name: tasks[column_name].to_list() if has_verdicts else empty_cells
+            column_name: task_table[column_name].to_list() if has_verdicts else none_cells
             for column_name in ("system_a", "system_b")
         },
-        "system": empty_cells if has_verdicts else tasks["system"].to_list(),
+        "system": none_cells if has_verdicts else task_table["system"].to_list(),
         "label": [
             aspect_answers.words[label_code] if has_verdicts or not is_undecided else None
-            for label_code, is_undecided in zip(label_indices, is_undecided_task, strict=True)
+            for label_code, is_undecided in zip(label_code_of_task, is_undecided_task, strict=True)
         ],
         "probability": np.where(
-            is_undecided_task & ~np.full(len(label_indices), has_verdicts),
+            is_undecided_task & ~np.full(len(label_code_of_task), has_verdicts),
             np.nan,
-            model.posterior[np.arange(len(label_indices)), label_indices],
+            model.posterior[np.arange(len(label_code_of_task)), label_code_of_task],
         ),
         **dict(zip(("p_a", "p_tie", "p_b"), outcome_probabilities, strict=True)),
-        "expected_value": np.full(len(label_indices), np.nan)
+        "expected_value": np.full(len(label_code_of_task), np.nan)
         if aspect_answers.nominal
         else model.posterior @ np.array(aspect_answers.labels),
-        "answers": n_answers,
+        "answers": n_answers_of_task,
         "method": model.method,
     }

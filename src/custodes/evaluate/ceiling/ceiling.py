@@ -316,13 +316,13 @@ def ceiling(
         if level == "system":
             return _system_level_tables(raters, target_index, fit, resamples, confidence, rng, human_generator), []
         target = target_of(raters, target_index, folds, resamples, rng)
-        draws = predictions.agreements(target, fit)
-        halo_table, excluded_positions = halo_columns(target, confidence)
+        draws_of_statistic = predictions.agreements(target, fit)
+        columns_of_halo, excluded_positions = halo_columns(target, confidence)
         return Ceiling.part(
             target.aspect,
-            **predictions.prediction_columns(target, draws, len(target.y), confidence, target.n_clusters),
+            **predictions.prediction_columns(target, draws_of_statistic, len(target.y), confidence, target.n_clusters),
             annotators=predictions.annotator_columns(target, human_generator, confidence),
-            halo=halo_table,
+            halo=columns_of_halo,
             information=predictions.information_columns(target, confidence),
             lasso=predictions.lasso_columns(target, target.x, target.y),
             forward=forward_columns(target, positions_in_use, steps, confidence),
@@ -336,7 +336,7 @@ def ceiling(
             ),
         ), excluded_positions
 
-    tables_and_excluded = map_parts(
+    tables_and_excluded_positions = map_parts(
         answer_aspect,
         target_positions,
         rng=np.random.default_rng(rng),
@@ -345,10 +345,10 @@ def ceiling(
         label=raters.rater_aspects.__getitem__,
         threads=model == "xgboost",
     )
-    tables_of_targets, excluded_of_targets = zip(*tables_and_excluded, strict=True)
+    tables_of_targets, excluded_of_targets = zip(*tables_and_excluded_positions, strict=True)
     notes = [*raters.notes, *_few_notes(raters, level, resamples)]
     result = Ceiling.from_parts([*tables_of_targets, Ceiling.part(left_out=raters.left_out_columns())], notes)
-    excluded_annotators = [raters.people[i] for i in sorted(set().union(*excluded_of_targets))]
+    excluded_annotators = [raters.people[position] for position in sorted(set().union(*excluded_of_targets))]
     return replace(result, notes=(*result.notes, *_notes(result, raters, level, excluded_annotators)))
 
 
@@ -357,7 +357,7 @@ def _without_lone_items(raters: RaterScores) -> RaterScores:
     aspect_of_lone_rater = {
         raters.names[i]: raters.rater_aspects[i] for i in raters.select_kind("human") if _count_clusters(raters, i) < 2
     }
-    is_lone_rater = np.array([name in aspect_of_lone_rater for name in raters.names])[:, np.newaxis, np.newaxis]
+    is_lone_rater = np.array([rater in aspect_of_lone_rater for rater in raters.names])[:, np.newaxis, np.newaxis]
     is_lone_aspect = np.array([aspect in aspect_of_lone_rater.values() for aspect in raters.aspects])[
         :, np.newaxis, np.newaxis, np.newaxis
     ]
@@ -366,7 +366,7 @@ def _without_lone_items(raters: RaterScores) -> RaterScores:
         scores=np.where(is_lone_rater, np.nan, raters.scores),
         annotators=np.where(is_lone_aspect, np.nan, raters.annotators),
         constant=(*raters.constant, *aspect_of_lone_rater),
-        left_out=(*raters.left_out, *((name, LONE) for name in aspect_of_lone_rater)),
+        left_out=(*raters.left_out, *((rater, LONE) for rater in aspect_of_lone_rater)),
     )
 
 
@@ -380,10 +380,10 @@ def _match_metrics(raters: RaterScores, patterns: Patterns) -> NDArray[np.intp]:
 
     If a pattern matches the name of a rater, the scores of this rater under all aspects match.
     """
-    names_of_metric = [(raters.names[i], raters.raters[i]) for i in raters.select_kind(METRIC)]
-    all_names = list(dict.fromkeys(chain(*zip(*names_of_metric, strict=True))))
-    selected_names = select_labels(patterns, all_names, option="in_use", what="metric")
-    return np.flatnonzero([not {*names}.isdisjoint(selected_names) for names in names_of_metric])
+    aspect_and_rater_names = [(raters.names[i], raters.raters[i]) for i in raters.select_kind(METRIC)]
+    candidate_names = list(dict.fromkeys(chain(*zip(*aspect_and_rater_names, strict=True))))
+    selected_names = select_labels(patterns, candidate_names, option="in_use", what="metric")
+    return np.flatnonzero([not {*name_pair}.isdisjoint(selected_names) for name_pair in aspect_and_rater_names])
 
 
 def _system_level_tables(
@@ -398,11 +398,14 @@ def _system_level_tables(
     """Return the tables of an aspect at the system level."""
     target = system_target_of(raters, target_index, resamples, rng)
     compute_agreement = partial(target.agreement, fit=fit)
-    rater_sets = list(target.columns.values())
-    draws = {"kendall": compute_agreement(rater_sets), "unexplained": target.unexplained_variance(rater_sets, fit)}
+    rater_positions = list(target.columns.values())
+    draws_of_statistic = {
+        "kendall": compute_agreement(rater_positions),
+        "unexplained": target.unexplained_variance(rater_positions, fit),
+    }
     return Ceiling.part(
         target.aspect,
-        **predictions.prediction_columns(target, draws, target.n_clusters, confidence, target.n_clusters),
+        **predictions.prediction_columns(target, draws_of_statistic, target.n_clusters, confidence, target.n_clusters),
         annotators=target.split_half_columns(confidence, human_generator),
         information=target.information_columns(confidence),
         lasso=target.lasso_columns(),
@@ -426,15 +429,15 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
     """
     human_positions, metric_positions = raters.select_kind("human"), raters.select_kind(METRIC)
     n_rated_outputs = int(np.isfinite(raters.scores[human_positions]).any(axis=0).sum())
-    n_undated_metrics = sum(raters.dates[i] is None for i in metric_positions)
+    n_undated_metrics = sum(raters.dates[metric_position] is None for metric_position in metric_positions)
     target_names = result.prediction["target"].unique(maintain_order=True)
     lone_targets = target_names.filter(~target_names.is_in(result.annotators["target"].to_list()))
     targets_text = "" if len(lone_targets) == len(target_names) else f" of {join_labels(map(repr, lone_targets))}"
     unsplit_targets = result.annotators.filter(pl.col("split_half").is_null())["target"]
     disagreeing_targets = result.annotators.filter(pl.col("split_half") <= 0, pl.lit(level == "output"))["target"]
-    bounded_rows = result.prediction.join(result.annotators, on="target", maintain_order="left")
+    bounded_prediction_rows = result.prediction.join(result.annotators, on="target", maintain_order="left")
     is_above_bound = pl.col("kendall_low") > pl.col("attainable_high")
-    exceeding_targets = bounded_rows.filter(is_above_bound)["target"].unique(maintain_order=True)
+    exceeding_targets = bounded_prediction_rows.filter(is_above_bound)["target"].unique(maintain_order=True)
     return build_notes(
         (
             "one-aspect",

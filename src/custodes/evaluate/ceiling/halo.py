@@ -39,17 +39,17 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
         np.stack(list(ratings_of_annotator.values())),
     )
     agreement_draws = np.full((len(ratings), len(target.times), len(SOURCES)), np.nan)
-    for rating_positions in equal_positions(
+    for equal_rating_positions in equal_positions(
         rated_mask.tobytes() for rated_mask in np.isfinite(ratings)
     ):  # annotators who rated the same outputs
-        annotator_indices = [list(ratings_of_annotator)[position] for position in rating_positions]
+        annotator_indices = [list(ratings_of_annotator)[position] for position in equal_rating_positions]
         mean_ratings_of_others = [
-            mean_of_defined(np.delete(other_aspect_ratings, annotator, axis=0), axis=0)
-            for annotator in annotator_indices
+            mean_of_defined(np.delete(other_aspect_ratings, annotator_index, axis=0), axis=0)
+            for annotator_index in annotator_indices
         ]
-        agreement_draws[rating_positions] = _held_out_agreement(
+        agreement_draws[equal_rating_positions] = _held_out_agreement(
             target,
-            ratings[rating_positions],
+            ratings[equal_rating_positions],
             (other_aspect_ratings[annotator_indices], np.stack(mean_ratings_of_others), metric_scores),
         )
     is_predicted_annotator = np.asarray(np.isfinite(agreement_draws[:, 0]).all(axis=1))
@@ -66,13 +66,13 @@ def halo_columns(target: Target, confidence: float) -> tuple[dict[str, Any], lis
     agreement_lead = mean_agreement - mean_agreement[:, [REFERENCE]]
     agreement_lead[:, REFERENCE] = np.nan
     interval_arguments: dict[str, Any] = {"confidence": confidence, "clusters": target.n_clusters}
-    kendall_and_lead = with_interval(
+    kendall_and_lead_columns = with_interval(
         "kendall", mean_agreement, bounds=CORRELATION, **interval_arguments
     ) | with_interval("lead", agreement_lead, bounds=ANY, **interval_arguments)
-    table_columns = {"source": SOURCES, **kendall_and_lead} if is_predicted_annotator.any() else {}
-    return table_columns, [
-        annotator
-        for annotator, is_predicted in zip(ratings_of_annotator, is_predicted_annotator, strict=True)
+    columns_of_halo = {"source": SOURCES, **kendall_and_lead_columns} if is_predicted_annotator.any() else {}
+    return columns_of_halo, [
+        annotator_index
+        for annotator_index, is_predicted in zip(ratings_of_annotator, is_predicted_annotator, strict=True)
         if not is_predicted
     ]
 

@@ -102,11 +102,13 @@ def next_columns(target: Target, positions_in_use: NDArray[np.intp], confidence:
     losses[:, removable_positions] = (
         agreement_draws[:, [1 + len(addable_positions)]] - agreement_draws[:, 2 + len(addable_positions) :]
     )
-    metric_order = np.argsort(-np.nan_to_num(round_for_sorting(gains[0]), nan=-np.inf), kind="stable")
+    metric_indices_by_gain = np.argsort(-np.nan_to_num(round_for_sorting(gains[0]), nan=-np.inf), kind="stable")
     return {
-        "metric": metric_names[metric_order].tolist(),
-        **with_interval("added", gains[:, metric_order], confidence, clusters=target.n_clusters, bounds=ANY),
-        **with_interval("removed", losses[:, metric_order], confidence, clusters=target.n_clusters, bounds=ANY),
+        "metric": metric_names[metric_indices_by_gain].tolist(),
+        **with_interval("added", gains[:, metric_indices_by_gain], confidence, clusters=target.n_clusters, bounds=ANY),
+        **with_interval(
+            "removed", losses[:, metric_indices_by_gain], confidence, clusters=target.n_clusters, bounds=ANY
+        ),
     }
 
 

@@ -52,12 +52,12 @@ class PredictedAspect:
         """Positions of the raters in each set of features; only `metrics` if annotators rated no other aspect."""
         metric_positions, human_positions = self.who.select_kind(METRIC), self.who.select_kind("human")
         other_aspect_positions = human_positions[human_positions != self.me]
-        positions_of_features = {
+        rater_positions_of_features = {
             "metrics": metric_positions,
             "humans": other_aspect_positions,
             "both": np.concatenate([metric_positions, other_aspect_positions]),
         }
-        return positions_of_features if len(other_aspect_positions) else {"metrics": metric_positions}
+        return rater_positions_of_features if len(other_aspect_positions) else {"metrics": metric_positions}
 
     @property
     def persons(self) -> dict[int, Floats]:
@@ -130,16 +130,16 @@ class Target(PredictedAspect):
 def target_of(raters: RaterScores, target_index: int, folds: Folds, resamples: int, rng: np.random.Generator) -> Target:
     """Return the target for an aspect that annotators rated on at least two items or clusters."""
     flat_ratings = raters.scores[target_index].ravel()
-    rated_positions = np.flatnonzero(np.isfinite(flat_ratings))
-    cluster_of_row = raters.design.units[rated_positions // raters.scores.shape[2]]
-    assign_folds, has_whole_items = FOLDS[folds]
+    rated_row_indices = np.flatnonzero(np.isfinite(flat_ratings))
+    cluster_of_row = raters.design.units[rated_row_indices // raters.scores.shape[2]]
+    assign_folds, has_whole_item_folds = FOLDS[folds]
     return Target(
         who=raters,
         me=target_index,
-        row=rated_positions,
-        y=flat_ratings[rated_positions],
+        row=rated_row_indices,
+        y=flat_ratings[rated_row_indices],
         groups=cluster_of_row,
         fold=assign_folds(cluster_of_row, n_folds=min(N_FOLDS, len(np.unique(cluster_of_row))), rng=rng),
-        whole=has_whole_items,
+        whole=has_whole_item_folds,
         times=raters.design.draw_byte_weights(resamples, rng),
     )

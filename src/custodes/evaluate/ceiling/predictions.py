@@ -53,12 +53,13 @@ def prediction_columns(
         (features_a, features_b) for features_a, features_b in GAPS if {features_a, features_b} <= {*feature_names}
     ]
     first_positions, second_positions = (
-        [feature_names.index(feature_pair[side]) for feature_pair in compared_feature_pairs] for side in (0, 1)
+        [feature_names.index(feature_pair[position_in_pair]) for feature_pair in compared_feature_pairs]
+        for position_in_pair in (0, 1)
     )
     interval_arguments: dict[str, Any] = {"confidence": confidence, "clusters": n_clusters}
-    undefined_draws = np.full_like(draws_of_statistic["kendall"], np.nan)
-    error_and_bounds = with_interval(
-        "error", draws_of_statistic.get("unexplained", undefined_draws), bounds=POSITIVE, **interval_arguments
+    nan_draws = np.full_like(draws_of_statistic["kendall"], np.nan)
+    columns_of_error = with_interval(
+        "error", draws_of_statistic.get("unexplained", nan_draws), bounds=POSITIVE, **interval_arguments
     )
     kendall_differences = (
         draws_of_statistic["kendall"][:, first_positions] - draws_of_statistic["kendall"][:, second_positions]
@@ -69,13 +70,13 @@ def prediction_columns(
             **with_interval("kendall", draws_of_statistic["kendall"], bounds=CORRELATION, **interval_arguments),
             **with_interval(
                 "kendall_item",
-                draws_of_statistic.get("kendall_item", undefined_draws),
+                draws_of_statistic.get("kendall_item", nan_draws),
                 bounds=CORRELATION,
                 **interval_arguments,
             ),
-            "r2": 1 - error_and_bounds["error"],
-            "r2_low": 1 - error_and_bounds["error_high"],
-            "r2_high": 1 - error_and_bounds["error_low"],
+            "r2": 1 - columns_of_error["error"],
+            "r2_low": 1 - columns_of_error["error_high"],
+            "r2_high": 1 - columns_of_error["error_low"],
             "columns": [len(rater_positions) for rater_positions in target.columns.values()],
             "n": n_predictions,
         },
@@ -99,13 +100,13 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
         target.persons, key=target.who.people.__getitem__
     )  # sorted, so that halves do not depend on the input order
     annotator_ratings = np.stack([target.persons[annotator] for annotator in sorted_annotators])
-    annotator_splits = split_half.halves(len(annotator_ratings), most=SPLITS, rng=rng)
+    annotator_halves = split_half.halves(len(annotator_ratings), most=SPLITS, rng=rng)
     agreement_draws = np.stack(
         [
             replace(target, y=target.rows(mean_of_defined(annotator_ratings[half], axis=0))).agreement(
                 target.rows(mean_of_defined(annotator_ratings[other_half], axis=0))[np.newaxis]
             )
-            for half, other_half in annotator_splits
+            for half, other_half in annotator_halves
         ]
     )
     is_defined_split = np.isfinite(agreement_draws[:, 0, 0])
@@ -116,7 +117,7 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
     attainable_draws = split_half.attainable_tau(
         split_half_draws,
         target.rows(annotator_ratings).T,
-        [annotator_splits[split_index] for split_index in defined_splits],
+        [annotator_halves[split_index] for split_index in defined_splits],
         rng=rng,
     )
     if split_half_draws[0] <= 0:  # the errors of annotators cannot be estimated
@@ -135,22 +136,26 @@ def history_columns(
     n_clusters: int,
 ) -> dict[str, Any]:
     """Return the columns of `history`: predictions from all metrics released by each date (Figure 1 of the paper)."""
-    dates_and_metrics = [
+    dates_and_metric_positions = [
         (date, metric_position)
         for metric_position in target.columns["metrics"]
         if (date := target.who.dates[metric_position]) is not None
     ]
-    dates = sorted({date for date, _ in dates_and_metrics})
+    dates = sorted({date for date, _ in dates_and_metric_positions})
     if len(dates) < 2:
         return {}
     rater_sets = [
-        np.array([metric_position for date, metric_position in dates_and_metrics if date <= release_date])
+        np.array([metric_position for date, metric_position in dates_and_metric_positions if date <= release_date])
         for release_date in dates
     ]
     return {
         "date": dates,
         "newest": [
-            [target.who.names[metric_position] for date, metric_position in dates_and_metrics if date == release_date]
+            [
+                target.who.names[metric_position]
+                for date, metric_position in dates_and_metric_positions
+                if date == release_date
+            ]
             for release_date in dates
         ],
         "columns": [len(rater_positions) for rater_positions in rater_sets],
@@ -208,7 +213,7 @@ def lasso_columns(target: PredictedAspect, x: Floats, y: Floats) -> dict[str, An
     rater_positions = target.columns.get("both", target.columns["metrics"])
     return {
         "alpha": np.repeat(ALPHAS, len(rater_positions)),
-        "rater": [target.who.names[i] for i in rater_positions] * len(ALPHAS),
-        "kind": [target.who.kinds[i] for i in rater_positions] * len(ALPHAS),
+        "rater": [target.who.names[rater_position] for rater_position in rater_positions] * len(ALPHAS),
+        "kind": [target.who.kinds[rater_position] for rater_position in rater_positions] * len(ALPHAS),
         "weight": lasso_weights(x[:, rater_positions], y, alphas=ALPHAS),
     }

@@ -68,19 +68,19 @@ class SystemTarget(PredictedAspect):
 
         The model that predicts a pair of systems is fitted without this pair.
         """
-        orders_of_set = [
+        pair_orders_of_sets = [
             predicted_orders(self.wins[rater_positions], self.wins[self.me], fit) for rater_positions in rater_sets
         ]
-        return order_agreement(np.stack(orders_of_set), self.truth, weights=self.times)
+        return order_agreement(np.stack(pair_orders_of_sets), self.truth, weights=self.times)
 
     def unexplained_variance(self, rater_sets: Sequence[NDArray[np.intp]], fit: heldout.Fit) -> Floats:
         """(1 + B, sets): squared errors of predictions for left-out systems, divided by squared errors of the mean."""
-        error_pairs = [
+        model_and_mean_errors = [
             held_out_errors(self.wins[rater_positions], self.wins[self.me], fit) for rater_positions in rater_sets
         ]
         error_sums, error_sums_of_mean = (
-            bootstrap.weighted_sums(self.times, np.stack(error_arrays))
-            for error_arrays in zip(*error_pairs, strict=True)
+            bootstrap.weighted_sums(self.times, np.stack(errors_of_sets))
+            for errors_of_sets in zip(*model_and_mean_errors, strict=True)
         )
         return ratio(error_sums, error_sums_of_mean)
 
@@ -107,11 +107,11 @@ class SystemTarget(PredictedAspect):
             order_agreement(order_by_half(first_half)[np.newaxis], order_by_half(second_half), weights=self.times)
             for first_half, second_half in split_half.halves(len(annotator_scores), most=SPLITS, rng=rng)
         ]
-        mean_agreement = mean_of_defined(np.stack(agreement_draws), axis=0)
+        mean_agreement_draws = mean_of_defined(np.stack(agreement_draws), axis=0)
         return {
             "annotators": len(annotator_scores),
             **with_interval(
-                "split_half", mean_agreement, confidence, clusters=self.n_clusters, bounds=intervals.CORRELATION
+                "split_half", mean_agreement_draws, confidence, clusters=self.n_clusters, bounds=intervals.CORRELATION
             ),
             **dict.fromkeys(("attainable", "attainable_low", "attainable_high"), np.nan),
         }

@@ -48,15 +48,15 @@ def compared_problems(comparison: RaterComparison, negated_raters: Set[str], res
 
 
 def _annotator_problems(comparison: RaterComparison, human_comparisons: Comparisons) -> Iterator[Problem]:
-    n_items, decided_signs = (
+    n_items, distinct_decided_signs = (
         len(np.unique(human_comparisons.item)),
         set(human_comparisons.sign[human_comparisons.sign != 0].tolist()),
     )
     if n_items < FEW_ITEMS:
         yield problem("few-items", few=f"annotators compared outputs of only {n_items} items", fewest=FEW_ITEMS)
-    are_sides_declared = any(note.rule == "sides" for note in comparison.notes)
-    if len(comparison.systems) == 2 and len(decided_signs) == 1 and not are_sides_declared:
-        yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in decided_signs else 1])
+    has_sides_note = any(note.rule == "sides" for note in comparison.notes)
+    if len(comparison.systems) == 2 and len(distinct_decided_signs) == 1 and not has_sides_note:
+        yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in distinct_decided_signs else 1])
 
 
 def _negative_metrics(comparison: RaterComparison, *, negated_raters: Set[str], resamples: int) -> Iterator[Problem]:
@@ -73,8 +73,8 @@ def _negative_metrics(comparison: RaterComparison, *, negated_raters: Set[str], 
         and not (correlation.kendall(item_scores.human.ravel(), metric_scores) < 0).any()
     ):
         return  # the tests below take several times as long
-    empty_weights = np.empty((0, comparison.design.n_units), dtype=np.int8)
-    sample = Sample(comparison=comparison, times=with_point(empty_weights), flips=empty_weights)
+    empty_draws = np.empty((0, comparison.design.n_units), dtype=np.int8)
+    sample = Sample(comparison=comparison, times=with_point(empty_draws), flips=empty_draws)
     n_flips = resamples if resamples >= FEWEST_FLIPS else 0
     tester = Tester.from_sample(sample, n_flips=n_flips, confidence=AGAINST_CONFIDENCE, alpha=alpha)
     test_family = chance_tests(tester, "kendall_global")
@@ -82,10 +82,10 @@ def _negative_metrics(comparison: RaterComparison, *, negated_raters: Set[str], 
     negative_metrics = [
         metric for metric, is_negative in zip(comparison.metrics, is_negative_metric, strict=True) if is_negative
     ]
-    for is_declared_lower, advice in ADVICE.items():
-        advised_metrics = [metric for metric in negative_metrics if (metric in negated_raters) is is_declared_lower]
+    for is_negated, advice_text in ADVICE.items():
+        advised_metrics = [metric for metric in negative_metrics if (metric in negated_raters) is is_negated]
         yield from problems_of(
-            "negative-agreement", advised_metrics, alpha=alpha, metrics=join_labels(advised_metrics), advice=advice
+            "negative-agreement", advised_metrics, alpha=alpha, metrics=join_labels(advised_metrics), advice=advice_text
         )
 
 
@@ -104,11 +104,11 @@ def _coverage_problems(comparison: RaterComparison) -> list[Problem]:
     n_comparisons_of_metric = {
         metric: len(comparison.shared(metric_index).item) for metric_index, metric in enumerate(comparison.metrics)
     }
-    most_comparisons = max(n_comparisons_of_metric.values())
+    max_n_comparisons = max(n_comparisons_of_metric.values())
     coverage_of_low_metric = {
-        metric: n_comparisons / most_comparisons
+        metric: n_comparisons / max_n_comparisons
         for metric, n_comparisons in n_comparisons_of_metric.items()
-        if 0 < n_comparisons < (1 - COVERAGE_GAP - ROUNDING) * most_comparisons
+        if 0 < n_comparisons < (1 - COVERAGE_GAP - ROUNDING) * max_n_comparisons
     }
     metrics_text = join_labels(
         (f"{metric} ({100 * coverage:.0f} %)" for metric, coverage in coverage_of_low_metric.items()), limit=3
@@ -121,9 +121,9 @@ def _common_item_problems(comparison: RaterComparison, human_comparisons: Compar
     n_common_items_of_pair = _count_common_items(comparison, human_comparisons)
     is_pair_with_common_items = n_common_items_of_pair > 0
     np.fill_diagonal(is_pair_with_common_items, False)
-    larger_item_counts = np.maximum.outer(n_common_items_of_pair.diagonal(), n_common_items_of_pair.diagonal())
+    larger_n_items_of_pair = np.maximum.outer(n_common_items_of_pair.diagonal(), n_common_items_of_pair.diagonal())
     is_system_with_different_items = (
-        is_pair_with_common_items & (n_common_items_of_pair < (1 - COVERAGE_GAP - ROUNDING) * larger_item_counts)
+        is_pair_with_common_items & (n_common_items_of_pair < (1 - COVERAGE_GAP - ROUNDING) * larger_n_items_of_pair)
     ).any(axis=0)
     system_names = np.array(comparison.systems)
     if is_system_with_different_items.any() and np.isfinite(comparison.scores.human).any():  # only scores have means
@@ -134,8 +134,8 @@ def _common_item_problems(comparison: RaterComparison, human_comparisons: Compar
         )
     block_of_system = blocks_of(is_pair_with_common_items)
     system_blocks = [
-        system_names[block_of_system == block].tolist()
-        for block in np.unique(block_of_system[n_common_items_of_pair.diagonal() > 0])
+        system_names[block_of_system == block_number].tolist()
+        for block_number in np.unique(block_of_system[n_common_items_of_pair.diagonal() > 0])
     ]
     if len(system_blocks) > 1:
         blocks_text = "; ".join(join_labels(system_block, limit=3) for system_block in system_blocks[:3])
@@ -151,16 +151,16 @@ def _count_common_items(comparison: RaterComparison, human_comparisons: Comparis
     """Return the number of items for which annotators rated the outputs of both systems, (systems, systems)."""
     from scipy.sparse import csr_array
 
-    item_rows, system_positions = np.nonzero(np.isfinite(comparison.scores.human))
+    scored_item_rows, system_positions = np.nonzero(np.isfinite(comparison.scores.human))
     item_positions = np.concatenate(
-        [comparison.scores.items[item_rows], human_comparisons.item, human_comparisons.item]
+        [comparison.scores.items[scored_item_rows], human_comparisons.item, human_comparisons.item]
     )
     system_positions = np.concatenate([system_positions, human_comparisons.first, human_comparisons.second])
-    shape = (len(comparison.items), len(comparison.systems))
-    is_rated_output = csr_array(
-        (np.ones(len(item_positions), dtype=bool), (item_positions, system_positions)), shape=shape
+    matrix_shape = (len(comparison.items), len(comparison.systems))
+    rated_output_matrix = csr_array(
+        (np.ones(len(item_positions), dtype=bool), (item_positions, system_positions)), shape=matrix_shape
     ).astype(np.int64)
-    return np.asarray((is_rated_output.T @ is_rated_output).toarray())
+    return np.asarray((rated_output_matrix.T @ rated_output_matrix).toarray())
 
 
 def near_duplicates(comparison: RaterComparison) -> list[Problem]:
@@ -168,9 +168,9 @@ def near_duplicates(comparison: RaterComparison) -> list[Problem]:
     metric_names, metric_scores = comparison.metrics, comparison.scores.metrics
     metric_scores = metric_scores.reshape(len(metric_names), metric_scores[:1].size)
     pair_names = [
-        f"{metric_names[first_index]} / {metric_names[first_index + 1 + offset]}"
+        f"{metric_names[first_index]} / {metric_names[first_index + 1 + index_offset]}"
         for first_index in range(len(metric_names) - 1 if metric_scores.size else 0)
-        for offset in np.flatnonzero(
+        for index_offset in np.flatnonzero(
             np.abs(correlation.pearson(metric_scores[first_index], metric_scores[first_index + 1 :]))
             > DUPLICATE_CORRELATION
         )
@@ -198,10 +198,10 @@ def means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
     }
     for rater in dict.fromkeys((*annotators, *metrics)):
         if rater in explanation_of_rater:
-            kind_word, raters_of_kind, advice = explanation_of_rater[rater]
+            kind_word, raters_of_kind, advice_text = explanation_of_rater[rater]
             others_text = join_labels([other_rater for other_rater in raters_of_kind if other_rater != rater], limit=4)
             yield problem(
-                "mean-of-others", [rater], rater=rater, others=f"{kind_word} {others_text}{aspect_text}{advice}"
+                "mean-of-others", [rater], rater=rater, others=f"{kind_word} {others_text}{aspect_text}{advice_text}"
             )
 
 
@@ -217,20 +217,20 @@ def _raters_equal_to_means(
     if len(other_scores) < 2 + (scores_of_others is None) or not other_scores.size:
         return
     has_score = np.isfinite(other_scores)
-    score_sums, n_scores_of_output = np.where(has_score, other_scores, 0.0).sum(axis=0), has_score.sum(axis=0)
-    score_ranges = np.fmax.reduce(other_scores) - np.fmin.reduce(other_scores)
+    score_sum_of_output, n_scores_of_output = np.where(has_score, other_scores, 0.0).sum(axis=0), has_score.sum(axis=0)
+    score_range_of_output = np.fmax.reduce(other_scores) - np.fmin.reduce(other_scores)
     for rater, rater_scores in zip(rater_names, scores, strict=True):
         is_rated_output = np.isfinite(rater_scores)
         n_other_scores = n_scores_of_output - is_rated_output if scores_of_others is None else n_scores_of_output
         is_comparable_output = is_rated_output & (n_other_scores > 1)
         if is_comparable_output.sum() < FEWEST_MEANS:
             continue
-        mean_of_others = (score_sums - rater_scores if scores_of_others is None else score_sums)[
+        mean_of_others = (score_sum_of_output - rater_scores if scores_of_others is None else score_sum_of_output)[
             is_comparable_output
         ] / n_other_scores[is_comparable_output]
         tolerance = MEAN_ROUNDING * np.ptp(rater_scores[is_comparable_output]) * (1 + ROUNDING)
         if (
-            0 < tolerance < score_ranges[is_comparable_output].max()
+            0 < tolerance < score_range_of_output[is_comparable_output].max()
             and np.abs(rater_scores[is_comparable_output] - mean_of_others).max() <= tolerance
         ):
             yield rater

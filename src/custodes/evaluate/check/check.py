@@ -132,7 +132,7 @@ def check(
             [note for *_, aspect_notes, _ in examined_aspects for note in aspect_notes] or selected_study.notes
         )
     )
-    negated_raters = {name for name, direction in selected_study.raters.direction.items() if direction < 0}
+    negated_raters = {rater for rater, direction in selected_study.raters.direction.items() if direction < 0}
     problems_of_comparisons = map_parts(
         lambda examined, _: compared_problems(examined[0], negated_raters, resamples) if examined[1] else [],
         examined_aspects,
@@ -142,39 +142,42 @@ def check(
         label=lambda examined: examined[0].aspect,
     )
     aspect_tables = [
-        _aspect_tables(selected_study, comparison, [*problems, *more_problems], is_comparable=is_comparable)
-        for (comparison, _, is_comparable, _, problems), more_problems in zip(
+        _aspect_tables(selected_study, comparison, [*problems, *comparison_problems], has_equal_scales=has_equal_scales)
+        for (comparison, _, has_equal_scales, _, problems), comparison_problems in zip(
             examined_aspects, problems_of_comparisons, strict=True
         )
     ]
     rater_table = selected_study.raters.frame
-    metadata_table = {
-        **{name: rater_table[name] for name in ("rater", "kind", "higher_is_better", "cost", "truncated")},
+    columns_of_metadata = {
+        **{
+            column_name: rater_table[column_name]
+            for column_name in ("rater", "kind", "higher_is_better", "cost", "truncated")
+        },
         "lowest": rater_table["low"],
         "highest": rater_table["high"],
-        **{name: rater_table[name].fill_null("") for name in ("cost_unit", "signature")},
+        **{column_name: rater_table[column_name].fill_null("") for column_name in ("cost_unit", "signature")},
     }
     text_table = texts_alone(study)
-    text_table_columns = {} if text_table is None else systems_of_texts(text_table).to_dict()
+    columns_of_texts = {} if text_table is None else systems_of_texts(text_table).to_dict()
     problems = [
         *study_problems(study, selected_study, notes),
         *(label_problems(selected_study, rng) if selected_study.labels else ()),
     ]
-    study_tables = Check.part(used=metadata_table, texts=text_table_columns, problems=map(Problem._asdict, problems))
+    study_tables = Check.part(used=columns_of_metadata, texts=columns_of_texts, problems=map(Problem._asdict, problems))
     return Check.from_parts([*aspect_tables, study_tables], notes)
 
 
 def _aspect_tables(
-    selected_study: Study, comparison: RaterComparison, problems: Sequence[Problem], *, is_comparable: bool
+    selected_study: Study, comparison: RaterComparison, problems: Sequence[Problem], *, has_equal_scales: bool
 ) -> dict[str, pl.DataFrame]:
-    """Return the tables of an aspect; `is_comparable` is False if annotators use different scales."""
+    """Return the tables of an aspect; `has_equal_scales` is False if annotators use different scales."""
     if not selected_study.labels:
         problems = [*problems, *means_of_others(comparison), *near_duplicates(comparison)]
-    tie_rate_of_rater = tie_rates(comparison, comparable=is_comparable)
+    tie_rate_of_rater = tie_rates(comparison, comparable=has_equal_scales)
     rater_columns = raters_of(selected_study, comparison, tie_rate_of_rater)
     return Check.part(
         comparison.aspect,
-        summary=summary_of(comparison, rater_columns, tie_rate_of_rater, comparable=is_comparable),
+        summary=summary_of(comparison, rater_columns, tie_rate_of_rater, comparable=has_equal_scales),
         raters=rater_columns,
         problems=map(Problem._asdict, problems),
     )
@@ -188,7 +191,7 @@ def _examine_aspect(
     The first flag is whether metrics are compared with annotators; if not, a problem gives the reason. The second flag
     is whether all annotators use the same scale.
     """
-    has_several_systems, reason = len(selected_study.systems) > 1, ""
+    has_several_systems, not_compared_reason = len(selected_study.systems) > 1, ""
     if selected_study.labels:  # labels are examined output by output, by `rates`
         comparison = compare_all_raters(selected_study, aspect, setting)
         return comparison, False, True, selected_study.notes, ()
@@ -197,24 +200,28 @@ def _examine_aspect(
             comparison = compare_aspect(selected_study, aspect, setting)
             return comparison, True, True, comparison.notes, ()
         except (NotComparableError, ScalesDifferError) as error:
-            reason = str(error)
-    notes, is_comparable = [*selected_study.notes], True
+            not_compared_reason = str(error)
+    notes, has_equal_scales = [*selected_study.notes], True
     try:
         (comparison,) = compare_any_raters(selected_study, settings(setting), [aspect])
         notes += comparison.notes
-        reason = reason or ("" if len(comparison.preferences) else f"{NO_COMPARISON}{label_of(aspect)}")
+        not_compared_reason = not_compared_reason or (
+            "" if len(comparison.preferences) else f"{NO_COMPARISON}{label_of(aspect)}"
+        )
     except ScalesDifferError as error:
-        comparison, is_comparable, reason = (
+        comparison, has_equal_scales, not_compared_reason = (
             compare_all_raters(selected_study, aspect, setting),
             False,
-            reason or str(error),
+            not_compared_reason or str(error),
         )
-    problems = [problem("nothing-compared", why=reason)] if reason and has_several_systems else []
+    problems = (
+        [problem("nothing-compared", why=not_compared_reason)] if not_compared_reason and has_several_systems else []
+    )
     if 0 < len(comparison.items) < FEW_ITEMS:
-        few_text = f"only {len(comparison.items)} items were rated"
-        problems.append(problem("few-items", few=few_text, fewest=FEW_ITEMS))
+        few_items_text = f"only {len(comparison.items)} items were rated"
+        problems.append(problem("few-items", few=few_items_text, fewest=FEW_ITEMS))
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
-    return comparison, False, is_comparable, notes, problems
+    return comparison, False, has_equal_scales, notes, problems
 
 
 def tie_rates(comparison: RaterComparison, *, comparable: bool) -> dict[str, float | None]:
@@ -236,12 +243,16 @@ def raters_of(
     study: Study, comparison: RaterComparison, tie_rate_of_rater: Mapping[str, float | None]
 ) -> dict[str, Any]:
     """Return the columns of the table `raters`, with one row per annotator and per metric."""
-    is_of_aspect = pl.col("aspect").is_in([comparison.aspect, ""])
+    is_of_aspect_expression = pl.col("aspect").is_in([comparison.aspect, ""])
     system_names = list(comparison.systems)
-    is_of_item = pl.col("item").is_in(pl.Series(comparison.items, dtype=pl.String).implode())
-    rating_rows = study.ratings.frame.filter(is_of_aspect & pl.col("system").is_in(system_names)).filter(is_of_item)
-    is_selected_verdict = is_of_aspect & pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
-    verdict_rows = filter_rows(study.preferences.frame, is_selected_verdict)
+    is_of_item_expression = pl.col("item").is_in(pl.Series(comparison.items, dtype=pl.String).implode())
+    rating_rows = study.ratings.frame.filter(is_of_aspect_expression & pl.col("system").is_in(system_names)).filter(
+        is_of_item_expression
+    )
+    is_selected_verdict_expression = (
+        is_of_aspect_expression & pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
+    )
+    verdict_rows = filter_rows(study.preferences.frame, is_selected_verdict_expression)
     # A cell is one output of an item; a verdict rates two cells.
     rated_output_tables = [
         rating_rows.select("rater", "item", "system"),
@@ -256,16 +267,16 @@ def raters_of(
         drop_duplicates(pl.concat(rated_output_tables)).group_by("rater").agg(pl.len().alias("cells")),
     ):
         rater_table = rater_table.join(count_table, on="rater", how="left", maintain_order="left")
-    n_cells = len(comparison.items) * len(system_names)
-    n_rated_outputs = rater_table["cells"].fill_null(0)
+    n_outputs = len(comparison.items) * len(system_names)
+    n_rated_outputs_of_rater = rater_table["cells"].fill_null(0)
     human_tie_rates = [tie_rate_of_rater.get(HUMAN)] if len(comparison.people) == 1 else [None] * len(comparison.people)
     return {
         "rater": rater_table["rater"],
         "kind": ["human"] * len(comparison.people) + ["metric"] * len(comparison.metrics),
         "ratings": rater_table["ratings"].fill_null(0),
         "verdicts": rater_table["verdicts"].fill_null(0),
-        "coverage": n_rated_outputs / n_cells if n_cells else None,
-        "missing": n_cells - n_rated_outputs,
+        "coverage": n_rated_outputs_of_rater / n_outputs if n_outputs else None,
+        "missing": n_outputs - n_rated_outputs_of_rater,
         "ties": [*human_tie_rates, *map(tie_rate_of_rater.get, comparison.metrics)],
         "low": rater_table["low"],
         "high": rater_table["high"],
@@ -281,7 +292,7 @@ def summary_of(
 ) -> dict[str, Any]:
     """Return the row of the table `summary` for one aspect, computed from the rows of the raters."""
     n_missing, n_raters = int(rater_columns["missing"].sum()), len(rater_columns["rater"])
-    n_cells = len(comparison.items) * len(comparison.systems) * n_raters
+    n_rater_outputs = len(comparison.items) * len(comparison.systems) * n_raters
     return {
         "items": len(comparison.items),
         "clusters": comparison.design.n_units,
@@ -291,7 +302,7 @@ def summary_of(
         "metrics": len(comparison.metrics),
         "ratings": int(rater_columns["ratings"].sum()),
         "verdicts": int(rater_columns["verdicts"].sum()),
-        "coverage": 1 - n_missing / n_cells if n_cells else None,
+        "coverage": 1 - n_missing / n_rater_outputs if n_rater_outputs else None,
         "missing": n_missing,
         "ties": tie_rate_of_rater.get(HUMAN),
         "unpaired": comparison.n_unpaired if comparable and comparison.people else 0,

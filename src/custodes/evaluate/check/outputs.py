@@ -39,24 +39,26 @@ def copied_systems(selected_study: Study) -> Iterator[Problem]:
     metrics_of_system = _metrics_with_maximum(score_rows)
     n_copied_items_of_system = _reference_copies(selected_study)
     for system in dict.fromkeys([*n_copied_items_of_system, *metrics_of_system]):
-        metrics = list(dict.fromkeys(metrics_of_system.get(system, ())))
-        verb_text = "has its" if len(metrics) == 1 else "have their"
+        top_metrics = list(dict.fromkeys(metrics_of_system.get(system, ())))
+        verb_text = "has its" if len(top_metrics) == 1 else "have their"
         reason_texts = (
             [f"its outputs equal the references of {n_copied_items_of_system[system]} items"]
             if system in n_copied_items_of_system
             else []
         )
         reason_texts += (
-            [f"{join_labels(metrics, limit=4)} {verb_text} maximum on all items of the system"] if metrics else []
+            [f"{join_labels(top_metrics, limit=4)} {verb_text} maximum on all items of the system"]
+            if top_metrics
+            else []
         )
-        yield problem("reference-system", [system, *metrics], system=system, why="; ".join(reason_texts))
-    for systems, evidence_names in _identical_systems(selected_study, score_rows).items():
-        message_values = {
-            "systems": join_labels(systems),
+        yield problem("reference-system", [system, *top_metrics], system=system, why="; ".join(reason_texts))
+    for identical_systems, evidence_names in _identical_systems(selected_study, score_rows).items():
+        template_values = {
+            "systems": join_labels(identical_systems),
             "by": join_labels(evidence_names, limit=4),
-            "other": systems[1],
+            "other": identical_systems[1],
         }
-        yield problem("identical-systems", systems, **message_values)
+        yield problem("identical-systems", identical_systems, **template_values)
 
 
 def _texts(selected_study: Study) -> pl.DataFrame:
@@ -87,23 +89,23 @@ def _metrics_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
     least as many metrics give it their lowest score on all items as give it their highest score; its outputs are then
     empty or broken.
     """
-    rater_column_names = ["rater", "aspect"]
-    lowest, highest = pl.col("score").min(), pl.col("score").max()
-    margin = ROUNDING * (highest - lowest)
+    rater_aspect_columns = ["rater", "aspect"]
+    lowest_expression, highest_expression = pl.col("score").min(), pl.col("score").max()
+    margin_expression = ROUNDING * (highest_expression - lowest_expression)
     scores_with_extremes = score_rows.with_columns(
-        top=(pl.col("score") >= highest - margin).over(rater_column_names),
-        bottom=(pl.col("score") <= lowest + margin).over(rater_column_names),
+        top=(pl.col("score") >= highest_expression - margin_expression).over(rater_aspect_columns),
+        bottom=(pl.col("score") <= lowest_expression + margin_expression).over(rater_aspect_columns),
     )
-    rater_totals = scores_with_extremes.group_by(rater_column_names).agg(
+    rater_totals = scores_with_extremes.group_by(rater_aspect_columns).agg(
         n_top=pl.col("top").sum(),
         n_bottom=pl.col("bottom").sum(),
         n_outputs=pl.len(),
         n_values=pl.col("score").n_unique(),
     )
     system_rows = (
-        scores_with_extremes.group_by([*rater_column_names, "system"], maintain_order=True)
+        scores_with_extremes.group_by([*rater_aspect_columns, "system"], maintain_order=True)
         .agg(pl.col("top", "bottom").all(), n_of_system=pl.len(), n_items=pl.col("item").n_unique())
-        .join(rater_totals, on=rater_column_names, maintain_order="left")
+        .join(rater_totals, on=rater_aspect_columns, maintain_order="left")
         .filter(pl.col("n_items") >= FEWEST_ITEMS, pl.col("n_values") >= FEWEST_VALUES)
     )
     top_metrics_of_system, bottom_metrics_of_system = (
@@ -120,9 +122,9 @@ def _metrics_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
         for extreme in ("top", "bottom")
     )
     return {
-        system: metrics
-        for system, metrics in top_metrics_of_system.items()
-        if len(metrics) > len(bottom_metrics_of_system.get(system, ()))
+        system: top_metrics
+        for system, top_metrics in top_metrics_of_system.items()
+        if len(top_metrics) > len(bottom_metrics_of_system.get(system, ()))
     }
 
 
@@ -142,9 +144,11 @@ def _reference_copies(selected_study: Study) -> dict[str, int]:
         pl.col("equal").all().alias("all"), hits=pl.col("equal").sum(), n=pl.len()
     )
     n_equal_outputs, n_outputs = int(system_rows["hits"].sum()), int(system_rows["n"].sum())
-    is_rare_elsewhere = (n_equal_outputs - pl.col("hits")) <= ELSEWHERE * (n_outputs - pl.col("n"))
+    is_rare_elsewhere_expression = (n_equal_outputs - pl.col("hits")) <= ELSEWHERE * (n_outputs - pl.col("n"))
     return dict(
-        system_rows.filter("all", pl.col("n") >= FEWEST_ITEMS, is_rare_elsewhere).select("system", "n").iter_rows()
+        system_rows.filter("all", pl.col("n") >= FEWEST_ITEMS, is_rare_elsewhere_expression)
+        .select("system", "n")
+        .iter_rows()
     )
 
 
@@ -153,16 +157,18 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
 
     The systems of a set have equal texts, or equal scores by a metric or by all annotators.
     """
-    is_human_score = pl.col("rater").is_in(list(selected_study.humans)) & (pl.col("item") != "")
-    human_score_rows = selected_study.ratings.frame.filter(is_human_score).with_columns(by=pl.lit("all annotators"))
-    evidence_tables = [
+    is_human_score_expression = pl.col("rater").is_in(list(selected_study.humans)) & (pl.col("item") != "")
+    human_score_rows = selected_study.ratings.frame.filter(is_human_score_expression).with_columns(
+        by=pl.lit("all annotators")
+    )
+    evidence_tables_and_columns = [
         (human_score_rows, ("rater", "aspect", "repeat", "score")),
         (metric_score_rows.with_columns(by="rater"), ("aspect", "repeat", "score")),
     ]
     if selected_study.outputs is not None:
-        evidence_tables.append((_texts(selected_study).with_columns(by=pl.lit("their texts")), ("text",)))
+        evidence_tables_and_columns.append((_texts(selected_study).with_columns(by=pl.lit("their texts")), ("text",)))
     evidence_of_systems: dict[tuple[str, ...], list[str]] = {}
-    for evidence_rows, value_column_names in evidence_tables:
+    for evidence_rows, value_column_names in evidence_tables_and_columns:
         grouped_outputs = evidence_rows.group_by("by", "item", "system", maintain_order=True)
         output_fingerprints = grouped_outputs.agg(score=fingerprint(*value_column_names))
         for (evidence_name,), score_rows in output_fingerprints.group_by("by", maintain_order=True):
@@ -176,16 +182,16 @@ def _equal_systems(score_rows: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     system_rows = score_rows.group_by("system", maintain_order=True).agg(
         digest=fingerprint("item", "score"), n=pl.len(), distinct=pl.col("score").n_unique()
     )
-    has_enough_items = (pl.col("n") >= FEWEST_ITEMS) & (pl.col("distinct") >= FEWEST_DISTINCT)
-    varied_system_rows = system_rows.filter(has_enough_items, pl.col("distinct") >= DISTINCT * pl.col("n"))
+    has_enough_items_expression = (pl.col("n") >= FEWEST_ITEMS) & (pl.col("distinct") >= FEWEST_DISTINCT)
+    varied_system_rows = system_rows.filter(has_enough_items_expression, pl.col("distinct") >= DISTINCT * pl.col("n"))
     for equal_systems in (
         varied_system_rows.group_by("digest", "n", maintain_order=True).agg("system")["system"].to_list()
     ):
         if len(equal_systems) < 2 or len(equal_systems) == len(system_rows) > 2:
             continue
-        other_rows = score_rows.filter(~pl.col("system").is_in(equal_systems))
+        other_system_rows = score_rows.filter(~pl.col("system").is_in(equal_systems))
         paired_rows = score_rows.filter(pl.col("system") == equal_systems[0]).join(
-            other_rows, on="item", suffix="_other"
+            other_system_rows, on="item", suffix="_other"
         )
         tie_rate = paired_rows.select((pl.col("score") == pl.col("score_other")).mean()).item()
         if tie_rate is None or tie_rate <= COMMON_TIES:
@@ -200,13 +206,13 @@ def texts_alone(study: Study) -> pl.DataFrame | None:
 def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
     """Return the table `texts`: numbers of outputs, missing outputs and duplicates, and mean length of each system."""
     stripped_text_expression = pl.col("text").str.strip_chars()
-    counted_texts = texts.with_columns(
+    text_rows_with_counts = texts.with_columns(
         blank=stripped_text_expression == "", n=stripped_text_expression.str.count_matches(r"\S+")
     )
-    is_duplicate = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
+    is_duplicate_expression = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
     n_items_expression = pl.lit(texts["item"].n_unique(), dtype=pl.Int64)
     return (
-        counted_texts.with_columns(equal=is_duplicate)
+        text_rows_with_counts.with_columns(equal=is_duplicate_expression)
         .group_by("system", maintain_order=True)
         .agg(
             items=n_items_expression,

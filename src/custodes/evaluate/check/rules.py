@@ -206,14 +206,14 @@ def merge_aspects(problems: pl.DataFrame) -> pl.DataFrame:
 
 def _problem_views(problems: pl.DataFrame) -> Iterator[View]:
     merged_rows = merge_aspects(problems)
-    header = ("severity", "rule", "message")
+    column_names = ("severity", "rule", "message")
     for aspect_name, aspect_rows in split_by_aspect(merged_rows, "aspect" if "aspect" in merged_rows.columns else ""):
-        cells = tuple(aspect_rows.select(header).iter_rows())
+        row_tuples = tuple(aspect_rows.select(column_names).iter_rows())
         yield View(
             title=title_with_aspect("problems", aspect_name),
-            header=header,
+            header=column_names,
             labels=("Severity", "Rule", "What"),
-            rows=cells,
+            rows=row_tuples,
         )
 
 

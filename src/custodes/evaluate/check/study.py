@@ -73,15 +73,19 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
 def _range_problems(study: Study) -> list[Problem]:
     """Return raters with many scores outside the range that the raters file declares; the range may be wrong."""
     rounding_expression = ROUNDING * pl.max_horizontal(pl.col("low", "high").abs())
-    is_in_range = pl.col("score").is_between(pl.col("low") - rounding_expression, pl.col("high") + rounding_expression)
-    declared_scores = study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
-    rate_table = (
-        declared_scores.group_by("rater", maintain_order=True)
-        .agg(rate=(~is_in_range).mean())
+    is_in_range_expression = pl.col("score").is_between(
+        pl.col("low") - rounding_expression, pl.col("high") + rounding_expression
+    )
+    rating_rows_with_range = study.ratings.frame.join(study.raters.frame.drop_nulls(["low", "high"]), on="rater")
+    out_of_range_rates = (
+        rating_rows_with_range.group_by("rater", maintain_order=True)
+        .agg(rate=(~is_in_range_expression).mean())
         .filter(pl.col("rate") > RANGE_MARGIN)
     )
-    raters_text = join_labels(f"{rater} ({rate:.0%})" for rater, rate in rate_table.iter_rows())
-    return problems_of("beyond-declared", rate_table["rater"].to_list(), raters=raters_text)
+    raters_text = join_labels(
+        f"{rater} ({out_of_range_rate:.0%})" for rater, out_of_range_rate in out_of_range_rates.iter_rows()
+    )
+    return problems_of("beyond-declared", out_of_range_rates["rater"].to_list(), raters=raters_text)
 
 
 def _reversed_annotators(study: Study) -> Iterator[Problem]:
@@ -89,16 +93,19 @@ def _reversed_annotators(study: Study) -> Iterator[Problem]:
     if len(study.humans) < FEWEST_FOR_DIRECTION:
         return
     answers_of_aspects, _ = annotator_answers(study, study.humans)
-    reversed_masks = are_reversed([annotator_tests(answers) for answers in answers_of_aspects])
-    reversed_names = list(
+    reversed_masks = are_reversed([annotator_tests(aspect_answers) for aspect_answers in answers_of_aspects])
+    reversed_rater_texts = list(
         dict.fromkeys(
-            f"{rater}{label_of(answers.aspect)}"
-            for answers, is_reversed in zip(answers_of_aspects, reversed_masks, strict=True)
-            for rater in compress(answers.raters, is_reversed)
+            f"{rater}{label_of(aspect_answers.aspect)}"
+            for aspect_answers, is_reversed in zip(answers_of_aspects, reversed_masks, strict=True)
+            for rater in compress(aspect_answers.raters, is_reversed)
         )
     )
     yield from problems_of(
-        "reversed-annotator", reversed_names, raters=join_labels(reversed_names, limit=3), alpha=REVERSED_LEVEL
+        "reversed-annotator",
+        reversed_rater_texts,
+        raters=join_labels(reversed_rater_texts, limit=3),
+        alpha=REVERSED_LEVEL,
     )
 
 
@@ -117,25 +124,25 @@ def _order_problems(study: Study) -> Iterator[Problem]:
     judges, pair_column_names = study.metrics, ["rater", "system_a", "system_b"]
     verdict_rows = study.preferences.frame.filter(pl.col("rater").is_in(list(judges)) & (pl.col("order") != ""))
     half_comparison_rows = study.preferences.half_comparisons()
-    has_both_orders = pl.col("order").n_unique() > 1
-    order_variation = (
+    has_both_orders_expression = pl.col("order").n_unique() > 1
+    order_variation_of_raters = (
         verdict_rows.group_by(pair_column_names)
-        .agg(varies=has_both_orders)
+        .agg(varies=has_both_orders_expression)
         .group_by("rater")
         .agg(pl.col("varies").any())
     )
-    raters_with_fixed_order = set(order_variation.filter(~pl.col("varies"))["rater"])
+    raters_with_fixed_order = set(order_variation_of_raters.filter(~pl.col("varies"))["rater"])
     judges_with_fixed_order = [judge for judge in judges if judge in raters_with_fixed_order]
     yield from problems_of("one-order", judges_with_fixed_order, raters=join_labels(judges_with_fixed_order))
     comparison_rows = (
         verdict_rows.join(half_comparison_rows, on=half_comparison_rows.columns, how="anti")
         .group_by("item", "aspect", *pair_column_names)
-        .agg(both=has_both_orders)
+        .agg(both=has_both_orders_expression)
     )
-    order_counts = comparison_rows.group_by("rater").agg(pl.col("both").any(), half=(~pl.col("both")).sum())
-    partial_judge_rows = order_counts.filter("both", pl.col("half") > 0).sort("rater")
+    order_counts_of_raters = comparison_rows.group_by("rater").agg(pl.col("both").any(), half=(~pl.col("both")).sum())
+    partial_judge_rows = order_counts_of_raters.filter("both", pl.col("half") > 0).sort("rater")
     raters_text = join_labels(
-        (f"{judge} ({n_comparisons})" for judge, _, n_comparisons in partial_judge_rows.iter_rows()), limit=3
+        (f"{judge} ({n_half_comparisons})" for judge, _, n_half_comparisons in partial_judge_rows.iter_rows()), limit=3
     )
     yield from problems_of("one-of-two-orders", partial_judge_rows["rater"].to_list(), raters=raters_text)
 
@@ -150,16 +157,17 @@ def _metadata_problems(study: Study, note_rules: set[str]) -> Iterator[Problem]:
         "rater", "truncated"
     )
     raters_text = join_labels(
-        (f"{rater} ({rate:.0%} of outputs)" for rater, rate in truncated_rater_rows.iter_rows()), limit=5
+        (f"{rater} ({truncated_rate:.0%} of outputs)" for rater, truncated_rate in truncated_rater_rows.iter_rows()),
+        limit=5,
     )
     yield from problems_of(TRUNCATED, truncated_rater_rows["rater"].to_list(), raters=raters_text)
 
 
 def label_problems(selected_study: Study, rng: Rng) -> Iterator[Problem]:
     """Yield problems of the labels of a selected study; problems that may reverse a conclusion are warnings."""
-    earlier_notes = set(selected_study.notes)
+    selection_notes = set(selected_study.notes)
     for note in rates(selected_study, rng=rng).notes:
-        if note not in earlier_notes:
+        if note not in selection_notes:
             yield Problem("warning" if note.rule in WARNINGS else "info", note.rule, note.message)
 
 
@@ -168,7 +176,9 @@ def _look_alike_problems(study: Study) -> Iterator[Problem]:
     labels_of_kind = {"systems": study.systems, "raters": tuple(study.raters.kind), "aspects": study.aspects}
     for kind_word, labels_in_study in labels_of_kind.items():
         confusable_sets = confusable_groups(labels_in_study)
-        sets_text = join_labels((" = ".join(map(escape_confusable, labels)) for labels in confusable_sets), limit=4)
+        sets_text = join_labels(
+            (" = ".join(map(escape_confusable, confusable_labels)) for confusable_labels in confusable_sets), limit=4
+        )
         yield from problems_of("look-alikes", list(chain(*confusable_sets)), what=kind_word, names=sets_text)
 
 
@@ -176,15 +186,13 @@ def _people_as_metrics(study: Study, metrics: set[str]) -> list[Problem]:
     """Return metrics with names that look like names of annotators."""
     kind_of_rater = study.raters.kind
     undeclared_metrics = [rater for rater in kind_of_rater if rater in metrics and kind_of_rater[rater] != "metric"]
-    metrics_beside_annotators = aspect_variants(
+    annotator_like_metrics = aspect_variants(
         undeclared_metrics, [rater for rater in kind_of_rater if rater not in metrics]
     )
     metrics_with_human_names = {
         rater for rater in metrics if looks_human(rater, declared=kind_of_rater[rater] == "metric")
     }
-    suspect_metrics = [
-        rater for rater in kind_of_rater if rater in metrics_with_human_names | metrics_beside_annotators
-    ]
+    suspect_metrics = [rater for rater in kind_of_rater if rater in metrics_with_human_names | annotator_like_metrics]
     return problems_of("annotators-as-metrics", suspect_metrics, raters=join_labels(suspect_metrics))
 
 
@@ -194,16 +202,17 @@ def annotator_questions(study: Study) -> pl.DataFrame:
     The table is empty if there is no refusal.
     """
     question_column_names = [column_name for column_name in ASKED if column_name != "refused"]
-    preferences_of_opinions = (study.preferences, study.second)
+    first_and_second_preferences = (study.preferences, study.second)
     refused_tables = [
-        preferences.missing.filter(~pl.col("why").is_in([EMPTY, UNREADABLE])) for preferences in preferences_of_opinions
+        preferences.missing.filter(~pl.col("why").is_in([EMPTY, UNREADABLE]))
+        for preferences in first_and_second_preferences
     ]
-    if not any(preferences.height for preferences in refused_tables):
+    if not any(refused_rows.height for refused_rows in refused_tables):
         return pl.DataFrame(schema=ASKED)
     question_tables = [
         *(
             preferences.frame.select(*question_column_names, refused=pl.lit(False))
-            for preferences in preferences_of_opinions
+            for preferences in first_and_second_preferences
         ),
         *(refused_rows.select(*question_column_names, refused=pl.lit(True)) for refused_rows in refused_tables),
     ]
@@ -227,24 +236,28 @@ def refusals(questions: pl.DataFrame) -> Iterator[Problem]:
         most=MOST_REFUSED,
         pairs=join_labels(
             (
-                f"{pair} {n_refused} of {n_questions} ({rate:.0%})"
-                for pair, n_refused, n_questions, rate in refused_pair_rows.iter_rows()
+                f"{pair} {n_refused} of {n_questions} ({refusal_rate:.0%})"
+                for pair, n_refused, n_questions, refusal_rate in refused_pair_rows.iter_rows()
             ),
             limit=3,
         ),
         n=refused_pair_rows.height,
         n_pairs=pair_rate_rows.height,
     )
-    system_question_rows = pl.concat([questions.with_columns(system=pl.col(name)) for name in ("system_a", "system_b")])
+    system_question_rows = pl.concat(
+        [questions.with_columns(system=column_name) for column_name in ("system_a", "system_b")]
+    )
     system_rate_rows = _refusal_rates(system_question_rows.drop_nulls("system"), "system")
-    p_value_of_system = {name: _refusal_p_value(questions, name) for name in system_rate_rows["of"]}
+    p_value_of_system = {system: _refusal_p_value(questions, system) for system in system_rate_rows["of"]}
     n_tested = sum(p_value is not None for p_value in p_value_of_system.values())
     differing_systems = [
-        name
-        for name, p_value in p_value_of_system.items()
+        system
+        for system, p_value in p_value_of_system.items()
         if p_value is not None and p_value * n_tested <= REFUSAL_LEVEL
     ]
-    rates_text = join_labels(f"{name} {rate:.0%}" for name, *_, rate in system_rate_rows.iter_rows())
+    rates_text = join_labels(
+        f"{system} {refusal_rate:.0%}" for system, *_, refusal_rate in system_rate_rows.iter_rows()
+    )
     yield from problems_of(
         "refusals-differ", differing_systems, systems=join_labels(differing_systems), rates=rates_text
     )
@@ -255,10 +268,10 @@ def _refusal_rates(questions: pl.DataFrame, *group_column_names: str) -> pl.Data
     refusal_counts = questions.group_by(group_column_names, maintain_order=True).agg(
         pl.col("refused").sum(), questions=pl.len(), rate=pl.col("refused").mean()
     )
-    name_expression = pl.concat_str(group_column_names, separator=" and ", ignore_nulls=True).alias("of")
+    group_name_expression = pl.concat_str(group_column_names, separator=" and ", ignore_nulls=True).alias("of")
     return refusal_counts.sort(
         "rate", *group_column_names, descending=[True, *(False for _ in group_column_names)]
-    ).select(name_expression, "refused", "questions", "rate")
+    ).select(group_name_expression, "refused", "questions", "rate")
 
 
 def _refusal_p_value(questions: pl.DataFrame, system: str) -> float | None:
@@ -266,27 +279,27 @@ def _refusal_p_value(questions: pl.DataFrame, system: str) -> float | None:
 
     The p-value is None if no annotator with both refusals and answers was asked about this system and about others.
     """
-    n_questions, n_refused, n_with_system = pl.col("n"), pl.col("r"), pl.col("k")
+    n_questions_expression, n_refused_expression, n_with_system_expression = pl.col("n"), pl.col("r"), pl.col("k")
     test_sums = (
         questions.with_columns(has=(pl.col("system_a") == system) | (pl.col("system_b") == system).fill_null(False))
         .group_by("rater")
         .agg(
             n=pl.len(), r=pl.col("refused").sum(), k=pl.col("has").sum(), both=(pl.col("has") & pl.col("refused")).sum()
         )
-        .filter(n_questions > 1)
+        .filter(n_questions_expression > 1)
         .select(
             pl.col("both").sum(),
-            expected=(n_refused * n_with_system / n_questions).sum(),
+            expected=(n_refused_expression * n_with_system_expression / n_questions_expression).sum(),
             variance=(
-                n_refused
-                * (n_questions - n_refused)
-                * n_with_system
-                * (n_questions - n_with_system)
-                / (n_questions * n_questions * (n_questions - 1))
+                n_refused_expression
+                * (n_questions_expression - n_refused_expression)
+                * n_with_system_expression
+                * (n_questions_expression - n_with_system_expression)
+                / (n_questions_expression * n_questions_expression * (n_questions_expression - 1))
             ).sum(),
         )
     )
-    n_refused_with, expected_refusals, refusal_variance = test_sums.row(0)
+    n_refused_with_system, expected_refusals, refusal_variance = test_sums.row(0)
     if not refusal_variance:
         return None
-    return erfc((n_refused_with - expected_refusals - 0.5) / sqrt(2 * refusal_variance)) / 2
+    return erfc((n_refused_with_system - expected_refusals - 0.5) / sqrt(2 * refusal_variance)) / 2

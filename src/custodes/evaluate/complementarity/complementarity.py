@@ -249,8 +249,8 @@ def complementarity(
         rater_scores(study, human_raters=human_raters, one_side=True, variants=variants, **selection), level
     )
     raters, rng = rankings.who, np.random.default_rng(rng)
-    weights = raters.design.draw_weights(resamples, rng)
-    distances = Distances.from_rankings(rankings, distance, weights, confidence, progress)
+    bootstrap_weights = raters.design.draw_weights(resamples, rng)
+    distances = Distances.from_rankings(rankings, distance, bootstrap_weights, confidence, progress)
     is_defined_pair = np.isfinite(distances.columns["complementarity"])
     if not is_defined_pair.any():
         raise InputError(
@@ -258,16 +258,18 @@ def complementarity(
         )
     with limit_blas_threads():
         # A separate generator: estimates do not depend on the number of resamples.
-        space_tables, summary_row, left_out_of_space, space_notes = structure(
-            rankings, distances, weights, confidence, rng.spawn(1)[0]
+        columns_of_space_tables, space_summary, left_out_of_space, space_notes = structure(
+            rankings, distances, bootstrap_weights, confidence, rng.spawn(1)[0]
         )
-    averages_a, averages_b = (
+    kind_average_draws_a, kind_average_draws_b = (
         distances.kinds[:, [KINDS.index(kind_pair) for kind_pair in compared_kind_pairs]]
         for compared_kind_pairs in GAPS.values()
     )
-    summary = dict.fromkeys(Complementarity.table_declarations()["summary"].schema) | {"level": level} | summary_row
+    columns_of_summary = (
+        dict.fromkeys(Complementarity.table_declarations()["summary"].schema) | {"level": level} | space_summary
+    )
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": raters.design.n_units}
-    tables = Complementarity.part(
+    table_of_name = Complementarity.part(
         "",
         pairs=rater_columns(raters, rankings.pairs[0], "_a")
         | rater_columns(raters, rankings.pairs[1], "_b")
@@ -278,7 +280,12 @@ def complementarity(
             "mean_with_diagonal": _means_with_diagonal(rankings, distances.kinds[0], is_defined_pair),
             "pairs": np.bincount(rankings.kind[is_defined_pair], minlength=len(KINDS)),
         },
-        gaps={**GAPS, **with_interval("difference", averages_a - averages_b, bounds=intervals.ANY, **interval_options)}
+        gaps={
+            **GAPS,
+            **with_interval(
+                "difference", kind_average_draws_a - kind_average_draws_b, bounds=intervals.ANY, **interval_options
+            ),
+        }
         if len(raters.select_kind("human"))
         else {},
         raters={
@@ -288,54 +295,60 @@ def complementarity(
             "position": _heat_map_positions(rankings, distances),
         },
         rules=_rule_columns(rankings),
-        summary=summary if summary_row else {},
+        summary=columns_of_summary if space_summary else {},
         left_out=raters.left_out_columns(left_out_of_space),
-        **space_tables,
+        **columns_of_space_tables,
     )
     notes = [
         *raters.notes,
-        *_notes(rankings, tables, distance, human_raters),
+        *_notes(rankings, table_of_name, distance, human_raters),
         *few_clusters_notes(raters.design.n_units, resamples),
         *space_notes,
     ]
-    return Complementarity.from_parts([tables], notes)
+    return Complementarity.from_parts([table_of_name], notes)
 
 
 def _means_with_diagonal(rankings: Rankings, mean_distances: Floats, is_defined_pair: NDArray[np.bool_]) -> Floats:
     """(kinds,): means of the blocks of the distance matrix, including the zero distances on the diagonal."""
     n_pairs_of_kind = np.bincount(rankings.kind[is_defined_pair], minlength=len(KINDS))
-    n_diagonal_of_kind = [
+    n_diagonal_cells_of_kind = [
         0
         if kind_pair == "human-metric"
         else len(np.unique(rankings.pairs[:, is_defined_pair & (rankings.kind == kind_index)]))
         for kind_index, kind_pair in enumerate(KINDS)
     ]
-    return mean_distances * ratio(2 * n_pairs_of_kind, 2 * n_pairs_of_kind + n_diagonal_of_kind)
+    return mean_distances * ratio(2 * n_pairs_of_kind, 2 * n_pairs_of_kind + n_diagonal_cells_of_kind)
 
 
 def _heat_map_positions(rankings: Rankings, distances: Distances) -> list[int | None]:
     """Return the position of each rater in a heat map in which similar raters are adjacent."""
     distance_matrix = rankings.square(distances.kept[0])
-    raters_in_name_order = np.argsort(rankings.who.names)  # input order does not break tied distances
-    members_of_kind = [
-        raters_in_name_order[np.isin(raters_in_name_order, rankings.who.select_kind(kind))]
+    rater_positions_by_name = np.argsort(rankings.who.names)  # input order does not break tied distances
+    member_positions_of_kinds = [
+        rater_positions_by_name[np.isin(rater_positions_by_name, rankings.who.select_kind(kind))]
         for kind in ("human", METRIC)
     ]
-    rater_order = np.concatenate(
-        [members[ordination.leaf_order(distance_matrix[np.ix_(members, members)])] for members in members_of_kind]
+    ordered_rater_positions = np.concatenate(
+        [
+            member_positions[ordination.leaf_order(distance_matrix[np.ix_(member_positions, member_positions)])]
+            for member_positions in member_positions_of_kinds
+        ]
     ).tolist()
-    return [rater_order.index(i) if i in rater_order else None for i in range(len(distance_matrix))]
+    return [
+        ordered_rater_positions.index(rater_position) if rater_position in ordered_rater_positions else None
+        for rater_position in range(len(distance_matrix))
+    ]
 
 
 def _rule_columns(rankings: Rankings) -> dict[str, Any]:
-    rules, unit_weights = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
+    rules, equal_weights = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
     sums_and_counts_of_kind = np.zeros((2, len(rules), len(KINDS)))
     for pair_slice in rankings.blocks(1):
         distances_by_rule = rank_distance.rank_distances_by_rule(
             rankings.values, *rankings.pairs[:, pair_slice], rules=rules
         )
         mean_distances = np.concatenate(
-            [rankings.mean(distances, unit_weights) for distances in distances_by_rule.values()]
+            [rankings.mean(distances, equal_weights) for distances in distances_by_rule.values()]
         )
         sums_and_counts_of_kind += defined_sums(mean_distances, [rankings.kind[pair_slice]], len(KINDS))
     return {
@@ -346,14 +359,14 @@ def _rule_columns(rankings: Rankings) -> dict[str, Any]:
 
 
 def _notes(
-    rankings: Rankings, tables: dict[str, pl.DataFrame], distance_rule: str, human_raters: HumanRaters
+    rankings: Rankings, table_of_name: dict[str, pl.DataFrame], distance_rule: str, human_raters: HumanRaters
 ) -> list[Note]:
     """Return notes on values that are missing or uncertain, and on averages that mix two kinds of agreement."""
     raters, n_rankings = rankings.who, rankings.values.shape[1]
     human_positions = raters.select_kind("human")
     is_varying_pair = raters.varies[rankings.pairs].all(axis=0)
-    n_undefined_distances = int((n_rankings - tables["pairs"]["n"].to_numpy()[is_varying_pair]).sum())
-    empty_kinds = tables["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
+    n_undefined_distances = int((n_rankings - table_of_name["pairs"]["n"].to_numpy()[is_varying_pair]).sum())
+    empty_kinds = table_of_name["averages"].filter(pl.col("complementarity").is_null())["kinds"].to_list()
     has_several_annotators = np.isfinite(raters.annotators).any(axis=(2, 3)).sum() > len(human_positions)
     hint_text = (
         "; human_raters='annotators' compares the annotators one by one"
@@ -362,10 +375,12 @@ def _notes(
     )
     has_no_humans = not len(human_positions)
     has_several_persons_and_aspects = all(
-        len({names_of_raters[i] for i in human_positions}) > 1
+        len({names_of_raters[human_position] for human_position in human_positions}) > 1
         for names_of_raters in (raters.raters, raters.rater_aspects)
     )
-    opposite_metric_names = tables["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)["rater"]
+    opposite_metric_names = table_of_name["raters"].filter(pl.col("kind") == METRIC, pl.col("with_humans_low") > 0.5)[
+        "rater"
+    ]
     return build_notes(
         (
             "undefined-distances",

@@ -34,7 +34,7 @@ class Rankings:
     """The rankings of the raters.
 
     At level 'system', the systems are ranked within each item. At level 'utterance', the items are ranked within each
-    system. In the code, the ranked systems (or items) are `things`, and the items (or systems) within which they are
+    system. In the code, the ranked systems (or items) are `objects`, and the items (or systems) within which they are
     ranked are `units`. A rater without any ranking counts as constant.
     """
 
@@ -43,14 +43,14 @@ class Rankings:
 
     @classmethod
     def from_rater_scores(cls, raters: RaterScores, level: Level) -> Rankings:
-        """Return the rankings of the raters. A rater with equal scores for all things of every unit is excluded."""
+        """Return the rankings of the raters. A rater with equal scores for all objects of every unit is excluded."""
         rankings = cls(who=raters, level=level)
         has_score = np.isfinite(rankings.values)
         scores_or_infinity, scores_or_minus_infinity = (
             np.where(has_score, rankings.values, fill_value) for fill_value in (np.inf, -np.inf)
         )
         is_flat_rater = ~(scores_or_infinity.min(axis=2) < scores_or_minus_infinity.max(axis=2)).any(axis=1)
-        flat_raters = tuple(raters.names[i] for i in np.flatnonzero(is_flat_rater & raters.varies))
+        flat_raters = tuple(raters.names[rater_index] for rater_index in np.flatnonzero(is_flat_rater & raters.varies))
         if not flat_raters:
             return rankings
         reason = f"rates all {rankings.object_name}s of every {rankings.unit} equally"
@@ -69,7 +69,7 @@ class Rankings:
 
     @cached_property
     def values(self) -> Floats:
-        """(raters, units, things): the scores that are ranked."""
+        """(raters, units, objects): the scores that are ranked."""
         scores = self.who.scores
         return scores if self.level == "system" else np.ascontiguousarray(np.swapaxes(scores, 1, 2))
 
@@ -85,18 +85,18 @@ class Rankings:
 
     @property
     def unit(self) -> str:
-        """Name of the unit within which things are ranked."""
+        """Name of the unit within which objects are ranked."""
         return "item" if self.level == "system" else "system"
 
     @property
     def object_name(self) -> str:
-        """Name of the ranked things."""
+        """Name of the ranked objects."""
         return "system" if self.level == "system" else "item"
 
     def blocks(self, n_resamples: int) -> list[slice]:
         """Return blocks of pairs that are small enough for the memory with this number of resamples."""
         block_size = max(1, BLOCK // max(*self.values.shape[1:], n_resamples))
-        return [slice(start, start + block_size) for start in range(0, len(self.kind), block_size)]
+        return [slice(first_pair, first_pair + block_size) for first_pair in range(0, len(self.kind), block_size)]
 
     def mean(self, distances: Floats, weights: Floats) -> Floats:
         """(1 + B, pairs): weighted means of distances (pairs, units); the weights are of clusters or of systems."""
@@ -128,32 +128,39 @@ class Distances:
 
     @classmethod
     def from_rankings(
-        cls, rankings: Rankings, rule: rank_distance.Rule, weights: Floats, confidence: float, progress: Progress
+        cls,
+        rankings: Rankings,
+        rule: rank_distance.Rule,
+        bootstrap_weights: Floats,
+        confidence: float,
+        progress: Progress,
     ) -> Distances:
-        """Return the distances of all pairs of raters; `weights` (1 + B, clusters) are bootstrap weights."""
+        """Return the distances of all pairs of raters; `bootstrap_weights` (1 + B, clusters) are bootstrap weights."""
         columns_of_blocks, retained_mean_distances, n_clusters = [], [], rankings.who.design.n_units
         n_raters, (first_raters, second_raters) = len(rankings.values), rankings.pairs
         is_human_rater = np.array(rankings.who.kinds) != METRIC
-        groupings = (
+        group_of_pair_arrays = (
             rankings.kind,
             *(
                 len(KINDS) + 2 * raters + ~is_human_rater[other_raters]
                 for raters, other_raters in ((first_raters, second_raters), (second_raters, first_raters))
             ),
         )
-        group_sums = np.zeros((2, len(weights), len(KINDS) + 2 * n_raters))
-        pair_slices = rankings.blocks(len(weights))
+        group_sums_and_counts = np.zeros((2, len(bootstrap_weights), len(KINDS) + 2 * n_raters))
+        pair_slices = rankings.blocks(len(bootstrap_weights))
         for pair_slice in progress(pair_slices, total=len(pair_slices), desc="complementarity"):
-            distances, mean_distances = _resampled_distances(rankings, pair_slice, rule, weights)
+            distances, mean_distances = _resampled_distances(rankings, pair_slice, rule, bootstrap_weights)
             columns_with_bounds = with_interval(
                 "complementarity", mean_distances, confidence, clusters=n_clusters, bounds=intervals.SHARE
             )
             columns_of_blocks.append({**columns_with_bounds, "n": np.isfinite(distances).sum(axis=1)})
             retained_mean_distances.append(mean_distances[: 1 + KEPT])
-            group_sums += defined_sums(
-                mean_distances, [group_of_pair[pair_slice] for group_of_pair in groupings], group_sums.shape[-1]
+            group_sums_and_counts += defined_sums(
+                mean_distances,
+                [group_of_pair[pair_slice] for group_of_pair in group_of_pair_arrays],
+                group_sums_and_counts.shape[-1],
             )
-        group_means = ratio(*group_sums)
+        group_means = ratio(*group_sums_and_counts)
         return cls(
             columns={
                 column_name: np.concatenate([columns_of_block[column_name] for columns_of_block in columns_of_blocks])
@@ -166,18 +173,20 @@ class Distances:
 
 
 def _resampled_distances(
-    rankings: Rankings, pair_slice: slice, rule: rank_distance.Rule, weights: Floats
+    rankings: Rankings, pair_slice: slice, rule: rank_distance.Rule, bootstrap_weights: Floats
 ) -> tuple[Floats, Floats]:
     """Return the distances (pairs, units), and the mean distances in every resample (1 + B, pairs)."""
     if rankings.level == "system":
         distances = rank_distance.rank_distances(rankings.values, *rankings.pairs[:, pair_slice], rule=rule)
-        return distances, rankings.mean(distances, weights)
-    distances, influences = rank_distance.rank_distance_influence(
+        return distances, rankings.mean(distances, bootstrap_weights)
+    distances, ranking_influences = rank_distance.rank_distance_influence(
         rankings.values, *rankings.pairs[:, pair_slice], rule=rule
     )
     design = rankings.who.design
-    influence_of_cluster = bootstrap.unit_sums(influences, units=design.units, n_units=design.n_units)
-    return distances, np.clip(rankings.mean(distances, weights) + (weights - 1) @ influence_of_cluster.T, 0.0, 1.0)
+    influence_of_cluster = bootstrap.unit_sums(ranking_influences, units=design.units, n_units=design.n_units)
+    return distances, np.clip(
+        rankings.mean(distances, bootstrap_weights) + (bootstrap_weights - 1) @ influence_of_cluster.T, 0.0, 1.0
+    )
 
 
 def defined_sums(values: Floats, groupings: Sequence[NDArray[np.intp]], n_groups: int) -> Floats:
@@ -186,5 +195,7 @@ def defined_sums(values: Floats, groupings: Sequence[NDArray[np.intp]], n_groups
     is_defined = np.isfinite(values)
     values_and_counts = np.stack([np.where(is_defined, values, 0.0), is_defined])
     return np.asarray(
-        sum(bootstrap.unit_sums(values_and_counts, units=groups, n_units=n_groups) for groups in groupings)
+        sum(
+            bootstrap.unit_sums(values_and_counts, units=group_of_pair, n_units=n_groups) for group_of_pair in groupings
+        )
     )

@@ -25,7 +25,7 @@ EMPTY = 1e-9
 FEWEST = 4
 """Minimum number of raters for coordinates and communities."""
 
-FEWEST_THINGS = 3
+FEWEST_OBJECTS = 3
 
 
 Structure = tuple[dict[str, dict[str, Any]], dict[str, Any], list[tuple[str, str]], list[Note]]
@@ -34,49 +34,54 @@ raters with reasons, and notes."""
 
 
 def structure(
-    rankings: Rankings, distances: Distances, weights: Floats, confidence: float, rng: np.random.Generator
+    rankings: Rankings, distances: Distances, bootstrap_weights: Floats, confidence: float, rng: np.random.Generator
 ) -> Structure:
-    """Return components and communities; `weights` (1 + B, clusters) are bootstrap weights of clusters."""
-    raters, (placed_raters, incomplete_raters, points, is_ranked_thing, column_weights) = (
+    """Return components and communities; `bootstrap_weights` (1 + B, clusters) are bootstrap weights of clusters."""
+    raters, (placed_raters, incomplete_raters, rater_points, is_ranked_object, object_weights) = (
         rankings.who,
-        _rank_space(rankings, weights),
+        _rank_space(rankings, bootstrap_weights),
     )
     linked_raters = np.unique(
         rankings.pairs[:, np.isfinite(distances.kept[0])]
     )  # raters with a defined distance to another rater
     unlinked_raters = np.setdiff1d(np.flatnonzero(raters.varies), linked_raters)
-    tables, summary_row = dict[str, dict[str, Any]](), dict[str, Any]()
+    columns_of_table, summary_row = dict[str, dict[str, Any]](), dict[str, Any]()
     left_out_raters = [
         *(
-            (raters.names[i], f"did not rate every {rankings.object_name}, so components exclude this rater")
-            for i in incomplete_raters
+            (
+                raters.names[rater_position],
+                f"did not rate every {rankings.object_name}, so components exclude this rater",
+            )
+            for rater_position in incomplete_raters
         ),
         *(
-            (raters.names[i], "ranked nothing in common with other raters, so clusters exclude this rater")
-            for i in unlinked_raters
+            (raters.names[rater_position], "ranked nothing in common with other raters, so clusters exclude this rater")
+            for rater_position in unlinked_raters
         ),
     ]
     notes = build_notes(
         (
             "partial-representation",
-            int((~is_ranked_thing).sum()),
-            f"components and coordinates use {points.shape[2]} of {rankings.values.shape[2]} "
+            int((~is_ranked_object).sum()),
+            f"components and coordinates use {rater_points.shape[2]} of {rankings.values.shape[2]} "
             f"{rankings.object_name}s, because at least one rater did not rank the other {rankings.object_name}s",
         )
     )
     if len(placed_raters) > 1:
-        explained_variance = ordination.explained_variance(points, column_weights=column_weights)
-        name_order = np.argsort(
-            [raters.names[i] for i in placed_raters]
+        explained_variance = ordination.explained_variance(rater_points, column_weights=object_weights)
+        placed_order_by_name = np.argsort(
+            [raters.names[rater_position] for rater_position in placed_raters]
         )  # sorted, so that permutations do not depend on the order of raters
-        null_explained_variance = ordination.null_explained(points[0, name_order], n_draws=NULL_DRAWS, rng=rng)
-        tables["components"] = _component_columns(
+        null_explained_variance = ordination.null_explained(
+            rater_points[0, placed_order_by_name], n_draws=NULL_DRAWS, rng=rng
+        )
+        columns_of_table["components"] = _component_columns(
             explained_variance, null_explained_variance, confidence, raters.design.n_units
         )
         summary_row.update(
             raters=len(placed_raters),
             rankings=rankings.values.shape[1],
-            ranked=points.shape[2],
+            ranked=rater_points.shape[2],
             **with_interval(
                 "dimension",
                 ordination.count_components(explained_variance, share=SHARE),
@@ -87,8 +92,8 @@ def structure(
             dimension_null=ordination.count_components(null_explained_variance, share=SHARE).mean(),
         )
     if len(placed_raters) >= FEWEST:
-        x, y = ordination.coordinates(points[0], k=2).T
-        tables["coordinates"] = {**rater_columns(raters, placed_raters), "x": x, "y": y}
+        x, y = ordination.coordinates(rater_points[0], k=2).T
+        columns_of_table["coordinates"] = {**rater_columns(raters, placed_raters), "x": x, "y": y}
     if len(linked_raters) >= FEWEST:
         similarities, n_unconnected_pairs = _similarities(rankings, distances, linked_raters)
         unconnected_text = (
@@ -99,12 +104,12 @@ def structure(
         seed = int(rng.integers(2**31))
         community_labels = communities.communities(similarities[0], seed=seed)
         stability, rand_indices = communities.stability(similarities[1:], community_labels, seed=seed)
-        community_of_rater = _rank_sum_communities(placed_raters, points[0], seed)
-        tables["clusters"] = {
+        community_of_rater = _rank_sum_communities(placed_raters, rater_points[0], seed)
+        columns_of_table["clusters"] = {
             **rater_columns(raters, linked_raters),
             "cluster": community_labels + 1,
             "stability": stability,
-            "rank_sum_cluster": [community_of_rater.get(rater) for rater in linked_raters.tolist()],
+            "rank_sum_cluster": [community_of_rater.get(rater_position) for rater_position in linked_raters.tolist()],
         }
         summary_row.update(
             clusters=int(community_labels.max()) + 1,
@@ -112,52 +117,52 @@ def structure(
             clusters_agreement=rand_indices.mean() if len(rand_indices) else None,
             rank_sum_clusters=max(community_of_rater.values(), default=None),
         )
-    return tables, summary_row, left_out_raters, notes
+    return columns_of_table, summary_row, left_out_raters, notes
 
 
 def _rank_space(
-    rankings: Rankings, weights: Floats
+    rankings: Rankings, bootstrap_weights: Floats
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, NDArray[np.bool_], Floats | None]:
-    """Return the raters as points in the space of the things that every rater ranked.
+    """Return the raters as points in the space of the objects that every rater ranked.
 
-    If too few things are ranked by every rater, the space has all things, and only raters that ranked all things are
-    points. The result has the raters in the space, the raters with gaps, the points (B, raters, things), a mask of the
-    things used, and the weights of things (B, things) if things are resampled instead of rankings.
+    If too few objects are ranked by every rater, the space has all objects, and only raters that ranked all objects are
+    points. The result has the raters in the space, the raters with gaps, the points (B, raters, objects), a mask of the
+    objects used, and the weights of objects (B, objects) if objects are resampled instead of rankings.
     """
-    varying_raters, design = np.flatnonzero(rankings.who.varies), rankings.who.design
-    ranked_scores = rankings.values[varying_raters]
-    item_weights = weights[: 1 + RESAMPLES, design.units] * design.weights
+    varying_rater_positions, design = np.flatnonzero(rankings.who.varies), rankings.who.design
+    ranked_scores = rankings.values[varying_rater_positions]
+    item_weights = bootstrap_weights[: 1 + RESAMPLES, design.units] * design.weights
     is_system_level = rankings.level == "system"
     ranking_weights = item_weights if is_system_level else np.ones((1, ranked_scores.shape[1]))
-    points = ranks.representation(ranked_scores, weights=ranking_weights)
-    is_ranked_thing = np.isfinite(points[0]).all(axis=0)
-    if FEWEST_THINGS <= is_ranked_thing.sum() < len(is_ranked_thing):
-        points = ranks.representation(ranked_scores[:, :, is_ranked_thing], weights=ranking_weights)
+    rater_points = ranks.representation(ranked_scores, weights=ranking_weights)
+    is_ranked_object = np.isfinite(rater_points[0]).all(axis=0)
+    if FEWEST_OBJECTS <= is_ranked_object.sum() < len(is_ranked_object):
+        rater_points = ranks.representation(ranked_scores[:, :, is_ranked_object], weights=ranking_weights)
     else:
-        is_ranked_thing[:] = True
+        is_ranked_object[:] = True
     # Points are checked instead of scores, because a score that is alone in its unit has no rank.
-    is_complete_rater = np.isfinite(points[0]).all(axis=1)
-    # In a study with gaps, some resamples lack a thing; intervals exclude these resamples.
-    is_complete_resample = np.isfinite(points[:, is_complete_rater]).all(axis=(1, 2))
-    column_weights = None if is_system_level else item_weights[:, is_ranked_thing]
+    is_complete_rater = np.isfinite(rater_points[0]).all(axis=1)
+    # In a study with gaps, some resamples lack an object; intervals exclude these resamples.
+    is_complete_resample = np.isfinite(rater_points[:, is_complete_rater]).all(axis=(1, 2))
+    object_weights = None if is_system_level else item_weights[:, is_ranked_object]
     return (
-        varying_raters[is_complete_rater],
-        varying_raters[~is_complete_rater],
-        points[is_complete_resample][:, is_complete_rater],
-        is_ranked_thing,
-        column_weights,
+        varying_rater_positions[is_complete_rater],
+        varying_rater_positions[~is_complete_rater],
+        rater_points[is_complete_resample][:, is_complete_rater],
+        is_ranked_object,
+        object_weights,
     )
 
 
-def _rank_sum_communities(rater_positions: NDArray[np.intp], points: Floats, seed: int) -> dict[int, int]:
+def _rank_sum_communities(rater_positions: NDArray[np.intp], rater_points: Floats, seed: int) -> dict[int, int]:
     """Return the number of each rater's community (the first is 1).
 
-    `points` (raters, things) holds the sums of ranks. Similarity is the correlation of the sums of ranks. Negative
-    correlations count as 0, because Louvain's method needs non-negative weights.
+    `rater_points` (raters, objects) holds the sums of ranks. Similarity is the correlation of the sums of ranks.
+    Negative correlations count as 0, because Louvain's method needs non-negative weights.
     """
-    if len(points) < FEWEST:
+    if len(rater_points) < FEWEST:
         return {}
-    similarities = np.nan_to_num(pearson(points[:, np.newaxis], points), nan=0.0)
+    similarities = np.nan_to_num(pearson(rater_points[:, np.newaxis], rater_points), nan=0.0)
     community_labels = communities.communities(round_for_sorting(np.maximum(similarities, 0.0)), seed=seed)
     return dict(zip(rater_positions.tolist(), (community_labels + 1).tolist(), strict=True))
 
@@ -168,14 +173,14 @@ def _similarities(rankings: Rankings, distances: Distances, linked_raters: NDArr
     Pairs with an undefined distance have the average similarity.
     """
     is_defined_distance = np.isfinite(distances.kept)
-    n_defined_pairs = is_defined_distance.sum(axis=1, keepdims=True)
+    n_defined_pairs_of_resample = is_defined_distance.sum(axis=1, keepdims=True)
     mean_distances = np.where(is_defined_distance, distances.kept, 0.0).sum(axis=1, keepdims=True) / np.maximum(
-        n_defined_pairs, 1
+        n_defined_pairs_of_resample, 1
     )
     similarities = rankings.square(1.0 - np.where(is_defined_distance, distances.kept, mean_distances))
     return similarities[:, linked_raters[:, None], linked_raters], len(linked_raters) * (
         len(linked_raters) - 1
-    ) // 2 - int(n_defined_pairs[0, 0])
+    ) // 2 - int(n_defined_pairs_of_resample[0, 0])
 
 
 def rater_columns(all_raters: RaterScores, rater_positions: Iterable[int], suffix: str = "") -> dict[str, list[str]]:

@@ -36,45 +36,52 @@ EVERYBODY, BEST, CHOSEN = "all", "best single judge", "best majority"
 
 
 def committee_columns(
-    study: Study, part: RaterPreferences, bootstrap_weights: Floats, confidence: float
+    study: Study, preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the columns of the tables `committee` and `panels`.
 
     Both tables are empty if annotators and all judges rated fewer than `FEWEST` clusters in common. The table
     `committee` is also empty if there is only one judge.
     """
-    has_human_preference = part.people != ABSENT
-    metric_indices = np.arange(part.n_humans, len(part.raters))
-    n_comparisons = (has_human_preference & (part.signs[metric_indices] != ABSENT)).sum(axis=1)
-    is_judge = (n_comparisons > 0) & (n_comparisons >= MOST_LEFT_OUT * n_comparisons.max(initial=0))
+    has_human_preference = preferences.people != ABSENT
+    metric_indices = np.arange(preferences.n_humans, len(preferences.raters))
+    n_comparisons_of_metric = (has_human_preference & (preferences.signs[metric_indices] != ABSENT)).sum(axis=1)
+    is_committee_judge = (n_comparisons_of_metric > 0) & (
+        n_comparisons_of_metric >= MOST_LEFT_OUT * n_comparisons_of_metric.max(initial=0)
+    )
     # Judges of this aspect take precedence over metrics with one score for all aspects.
-    row_tables = (study.ratings.frame, study.preferences.frame)
-    aspect_raters = {rater for rows in row_tables for rater in rows.filter(aspect=part.aspect)["rater"].unique()}
+    rating_and_verdict_frames = (study.ratings.frame, study.preferences.frame)
+    aspect_raters = {
+        rater
+        for frame in rating_and_verdict_frames
+        for rater in frame.filter(aspect=preferences.aspect)["rater"].unique()
+    }
     judge_indices = sorted(
         sorted(
-            metric_indices[is_judge].tolist(), key=lambda rater_index: part.raters[rater_index] not in aspect_raters
+            metric_indices[is_committee_judge].tolist(),
+            key=lambda rater_index: preferences.raters[rater_index] not in aspect_raters,
         )[:MOST_JUDGES]
     )
     is_shared_comparison = (
-        has_human_preference & (part.signs[judge_indices] != ABSENT).all(axis=0)
+        has_human_preference & (preferences.signs[judge_indices] != ABSENT).all(axis=0)
         if judge_indices
         else np.zeros(0, dtype=np.bool_)
     )
-    if len(np.unique(part.unit[is_shared_comparison])) < FEWEST:
+    if len(np.unique(preferences.unit[is_shared_comparison])) < FEWEST:
         return {}, {}
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_units}
     # A metric of another aspect has no preference here, so it is not a candidate.
     left_out_judges = [
-        part.raters[rater_index]
+        preferences.raters[rater_index]
         for rater_index in metric_indices
-        if rater_index not in judge_indices and (part.signs[rater_index] != ABSENT).any()
+        if rater_index not in judge_indices and (preferences.signs[rater_index] != ABSENT).any()
     ]
     return (
-        _error_correlation(part, judge_indices, is_shared_comparison, bootstrap_weights, interval_options)
+        _error_correlation(preferences, judge_indices, is_shared_comparison, bootstrap_weights, interval_options)
         | {"left_out": [left_out_judges]}
         if len(judge_indices) > 1
         else {},
-        _panel_columns(study, part, judge_indices, is_shared_comparison, bootstrap_weights, interval_options),
+        _panel_columns(study, preferences, judge_indices, is_shared_comparison, bootstrap_weights, interval_options),
     )
 
 
@@ -89,34 +96,37 @@ def committee_notes(committee: Mapping[str, Any], aspect: str) -> list[Note]:
 
 
 def _error_correlation(
-    part: RaterPreferences,
+    preferences: RaterPreferences,
     judge_indices: list[int],
     is_shared_comparison: Bools,
     bootstrap_weights: Floats,
     interval_options: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the mean correlation of the errors of two judges, and the effective number of judges."""
-    judge_errors = 1 - correct(part.signs[judge_indices][:, is_shared_comparison], part.people[is_shared_comparison])
-    correlation_draws = error_correlation(
-        judge_errors, units=part.unit[is_shared_comparison], weights=bootstrap_weights
+    judge_errors = 1 - correct(
+        preferences.signs[judge_indices][:, is_shared_comparison],
+        preferences.people[is_shared_comparison],
     )
-    table_columns = with_interval(
+    correlation_draws = error_correlation(
+        judge_errors, units=preferences.unit[is_shared_comparison], weights=bootstrap_weights
+    )
+    columns_of_committee = with_interval(
         "error_correlation", correlation_draws, bounds=intervals.CORRELATION, **interval_options
     )
     # A higher correlation means fewer effective judges, so the bounds are exchanged.
-    table_columns |= {
-        "effective_judges": effective_size(len(judge_indices), table_columns["error_correlation"]),
-        "effective_judges_low": effective_size(len(judge_indices), table_columns["error_correlation_high"]),
-        "effective_judges_high": effective_size(len(judge_indices), table_columns["error_correlation_low"]),
+    columns_of_committee |= {
+        "effective_judges": effective_size(len(judge_indices), columns_of_committee["error_correlation"]),
+        "effective_judges_low": effective_size(len(judge_indices), columns_of_committee["error_correlation_high"]),
+        "effective_judges_high": effective_size(len(judge_indices), columns_of_committee["error_correlation_low"]),
     }
     return {"judges": len(judge_indices), "comparisons": int(is_shared_comparison.sum())} | {
-        column_name: float(column_value) for column_name, column_value in table_columns.items()
+        column_name: float(column_value) for column_name, column_value in columns_of_committee.items()
     }
 
 
 def _panel_columns(
     study: Study,
-    part: RaterPreferences,
+    preferences: RaterPreferences,
     judge_indices: list[int],
     is_shared_comparison: Bools,
     bootstrap_weights: Floats,
@@ -124,15 +134,15 @@ def _panel_columns(
 ) -> dict[str, Any]:
     """Return the accuracy of the majority vote of all judges, of the selected panels, and of each judge."""
     judge_signs, human_signs, unit_of_comparison = (
-        part.signs[judge_indices][:, is_shared_comparison],
-        part.people[is_shared_comparison],
-        part.unit[is_shared_comparison],
+        preferences.signs[judge_indices][:, is_shared_comparison],
+        preferences.people[is_shared_comparison],
+        preferences.unit[is_shared_comparison],
     )
     correctness_of_judge, judge_names = (
         correct(judge_signs, human_signs),
-        [part.raters[rater_index] for rater_index in judge_indices],
+        [preferences.raters[rater_index] for rater_index in judge_indices],
     )
-    judges_of_panel: list[tuple[int, ...]] = [(judge,) for judge in range(len(judge_indices))]
+    judge_indices_of_panels: list[tuple[int, ...]] = [(judge_index,) for judge_index in range(len(judge_indices))]
     panel_labels, correctness_of_panel = [*judge_names], correctness_of_judge
     held_out_best_correctness = np.full(len(unit_of_comparison), np.nan)
     if len(judge_indices) > 1:
@@ -140,13 +150,13 @@ def _panel_columns(
             judge_signs, human_signs, fold=np.unique(unit_of_comparison, return_inverse=True)[1] % FOLDS
         )
         all_judges_correctness = correct(majority(judge_signs), human_signs)
-        best_judge = int(correctness_of_judge.mean(axis=1).round(12).argmax())
+        best_judge_index = int(correctness_of_judge.mean(axis=1).round(12).argmax())
         panel_labels = [EVERYBODY, CHOSEN, BEST, *panel_labels]
-        judges_of_panel = [
+        judge_indices_of_panels = [
             (*range(len(judge_indices)),),
             best_subset(judge_signs, human_signs),
-            (best_judge,),
-            *judges_of_panel,
+            (best_judge_index,),
+            *judge_indices_of_panels,
         ]
         correctness_of_panel = np.stack(
             [all_judges_correctness, held_out_majority_correctness, held_out_best_correctness, *correctness_of_judge]
@@ -156,15 +166,20 @@ def _panel_columns(
         correctness_of_panel - held_out_best_correctness, units=unit_of_comparison, weights=bootstrap_weights
     ).round(12)
     gain_draws[:, [panel_label == BEST for panel_label in panel_labels]] = np.nan  # the best judge minus itself
-    cost_of_judge, cost_unit_of_judge = _verdict_costs(study, part, judge_indices, is_shared_comparison)
+    cost_of_judge, cost_unit_of_judge = _verdict_costs(study, preferences, judge_indices, is_shared_comparison)
     cost_of_panel = [
-        cost_of_judge[[*panel]].sum() if len({cost_unit_of_judge[judge] for judge in panel}) == 1 else np.nan
-        for panel in judges_of_panel
+        cost_of_judge[[*panel_judge_indices]].sum()
+        if len({cost_unit_of_judge[judge_index] for judge_index in panel_judge_indices}) == 1
+        else np.nan
+        for panel_judge_indices in judge_indices_of_panels
     ]
     return {
         "panel": panel_labels,
-        "judges": [[judge_names[judge] for judge in panel] for panel in judges_of_panel],
-        "size": [len(panel) for panel in judges_of_panel],
+        "judges": [
+            [judge_names[judge_index] for judge_index in panel_judge_indices]
+            for panel_judge_indices in judge_indices_of_panels
+        ],
+        "size": [len(panel_judge_indices) for panel_judge_indices in judge_indices_of_panels],
         **with_interval("accuracy", accuracy_draws, bounds=intervals.SHARE, **interval_options),
         **with_interval("gain", gain_draws, bounds=intervals.ANY, **interval_options),
         "cost_per_correct": np.array(cost_of_panel) / accuracy_draws[0],
@@ -172,15 +187,22 @@ def _panel_columns(
 
 
 def _verdict_costs(
-    study: Study, part: RaterPreferences, judge_indices: list[int], is_shared_comparison: Bools
+    study: Study, preferences: RaterPreferences, judge_indices: list[int], is_shared_comparison: Bools
 ) -> tuple[Floats, list[str | None]]:
     """Return the cost of a judge's verdicts on a comparison (judges,), NaN if unknown, and the units of the costs."""
-    comparison_ids = part.item[is_shared_comparison] * max(1, len(part.design.pairs)) + part.pair[is_shared_comparison]
-    verdict_rows = part.asked.drop_nulls("preference").filter(pl.col("comparison").is_in(comparison_ids.tolist()))
-    mean_count_rows = verdict_rows.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean())
+    comparison_ids = (
+        preferences.item[is_shared_comparison] * max(1, len(preferences.design.pairs))
+        + preferences.pair[is_shared_comparison]
+    )
+    verdict_rows = preferences.asked.drop_nulls("preference").filter(
+        pl.col("comparison").is_in(comparison_ids.tolist())
+    )
+    mean_verdict_count_rows = (
+        verdict_rows.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean())
+    )
     # A score is for one output, and a comparison needs two scores.
-    mean_verdicts_of_rater = dict(mean_count_rows.iter_rows())
-    judge_rows = study.raters.select_raters([part.raters[rater_index] for rater_index in judge_indices]).frame
+    mean_verdicts_of_rater = dict(mean_verdict_count_rows.iter_rows())
+    judge_rows = study.raters.select_raters([preferences.raters[rater_index] for rater_index in judge_indices]).frame
     cost_per_verdict = np.array([cost or np.nan for cost in judge_rows["cost"]], dtype=np.float64)
     return cost_per_verdict * [
         mean_verdicts_of_rater.get(rater_index, 2.0) for rater_index in judge_indices

@@ -35,42 +35,63 @@ KEY = ("comparison", "people", "unit")
 
 
 def confidence_rows(
-    study: Study, part: RaterPreferences, setting: PreferenceOptions, bootstrap_weights: Floats, confidence: float
+    study: Study,
+    preferences: RaterPreferences,
+    setting: PreferenceOptions,
+    bootstrap_weights: Floats,
+    confidence: float,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[Finding]]:
     """Return the rows of the tables `confidence` and `reliability`, and the overconfidence test of each rater.
 
     A rater is included if it gave outcome probabilities for comparisons with human verdicts.
     """
-    forecasts = _forecasts(study, part, setting)
-    result_rows, curve_rows, findings = list[dict[str, Any]](), list[dict[str, Any]](), list[Finding]()
+    forecasts = _forecasts(study, preferences, setting)
+    confidence_table_rows, reliability_table_rows, findings = (
+        list[dict[str, Any]](),
+        list[dict[str, Any]](),
+        list[Finding](),
+    )
     for (rater_index,), rater_forecasts in forecasts.group_by("rater", maintain_order=True):
-        rater_name, unit_of_verdict = part.raters[int(str(rater_index))], rater_forecasts["unit"].to_numpy()
+        rater_name, unit_of_verdict = (
+            preferences.raters[int(str(rater_index))],
+            rater_forecasts["unit"].to_numpy(),
+        )
         outcome_probabilities = _outcome_probabilities(rater_forecasts)
         human_outcomes = 1 - rater_forecasts["people"].to_numpy().astype(np.int64)
         confidences, is_right_verdict = confidence_and_correctness(outcome_probabilities, human_outcomes)
         bin_of_verdict = bins_of(confidences)
-        least_variance = correct_count_variance(outcome_probabilities, rater_forecasts["comparison"].to_numpy())
+        min_correct_count_variance = correct_count_variance(
+            outcome_probabilities, rater_forecasts["comparison"].to_numpy()
+        )
         overconfidence_test = estimate_overconfidence(
-            confidences, is_right_verdict, least_variance=least_variance, units=unit_of_verdict, confidence=confidence
+            confidences,
+            is_right_verdict,
+            least_variance=min_correct_count_variance,
+            units=unit_of_verdict,
+            confidence=confidence,
         )
         # Probabilities are averaged over repeats and then over orders.
-        order_mean_rows = rater_forecasts.group_by(*KEY, "order", maintain_order=True).agg(pl.col(CHANCES).mean())
-        comparison_rows = order_mean_rows.group_by(KEY, maintain_order=True).agg(pl.col(CHANCES).mean())
+        order_mean_forecast_rows = rater_forecasts.group_by(*KEY, "order", maintain_order=True).agg(
+            pl.col(CHANCES).mean()
+        )
+        comparison_rows = order_mean_forecast_rows.group_by(KEY, maintain_order=True).agg(pl.col(CHANCES).mean())
         has_too_few_units = len(np.unique(unit_of_verdict)) < FEWEST
         low, high, p_value = (
-            np.nan if has_too_few_units else float(test_value)
-            for test_value in (
+            np.nan if has_too_few_units else float(bound_or_p_value)
+            for bound_or_p_value in (
                 POINTS * overconfidence_test.low,
                 POINTS * overconfidence_test.high,
                 overconfidence_test.p_value,
             )
         )
         overconfidence, reason = POINTS * float(overconfidence_test.estimate), TOO_FEW if has_too_few_units else ""
-        findings.append(Finding(part.aspect, rater_name, CONFIDENCE, "", overconfidence, low, high, p_value, reason))
+        findings.append(
+            Finding(preferences.aspect, rater_name, CONFIDENCE, "", overconfidence, low, high, p_value, reason)
+        )
         calibration_error, expected_calibration_error = expected_error(
             confidences, is_right_verdict, bin_of_verdict, units=unit_of_verdict
         )
-        result_rows.append(
+        confidence_table_rows.append(
             {
                 "rater": rater_name,
                 "comparisons": len(comparison_rows),
@@ -83,16 +104,16 @@ def confidence_rows(
                 "ece": calibration_error,
                 "expected_ece": expected_calibration_error,
                 "reason": reason,
-                **_brier_columns(comparison_rows, part.n_units, bootstrap_weights, confidence),
+                **_brier_columns(comparison_rows, preferences.n_units, bootstrap_weights, confidence),
             }
         )
-        curve_rows += _reliability_rows(
+        reliability_table_rows += _reliability_rows(
             rater_name, confidences, is_right_verdict, bin_of_verdict, unit_of_verdict, confidence
         )
-    return result_rows, curve_rows, findings
+    return confidence_table_rows, reliability_table_rows, findings
 
 
-def _forecasts(study: Study, part: RaterPreferences, setting: PreferenceOptions) -> pl.DataFrame:
+def _forecasts(study: Study, preferences: RaterPreferences, setting: PreferenceOptions) -> pl.DataFrame:
     """Return a row per verdict with probabilities, sorted by rater.
 
     A comparison is included if it has a human verdict and all verdicts of the rater on it have probabilities. The
@@ -102,26 +123,31 @@ def _forecasts(study: Study, part: RaterPreferences, setting: PreferenceOptions)
     Verdicts are not selected by agreement, because verdicts that agree are a biased selection. With `orders='first'`,
     only the first verdict of a rater on a comparison is used.
     """
-    preferences = study.preferences.select_rows(pl.col("rater").is_in(list(study.metrics)))
-    preferences = preferences if preferences.frame["p_a"].count() else Preferences()
+    metric_preferences = study.preferences.select_rows(pl.col("rater").is_in(list(study.metrics)))
+    metric_preferences = metric_preferences if metric_preferences.frame["p_a"].count() else Preferences()
     is_first_order_only = setting["orders"] == "first"
-    settled_comparison_rows, _ = preferences.merge_verdicts("first" if is_first_order_only else "mean")
-    verdict_rows = select_aspect_rows(preferences.frame, part.aspect).join(
-        settled_comparison_rows, on=COMPARISON, how="semi", maintain_order="left"
+    merged_verdict_rows, _ = metric_preferences.merge_verdicts("first" if is_first_order_only else "mean")
+    verdict_rows = select_aspect_rows(metric_preferences.frame, preferences.aspect).join(
+        merged_verdict_rows, on=COMPARISON, how="semi", maintain_order="left"
     )
     verdict_rows = (
         verdict_rows.unique(COMPARISON, keep="first", maintain_order=True) if is_first_order_only else verdict_rows
     )
-    verdicts_with_probabilities = verdict_rows.filter((pl.col("p_a").null_count() == 0).over(COMPARISON))
-    coded_verdicts = verdicts_with_probabilities.select(*CHANCES, "order").with_columns(
-        rater=pl.Series(label_codes(verdicts_with_probabilities["rater"], part.raters)),
-        item=pl.Series(label_codes(verdicts_with_probabilities["item"], part.design.items)),
-        pair=pl.Series(pair_positions(verdicts_with_probabilities, part.design.systems)),
+    verdict_rows_with_probabilities = verdict_rows.filter((pl.col("p_a").null_count() == 0).over(COMPARISON))
+    coded_verdict_rows = verdict_rows_with_probabilities.select(*CHANCES, "order").with_columns(
+        rater=pl.Series(label_codes(verdict_rows_with_probabilities["rater"], preferences.raters)),
+        item=pl.Series(label_codes(verdict_rows_with_probabilities["item"], preferences.design.items)),
+        pair=pl.Series(pair_positions(verdict_rows_with_probabilities, preferences.design.systems)),
     )
     human_preference_rows = pl.DataFrame(
-        {"item": part.item, "pair": part.pair, "unit": part.unit, "people": part.people}
+        {
+            "item": preferences.item,
+            "pair": preferences.pair,
+            "unit": preferences.unit,
+            "people": preferences.people,
+        }
     ).with_row_index("comparison")
-    forecast_rows = coded_verdicts.join(
+    forecast_rows = coded_verdict_rows.join(
         human_preference_rows.filter(pl.col("people") != ABSENT), on=["item", "pair"], maintain_order="left"
     )
     return forecast_rows.sort("rater", maintain_order=True)
@@ -148,19 +174,24 @@ def _brier_columns(
         np.bincount(unit_of_comparison, weights=brier(probabilities, human_outcomes), minlength=n_units)
         for probabilities in (outcome_probabilities, constant_forecasts)
     )
-    count_sums, brier_sums, constant_brier_sums = (
+    n_comparisons_of_resample, brier_sum_of_resample, constant_brier_sum_of_resample = (
         bootstrap_weights @ sum_of_unit
         for sum_of_unit in (n_comparisons_of_unit, brier_sum_of_unit, constant_brier_sum_of_unit)
     )
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit_of_comparison))}
-    brier_columns = with_interval("brier", ratio(brier_sums, count_sums), bounds=LARGEST_BRIER, **interval_options)
-    relative_brier = with_interval(
-        "left", ratio(brier_sums, constant_brier_sums), bounds=intervals.POSITIVE, **interval_options
+    brier_columns = with_interval(
+        "brier", ratio(brier_sum_of_resample, n_comparisons_of_resample), bounds=LARGEST_BRIER, **interval_options
+    )
+    relative_brier_columns = with_interval(
+        "left",
+        ratio(brier_sum_of_resample, constant_brier_sum_of_resample),
+        bounds=intervals.POSITIVE,
+        **interval_options,
     )
     brier_columns |= {
-        "brier_skill": 1 - relative_brier["left"],
-        "brier_skill_low": 1 - relative_brier["left_high"],
-        "brier_skill_high": 1 - relative_brier["left_low"],
+        "brier_skill": 1 - relative_brier_columns["left"],
+        "brier_skill_low": 1 - relative_brier_columns["left_high"],
+        "brier_skill_high": 1 - relative_brier_columns["left_low"],
     }
     return {column_name: float(column_value) for column_name, column_value in brier_columns.items()} | {
         "brier_constant": float(constant_brier_sum_of_unit.sum() / len(human_outcomes))

@@ -373,37 +373,32 @@ def consistency(
     """
     full_setting = settings(setting)
     selected_study = study.select(**selection_arguments(full_setting), one_side=True)
+    own_system_findings = self_preference(study, selected_study, full_setting, alpha=alpha, confidence=confidence)
+    answer_options: dict[str, Any] = {"by": by, "alpha": alpha, "confidence": confidence, "resamples": resamples}
+    answer_aspect = partial(_answer, selected_study, own_system_findings, setting=full_setting, **answer_options)
+    all_preferences = rater_preferences(selected_study, full_setting)
     generator = np.random.default_rng(rng)
-    own_findings = self_preference(study, selected_study, full_setting, alpha=alpha, confidence=confidence)
-    answer_part = partial(
-        _answer,
-        selected_study,
-        own_findings,
-        setting=full_setting,
-        by=by,
-        alpha=alpha,
-        confidence=confidence,
-        resamples=resamples,
-    )
-    parts = rater_preferences(selected_study, full_setting)
-    part_results = list(map_parts(answer_part, parts, rng=generator, progress=progress, desc="consistency"))
-    findings = finding_rows([finding for _, part_entries, _ in part_results for finding in part_entries], alpha=alpha)
+    answers = list(map_parts(answer_aspect, all_preferences, rng=generator, progress=progress, desc="consistency"))
+    finding_dicts = finding_rows([finding for _, findings, _ in answers for finding in findings], alpha=alpha)
     tables = [
-        Consistency.part(part.aspect, **columns, findings=[row for row in findings if row["aspect"] == part.aspect])
-        for part, (columns, _, _) in zip(parts, part_results, strict=True)
+        Consistency.part(
+            preferences.aspect,
+            **columns,
+            findings=[row for row in finding_dicts if row["aspect"] == preferences.aspect],
+        )
+        for preferences, (columns, _, _) in zip(all_preferences, answers, strict=True)
     ]
     n_ties = selected_study.preferences.frame.height - selected_study.preferences.queried_verdicts.frame.height
     message = f"{n_ties} ties between identical outputs are excluded, because the judge was not queried for these ties"
-    notes = [*selected_study.notes, *(note for *_, part_entries in part_results for note in part_entries)]
+    notes = [*selected_study.notes, *(note for *_, notes in answers for note in notes)]
     notes += build_notes(("not-asked", n_ties, message))
-    result_without_notes = Consistency.from_parts(tables, notes)
-    return Consistency.from_parts(tables, [*notes, *_notes(result_without_notes, study)])
+    return Consistency.from_parts(tables, [*notes, *_notes(Consistency.from_parts(tables, notes), study)])
 
 
 def _answer(
     study: Study,
     findings_of_aspect: dict[str, list[Finding]],
-    part: RaterPreferences,
+    preferences: RaterPreferences,
     rng: np.random.Generator,
     *,
     setting: PreferenceOptions,
@@ -412,49 +407,52 @@ def _answer(
     confidence: float,
     resamples: int,
 ) -> tuple[dict[str, Any], list[Finding], list[Note]]:
-    bootstrap_weights = part.design.draw_weights(resamples, rng)
-    order_table, confusion_table, position_tests = order_columns(study, part, bootstrap_weights, confidence)
+    bootstrap_weights = preferences.design.draw_weights(resamples, rng)
+    order_table, confusion_table, position_findings = order_columns(study, preferences, bootstrap_weights, confidence)
     missing_rng, length_rng = rng.spawn(2)  # estimates must not depend on the number of resamples
-    missing = missing_columns(part, bootstrap_weights, confidence, missing_rng)
-    own_tests = findings_of_aspect.get(part.aspect, [])
-    length_table, length_tests = length_rows(part, own_tests, confidence, length_rng)
-    committee_table, panel_table = committee_columns(study, part, bootstrap_weights, confidence)
-    confidence_table, reliability, confidence_tests = confidence_rows(
-        study, part, setting, bootstrap_weights, confidence
+    missing_table = missing_columns(preferences, bootstrap_weights, confidence, missing_rng)
+    own_system_findings = findings_of_aspect.get(preferences.aspect, [])
+    length_table, length_findings = length_rows(preferences, own_system_findings, confidence, length_rng)
+    committee_table, panel_table = committee_columns(study, preferences, bootstrap_weights, confidence)
+    confidence_table, reliability_table, confidence_findings = confidence_rows(
+        study, preferences, setting, bootstrap_weights, confidence
     )
-    findings = [*position_tests, *length_tests, *own_tests, *failure_findings(part.aspect, missing), *confidence_tests]
+    findings = [*position_findings, *length_findings, *own_system_findings]
+    findings += [*failure_findings(preferences.aspect, missing_table), *confidence_findings]
     tables: dict[str, Any] = {
         "orders": order_table,
         "confusion": confusion_table,
-        "repeats": repeat_columns(part, bootstrap_weights, confidence),
-        "repeated_labels": label_columns(study, part, bootstrap_weights, confidence),
-        "missing": missing,
+        "repeats": repeat_columns(preferences, bootstrap_weights, confidence),
+        "repeated_labels": label_columns(study, preferences, bootstrap_weights, confidence),
+        "missing": missing_table,
         "length": length_table,
-        "own_systems": self_preference_rows(own_tests),
+        "own_systems": self_preference_rows(own_system_findings),
         "confidence": confidence_table,
-        "reliability": reliability,
+        "reliability": reliability_table,
         "committee": committee_table,
         "panels": panel_table,
     }
-    tables["probes"], probe_tests = probe_rows(study, part, tables, bootstrap_weights, confidence)
-    findings += probe_tests
-    notes = few_clusters_notes(part.n_units, resamples, aspect=part.aspect)
+    tables["probes"], probe_findings = probe_rows(study, preferences, tables, bootstrap_weights, confidence)
+    findings += probe_findings
+    notes = few_clusters_notes(preferences.n_units, resamples, aspect=preferences.aspect)
     if by:
-        ratios, slices = ratios_of(study, part), slices_of_items(study, part.design.items, by)
-        tables["slices"] = slice_columns("rater", ratios, slices, confidence=confidence, alpha=alpha)
-        notes += slice_notes(by, ratios, slices, part.aspect)
-    notes += committee_notes(committee_table, part.aspect)
+        ratios, item_slices = ratios_of(study, preferences), slices_of_items(study, preferences.design.items, by)
+        tables["slices"] = slice_columns("rater", ratios, item_slices, confidence=confidence, alpha=alpha)
+        notes += slice_notes(by, ratios, item_slices, preferences.aspect)
+    notes += committee_notes(committee_table, preferences.aspect)
     message = "item weights have no effect on this question, in which every item counts once"
-    notes += build_notes(("item-weights", part.design.item_weights is not None, message))
+    notes += build_notes(("item-weights", preferences.design.item_weights is not None, message))
     return tables, findings, notes
 
 
 def _notes(answer: Consistency, study: Study) -> list[Note]:
     """Return the notes on properties of judges that could not be examined."""
     one_order_raters = answer.orders.filter(pl.col("n_both_orders") == 0)["rater"].unique(maintain_order=True)
-    n_other_expression = pl.col("n_one_order") - pl.col("n_half_answered")
-    half_rows = answer.orders.filter(pl.col("n_half_answered") > 0)
-    single_rows = answer.orders.filter((pl.col("n_both_orders") > 0) & (n_other_expression > 0))
+    half_answered_rows = answer.orders.filter(pl.col("n_half_answered") > 0)
+    one_order_rows = answer.orders.filter(
+        pl.col("n_both_orders") > 0, pl.col("n_one_order") > pl.col("n_half_answered")
+    )
+    n_one_order = int((one_order_rows["n_one_order"] - one_order_rows["n_half_answered"]).sum())
     inconclusive_rows = answer.findings.filter(pl.col("finding") == INCONCLUSIVE)
     is_all_empty = all(table.is_empty() for table in answer.tables().values())
     return build_notes(
@@ -472,17 +470,16 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
         ),
         (
             HALF_RULE,
-            int(half_rows["n_half_answered"].sum()),
-            f"{half_rows['n_half_answered'].sum()} comparisons were queried in both orders, but "
-            f"{join_labels(half_rows['rater'].unique(maintain_order=True))} gave a verdict in only one order; these "
-            "comparisons are excluded if both orders are combined into one verdict",
+            int(half_answered_rows["n_half_answered"].sum()),
+            f"{half_answered_rows['n_half_answered'].sum()} comparisons were queried in both orders, but "
+            f"{join_labels(half_answered_rows['rater'].unique(maintain_order=True))} gave a verdict in only one order; "
+            "these comparisons are excluded if both orders are combined into one verdict",
         ),
         (
             "one-of-two-orders",
-            int(single_rows.select(n_other_expression.sum()).item() or 0),
-            f"{single_rows.select(n_other_expression.sum()).item()} comparisons were judged in only one order by "
-            "raters who judged "
-            f"further comparisons in both orders: {join_labels(single_rows['rater'].unique(maintain_order=True))}",
+            n_one_order,
+            f"{n_one_order} comparisons were judged in only one order by raters "
+            f"who judged further comparisons in both orders: {join_labels(dict.fromkeys(one_order_rows['rater']))}",
         ),
         (
             "no-texts",

@@ -30,22 +30,27 @@ NAMES = {1: "ab", -1: "ba"}
 
 
 def missing_columns(
-    part: RaterPreferences, bootstrap_weights: Floats, confidence: float, rng: np.random.Generator
+    preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the columns of the table `missing`, for raters with verdicts."""
-    column_blocks: list[dict[str, Any]] = []
-    generators = labelled_generators(part.raters, rng)
-    for (rater_key,), verdict_rows in part.asked.group_by("rater", maintain_order=True):
-        rater_index = int(str(rater_key))
-        column_blocks += _factor_columns(
-            part, part.raters[rater_index], verdict_rows, bootstrap_weights, confidence, generators[rater_index]
+    columns_of_raters: list[dict[str, Any]] = []
+    generator_of_rater = labelled_generators(preferences.raters, rng)
+    for (rater_index_key,), verdict_rows in preferences.asked.group_by("rater", maintain_order=True):
+        rater_index = int(str(rater_index_key))
+        columns_of_raters += _factor_columns(
+            preferences,
+            preferences.raters[rater_index],
+            verdict_rows,
+            bootstrap_weights,
+            confidence,
+            generator_of_rater[rater_index],
         )
     return (
         {
-            column_name: np.concatenate([block[column_name] for block in column_blocks])
-            for column_name in column_blocks[0]
+            column_name: np.concatenate([columns_of_rater[column_name] for columns_of_rater in columns_of_raters])
+            for column_name in columns_of_raters[0]
         }
-        if column_blocks
+        if columns_of_raters
         else {}
     )
 
@@ -64,15 +69,17 @@ def failure_findings(aspect: str, missing_table: dict[str, Any]) -> list[Finding
         ["rater", "factor"], keep="first", maintain_order=True
     )
     smallest_p_value_expression = pl.col("factor", "p_value").sort_by("p_value", maintain_order=True).first()
-    rater_rows = tested_factor_rows.group_by("rater", maintain_order=True).agg(smallest_p_value_expression, pl.len())
+    smallest_p_value_rows = tested_factor_rows.group_by("rater", maintain_order=True).agg(
+        smallest_p_value_expression, pl.len()
+    )
     return [
         Finding(aspect, rater, FAILURES, factor, p_value=min(1.0, p_value * n_tests))
-        for rater, factor, p_value, n_tests in rater_rows.iter_rows()
+        for rater, factor, p_value, n_tests in smallest_p_value_rows.iter_rows()
     ]
 
 
 def _factor_columns(
-    part: RaterPreferences,
+    preferences: RaterPreferences,
     rater: str,
     verdict_rows: pl.DataFrame,
     bootstrap_weights: Floats,
@@ -81,33 +88,34 @@ def _factor_columns(
 ) -> Iterator[dict[str, Any]]:
     """Yield the columns of the rows of one rater, for each factor."""
     system_pairs, item_of_verdict, pair_of_verdict = (
-        part.design.pairs,
+        preferences.design.pairs,
         verdict_rows["item"].to_numpy(),
         verdict_rows["pair"].to_numpy(),
     )
     unit_of_verdict, order_of_verdict = verdict_rows["unit"].to_numpy(), verdict_rows["order"].to_numpy()
     is_missing_verdict = verdict_rows["preference"].is_null().to_numpy()
-    systems_of_side = [system_pairs[pair_of_verdict, side] for side in (0, 1)]
+    system_indices_of_side = [system_pairs[pair_of_verdict, side_index] for side_index in (0, 1)]
     length_class_of_verdict = _length_classes(
-        part.words_of(item_of_verdict, systems_of_side[0]) + part.words_of(item_of_verdict, systems_of_side[1])
+        preferences.words_of(item_of_verdict, system_indices_of_side[0])
+        + preferences.words_of(item_of_verdict, system_indices_of_side[1])
     )
-    system_names = part.design.systems
-    factors: list[tuple[str, list[str], list[Any]]] = [
+    system_names = preferences.design.systems
+    factors_levels_and_masks: list[tuple[str, list[str], list[Any]]] = [
         (ALL, [""], [np.ones(len(verdict_rows), dtype=np.bool_)]),
         *_reason_factors(verdict_rows),
         (
             SYSTEM,
             list(system_names),
             [
-                (systems_of_side[0] == system_index) | (systems_of_side[1] == system_index)
+                (system_indices_of_side[0] == system_index) | (system_indices_of_side[1] == system_index)
                 for system_index in range(len(system_names))
             ],
         ),
         (ORDER, list(NAMES.values()), [order_of_verdict == order_code for order_code in NAMES]),
         (
             LENGTH,
-            [str(tenth + 1) for tenth in range(TENTHS)],
-            [length_class_of_verdict == tenth for tenth in range(TENTHS)],
+            [str(tenth_index + 1) for tenth_index in range(TENTHS)],
+            [length_class_of_verdict == tenth_index for tenth_index in range(TENTHS)],
         ),
     ]
     outcome_masks = [
@@ -115,8 +123,8 @@ def _factor_columns(
         verdict_rows["why"].eq(EMPTY).fill_null(False).to_numpy(),
         verdict_rows["why"].ne(EMPTY).fill_null(False).to_numpy(),
     ]
-    for factor, level_names, masks_of_level in factors:
-        level_indices = [level_index for level_index, mask in enumerate(masks_of_level) if mask.any()]
+    for factor, level_names, masks_of_level in factors_levels_and_masks:
+        level_indices = [level_index for level_index, verdict_mask in enumerate(masks_of_level) if verdict_mask.any()]
         if not level_indices or (factor not in (ALL, REASON) and len(level_indices) < 2):
             continue
         level_masks = [masks_of_level[level_index] for level_index in level_indices]
@@ -131,17 +139,27 @@ def _factor_columns(
         # level.
         denominator_masks = [np.ones_like(is_missing_verdict)] * len(level_indices) if factor == REASON else level_masks
         n_queried_verdicts = np.stack(
-            [np.bincount(unit_of_verdict[mask], minlength=part.n_units) for mask in denominator_masks]
+            [
+                np.bincount(unit_of_verdict[verdict_mask], minlength=preferences.n_units)
+                for verdict_mask in denominator_masks
+            ]
         )
         n_missing_verdicts = np.stack(
-            [np.bincount(unit_of_verdict[mask & is_missing_verdict], minlength=part.n_units) for mask in level_masks]
+            [
+                np.bincount(unit_of_verdict[verdict_mask & is_missing_verdict], minlength=preferences.n_units)
+                for verdict_mask in level_masks
+            ]
         )
         resampled_sums = (
             bootstrap.weighted_sums(bootstrap_weights, verdict_counts)
             for verdict_counts in (n_missing_verdicts, n_queried_verdicts)
         )
         failure_rate_columns = with_interval(
-            "failure_rate", ratio(*resampled_sums), confidence, clusters=part.n_units, bounds=intervals.SHARE
+            "failure_rate",
+            ratio(*resampled_sums),
+            confidence,
+            clusters=preferences.n_units,
+            bounds=intervals.SHARE,
         )
         yield {
             "rater": [rater] * len(level_indices),
@@ -196,8 +214,10 @@ def _failure_p_value(
         return np.nan
     is_usable_verdict = np.isfinite(length_class_of_verdict) if factor == LENGTH else np.any(level_masks, axis=0)
     # The ten length classes are tested as one trend. Of the two orders, one indicator is enough.
-    features = [length_class_of_verdict] if factor == LENGTH else level_masks[:1] if factor == ORDER else level_masks
-    usable_features = np.stack([feature[is_usable_verdict] for feature in features]).astype(np.float64)
+    level_features = (
+        [length_class_of_verdict] if factor == LENGTH else level_masks[:1] if factor == ORDER else level_masks
+    )
+    usable_features = np.stack([feature[is_usable_verdict] for feature in level_features]).astype(np.float64)
     return uneven_p(
         is_missing_verdict[is_usable_verdict],
         usable_features,

@@ -24,53 +24,61 @@ KEY = ["rater", "comparison"]
 
 
 def order_columns(
-    study: Study, part: RaterPreferences, bootstrap_weights: Floats, confidence: float
+    study: Study, preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float
 ) -> tuple[dict[str, Any], dict[str, Any], list[Finding]]:
     """Return the columns of the tables `orders` and `confusion`, and the position test of raters with known orders."""
-    verdict_rows = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
+    verdict_rows = preferences.asked.drop_nulls("preference").filter(pl.col("order") != 0)
     if verdict_rows.is_empty():
         return {}, {}, []
     rater_indices, rater_codes = np.unique(verdict_rows["rater"].to_numpy(), return_inverse=True)
-    verdict_rows, table_shape = verdict_rows.with_columns(rater=rater_codes), (len(rater_indices), part.n_units)
+    verdict_rows, table_shape = (
+        verdict_rows.with_columns(rater=rater_codes),
+        (len(rater_indices), preferences.n_units),
+    )
     outcome_tables = _outcome_tables(verdict_rows, table_shape)  # (raters, units, 9)
-    resampled_tables = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(outcome_tables, 1, 2)).reshape(
+    resampled_outcome_tables = bootstrap.weighted_sums(bootstrap_weights, np.moveaxis(outcome_tables, 1, 2)).reshape(
         len(bootstrap_weights), len(rater_indices), 3, 3
     )
-    both_order_sums = resampled_tables.sum(axis=(-1, -2))
-    n_first_wins_in_both, n_second_wins_in_both = resampled_tables[..., 0, 2], resampled_tables[..., 2, 0]
+    n_both_orders_of_resample = resampled_outcome_tables.sum(axis=(-1, -2))
+    n_first_wins_in_both, n_second_wins_in_both = (
+        resampled_outcome_tables[..., 0, 2],
+        resampled_outcome_tables[..., 2, 0],
+    )
     decided_verdict_rows = verdict_rows.filter(pl.col("preference") != 0)
     is_first_preferred = (
         (decided_verdict_rows["preference"] == decided_verdict_rows["order"]).cast(pl.Float64).to_numpy()
     )
     margin_test = _margin_test(verdict_rows, table_shape, confidence)
     order_count_rows = verdict_rows.group_by(KEY).agg(n=pl.col("order").n_unique())
-    n_one_order, n_both_orders = (
+    n_one_order_of_rater, n_both_orders_of_rater = (
         np.bincount(order_count_rows.filter(n=n_shown_orders)["rater"].to_numpy(), minlength=len(rater_indices))
         for n_shown_orders in (1, 2)
     )
-    half_answered_rows = study.preferences.queried_verdicts.half_comparisons().filter(aspect=part.aspect)
+    half_answered_rows = study.preferences.queried_verdicts.half_comparisons().filter(aspect=preferences.aspect)
     n_half_answered_of_rater = dict(half_answered_rows.group_by("rater").len().iter_rows())
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
-    table_columns: dict[str, Any] = {
-        "rater": [part.raters[rater_index] for rater_index in rater_indices],
-        "n_both_orders": n_both_orders,
-        "n_one_order": n_one_order,
-        "n_half_answered": [n_half_answered_of_rater.get(part.raters[rater_index], 0) for rater_index in rater_indices],
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_units}
+    columns_of_orders: dict[str, Any] = {
+        "rater": [preferences.raters[rater_index] for rater_index in rater_indices],
+        "n_both_orders": n_both_orders_of_rater,
+        "n_one_order": n_one_order_of_rater,
+        "n_half_answered": [
+            n_half_answered_of_rater.get(preferences.raters[rater_index], 0) for rater_index in rater_indices
+        ],
         **with_interval(
             "consistency",
-            ratio(np.trace(resampled_tables, axis1=-2, axis2=-1), both_order_sums),
+            ratio(np.trace(resampled_outcome_tables, axis1=-2, axis2=-1), n_both_orders_of_resample),
             bounds=intervals.SHARE,
             **interval_options,
         ),
         **with_interval(
             "flip_rate",
-            ratio(n_first_wins_in_both + n_second_wins_in_both, both_order_sums),
+            ratio(n_first_wins_in_both + n_second_wins_in_both, n_both_orders_of_resample),
             bounds=intervals.SHARE,
             **interval_options,
         ),
         **with_interval(
             "alpha",
-            alpha(pair_coincidences(resampled_tables), scale="nominal"),
+            alpha(pair_coincidences(resampled_outcome_tables), scale="nominal"),
             bounds=intervals.CORRELATION,
             **interval_options,
         ),
@@ -91,22 +99,34 @@ def order_columns(
         ),
         "reason": np.where(np.isfinite(margin_test.estimate), "", ONE_ORDER),
     }
-    has_both_orders = both_order_sums[0] > 0
-    cell_columns = zip(
-        CELLS, resampled_tables[0].reshape(len(rater_indices), 9)[has_both_orders].astype(np.int64).T, strict=True
+    has_both_orders = n_both_orders_of_resample[0] > 0
+    confusion_cell_columns = zip(
+        CELLS,
+        resampled_outcome_tables[0].reshape(len(rater_indices), 9)[has_both_orders].astype(np.int64).T,
+        strict=True,
     )
-    confusion_columns = {
-        "rater": [part.raters[rater_index] for rater_index in rater_indices[has_both_orders]],
-        **dict(cell_columns),
+    columns_of_confusion = {
+        "rater": [preferences.raters[rater_index] for rater_index in rater_indices[has_both_orders]],
+        **dict(confusion_cell_columns),
     }
     finding_column_names = ("rater", "margin", "margin_low", "margin_high", "reason")
     findings = [
-        Finding(part.aspect, rater, POSITION, "", float(margin), float(low), float(high), float(p_value), str(reason))
+        Finding(
+            preferences.aspect,
+            rater,
+            POSITION,
+            "",
+            float(margin),
+            float(low),
+            float(high),
+            float(p_value),
+            str(reason),
+        )
         for rater, margin, low, high, reason, p_value in zip(
-            *(table_columns[column_name] for column_name in finding_column_names), margin_test.p_value, strict=True
+            *(columns_of_orders[column_name] for column_name in finding_column_names), margin_test.p_value, strict=True
         )
     ]
-    return table_columns, confusion_columns if has_both_orders.any() else {}, findings
+    return columns_of_orders, columns_of_confusion if has_both_orders.any() else {}, findings
 
 
 def _outcome_tables(verdict_rows: pl.DataFrame, shape: tuple[int, int]) -> Floats:
@@ -127,7 +147,7 @@ def _outcome_tables(verdict_rows: pl.DataFrame, shape: tuple[int, int]) -> Float
 def both_orders(verdict_rows: pl.DataFrame) -> pl.DataFrame:
     """Return comparisons with verdicts in both orders, paired by run; `preference_ba` is in the swapped order."""
     column_names = (*KEY, "run", "unit", "item", "preference")
-    rows_of_orders = [verdict_rows.filter(pl.col("order") == order).select(column_names) for order in (1, -1)]
+    rows_of_orders = [verdict_rows.filter(pl.col("order") == order_code).select(column_names) for order_code in (1, -1)]
     return rows_of_orders[0].join(rows_of_orders[1], on=[*KEY, "run"], suffix="_ba")
 
 
@@ -142,9 +162,9 @@ def group_means(values: Floats, rows: pl.DataFrame, shape: tuple[int, int], boot
     )
     value_sums, value_counts = (
         bootstrap.weighted_sums(
-            bootstrap_weights, table_sums(rater_of_value, unit_of_value, shape=shape, weights=weights)
+            bootstrap_weights, table_sums(rater_of_value, unit_of_value, shape=shape, weights=values_or_none)
         )
-        for weights in (values[is_defined_value], None)
+        for values_or_none in (values[is_defined_value], None)
     )
     return ratio(value_sums, value_counts)
 
@@ -156,10 +176,10 @@ def _margin_test(verdict_rows: pl.DataFrame, shape: tuple[int, int], confidence:
     stratum. Within each stratum, the verdict is regressed on the order, so unbalanced orders of a pair do not bias the
     result.
     """
-    is_in_both_orders = pl.col("order").n_unique().over(KEY) > 1
+    is_in_both_orders_expression = pl.col("order").n_unique().over(KEY) > 1
     centred_rows = verdict_rows.with_columns(
-        within=is_in_both_orders,
-        stratum=pl.when(is_in_both_orders).then(pl.col("comparison")).otherwise(-1 - pl.col("pair")),
+        within=is_in_both_orders_expression,
+        stratum=pl.when(is_in_both_orders_expression).then(pl.col("comparison")).otherwise(-1 - pl.col("pair")),
     )
     stratum_column_names = ["rater", "stratum"]
     centred_rows = centred_rows.with_columns(
@@ -173,8 +193,8 @@ def _margin_test(verdict_rows: pl.DataFrame, shape: tuple[int, int], confidence:
     )
     rater_of_verdict, unit_of_verdict = centred_rows["rater"].to_numpy(), centred_rows["unit"].to_numpy()
     score_sums, squared_order_sums = (
-        table_sums(rater_of_verdict, unit_of_verdict, shape=shape, weights=verdict_values)
-        for verdict_values in (score_contributions, squared_orders)
+        table_sums(rater_of_verdict, unit_of_verdict, shape=shape, weights=weight_of_verdict)
+        for weight_of_verdict in (score_contributions, squared_orders)
     )
     # Fitted means make the residuals of a stratum too small. A stratum of one comparison needs no correction, because
     # all its rows are in one cluster.
@@ -182,13 +202,15 @@ def _margin_test(verdict_rows: pl.DataFrame, shape: tuple[int, int], confidence:
     variance_factors = np.where(
         centred_rows["within"].to_numpy(), 1.0, n_verdicts_in_stratum / np.maximum(n_verdicts_in_stratum - 1, 1)
     )
-    variances, corrected_variances = (
-        np.bincount(rater_of_verdict, weights=factor * score_contributions**2, minlength=shape[0])
-        for factor in (1.0, variance_factors)
+    uncorrected_variances, corrected_variances = (
+        np.bincount(rater_of_verdict, weights=variance_factor * score_contributions**2, minlength=shape[0])
+        for variance_factor in (1.0, variance_factors)
     )
     return slot_test(
         score_sums,
         squared_order_sums,
-        further_variance_factors=np.where(variances > 0, corrected_variances / np.maximum(variances, 1e-300), 1.0),
+        further_variance_factors=np.where(
+            uncorrected_variances > 0, corrected_variances / np.maximum(uncorrected_variances, 1e-300), 1.0
+        ),
         confidence=confidence,
     )

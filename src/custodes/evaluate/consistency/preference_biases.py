@@ -55,73 +55,85 @@ PERSON = "annotators are the reference for judges, so they are not tested"
 
 
 def length_rows(
-    part: RaterPreferences, self_preference_findings: Sequence[Finding], confidence: float, rng: np.random.Generator
+    preferences: RaterPreferences,
+    self_preference_findings: Sequence[Finding],
+    confidence: float,
+    rng: np.random.Generator,
 ) -> tuple[list[dict[str, Any]], list[Finding]]:
     """Return the rows of the table `length`, and each rater's test of a length effect beyond human preference.
 
     Comparisons of a rater's own systems are excluded, because self-preference could be mistaken for a length effect.
     """
-    annotators, has_length = sorted(range(part.n_humans), key=part.raters.__getitem__), np.isfinite(part.length)
-    generators = labelled_generators(part.raters, rng)
+    annotator_indices, has_length = (
+        sorted(range(preferences.n_humans), key=preferences.raters.__getitem__),
+        np.isfinite(preferences.length),
+    )
+    generator_of_rater = labelled_generators(preferences.raters, rng)
     table_rows: list[dict[str, Any]] = []
     findings = []
-    for rater_index, rater_signs in enumerate(part.signs):
-        other_annotators = [annotator for annotator in annotators if annotator != rater_index]
+    for rater_index, rater_signs in enumerate(preferences.signs):
+        other_annotator_indices = [
+            annotator_index for annotator_index in annotator_indices if annotator_index != rater_index
+        ]
         own_system_indices = [
-            part.design.systems.index(finding.factor)
+            preferences.design.systems.index(finding.factor)
             for finding in self_preference_findings
-            if finding.rater == part.raters[rater_index]
+            if finding.rater == preferences.raters[rater_index]
         ]
         is_used_comparison = (
             has_length
             & (rater_signs != ABSENT)
-            & ~np.isin(part.design.pairs[part.pair], own_system_indices).any(axis=1)
+            & ~np.isin(preferences.design.pairs[preferences.pair], own_system_indices).any(axis=1)
         )
-        if not is_used_comparison.any() or not part.length[is_used_comparison].any():
+        if not is_used_comparison.any() or not preferences.length[is_used_comparison].any():
             continue
-        panel_signs = _slot_signs(part.signs[other_annotators][:, is_used_comparison], generators[rater_index])
-        estimated_bias, reason = _bias_beyond_humans(
-            rater_signs[is_used_comparison], panel_signs, part, is_used_comparison, confidence
+        slot_signs = _slot_signs(
+            preferences.signs[other_annotator_indices][:, is_used_comparison], generator_of_rater[rater_index]
         )
-        if reason == NO_PEOPLE and rater_index < part.n_humans:
+        length_bias_estimate, reason = _bias_beyond_humans(
+            rater_signs[is_used_comparison], slot_signs, preferences, is_used_comparison, confidence
+        )
+        if reason == NO_PEOPLE and rater_index < preferences.n_humans:
             reason = NO_OTHER_PERSON
-        mean_human_signs = mean_of_defined(np.where(panel_signs != ABSENT, panel_signs, np.nan), axis=0)
+        mean_human_signs = mean_of_defined(np.where(slot_signs != ABSENT, slot_signs, np.nan), axis=0)
         slopes = logit_slopes(
             rater_signs[is_used_comparison],
             mean_human_signs,
-            part.length[is_used_comparison],
-            units=part.unit[is_used_comparison],
+            preferences.length[is_used_comparison],
+            units=preferences.unit[is_used_comparison],
             confidence=confidence,
         )
-        longer_win_values = (1 + rater_signs[is_used_comparison] * np.sign(part.length[is_used_comparison])) / 2
+        longer_win_of_comparison = (
+            1 + rater_signs[is_used_comparison] * np.sign(preferences.length[is_used_comparison])
+        ) / 2
         # The margin of the longer output that corresponds to a correlation of latent preferences.
-        excess_points, low, high = (
+        excess_margin_points, low, high = (
             float(POINTS * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
-            for correlation in (estimated_bias.excess, estimated_bias.low, estimated_bias.high)
+            for correlation in (length_bias_estimate.excess, length_bias_estimate.low, length_bias_estimate.high)
         )
         findings.append(
             Finding(
-                part.aspect,
-                part.raters[rater_index],
+                preferences.aspect,
+                preferences.raters[rater_index],
                 LENGTH,
                 "",
-                excess_points,
+                excess_margin_points,
                 low,
                 high,
-                estimated_bias.p_value,
+                length_bias_estimate.p_value,
                 reason,
             )
         )
         table_rows.append(
             {
-                "rater": part.raters[rater_index],
+                "rater": preferences.raters[rater_index],
                 "comparisons": int(is_used_comparison.sum()),
-                "longer_win_rate": float(longer_win_values[part.length[is_used_comparison] != 0].mean()),
+                "longer_win_rate": float(longer_win_of_comparison[preferences.length[is_used_comparison] != 0].mean()),
                 **_slope_columns("raw_effect", slopes, 0),
                 "raw_p_value": slopes.p_value[0],
                 **_slope_columns("conditional_effect", slopes, 1),
                 **_slope_columns("human_effect", slopes, 2),
-                "adjusted_effect": excess_points,
+                "adjusted_effect": excess_margin_points,
                 "adjusted_effect_low": low,
                 "adjusted_effect_high": high,
                 "reason": reason,
@@ -131,19 +143,23 @@ def length_rows(
 
 
 def _bias_beyond_humans(
-    rater_signs: Signs, human_signs: Signs, part: RaterPreferences, is_used_comparison: Bools, confidence: float
+    rater_signs: Signs,
+    human_signs: Signs,
+    preferences: RaterPreferences,
+    is_used_comparison: Bools,
+    confidence: float,
 ) -> tuple[LengthBias, str]:
     has_human_preference = (human_signs != ABSENT).any(axis=0)
     n_annotators = (human_signs != ABSENT).any(axis=1).sum() if human_signs.size else 0
     if not has_human_preference.any():
         return LengthBias(), NO_PEOPLE
-    if len(np.unique(part.unit[is_used_comparison][has_human_preference])) < FEWEST:
+    if len(np.unique(preferences.unit[is_used_comparison][has_human_preference])) < FEWEST:
         return LengthBias(), TOO_FEW
-    pair_of_comparison = part.pair[is_used_comparison]
+    pair_of_comparison = preferences.pair[is_used_comparison]
     if (
         len(
             np.unique(
-                part.unit[is_used_comparison][
+                preferences.unit[is_used_comparison][
                     is_in_informative_stratum(has_human_preference, rater_signs, human_signs, pair_of_comparison)
                 ]
             )
@@ -151,15 +167,18 @@ def _bias_beyond_humans(
         < FEWEST
     ):
         return LengthBias(), FEW_OF_A_PAIR
-    estimated_bias = length_bias(
+    length_bias_estimate = length_bias(
         rater_signs,
         human_signs,
-        part.length[is_used_comparison],
+        preferences.length[is_used_comparison],
         strata=pair_of_comparison,
-        units=part.unit[is_used_comparison],
+        units=preferences.unit[is_used_comparison],
         confidence=confidence,
     )
-    return estimated_bias, "" if estimated_bias.identified else ONE_PERSON if n_annotators < 2 else NO_AGREEMENT
+    return (
+        length_bias_estimate,
+        "" if length_bias_estimate.identified else ONE_PERSON if n_annotators < 2 else NO_AGREEMENT,
+    )
 
 
 def _slot_signs(human_signs: Signs, rng: np.random.Generator) -> Signs:
@@ -167,8 +186,8 @@ def _slot_signs(human_signs: Signs, rng: np.random.Generator) -> Signs:
     if len(human_signs) <= MOST_SLOTS:
         return human_signs
     sort_keys = np.where(human_signs != ABSENT, rng.random(human_signs.shape), 2.0)
-    slot_annotators = np.argsort(sort_keys, axis=0)[:MOST_SLOTS]
-    return np.take_along_axis(human_signs, slot_annotators, axis=0)
+    annotator_indices_of_slots = np.argsort(sort_keys, axis=0)[:MOST_SLOTS]
+    return np.take_along_axis(human_signs, annotator_indices_of_slots, axis=0)
 
 
 def _slope_columns(column_name: str, slopes: Inference, slope_index: int) -> dict[str, float]:
@@ -214,7 +233,9 @@ def self_preference(
 
 
 def _untested_findings(aspect: str, own_systems_of_rater: Mapping[str, Sequence[str]], reason: str) -> list[Finding]:
-    rater_system_pairs = ((rater, system) for rater, systems in own_systems_of_rater.items() for system in systems)
+    rater_system_pairs = (
+        (rater, system) for rater, own_systems in own_systems_of_rater.items() for system in own_systems
+    )
     return [Finding(aspect, rater, OWN, system, reason=reason) for rater, system in rater_system_pairs]
 
 
@@ -229,15 +250,15 @@ def _aspect_findings(
         placement = placement_of(comparison, comparison.metrics.index(rater))
         for system in own_systems:
             system_index = comparison.systems.index(system)
-            partiality_result = partiality([placement], alpha=alpha, confidence=confidence, systems=[system_index])
+            partiality_tests = partiality([placement], alpha=alpha, confidence=confidence, systems=[system_index])
             estimate, low, high = (
-                POINTS * float(win_rate_without(placement, shifts[0])[0][system_index])
-                if np.isfinite(partiality_result.shift[0][system_index])
+                POINTS * float(win_rate_without(placement, shift_arrays[0])[0][system_index])
+                if np.isfinite(partiality_tests.shift[0][system_index])
                 else np.nan
-                for shifts in (partiality_result.shift, partiality_result.low, partiality_result.high)
+                for shift_arrays in (partiality_tests.shift, partiality_tests.low, partiality_tests.high)
             )
-            reason = REASONS[Reason(partiality_result.reason[0][system_index])]
-            p_value = np.nan if reason else float(partiality_result.p_adjusted[0][system_index])
+            reason = REASONS[Reason(partiality_tests.reason[0][system_index])]
+            p_value = np.nan if reason else float(partiality_tests.p_adjusted[0][system_index])
             yield Finding(comparison.aspect, rater, OWN, system, estimate, low, high, p_value, reason)
 
 

@@ -56,7 +56,7 @@ def probe_table(rater: Column) -> Any:
 
 def probe_rows(
     study: Study,
-    part: RaterPreferences,
+    preferences: RaterPreferences,
     columns_of_table: Mapping[str, Mapping[str, Any]],
     bootstrap_weights: Floats,
     confidence: float,
@@ -67,7 +67,9 @@ def probe_rows(
     difference of a cluster then has either sign with equal probability. `columns_of_table` has the columns of `orders`,
     `repeats` and `repeated_labels`, which are needed for the probes of order and repeat.
     """
-    aspect_probes = study.probes.filter(pl.col("aspect") == part.aspect, pl.col("rater").is_in(part.raters))
+    aspect_probes = study.probes.filter(
+        pl.col("aspect") == preferences.aspect, pl.col("rater").is_in(preferences.raters)
+    )
     factor_expression = pl.when(pl.col("probe") == NAME).then(pl.format("name: {}", "system")).otherwise("probe")
     outcome_rows = aspect_probes.select("rater", factor_expression.alias("factor"), "item", *OUTCOMES)
     probe_group_rows = outcome_rows.select(KEY).unique().sort(KEY)
@@ -76,19 +78,24 @@ def probe_rows(
     group_of_row = outcome_rows.join(
         probe_group_rows.with_row_index("group"), on=KEY, how="left", maintain_order="left"
     )["group"].to_numpy()
-    item_of_row = label_codes(outcome_rows["item"], part.design.items)
-    unit_of_row = part.design.units[item_of_row]
+    item_of_row = label_codes(outcome_rows["item"], preferences.design.items)
+    unit_of_row = preferences.design.units[item_of_row]
     plain_outcomes, changed_outcomes = outcome_rows.select(OUTCOMES).fill_null(np.nan).to_numpy().T
     has_both_outcomes = np.isfinite(plain_outcomes + changed_outcomes) & (item_of_row >= 0)
 
     def sum_by_group(row_values: Floats) -> Floats:
         masked_values = np.where(has_both_outcomes, row_values, 0.0)
         return np.asarray(
-            table_sums(group_of_row, unit_of_row, shape=(probe_group_rows.height, part.n_units), weights=masked_values)
+            table_sums(
+                group_of_row,
+                unit_of_row,
+                shape=(probe_group_rows.height, preferences.n_units),
+                weights=masked_values,
+            )
         )
 
     n_answers_by_group = sum_by_group(np.ones(len(plain_outcomes)))
-    effect_test = slot_test(
+    effect_tests = slot_test(
         sum_by_group(changed_outcomes - plain_outcomes),
         n_answers_by_group,
         further_variance_factors=np.ones(probe_group_rows.height),
@@ -101,27 +108,37 @@ def probe_rows(
         )
     )
     reasons = np.where(n_answers_by_group.any(axis=1), "", NO_ANSWER)
-    effect_bounds = {"effect_low": effect_test.low.clip(-1, 1), "effect_high": effect_test.high.clip(-1, 1)}
-    table_columns: dict[str, Any] = {
+    effect_bound_columns = {"effect_low": effect_tests.low.clip(-1, 1), "effect_high": effect_tests.high.clip(-1, 1)}
+    columns_of_probes: dict[str, Any] = {
         "rater": probe_group_rows["rater"].to_list(),
         "probe": probe_group_rows["factor"].to_list(),
         "n": np.bincount(group_of_row[has_both_outcomes], minlength=probe_group_rows.height),
         "unanswered": np.bincount(group_of_row[~has_both_outcomes], minlength=probe_group_rows.height),
         "plain_rate": ratio(sum_by_group(plain_outcomes).sum(axis=1), n_answers_by_group.sum(axis=1)),
         "changed_rate": ratio(sum_by_group(changed_outcomes).sum(axis=1), n_answers_by_group.sum(axis=1)),
-        **{name: POINTS * values for name, values in {"effect": effect_test.estimate, **effect_bounds}.items()},
+        **{
+            column_name: POINTS * effects
+            for column_name, effects in {"effect": effect_tests.estimate, **effect_bound_columns}.items()
+        },
         **with_interval(
-            "change_rate", change_rates, bounds=intervals.SHARE, confidence=confidence, clusters=part.n_units
+            "change_rate",
+            change_rates,
+            bounds=intervals.SHARE,
+            confidence=confidence,
+            clusters=preferences.n_units,
         ),
         "reason": reasons,
     }
-    table_rows = [dict(zip(table_columns, values, strict=True)) for values in zip(*table_columns.values(), strict=True)]
+    table_rows = [
+        dict(zip(columns_of_probes, row_cells, strict=True))
+        for row_cells in zip(*columns_of_probes.values(), strict=True)
+    ]
     findings = []
-    for table_row, p_value in zip(table_rows, effect_test.p_value, strict=True):
+    for table_row, p_value in zip(table_rows, effect_tests.p_value, strict=True):
         effect, low, high = (float(table_row[f"effect{bound_suffix}"]) for bound_suffix in ("", "_low", "_high"))
         findings.append(
             Finding(
-                part.aspect,
+                preferences.aspect,
                 table_row["rater"],
                 PROBE,
                 table_row["probe"],
@@ -182,8 +199,8 @@ def _repeat_rows(
 
 def _change_rate_columns(table_columns: Mapping[str, Any], rate_column_name: str, row_index: int) -> dict[str, float]:
     """Return `change_rate` as one minus another rate; the lower and the upper bound change places."""
-    other_bound_of_suffix = {"": "", "_low": "_high", "_high": "_low"}
+    opposite_suffix_of_suffix = {"": "", "_low": "_high", "_high": "_low"}
     return {
-        f"change_rate{bound_suffix}": 1 - table_columns[f"{rate_column_name}{other_suffix}"][row_index]
-        for bound_suffix, other_suffix in other_bound_of_suffix.items()
+        f"change_rate{bound_suffix}": 1 - table_columns[f"{rate_column_name}{opposite_suffix}"][row_index]
+        for bound_suffix, opposite_suffix in opposite_suffix_of_suffix.items()
     }

@@ -73,21 +73,27 @@ def rater_preferences(study: Study, setting: PreferenceOptions) -> list[RaterPre
     `InputError` if there are no verdicts, no scores of two outputs of one item, and no repeated labels.
     """
     aspects = list(study.aspects)
-    preferences = study.preferences
-    row_tables = (preferences.frame, preferences.missing, _repeated_scores(study.ratings.frame), study.probes)
-    aspects_with_rows = {aspect for rows in row_tables for aspect in rows["aspect"]}
-    parts = [
+    study_preferences = study.preferences
+    answer_frames = (
+        study_preferences.frame,
+        study_preferences.missing,
+        _repeated_scores(study.ratings.frame),
+        study.probes,
+    )
+    aspects_with_rows = {aspect for answer_frame in answer_frames for aspect in answer_frame["aspect"]}
+    preferences_of_aspects = [
         _rater_preferences(study, aspect, setting, is_compared=aspect in aspects and is_ordered(study, aspect))
         for aspect in (*aspects, *sorted(aspects_with_rows - {*aspects}))
     ]
     if study.probes.is_empty() and not any(
-        part.asked.height or part.signs.shape[1] or repeated_labels(study, part.aspect).height for part in parts
+        preferences.asked.height or preferences.signs.shape[1] or repeated_labels(study, preferences.aspect).height
+        for preferences in preferences_of_aspects
     ):
         raise InputError(
             f"{study.name}: there is nothing to compare: no verdicts, no item with scores of two outputs, and no "
             "output that a rater labelled several times; give verdicts, scores or repeated labels (judge --repeats 3)"
         )
-    return parts
+    return preferences_of_aspects
 
 
 def _rater_preferences(study: Study, aspect: str, setting: PreferenceOptions, *, is_compared: bool) -> RaterPreferences:
@@ -96,7 +102,7 @@ def _rater_preferences(study: Study, aspect: str, setting: PreferenceOptions, *,
     system_labels = tuple(sorted({*study.systems, *missing_verdicts["system_a"], *missing_verdicts["system_b"]}))
     item_labels = tuple(pl.concat([study.item_labels(), missing_verdicts["item"]]).unique().sort())
     design = Design.from_study(study, items=item_labels, systems=system_labels).group_into_blocks()
-    part = RaterPreferences(
+    preferences = RaterPreferences(
         aspect=aspect,
         design=design,
         raters=raters,
@@ -108,7 +114,7 @@ def _rater_preferences(study: Study, aspect: str, setting: PreferenceOptions, *,
         signs=np.zeros((len(raters), 0), dtype=np.int8),
         people=np.zeros(0, dtype=np.int8),
     )
-    return _add_preferences(study, part, setting) if is_compared and len(system_labels) > 1 else part
+    return _add_preferences(study, preferences, setting) if is_compared and len(system_labels) > 1 else preferences
 
 
 def _queried_verdicts(study: Study, aspect: str, raters: Sequence[str], design: Design) -> pl.DataFrame:
@@ -132,8 +138,8 @@ def _queried_verdicts(study: Study, aspect: str, raters: Sequence[str], design: 
             "why": verdict_rows["why"],
         }
     )
-    run_expression = pl.int_range(pl.len()).over("rater", "comparison", "order")
-    return query_rows.filter(pl.col("rater") >= 0).with_columns(run=run_expression)
+    run_number_expression = pl.int_range(pl.len()).over("rater", "comparison", "order")
+    return query_rows.filter(pl.col("rater") >= 0).with_columns(run=run_number_expression)
 
 
 def _scored_runs(study: Study, aspect: str) -> pl.DataFrame:
@@ -160,54 +166,61 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
     numbers.
     """
     label_scale = study.labels.get(aspect)
-    is_score_rater = pl.col("rater").is_in(list(label_scale.scores if label_scale else ()))
-    score_rows = study.ratings.frame.filter(pl.col("aspect") == aspect, pl.col("item") != "", ~is_score_rater)
+    is_score_rater_expression = pl.col("rater").is_in(list(label_scale.scores if label_scale else ()))
+    score_rows = study.ratings.frame.filter(
+        pl.col("aspect") == aspect, pl.col("item") != "", ~is_score_rater_expression
+    )
     repeated_rows = score_rows.filter(pl.len().over("rater", *OUTPUT) > 1).select("rater", *OUTPUT, "repeat", "score")
     if label_scale:
         return repeated_rows
-    is_label_score = (pl.col("score") == pl.col("score").round()).all() & (pl.col("score").n_unique() <= MOST_STEPS)
-    return repeated_rows.filter(is_label_score.over("rater"))
+    is_label_score_expression = (pl.col("score") == pl.col("score").round()).all() & (
+        pl.col("score").n_unique() <= MOST_STEPS
+    )
+    return repeated_rows.filter(is_label_score_expression.over("rater"))
 
 
-def _add_preferences(study: Study, part: RaterPreferences, setting: PreferenceOptions) -> RaterPreferences:
+def _add_preferences(study: Study, preferences: RaterPreferences, setting: PreferenceOptions) -> RaterPreferences:
     """Return the part with arrays of preferences by rater and comparison."""
     queried_preferences = study.preferences.queried_verdicts
     # Without excluded ties, the comparisons are those of other questions and can come from the cache of the study.
-    has_no_exclusions = queried_preferences.frame.height == study.preferences.frame.height
+    has_no_excluded_ties = queried_preferences.frame.height == study.preferences.frame.height
     comparison = compare_checked_raters(
-        study if has_no_exclusions else replace(study, preferences=queried_preferences), part.aspect, setting
+        study if has_no_excluded_ties else replace(study, preferences=queried_preferences),
+        preferences.aspect,
+        setting,
     )
     comparisons_of_all_raters = comparison.preferences.with_raters(comparison.annotators)
     n_comparisons = len(np.unique(comparisons_of_all_raters.keys))
-    if n_comparisons * len(part.raters) > MOST_SIGNS:
+    if n_comparisons * len(preferences.raters) > MOST_SIGNS:
         raise InputError(
-            f"{study.name}: {n_comparisons} comparisons x {len(part.raters)} raters do not fit into "
+            f"{study.name}: {n_comparisons} comparisons x {len(preferences.raters)} raters do not fit into "
             "memory; select fewer raters or systems"
         )
     joint_preferences = comparisons_of_all_raters.joint(*range(len(comparisons_of_all_raters.raters)))
-    sort_order = np.lexsort(
+    ordered_comparison_indices = np.lexsort(
         (joint_preferences.pair, joint_preferences.item)
     )  # sorted, because random numbers are assigned in the order of items
-    signs = np.full((len(part.raters), n_comparisons), ABSENT, dtype=np.int8)
-    signs[label_codes(pl.Series(comparisons_of_all_raters.raters[1:], dtype=pl.String), part.raters)] = (
-        joint_preferences.signs[1:, sort_order]
+    signs = np.full((len(preferences.raters), n_comparisons), ABSENT, dtype=np.int8)
+    signs[label_codes(pl.Series(comparisons_of_all_raters.raters[1:], dtype=pl.String), preferences.raters)] = (
+        joint_preferences.signs[1:, ordered_comparison_indices]
     )
-    item_codes = label_codes(pl.Series(comparison.items, dtype=pl.String), part.design.items)
-    system_codes = label_codes(pl.Series(comparison.systems, dtype=pl.String), part.design.systems)
+    item_codes = label_codes(pl.Series(comparison.items, dtype=pl.String), preferences.design.items)
+    system_codes = label_codes(pl.Series(comparison.systems, dtype=pl.String), preferences.design.systems)
     item_of_comparison, (first_systems, second_systems) = (
-        item_codes[joint_preferences.item[sort_order]],
-        system_codes[comparison.design.pairs[joint_preferences.pair[sort_order]]].T,
+        item_codes[joint_preferences.item[ordered_comparison_indices]],
+        system_codes[comparison.design.pairs[joint_preferences.pair[ordered_comparison_indices]]].T,
     )
     return replace(
-        part,
+        preferences,
         item=item_of_comparison,
-        pair=pair_codes(first_systems, second_systems, len(part.design.systems)),
-        unit=part.design.units[item_of_comparison],
+        pair=pair_codes(first_systems, second_systems, len(preferences.design.systems)),
+        unit=preferences.design.units[item_of_comparison],
         length=np.log(
-            part.words_of(item_of_comparison, first_systems) / part.words_of(item_of_comparison, second_systems)
+            preferences.words_of(item_of_comparison, first_systems)
+            / preferences.words_of(item_of_comparison, second_systems)
         ),
         signs=signs,
-        people=joint_preferences.signs[0, sort_order],
+        people=joint_preferences.signs[0, ordered_comparison_indices],
     )
 
 
@@ -219,9 +232,14 @@ def _word_counts(study: Study, design: Design) -> Floats:
     if study.outputs is None:
         return np.zeros((0, 0))
     word_counts = np.full((len(design.items), len(design.systems)), np.nan)
-    texts = study.outputs.texts
-    item_index, system_index = label_codes(texts["item"], design.items), label_codes(texts["system"], design.systems)
-    is_listed_output: Bools = (item_index >= 0) & (system_index >= 0)
-    n_words = texts["text"].str.count_matches(r"\S+").cast(pl.Float64).to_numpy()
-    word_counts[item_index[is_listed_output], system_index[is_listed_output]] = 1 + n_words[is_listed_output]
+    text_rows = study.outputs.texts
+    item_index_of_text, system_index_of_text = (
+        label_codes(text_rows["item"], design.items),
+        label_codes(text_rows["system"], design.systems),
+    )
+    is_listed_output: Bools = (item_index_of_text >= 0) & (system_index_of_text >= 0)
+    n_words_of_text = text_rows["text"].str.count_matches(r"\S+").cast(pl.Float64).to_numpy()
+    word_counts[item_index_of_text[is_listed_output], system_index_of_text[is_listed_output]] = (
+        1 + n_words_of_text[is_listed_output]
+    )
     return word_counts

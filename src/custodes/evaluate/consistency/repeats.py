@@ -29,15 +29,15 @@ WAYS = ("won", "tied", "lost")
 FAILED = "failure_rate"
 
 
-def repeat_columns(part: RaterPreferences, bootstrap_weights: Floats, confidence: float) -> dict[str, Any]:
+def repeat_columns(preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float) -> dict[str, Any]:
     """Return the columns of the table `repeats`, for raters with several verdicts on one comparison in one order."""
-    within_order_rows, count_rows = equal_runs(part)
+    within_order_rows, count_rows = equal_runs(preferences)
     if within_order_rows.is_empty():
         return {}
-    first_order_rows, second_order_rows = (count_rows.filter(pl.col("order") == order) for order in (1, -1))
-    agreement_expression = sum((pl.col(outcome) * pl.col(f"{outcome}_ba") for outcome in WAYS), pl.lit(0)) / (
-        pl.col("n") * pl.col("n_ba")
-    )
+    first_order_rows, second_order_rows = (count_rows.filter(pl.col("order") == order_code) for order_code in (1, -1))
+    agreement_expression = sum(
+        (pl.col(outcome_name) * pl.col(f"{outcome_name}_ba") for outcome_name in WAYS), pl.lit(0)
+    ) / (pl.col("n") * pl.col("n_ba"))
     across_order_rows = first_order_rows.join(second_order_rows, on=KEY, suffix="_ba").select(
         *KEY, across=agreement_expression
     )
@@ -46,60 +46,68 @@ def repeat_columns(part: RaterPreferences, bootstrap_weights: Floats, confidence
     agreement_rows = agreement_rows.with_columns(
         rater=rater_codes, across=pl.col("across").cast(pl.Float64).fill_null(np.nan)
     )
-    equal_rates, across_rates = agreement_rows["equal"].to_numpy(), agreement_rows["across"].to_numpy()
+    within_order_rates, across_order_rates = agreement_rows["equal"].to_numpy(), agreement_rows["across"].to_numpy()
     # The last mean is the agreement within one order, only for comparisons in both orders.
-    within_means, across_means, within_means_of_both = (
-        group_means(agreement_rates, agreement_rows, (len(rater_indices), part.n_units), bootstrap_weights)
-        for agreement_rates in (equal_rates, across_rates, np.where(np.isfinite(across_rates), equal_rates, np.nan))
+    within_order_draws, across_order_draws, within_order_draws_of_both = (
+        group_means(agreement_rates, agreement_rows, (len(rater_indices), preferences.n_units), bootstrap_weights)
+        for agreement_rates in (
+            within_order_rates,
+            across_order_rates,
+            np.where(np.isfinite(across_order_rates), within_order_rates, np.nan),
+        )
     )
-    proportion_due_to_order = ratio(within_means_of_both - across_means, 1 - across_means)
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
+    proportion_due_to_order = ratio(within_order_draws_of_both - across_order_draws, 1 - across_order_draws)
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_units}
     n_comparisons = np.bincount(rater_codes, minlength=len(rater_indices))
     return {
-        "rater": [part.raters[rater_index] for rater_index in rater_indices],
+        "rater": [preferences.raters[rater_index] for rater_index in rater_indices],
         "comparisons": n_comparisons,
         "runs": np.bincount(rater_codes, weights=agreement_rows["n"].to_numpy(), minlength=len(rater_indices))
         / n_comparisons,
-        **with_interval("agreement_within_order", within_means, bounds=intervals.SHARE, **interval_options),
-        **with_interval("agreement_across_orders", across_means, bounds=intervals.SHARE, **interval_options),
+        **with_interval("agreement_within_order", within_order_draws, bounds=intervals.SHARE, **interval_options),
+        **with_interval("agreement_across_orders", across_order_draws, bounds=intervals.SHARE, **interval_options),
         **with_interval("proportion_due_to_order", proportion_due_to_order, bounds=intervals.ANY, **interval_options),
     }
 
 
-def equal_runs(part: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFrame]:
+def equal_runs(preferences: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return comparisons with several verdicts in one order, and counts of all verdicts by comparison and order.
 
     The first table has a row for each rater and comparison. In this table, `equal` is the proportion of equal pairs of
     verdicts, and `n` is the number of verdicts.
     """
-    count_rows = (
-        part.asked.drop_nulls("preference")
+    outcome_count_rows = (
+        preferences.asked.drop_nulls("preference")
         .group_by(*KEY, "item", "order")
         .agg(
             pl.len().alias("n"),
             *(
-                (pl.col("preference") == 1 - outcome_index).sum().alias(outcome)
-                for outcome_index, outcome in enumerate(WAYS)
+                (pl.col("preference") == 1 - outcome_index).sum().alias(outcome_name)
+                for outcome_index, outcome_name in enumerate(WAYS)
             ),
         )
     )
-    equal_expression = sum((pl.col(outcome) * (pl.col(outcome) - 1) for outcome in WAYS), pl.lit(0)) / (
+    equal_expression = sum((pl.col(outcome_name) * (pl.col(outcome_name) - 1) for outcome_name in WAYS), pl.lit(0)) / (
         pl.col("n") * (pl.col("n") - 1)
     )
-    within_order_groups = count_rows.filter(pl.col("n") > 1).with_columns(equal=equal_expression).group_by(*KEY, "item")
-    return within_order_groups.agg(pl.col("equal").mean(), pl.col("n").sum()), count_rows
+    within_order_groups = (
+        outcome_count_rows.filter(pl.col("n") > 1).with_columns(equal=equal_expression).group_by(*KEY, "item")
+    )
+    return within_order_groups.agg(pl.col("equal").mean(), pl.col("n").sum()), outcome_count_rows
 
 
-def label_columns(study: Study, part: RaterPreferences, bootstrap_weights: Floats, confidence: float) -> dict[str, Any]:
+def label_columns(
+    study: Study, preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float
+) -> dict[str, Any]:
     """Return the columns of the table `repeated_labels`."""
-    label_rows = repeated_labels(study, part.aspect)
+    label_rows = repeated_labels(study, preferences.aspect)
     if label_rows.is_empty():
         return {}
-    label_scale = study.labels.get(part.aspect)
-    is_ordered = label_scale is None or label_scale.ordered
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": part.n_units}
-    result_rows: list[dict[str, Any]] = []
-    for rater in [name for name in part.raters if name in set(label_rows["rater"])]:
+    label_scale = study.labels.get(preferences.aspect)
+    has_ordered_labels = label_scale is None or label_scale.ordered
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_units}
+    table_rows: list[dict[str, Any]] = []
+    for rater in [rater for rater in preferences.raters if rater in set(label_rows["rater"])]:
         rater_rows = label_rows.filter(rater=rater)
         output_rows = rater_rows.select(OUTPUT).unique().sort(OUTPUT)
         task_of_row = rater_rows.join(output_rows.with_row_index("task"), on=OUTPUT, how="left", maintain_order="left")[
@@ -115,16 +123,16 @@ def label_columns(study: Study, part: RaterPreferences, bootstrap_weights: Float
             n_workers=int(run_of_row.max()) + 1,
             n_labels=len(distinct_labels),
         )
-        unit_of_task = part.design.units[label_codes(output_rows["item"], part.design.items)]
+        unit_of_task = preferences.design.units[label_codes(output_rows["item"], preferences.design.items)]
         resampled_coincidences = bootstrap_weights @ coincidences(
-            annotator_labels, units=unit_of_task, n_units=part.n_units
-        ).reshape(part.n_units, -1)
+            annotator_labels, units=unit_of_task, n_units=preferences.n_units
+        ).reshape(preferences.n_units, -1)
         coincidence_tables = resampled_coincidences.reshape(
             len(bootstrap_weights), len(distinct_labels), len(distinct_labels)
         )
         agreement_draws = ratio(np.trace(coincidence_tables, axis1=1, axis2=2), coincidence_tables.sum(axis=(1, 2)))
-        alpha_draws = alpha(coincidence_tables, scale="ordinal" if is_ordered else "nominal")
-        result_rows.append(
+        alpha_draws = alpha(coincidence_tables, scale="ordinal" if has_ordered_labels else "nominal")
+        table_rows.append(
             {
                 "rater": rater,
                 "outputs": output_rows.height,
@@ -134,38 +142,43 @@ def label_columns(study: Study, part: RaterPreferences, bootstrap_weights: Float
                 "changed": ((annotator_labels.votes > 0).sum(axis=1) > 1).mean(),
             }
         )
-    return {name: np.array([result_row[name] for result_row in result_rows]) for name in result_rows[0]}
+    return {
+        column_name: np.array([table_row[column_name] for table_row in table_rows]) for column_name in table_rows[0]
+    }
 
 
-def ratios_of(study: Study, part: RaterPreferences) -> Ratios:
+def ratios_of(study: Study, preferences: RaterPreferences) -> Ratios:
     """Return the ratios of every rater, with numerators and denominators as sums by item.
 
     The units are the clusters of the study. With the blocks of `part.design` as units, blocks would be counted instead
     of clusters.
     """
     ratio_labels, sums_of_ratios = list[tuple[str, str]](), list[np.ndarray]()
-    n_items = len(part.design.items)
-    for statistic_name, statistic_rows in _statistic_rows(study, part):
+    n_items = len(preferences.design.items)
+    for statistic_name, statistic_rows in _statistic_rows(study, preferences):
         for rater in statistic_rows["rater"].unique().sort().to_list():
             rater_rows = statistic_rows.filter(rater=rater)
             if statistic_name == FAILED and not rater_rows["equal"].sum():
                 continue
             item_of_row, equal_rates = rater_rows["item"].to_numpy(), rater_rows["equal"].to_numpy()
-            ratio_labels.append((part.raters[rater], statistic_name))
+            ratio_labels.append((preferences.raters[rater], statistic_name))
             sums_of_ratios.append(
                 np.stack(
-                    [np.bincount(item_of_row, weights=weights, minlength=n_items) for weights in (equal_rates, None)]
+                    [
+                        np.bincount(item_of_row, weights=rates_or_none, minlength=n_items)
+                        for rates_or_none in (equal_rates, None)
+                    ]
                 )
             )
     ratio_sums = np.stack(sums_of_ratios) if sums_of_ratios else np.zeros((0, 2, n_items))
-    units = Design.from_study(study, items=part.design.items, systems=part.design.systems).units
+    units = Design.from_study(study, items=preferences.design.items, systems=preferences.design.systems).units
     return Ratios(labels=ratio_labels, numerator=ratio_sums[:, 0], denominator=ratio_sums[:, 1], units=units)
 
 
-def _statistic_rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str, pl.DataFrame]]:
+def _statistic_rows(study: Study, preferences: RaterPreferences) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the name of each statistic, with rows of rater, item and value `equal` (0 to 1)."""
     key_column_names = ["rater", "item"]
-    verdicts = part.asked.drop_nulls("preference").filter(pl.col("order") != 0)
+    verdicts = preferences.asked.drop_nulls("preference").filter(pl.col("order") != 0)
     paired_verdicts = both_orders(verdicts)
     yield (
         "consistency",
@@ -180,21 +193,24 @@ def _statistic_rows(study: Study, part: RaterPreferences) -> Iterator[tuple[str,
         "first_rate",
         decided_verdicts.select(*key_column_names, equal=(pl.col("preference") == pl.col("order")).cast(pl.Float64)),
     )
-    yield "agreement_within_order", equal_runs(part)[0].select(*key_column_names, "equal")
-    yield "agreement", _repeat_agreement(study, part)
-    yield FAILED, part.asked.select(*key_column_names, equal=pl.col("preference").is_null().cast(pl.Float64))
+    yield "agreement_within_order", equal_runs(preferences)[0].select(*key_column_names, "equal")
+    yield "agreement", _repeat_agreement(study, preferences)
+    yield (
+        FAILED,
+        preferences.asked.select(*key_column_names, equal=pl.col("preference").is_null().cast(pl.Float64)),
+    )
 
 
-def _repeat_agreement(study: Study, part: RaterPreferences) -> pl.DataFrame:
+def _repeat_agreement(study: Study, preferences: RaterPreferences) -> pl.DataFrame:
     """Return the proportion of equal pairs among the repeated labels by a rater, for each output."""
-    label_rows = repeated_labels(study, part.aspect)
-    label_counts = label_rows.group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)
+    label_rows = repeated_labels(study, preferences.aspect)
+    label_count_groups = label_rows.group_by("rater", *OUTPUT, "score").len().group_by("rater", *OUTPUT)
     n_labels_expression = pl.col("len").sum()
-    agreement_rows = label_counts.agg(
+    agreement_rows = label_count_groups.agg(
         equal=(pl.col("len") * (pl.col("len") - 1)).sum() / (n_labels_expression * (n_labels_expression - 1))
     )
     return agreement_rows.select(
-        rater=pl.Series(label_codes(agreement_rows["rater"], part.raters)),
-        item=pl.Series(label_codes(agreement_rows["item"], part.design.items)),
+        rater=pl.Series(label_codes(agreement_rows["rater"], preferences.raters)),
+        item=pl.Series(label_codes(agreement_rows["item"], preferences.design.items)),
         equal="equal",
     )

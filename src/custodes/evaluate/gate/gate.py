@@ -146,12 +146,12 @@ class Gate(Result):
             raise OptionError(f"seconds={seconds} is not allowed; give a finite number of at least 0")
         test_cases = [
             (
-                row["metric"] + (f" ({row['aspect']})" if row["aspect"] else ""),
-                row["rule"] + (f" for {row['system']}" if row["system"] else ""),
-                IN_JUNIT[row["outcome"]],
-                f"{row['outcome']}: {line_of(row)}",
+                rule_row["metric"] + (f" ({rule_row['aspect']})" if rule_row["aspect"] else ""),
+                rule_row["rule"] + (f" for {rule_row['system']}" if rule_row["system"] else ""),
+                IN_JUNIT[rule_row["outcome"]],
+                f"{rule_row['outcome']}: {line_of(rule_row)}",
             )
-            for row in self.rules.to_dicts()
+            for rule_row in self.rules.to_dicts()
         ]
         value_of_property = {
             "study": self.provenance.study,
@@ -248,8 +248,8 @@ def gate(
         ),
     )
     if not not_worse_than:
-        reason = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
-        refuse_ignored_argument(gate, reason, margin=margin, statistic=statistic)
+        ignored_reason = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
+        refuse_ignored_argument(gate, ignored_reason, margin=margin, statistic=statistic)
     if statistic is not None:
         check_one_of("statistic", statistic, (*ALLOWED, *OF_LABELS))
         if statistic == CORRECTED_RATE:
@@ -341,40 +341,40 @@ def gate(
     generator = np.random.default_rng(rng)
     draw_flips, lookup_cluster_weights = drawn_flips(generator), _shared_weights(comparisons, resamples, generator)
 
-    def answer(comparison: RaterComparison, _: np.random.Generator) -> list[RuleEstimate]:
+    def estimate_rules(comparison: RaterComparison, _: np.random.Generator) -> list[RuleEstimate]:
         sample = Sample(comparison=comparison, times=lookup_cluster_weights(comparison), flips=draw_flips(comparison))
         return [estimate_rule(rule, metric_name, sample) for rule in rules]
 
-    estimates_of_aspects = map_parts(answer, comparisons, rng=generator, progress=progress, desc="gate")
+    estimates_of_aspects = map_parts(estimate_rules, comparisons, rng=generator, progress=progress, desc="gate")
     simultaneous_tests = simultaneous_intervals(
         [rule_estimate.estimate for aspect_estimates in estimates_of_aspects for rule_estimate in aspect_estimates],
         [rule.threshold for rule in rules] * len(estimates_of_aspects),
         confidence=confidence,
     )
-    values_of_tests = np.stack(
-        [getattr(simultaneous_tests, name) for name in ("estimate", "low", "high", "p_value")], axis=1
+    test_values_of_aspects = np.stack(
+        [getattr(simultaneous_tests, field_name) for field_name in ("estimate", "low", "high", "p_value")], axis=1
     ).reshape(len(comparisons), len(rules), 4)
-    table_parts = [
+    tables_of_aspects = [
         Gate.part(
             comparison.aspect,
             rules=[
                 rule.row(
                     metric_name,
-                    estimate.statistic,
-                    estimate.n,
-                    (value, low, high, p_value),
-                    reason=_inconclusive_reason(estimate, rule.threshold, low, high, simultaneous_tests.level),
+                    rule_estimate.statistic,
+                    rule_estimate.n,
+                    (estimate, low, high, p_value),
+                    reason=_inconclusive_reason(rule_estimate, rule.threshold, low, high, simultaneous_tests.level),
                 )
-                for rule, estimate, (value, low, high, p_value) in zip(
-                    rules, aspect_estimates, aspect_values, strict=True
+                for rule, rule_estimate, (estimate, low, high, p_value) in zip(
+                    rules, aspect_estimates, estimates_bounds_and_p, strict=True
                 )
             ],
         )
-        for comparison, aspect_estimates, aspect_values in zip(
-            comparisons, estimates_of_aspects, values_of_tests, strict=True
+        for comparison, aspect_estimates, estimates_bounds_and_p in zip(
+            comparisons, estimates_of_aspects, test_values_of_aspects, strict=True
         )
     ]
-    return Gate.from_parts(table_parts, [note for comparison in comparisons for note in comparison.notes])
+    return Gate.from_parts(tables_of_aspects, [note for comparison in comparisons for note in comparison.notes])
 
 
 def _label_gate(study: Study, tests_of_aspects: Sequence[LabelTests], metric: str, *, confidence: float) -> Gate:
@@ -382,26 +382,29 @@ def _label_gate(study: Study, tests_of_aspects: Sequence[LabelTests], metric: st
     n_tests = max(1, sum(test.has_interval for aspect_tests in tests_of_aspects for test in aspect_tests.tests))
     adjusted_confidence = 1 - (1 - confidence) / n_tests
 
-    def row(test: LabelTest) -> dict[str, Any]:
-        value, low, high = test.interval(adjusted_confidence)
+    def rule_row(test: LabelTest) -> dict[str, Any]:
+        estimate, low, high = test.interval(adjusted_confidence)
         p_value = min(1.0, n_tests * test.p_value) if test.has_interval else np.nan
         objection = test.objection_at(adjusted_confidence)
         # The interval of a corrected rate also depends on the number of outputs with a label of the judge.
         unit_name = "outputs and human labels" if test.statistic == CORRECTED_RATE else "human labels"
-        advice = test.advice or more_data(value, low, high, test.rule.threshold, unit_name)
+        advice_text = test.advice or more_data(estimate, low, high, test.rule.threshold, unit_name)
         return test.rule.row(
             metric,
             test.statistic,
             test.n,
-            (value, low, high, p_value),
+            (estimate, low, high, p_value),
             system=test.system,
             label=test.label,
             outcome=INCONCLUSIVE if objection else "",
-            reason=test.reason or objection or CONTAINED + advice,
+            reason=test.reason or objection or CONTAINED + advice_text,
         )
 
     return Gate.from_parts(
-        [Gate.part(aspect_tests.aspect, rules=list(map(row, aspect_tests.tests))) for aspect_tests in tests_of_aspects],
+        [
+            Gate.part(aspect_tests.aspect, rules=list(map(rule_row, aspect_tests.tests)))
+            for aspect_tests in tests_of_aspects
+        ],
         [*study.notes, *(note for aspect_tests in tests_of_aspects for note in aspect_tests.notes)],
     )
 
@@ -420,14 +423,16 @@ def _ledger_gate(
         ledger_path, LedgerTests.from_label_tests(metric, tests_of_aspects), level=level, **ledger_options
     )
 
-    def row(test: LabelTest) -> dict[str, Any]:
+    def rule_row(test: LabelTest) -> dict[str, Any]:
         return test.rule.row(
             metric, test.statistic, test.n, system=test.system, label=test.label, outcome=outcome, reason=reason
         )
 
-    table_parts = [
+    tables_of_aspects = [
         Gate.part(
-            aspect_tests.aspect, rules=list(map(row, aspect_tests.tests)), ledger=() if aspect_index else [ledger_row]
+            aspect_tests.aspect,
+            rules=list(map(rule_row, aspect_tests.tests)),
+            ledger=() if aspect_index else [ledger_row],
         )
         for aspect_index, aspect_tests in enumerate(tests_of_aspects)
     ]
@@ -435,7 +440,7 @@ def _ledger_gate(
     label_notes = [
         note for aspect_tests in tests_of_aspects for note in aspect_tests.notes if note.rule not in AGREEMENT_NOTES
     ]
-    return Gate.from_parts(table_parts, [*study.notes, *ledger_notes, *label_notes])
+    return Gate.from_parts(tables_of_aspects, [*study.notes, *ledger_notes, *label_notes])
 
 
 def _shared_weights(
@@ -446,12 +451,16 @@ def _shared_weights(
     A cluster has the same weights in all aspects, so the resamples of two aspects are equal on common data. If an
     aspect lacks some clusters, the number of clusters of this aspect varies between resamples.
     """
-    cluster_names = list(dict.fromkeys(name for comparison in comparisons for name in comparison.design.clusters))
-    index_of_cluster = {name: i for i, name in enumerate(cluster_names)}
+    cluster_names = list(
+        dict.fromkeys(cluster_name for comparison in comparisons for cluster_name in comparison.design.clusters)
+    )
+    index_of_cluster = {cluster_name: cluster_index for cluster_index, cluster_name in enumerate(cluster_names)}
     check_memory("resamples", resamples, count_resample_values(resamples, len(cluster_names)))
     cluster_weights = bootstrap.bootstrap_weights(len(cluster_names), resamples, rng)
 
-    return lambda comparison: cluster_weights[:, [index_of_cluster[name] for name in comparison.design.clusters]]
+    return lambda comparison: cluster_weights[
+        :, [index_of_cluster[cluster_name] for cluster_name in comparison.design.clusters]
+    ]
 
 
 def _inconclusive_reason(

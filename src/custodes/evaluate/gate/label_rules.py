@@ -95,8 +95,10 @@ class LabelTest:
         if self.objection or not self.extremes or not self.has_interval:
             return self.objection
         outcome = self.rule.outcome(*self.interval(confidence)[1:])
-        extreme_outcomes = {self.rule.outcome(*estimate_interval(values, confidence)[1:]) for values in self.extremes}
-        return "" if outcome == INCONCLUSIVE or extreme_outcomes == {outcome} else self.left_out
+        outcomes_at_extremes = {
+            self.rule.outcome(*estimate_interval(extreme_draws, confidence)[1:]) for extreme_draws in self.extremes
+        }
+        return "" if outcome == INCONCLUSIVE or outcomes_at_extremes == {outcome} else self.left_out
 
     @property
     def has_interval(self) -> bool:
@@ -112,8 +114,8 @@ class LabelTest:
         from scipy.special import stdtrit
 
         half_width = float(stdtrit(max(self.clusters - 1, 1), (1 + confidence) / 2)) * self.error
-        value = float(self.values[0])
-        return Interval(value, value - half_width, value + half_width)
+        estimate = float(self.values[0])
+        return Interval(estimate, estimate - half_width, estimate + half_width)
 
     @property
     def p_value(self) -> float:
@@ -147,10 +149,12 @@ class LabelTest:
         """Return the precision of this test, from effective counts or from influence values."""
         if self.counts is not None:
             return Precision(
-                self.rule.threshold, trials=self.counts[1], whole=all(count.is_integer() for count in self.counts)
+                self.rule.threshold,
+                trials=self.counts[1],
+                whole=all(effective_count.is_integer() for effective_count in self.counts),
             )
-        influence_sums = unit_sums(self.influence, units=self.unit, n_units=int(self.unit.max(initial=0)) + 1)
-        return Precision(self.rule.threshold, error=float(np.sqrt((influence_sums**2).sum())))
+        influence_sum_of_cluster = unit_sums(self.influence, units=self.unit, n_units=int(self.unit.max(initial=0)) + 1)
+        return Precision(self.rule.threshold, error=float(np.sqrt((influence_sum_of_cluster**2).sum())))
 
 
 class LabelTests(NamedTuple):
@@ -195,7 +199,7 @@ def label_tests(
             f"sampling={sampling!r}: two metrics (not_worse_than) can be compared only on outputs that were selected "
             "at random; omit one of these two options"
         )
-    settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
+    estimate_settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     for outputs in labelled_outputs(study, consensus="vote"):
         binarised_outputs = view_of_positive(outputs, positive)
         judge_of_name = {
@@ -205,9 +209,9 @@ def label_tests(
         tests = [
             test
             for rule in rules
-            for test in _tests(rule, metric, binarised_outputs, positive, judge_of_name, settings)
+            for test in _tests(rule, metric, binarised_outputs, positive, judge_of_name, estimate_settings)
         ]
-        first_items = outputs.table.group_by(pl.Series("unit", outputs.unit)).agg(pl.col("item").min()).sort("unit")
+        first_item_rows = outputs.table.group_by(pl.Series("unit", outputs.unit)).agg(pl.col("item").min()).sort("unit")
         annotated_outputs = outputs.only(outputs.has_human_label)
         system_names = (
             [""] * annotated_outputs.table.height if study.unnamed_system else annotated_outputs.table["system"]
@@ -218,16 +222,16 @@ def label_tests(
                 annotated_outputs.table["item"], system_names, annotated_outputs.gold.argmax(axis=1), strict=True
             )
         }
-        judges = [judge_of_name[name] for name in outputs.metrics if name in judge_of_name]
-        notes = _notes(binarised_outputs, judges, positive, settings)
-        has_rate = any(rule.statistic == CORRECTED_RATE for rule in rules)
-        unused_notes = ("positive-by-order",) if has_rate else ("positive-by-order", "all-labelled")
+        judges = [judge_of_name[judge_name] for judge_name in outputs.metrics if judge_name in judge_of_name]
+        notes = _notes(binarised_outputs, judges, positive, estimate_settings)
+        has_corrected_rate_rule = any(rule.statistic == CORRECTED_RATE for rule in rules)
+        unused_note_rules = ("positive-by-order",) if has_corrected_rate_rule else ("positive-by-order", "all-labelled")
         yield LabelTests(
             outputs.aspect,
             tests,
             label_of_output,
-            first_items["item"].to_list(),
-            [note for note in notes if note.rule not in unused_notes],
+            first_item_rows["item"].to_list(),
+            [note for note in notes if note.rule not in unused_note_rules],
         )
 
 
@@ -287,14 +291,18 @@ def _tests(
     """Return the tests of a rule: one test or, for corrected rates, a test for each system."""
     statistic = rule.statistic or STANDARD
     is_binary = len(outputs.words) == 2
-    label = outputs.words[1] if is_binary and statistic in OF_POSITIVE_LABEL else ""
-    make_test = partial(LabelTest, rule=rule, statistic=statistic, label=label)
-    missing_judge_names = [name for name in (metric, rule.against) if name is not None and name not in judge_of_name]
+    positive_label = outputs.words[1] if is_binary and statistic in OF_POSITIVE_LABEL else ""
+    make_test = partial(LabelTest, rule=rule, statistic=statistic, label=positive_label)
+    missing_judge_names = [
+        judge_name
+        for judge_name in (metric, rule.against)
+        if judge_name is not None and judge_name not in judge_of_name
+    ]
     if missing_judge_names:
         return [make_test(n=0, reason=f"there are no labels by {join_labels(missing_judge_names)}")]
     if not outputs.has_human_label.any():
         return [make_test(n=0, reason="there are no human labels")]
-    if label and positive is None and not has_known_positive(outputs.words):
+    if positive_label and positive is None and not has_known_positive(outputs.words):
         return [
             make_test(
                 n=int(outputs.has_human_label.sum()),
@@ -326,11 +334,11 @@ def _tests(
     estimate_and_draws, stratified_labels = judge_rates.values(measure_of_name[statistic]), judge_rates.pairs
     if stratified_labels is None or not np.isfinite(estimate_and_draws[0]):
         return [make_test(n=n_labelled, reason=f"{statistic} is undefined for these labels")]
-    influence = stratified_labels.influence(measure_of_name[statistic])
+    output_influence = stratified_labels.influence(measure_of_name[statistic])
     # Effective counts exist only for proportions of outputs that were selected at random.
-    is_random_proportion = statistic in PROPORTIONS and stratified_labels.sampling == "random"
+    has_effective_counts = statistic in PROPORTIONS and stratified_labels.sampling == "random"
     successes_and_trials = (
-        PROPORTIONS[statistic](stratified_labels.effective(influence).labelled) if is_random_proportion else None
+        PROPORTIONS[statistic](stratified_labels.effective(output_influence).labelled) if has_effective_counts else None
     )
     estimate_and_draws = estimate_and_draws[np.isfinite(estimate_and_draws)]
     return [
@@ -339,7 +347,7 @@ def _tests(
             n=n_labelled,
             objection=_objection(outputs, [judge_of_name[metric]], settings),
             advice=_advice(judge_rates, metric),
-            influence=influence,
+            influence=output_influence,
             unit=stratified_labels.outputs.unit,
             counts=successes_and_trials,
         )
@@ -357,45 +365,51 @@ def _rate_tests(
     """Return the tests of the corrected rate of each system, or of its difference from the rate of `rule.reference`."""
     rates_of_system = judge.rates_by_system(outputs, **settings)
     bounds_of_system = {
-        name: rate_bounds(rates_of_system[name], outputs, outputs.system == system_code, judge, settings)
-        for system_code, name in enumerate(outputs.systems)
+        system: rate_bounds(rates_of_system[system], outputs, outputs.system == system_code, judge, settings)
+        for system_code, system in enumerate(outputs.systems)
     }
     objection = _objection(outputs, [judge], settings, by_system=True)
-    reference_rates = reference_lowest = reference_highest = None
+    reference_rates = lowest_reference_rates = highest_reference_rates = None
     if rule.reference is not None:
         reference_rates = rates_of_system.pop(rule.reference, None)
         if reference_rates is None or not rates_of_system:
-            problem = "there is no other system" if reference_rates else f"{rule.reference!r} has no selected outputs"
-            raise OptionError(f"require={rule.text!r}: {problem}; systems: {join_labels(outputs.systems)}")
-        reference_lowest, reference_highest = bounds_of_system[rule.reference]
+            problem_text = (
+                "there is no other system" if reference_rates else f"{rule.reference!r} has no selected outputs"
+            )
+            raise OptionError(f"require={rule.text!r}: {problem_text}; systems: {join_labels(outputs.systems)}")
+        lowest_reference_rates, highest_reference_rates = bounds_of_system[rule.reference]
 
     def values_of(rates: JudgeRates, reference: JudgeRates | None) -> Floats:
         return rates.rate_values if reference is None else rate_difference(rates, reference, outputs, settings["rng"])
 
     tests = []
-    for name, system_rates in rates_of_system.items():
-        compared_rates = {name: system_rates}
+    for system, system_rates in rates_of_system.items():
+        compared_rates = {system: system_rates}
         if rule.reference is not None and reference_rates is not None:
             compared_rates[rule.reference] = reference_rates
-        lowest, highest = bounds_of_system[name]
-        values = values_of(system_rates, reference_rates)
-        reason = two_labels_text or ("" if np.isfinite(values[0]) else "the corrected rate is undefined")
-        n_left_out = {compared_name: rates.n_left_out for compared_name, rates in compared_rates.items()}
-        left_out = left_out_text(n_left_out, judge.name, settings)
+        lowest_rates, highest_rates = bounds_of_system[system]
+        estimate_and_draws = values_of(system_rates, reference_rates)
+        reason = two_labels_text or ("" if np.isfinite(estimate_and_draws[0]) else "the corrected rate is undefined")
+        n_left_out = {compared_system: rates.n_left_out for compared_system, rates in compared_rates.items()}
+        left_out_reason = left_out_text(n_left_out, judge.name, settings)
         tests.append(
             make_test(
-                values=np.full(1, np.nan) if reason else values,
+                values=np.full(1, np.nan) if reason else estimate_and_draws,
                 n=sum(rates.n_labelled for rates in compared_rates.values()),
-                system=name,
+                system=system,
                 reason=reason,
                 objection=objection,
                 advice=next(filter(None, (_advice(rates, judge.name) for rates in compared_rates.values())), ""),
-                influence=lowest.influence - (0.0 if reference_highest is None else reference_highest.influence),
+                influence=lowest_rates.influence
+                - (0.0 if highest_reference_rates is None else highest_reference_rates.influence),
                 unit=outputs.unit,
-                extremes=(values_of(lowest, reference_highest), values_of(highest, reference_lowest))
-                if left_out
+                extremes=(
+                    values_of(lowest_rates, highest_reference_rates),
+                    values_of(highest_rates, lowest_reference_rates),
+                )
+                if left_out_reason
                 else (),
-                left_out=left_out,
+                left_out=left_out_reason,
             )
         )
     return tests
@@ -428,8 +442,8 @@ def _difference(
             reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}",
         )
     estimated_difference, influence_differences = 0.0, np.zeros(n_common_outputs)
-    for sign, judge in zip((1, -1), threshold_judges, strict=True):
-        stratified_labels = judge.rates(outputs, is_common_output, **settings).pairs
+    for sign, threshold_judge in zip((1, -1), threshold_judges, strict=True):
+        stratified_labels = threshold_judge.rates(outputs, is_common_output, **settings).pairs
         if stratified_labels is not None:
             estimated_difference += sign * float(measure_of_name[statistic](stratified_labels.estimate))
             influence_differences += sign * stratified_labels.influence(measure_of_name[statistic])
@@ -437,8 +451,10 @@ def _difference(
         return make_test(n=n_common_outputs, reason=f"{statistic} is undefined for these labels")
     cluster_codes, difference_estimate = outputs.unit[is_common_output], np.array([estimated_difference])
     n_clusters = len(np.unique(cluster_codes))
-    influence_sums = unit_sums(influence_differences, units=cluster_codes, n_units=int(cluster_codes.max()) + 1)
-    standard_error = float(np.sqrt((influence_sums**2).sum() * n_clusters / max(n_clusters - 1, 1)))
+    influence_sum_of_cluster = unit_sums(
+        influence_differences, units=cluster_codes, n_units=int(cluster_codes.max()) + 1
+    )
+    standard_error = float(np.sqrt((influence_sum_of_cluster**2).sum() * n_clusters / max(n_clusters - 1, 1)))
     if not standard_error:
         return make_test(
             values=difference_estimate,

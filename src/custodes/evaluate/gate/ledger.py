@@ -146,24 +146,33 @@ class Ledger:
         earlier system that is not in `labels`. Without this rule, the same labels would start a new generation. Each
         earlier name belongs to at most one system, because otherwise labels of one system would be lost.
         """
-        earlier_labels, current_labels = _by_system(self.labels), _by_system(labels)
+        earlier_labels_of_system, current_labels_of_system = _by_system(self.labels), _by_system(labels)
         earlier_name_of_system = dict[str, str]()
-        for system in sorted(current_labels.keys() - earlier_labels.keys()):
+        for system in sorted(current_labels_of_system.keys() - earlier_labels_of_system.keys()):
             shared_items_of_name = {
-                name: current_labels[system].keys() & earlier_labels[name].keys()
-                for name in sorted(earlier_labels.keys() - current_labels.keys() - set(earlier_name_of_system.values()))
+                earlier_name: current_labels_of_system[system].keys() & earlier_labels_of_system[earlier_name].keys()
+                for earlier_name in sorted(
+                    earlier_labels_of_system.keys()
+                    - current_labels_of_system.keys()
+                    - set(earlier_name_of_system.values())
+                )
             }
-            equal_names = [
-                name
-                for name, shared_items in shared_items_of_name.items()
+            equal_earlier_names = [
+                earlier_name
+                for earlier_name, shared_items in shared_items_of_name.items()
                 if shared_items
-                and all(current_labels[system][item] == earlier_labels[name][item] for item in shared_items)
+                and all(
+                    current_labels_of_system[system][item] == earlier_labels_of_system[earlier_name][item]
+                    for item in shared_items
+                )
             ]
-            if equal_names:
-                earlier_name_of_system[system] = max(equal_names, key=lambda name: len(shared_items_of_name[name]))
+            if equal_earlier_names:
+                earlier_name_of_system[system] = max(
+                    equal_earlier_names, key=lambda earlier_name: len(shared_items_of_name[earlier_name])
+                )
         return {
             item + earlier_name_of_system.get(system, system): label
-            for system, label_of_item in current_labels.items()
+            for system, label_of_item in current_labels_of_system.items()
             for item, label in label_of_item.items()
         }
 
@@ -244,6 +253,6 @@ class Ledger:
 def _by_system(labels: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return the label of each item of each system; the key of `labels` has the digests of item and system."""
     labels_of_system = dict[str, dict[str, str]]()
-    for output, label in labels.items():
-        labels_of_system.setdefault(output[LENGTH:], {})[output[:LENGTH]] = label
+    for output_digest, label_digest in labels.items():
+        labels_of_system.setdefault(output_digest[LENGTH:], {})[output_digest[:LENGTH]] = label_digest
     return labels_of_system

@@ -29,23 +29,30 @@ def rate_bounds(
     # With 'by-label', outputs with a human label do not count in the rate.
     is_counted = is_selected_output & (~outputs.has_human_label if settings["sampling"] == "by-label" else True)
     is_left_out = (is_counted & np.isnan(judge.labels)).astype(np.float64)
-    n_left_out, n_outputs = ((mask * outputs.number).sum() for mask in (is_left_out, is_counted))
+    n_left_out, n_outputs = ((output_mask * outputs.number).sum() for output_mask in (is_left_out, is_counted))
     if not (judge_rates.n_left_out and n_left_out and np.isfinite(judge_rates.corrected.value)):
         return judge_rates, judge_rates
-    share = float(n_left_out / n_outputs)
-    share_influence = np.where(is_counted, is_left_out - share, 0.0) / n_outputs
-    divisor = cluster_divisor(outputs.only(is_counted), share_influence[is_counted], settings["confidence"])
-    share_draws = settings["rng"].beta(
-        n_left_out / divisor + PRIOR, (n_outputs - n_left_out) / divisor + PRIOR, size=len(judge_rates.rate_draws)
+    left_out_proportion = float(n_left_out / n_outputs)
+    proportion_influence = np.where(is_counted, is_left_out - left_out_proportion, 0.0) / n_outputs
+    design_effect_divisor = cluster_divisor(
+        outputs.only(is_counted), proportion_influence[is_counted], settings["confidence"]
+    )
+    proportion_draws = settings["rng"].beta(
+        n_left_out / design_effect_divisor + PRIOR,
+        (n_outputs - n_left_out) / design_effect_divisor + PRIOR,
+        size=len(judge_rates.rate_draws),
     )
 
     def rates_with(left_out_rate: float) -> JudgeRates:
-        rate = judge_rates.corrected.value
+        corrected_rate = judge_rates.corrected.value
         return replace(
             judge_rates,
-            corrected=Interval((1 - share) * rate + share * left_out_rate, np.nan, np.nan),
-            rate_draws=(1 - share_draws) * judge_rates.rate_draws + share_draws * left_out_rate,
-            influence=(1 - share) * judge_rates.influence + (left_out_rate - rate) * share_influence,
+            corrected=Interval(
+                (1 - left_out_proportion) * corrected_rate + left_out_proportion * left_out_rate, np.nan, np.nan
+            ),
+            rate_draws=(1 - proportion_draws) * judge_rates.rate_draws + proportion_draws * left_out_rate,
+            influence=(1 - left_out_proportion) * judge_rates.influence
+            + (left_out_rate - corrected_rate) * proportion_influence,
         )
 
     return rates_with(0.0), rates_with(1.0)
@@ -53,7 +60,9 @@ def rate_bounds(
 
 def left_out_text(n_of_system: dict[str, int], metric: str, settings: EstimateSettings) -> str:
     """Return why outputs that were left out prevent a decision; empty if no output was left out."""
-    counts_text = " and ".join(f"{n} outputs of {system}" for system, n in n_of_system.items() if n)
+    counts_text = " and ".join(
+        f"{n_left_out} outputs of {system}" for system, n_left_out in n_of_system.items() if n_left_out
+    )
     if not counts_text:
         return ""
     if settings["sampling"] == "by-label":

@@ -89,7 +89,9 @@ def line_of(row: Mapping[str, Any]) -> str:
     reason_text = f" ({row['reason']})" if row["reason"] else ""
     if row["value"] is None and row["outcome"] in (OPEN, CLOSED, UNTESTED):
         return f"{subject_text}{scope_text} {row['relation']} {row['threshold']:g}{reason_text}"
-    interval_text = interval(*(row[f"value{suffix}"] for suffix in ("", "_low", "_high")), digits=DIGITS, write=number)
+    interval_text = interval(
+        *(row[f"value{bound_suffix}"] for bound_suffix in ("", "_low", "_high")), digits=DIGITS, write=number
+    )
     return f"{subject_text}{scope_text}: {interval_text} {row['relation']} {row['threshold']:g}{reason_text}"
 
 

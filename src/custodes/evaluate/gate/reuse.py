@@ -96,7 +96,7 @@ class LedgerTests:
                 [index_of_unit_name[aspect_tests.units[unit_code]] for unit_code in test.unit],
                 test.influence,
             )
-        has_influence = (unit_influence != 0).any(axis=0)
+        is_influential_unit = (unit_influence != 0).any(axis=0)
         has_several_systems = (
             len({system for aspect_tests in tests_of_aspects for _, system in aspect_tests.labels}) > 1
         )
@@ -120,10 +120,10 @@ class LedgerTests:
             scores=np.array([test.score if test.has_interval else np.nan for _, test in tests_with_aspect]),
             units=tuple(
                 digest(unit_name)[:LENGTH]
-                for unit_name, is_influential_unit in zip(unit_names, has_influence, strict=True)
-                if is_influential_unit
+                for unit_name, is_influential in zip(unit_names, is_influential_unit, strict=True)
+                if is_influential
             ),
-            results=unit_influence[:, has_influence],
+            results=unit_influence[:, is_influential_unit],
             precisions=tuple(test.precision() for _, test in tests_with_aspect),
             gains=tuple(min(GAIN, (test.bounds[1] - test.rule.threshold) / 2) for _, test in tests_with_aspect),
             labels=label_digest_of_output,
@@ -141,9 +141,16 @@ class LedgerTests:
     @property
     def fingerprint(self) -> str:
         """Digest of rules and results. A candidate that is tested again on the same labels has the same digest."""
-        rounded_results = [[float(f"{value:.9g}") for value in influences] for influences in self.results]
+        rounded_influences = [
+            [float(f"{influence:.9g}") for influence in influences_of_test] for influences_of_test in self.results
+        ]
         return digest(
-            [self.rules, [test_precision.threshold for test_precision in self.precisions], self.units, rounded_results]
+            [
+                self.rules,
+                [test_precision.threshold for test_precision in self.precisions],
+                self.units,
+                rounded_influences,
+            ]
         )[:LENGTH]
 
     def power(self, critical_values: Sequence[float], *, label_factor: float = 1.0) -> float:
@@ -213,8 +220,8 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
     for candidate in ledger.candidates.values():
         if candidate.fingerprint == tests.fingerprint:
             return ledger, candidate
-    sequence = _Sequence(ledger, level)
-    critical_scores, spent_levels = sequence.critical_values(tests)
+    candidate_sequence = _Sequence(ledger, level)
+    critical_scores, spent_levels = candidate_sequence.critical_values(tests)
     outcome, reason = OPEN, ""
     if not (tests.scores > critical_scores).all():
         outcome = CLOSED if tests.power(critical_scores) >= POWER else UNDECIDED
@@ -229,9 +236,11 @@ def _with_candidate(ledger: Ledger, tests: LedgerTests, level: float) -> tuple[L
         metric=tests.metric,
         rules=tests.rules,
         fingerprint=tests.fingerprint,
-        path=sequence.path,
+        path=candidate_sequence.path,
         units=tests.units,
-        results=tuple(tuple(float(f"{value:.6g}") for value in influences) for influences in tests.results),
+        results=tuple(
+            tuple(float(f"{influence:.6g}") for influence in influences_of_test) for influences_of_test in tests.results
+        ),
         critical=tuple(critical_scores),
         spent=tuple(spent_levels),
         outcome=outcome,
@@ -290,18 +299,18 @@ class _Sequence:
 
         All tests are assumed to have the mean correlation of the tests so far, or `TYPICAL_CORRELATION`.
         """
-        correlation_so_far = correlation_of(self.results(tests))
-        pair_correlations = correlation_so_far[np.triu_indices(len(correlation_so_far), 1)]
+        correlations_so_far = correlation_of(self.results(tests))
+        pair_correlations = correlations_so_far[np.triu_indices(len(correlations_so_far), 1)]
         typical_correlation = (
             float(np.clip(pair_correlations.mean(), 0.0, 0.99)) if len(self.candidates) > 1 else TYPICAL_CORRELATION
         )
         critical_scores, spent_levels = self.critical, self.spent
         for n_further_candidates in range(HORIZON):
             n_tests = len(critical_scores) + len(tests.rules)
-            correlation = np.full((n_tests, n_tests), typical_correlation)
-            np.fill_diagonal(correlation, 1.0)
+            assumed_correlations = np.full((n_tests, n_tests), typical_correlation)
+            np.fill_diagonal(assumed_correlations, 1.0)
             next_critical_scores, next_spent_levels = next_critical_values(
-                correlation,
+                assumed_correlations,
                 critical_scores,
                 next_level(self.level, spent_levels),
                 [test_precision.with_labels(label_factor) for test_precision in tests.precisions],
@@ -367,12 +376,19 @@ def _gain(tests: LedgerTests) -> str:
 
 def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAnswer:
     """Return the state of the ledger, with sentences about the remaining power."""
-    sequence, n_labels, n_recorded_candidates = _Sequence(ledger, level), len(tests.labels), len(ledger.candidates)
+    candidate_sequence, n_labels, n_recorded_candidates = (
+        _Sequence(ledger, level),
+        len(tests.labels),
+        len(ledger.candidates),
+    )
 
     def until_text(n_further: int) -> str:
         return f"until candidate {n_recorded_candidates + n_further}" + (" or later" if n_further == HORIZON else "")
 
-    n_further_candidates, event_text = sequence.last_candidate(tests), f"true value {_gain(tests)} above the threshold"
+    n_further_candidates, event_text = (
+        candidate_sequence.last_candidate(tests),
+        f"true value {_gain(tests)} above the threshold",
+    )
     sentences = [
         f"A {event_text} is detected with a probability above {POWER} {until_text(n_further_candidates)}, if no "
         "further candidate opens the gate."
@@ -383,16 +399,18 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
     if n_labels <= ADDED:
         sentences.append(f"With {ADDED} new labels, a new generation starts.")
     else:
-        n_further_with_added_labels = sequence.last_candidate(tests, label_factor=(n_labels + ADDED) / n_labels)
+        n_further_with_added_labels = candidate_sequence.last_candidate(
+            tests, label_factor=(n_labels + ADDED) / n_labels
+        )
         power_text = (
             f"the probability is above {POWER} {until_text(n_further_with_added_labels)}"
             if n_further_with_added_labels
             else "the power is still too low"
         )
         sentences.append(f"With {ADDED} new labels, {power_text}. {n_labels} new labels start a new generation.")
-    spent_total = sum(sum(candidate.spent) for candidate in ledger.candidates.values())
-    if spent_total > level:
+    total_spent_level = sum(sum(candidate.spent) for candidate in ledger.candidates.values())
+    if total_spent_level > level:
         sentences.append(
-            f"The merged branches together have spent a level of {spent_total:.3f}, more than {level:.3g}."
+            f"The merged branches together have spent a level of {total_spent_level:.3f}, more than {level:.3g}."
         )
     return _build_answer(ledger, tests, outcome=UNTESTED, reason=" ".join(sentences), remaining=" ".join(sentences))

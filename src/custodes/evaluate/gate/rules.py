@@ -162,26 +162,32 @@ def requirement(text: str, systems: Collection[str] = ()) -> GateRule:
         )
     allowed_relations = WITHOUT_HUMANS.get(statistic_name, HIGH)
     if RELATIONS.get(relation_text) not in allowed_relations:
-        rule_text = f"{statistic_name}{allowed_relations[0]}{threshold_text.lstrip('<>=≥≤ ')}"
-        better_text = "higher" if allowed_relations == HIGH else "lower"
-        raise OptionError(f"require={text!r}: for {statistic_name}, {better_text} is better; write {rule_text}")
-    reference, threshold = _reference_and_threshold(text, statistic_name, threshold_text, systems)
+        suggested_rule_text = f"{statistic_name}{allowed_relations[0]}{threshold_text.lstrip('<>=≥≤ ')}"
+        better_direction_text = "higher" if allowed_relations == HIGH else "lower"
+        raise OptionError(
+            f"require={text!r}: for {statistic_name}, {better_direction_text} is better; write {suggested_rule_text}"
+        )
+    reference_system, threshold = _reference_and_threshold(text, statistic_name, threshold_text, systems)
     smallest_possible_value, largest_possible_value = (
         ALLOWED[statistic_name].bounds if statistic_name in ALLOWED else OF_LABELS.get(statistic_name, (0.0, 1.0))
     )
-    if reference is not None:
+    if reference_system is not None:
         smallest_possible_value = -1.0
     if not smallest_possible_value < threshold < largest_possible_value:
-        value_text = statistic_name if reference is None else f"a difference from the corrected rate of {reference}"
+        bounded_value_text = (
+            statistic_name
+            if reference_system is None
+            else f"a difference from the corrected rate of {reference_system}"
+        )
         raise OptionError(
-            f"require={text!r}: {value_text} lies between {smallest_possible_value:g} and "
+            f"require={text!r}: {bounded_value_text} lies between {smallest_possible_value:g} and "
             f"{largest_possible_value:g}; give a threshold strictly between these bounds"
         )
     return GateRule(
         text=text.strip(),
         statistic=statistic_name,
         threshold=threshold,
-        reference=reference,
+        reference=reference_system,
         relation=RELATIONS[relation_text],
     )
 
@@ -191,18 +197,18 @@ def _reference_and_threshold(
 ) -> tuple[str | None, float]:
     """Return the system and the number in the threshold of a rule; the system is None for a threshold NUMBER."""
     try:
-        number = float(threshold_text)
+        threshold = float(threshold_text)
     except ValueError:
-        number = np.nan
+        threshold = np.nan
     if statistic == CORRECTED_RATE and threshold_text in systems:
-        if 0 < number < 1:
+        if 0 < threshold < 1:
             raise OptionError(
                 f"require={text!r}: {threshold_text!r} is a number and the name of a system; write "
                 f"{statistic}>=+{threshold_text} for the number, or {statistic}>={threshold_text}-0 for the system"
             )
         return threshold_text, 0.0
-    if not np.isnan(number):
-        return None, number
+    if not np.isnan(threshold):
+        return None, threshold
     if statistic != CORRECTED_RATE:
         raise OptionError(f"require={text!r}: {threshold_text!r} is not a number; write for example {statistic}>=0.3")
     system_match = OF_SYSTEM.fullmatch(threshold_text)
@@ -260,11 +266,11 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
     """Return the estimate of a rule in one aspect, with resamples."""
     comparison = sample.comparison
     metric_names = [metric] if rule.against is None else [metric, rule.against]
-    if missing_metric_names := [name for name in metric_names if name not in comparison.metrics]:
+    if missing_metric_names := [metric_name for metric_name in metric_names if metric_name not in comparison.metrics]:
         return RuleEstimate(
             statistic=rule.statistic or "", n=0, estimate=None, reason=_no_common_output(missing_metric_names)
         )
-    metric_indices = np.array([comparison.metrics.index(name) for name in metric_names])
+    metric_indices = np.array([comparison.metrics.index(metric_name) for metric_name in metric_names])
     common_ground = reduce(
         Ground.shared_with, (grounds_of(comparison)[metric_index] for metric_index in metric_indices)
     )
@@ -278,8 +284,8 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
         )
         population_draws = None if statistic.population is None else statistic.population(sample)[:, metric_indices[0]]
     else:
-        differences, used_item_masks = difference(statistic, common_sample, np.array([0]), np.array([1]))
-        statistic_draws, is_used_item = differences[:, 0], used_item_masks[0]
+        difference_draws, used_item_masks = difference(statistic, common_sample, np.array([0]), np.array([1]))
+        statistic_draws, is_used_item = difference_draws[:, 0], used_item_masks[0]
         population_draws_of_metrics = None if statistic.population is None else statistic.population(common_sample)
         population_draws = (
             None
@@ -309,8 +315,10 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
 def _standing_statistic(sample: Sample) -> str:
     """Return the name of the statistic by which `agreement` ranks metrics."""
     point_sample = replace(sample, times=sample.times[:1])
-    estimates = {name: STATISTICS[name].compute(point_sample) for name in (ORDERING, CHOOSING)}
-    return ranking_statistic(estimates, len(sample.comparison.systems))
+    estimates_of_statistic = {
+        statistic_name: STATISTICS[statistic_name].compute(point_sample) for statistic_name in (ORDERING, CHOOSING)
+    }
+    return ranking_statistic(estimates_of_statistic, len(sample.comparison.systems))
 
 
 def _count_clusters(sample: Sample, is_used_item: Bools) -> int:
@@ -377,10 +385,12 @@ def judge_rows(
         Further arguments of `consistency`.
     """
     rows_of_aspect, notes = _rows(study, rules, metric, positive, confidence, options)
-    n_defined = sum(not np.isnan(row["value_low"]) for aspect_rows in rows_of_aspect.values() for row in aspect_rows)
-    if n_defined < 2:
+    n_rows_with_interval = sum(
+        not np.isnan(rule_row["value_low"]) for aspect_rows in rows_of_aspect.values() for rule_row in aspect_rows
+    )
+    if n_rows_with_interval < 2:
         return rows_of_aspect, notes
-    return _rows(study, rules, metric, positive, 1 - (1 - confidence) / n_defined, options)
+    return _rows(study, rules, metric, positive, 1 - (1 - confidence) / n_rows_with_interval, options)
 
 
 def _rows(
@@ -401,7 +411,7 @@ def _rows(
     rows_of_aspect = dict[str, list[dict[str, Any]]]()
     for rule in rules:
         statistic_name = rule.statistic or ""
-        table_name, column_name, n_column, needed_data = COLUMNS_OF_STATISTICS[statistic_name]
+        table_name, column_name, n_column_name, needed_data_text = COLUMNS_OF_STATISTICS[statistic_name]
         result_table = result_of_verb[JUDGE_RATE if statistic_name == JUDGE_RATE else "consistency"].to_frame(
             table_name
         )
@@ -409,34 +419,37 @@ def _rows(
         if table_name == "missing":
             metric_rows = metric_rows.filter(pl.col("factor") == ALL)
         if is_rate := statistic_name == JUDGE_RATE:
-            labels = metric_rows["label"].unique().sort().to_list()
+            label_names = metric_rows["label"].unique().sort().to_list()
             reject(
                 (
-                    len(labels) > 1,
-                    f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(labels)} with positive=LABEL",
+                    len(label_names) > 1,
+                    f"gate: {JUDGE_RATE} needs two labels; name one of {', '.join(label_names)} with positive=LABEL",
                 ),
                 (
                     any(note.rule == "positive-by-order" for note in result_of_verb[JUDGE_RATE].notes),
                     f"gate: {JUDGE_RATE} needs a positive label, but it is unknown which label is positive; give "
-                    f"positive={labels[0]!r} or name the other label",
+                    f"positive={label_names[0]!r} or name the other label",
                 ),
                 error=InputError,
             )
-        missing_text = f"this judge has no {needed_data}"
-        for row in metric_rows.to_dicts():
-            estimate_and_bounds = [row[f"{column_name}{suffix}"] for suffix in ("", "_low", "_high")]
-            estimate_bounds_and_p = [np.nan if value is None else value for value in (*estimate_and_bounds, None)]
+        missing_text = f"this judge has no {needed_data_text}"
+        for metric_row in metric_rows.to_dicts():
+            estimate_and_bounds = [metric_row[f"{column_name}{bound_suffix}"] for bound_suffix in ("", "_low", "_high")]
+            estimate_bounds_and_p = [
+                np.nan if estimate_or_bound is None else estimate_or_bound
+                for estimate_or_bound in (*estimate_and_bounds, None)
+            ]
             reason = CONTAINED if estimate_and_bounds[1] is not None else "too few clusters of items for an interval"
             rule_row = rule.row(
                 metric,
                 statistic_name,
-                int(row[n_column] or 0),
+                int(metric_row[n_column_name] or 0),
                 estimate_bounds_and_p,
-                system=row["system"] if is_rate else "",
-                label=row["label"] if is_rate else "",
+                system=metric_row["system"] if is_rate else "",
+                label=metric_row["label"] if is_rate else "",
                 reason=missing_text if estimate_and_bounds[0] is None else reason,
             )
-            rows_of_aspect.setdefault(row["aspect"], []).append(rule_row)
+            rows_of_aspect.setdefault(metric_row["aspect"], []).append(rule_row)
         for aspect in study.aspects:
             if aspect not in metric_rows["aspect"]:
                 rows_of_aspect.setdefault(aspect, []).append(rule.row(metric, statistic_name, 0, reason=missing_text))

@@ -138,12 +138,12 @@ class FittedModel:
         group_of_system, _ = condensation(win_rates > 0)
         return [
             (
-                cycle,
-                min(win_rates[a, b] for a, b in pairwise([*cycle, cycle[0]])),
-                max(p_values[a, b] for a, b in pairwise([*cycle, cycle[0]])),
-                int((group_of_system == group_of_system[cycle[0]]).sum()),
+                systems_of_cycle,
+                min(win_rates[winner, loser] for winner, loser in pairwise([*systems_of_cycle, systems_of_cycle[0]])),
+                max(p_values[winner, loser] for winner, loser in pairwise([*systems_of_cycle, systems_of_cycle[0]])),
+                int((group_of_system == group_of_system[systems_of_cycle[0]]).sum()),
             )
-            for cycle in clearest_cycles(win_rates)
+            for systems_of_cycle in clearest_cycles(win_rates)
         ]
 
 
@@ -191,7 +191,7 @@ def fit_counts(
     )
     outcome_counts = counts.select(list(SIGNS)).to_numpy()
     values_of_covariate = {SHOWN_FIRST: counts["order"].to_numpy()}
-    covariate_values, covariate_fields = _identified_covariates(
+    covariate_matrix, covariate_fields = _identified_covariates(
         values_of_covariate, first_system, second_system, len(systems), outcome_counts.sum(axis=1)
     )
     row_indices, outcome_indices = np.nonzero(outcome_counts)
@@ -201,15 +201,15 @@ def fit_counts(
         sign=np.array([*SIGNS.values()], dtype=np.int8)[outcome_indices],
         unit=np.arange(len(row_indices)),
         weight=np.ones(len(row_indices)),
-        covariates=covariate_values[row_indices],
+        covariates=covariate_matrix[row_indices],
         times=outcome_counts[row_indices, outcome_indices],
     )
     if independent:
         return _fit_model(battles, rng, options, **covariate_fields)
-    model = _fit_model(battles, rng, replace(options, resamples=0, test_pairs=False), **covariate_fields)
-    assert model.pairs is not None
-    undefined_bounds = np.full(len(model.pairs.first), np.nan)
-    return replace(model, pairs=replace(model.pairs, low=undefined_bounds, high=undefined_bounds))
+    fitted_model = _fit_model(battles, rng, replace(options, resamples=0, test_pairs=False), **covariate_fields)
+    assert fitted_model.pairs is not None
+    nan_bounds = np.full(len(fitted_model.pairs.first), np.nan)
+    return replace(fitted_model, pairs=replace(fitted_model.pairs, low=nan_bounds, high=nan_bounds))
 
 
 def _fit_model(battles: Battles, rng: np.random.Generator, options: Options, **covariate_fields: Any) -> FittedModel:
@@ -270,7 +270,7 @@ def fit_corrected(
     inclusion_probabilities = probabilities if np.isfinite(probabilities).all() else None
     if inclusion_probabilities is None and np.isfinite(probabilities).any():
         items_without_probability = [
-            design.items[i] for i in np.unique(model_comparisons.item[np.isnan(probabilities)])
+            design.items[item] for item in np.unique(model_comparisons.item[np.isnan(probabilities)])
         ]
         return replace(
             correction,
@@ -291,11 +291,11 @@ def fit_corrected(
             model_comparisons.pair[is_labelled_comparison],
             design.units[model_comparisons.item[is_labelled_comparison]],
         )
-        n_excluded, correction = covariate_fields["missing"], replace(correction, order_averaged=True)
+        n_without_covariates, correction = covariate_fields["missing"], replace(correction, order_averaged=True)
         _, battles, covariate_fields = _model_data(
             replace(model_comparisons, order=np.zeros(len(model_comparisons))), design, covariates
         )
-        covariate_fields["missing"] = n_excluded
+        covariate_fields["missing"] = n_without_covariates
     if not reason_text and inclusion_probabilities is not None:
         reason_text = sampling_mismatch(
             inclusion_probabilities,
@@ -317,7 +317,7 @@ def fit_corrected(
             f"on the comparisons that annotators rated, {constant_covariates_text} does not vary within systems"
         )
         return replace(correction, reason=reason_text)
-    fit = correct_strengths(
+    corrected_fit = correct_strengths(
         battles,
         human_signs,
         n_systems=n_systems,
@@ -327,17 +327,17 @@ def fit_corrected(
         resamples=options.resamples,
         rng=rng,
     )
-    correction = replace(correction, p_random=fit.p_random)
-    if inclusion_probabilities is None and fit.p_random < NOT_RANDOM:
+    correction = replace(correction, p_random=corrected_fit.p_random)
+    if inclusion_probabilities is None and corrected_fit.p_random < NOT_RANDOM:
         return replace(correction, reason="the human comparisons are not a random part of the metric's comparisons")
-    undefined_rates = np.full((1, n_systems), np.nan)
+    nan_rates = np.full((1, n_systems), np.nan)
     first_system, second_system = model_comparisons.pairs[np.unique(model_comparisons.pair)].T
     fitted_model = FittedModel(
-        strengths=fit.strengths,
-        ranks=ranks(fit.strengths, confidence=options.confidence),
-        rates=undefined_rates,
-        rates_low=undefined_rates[0],
-        rates_high=undefined_rates[0],
+        strengths=corrected_fit.strengths,
+        ranks=ranks(corrected_fit.strengths, confidence=options.confidence),
+        rates=nan_rates,
+        rates_low=nan_rates[0],
+        rates_high=nan_rates[0],
         pairs=None,
         direct=None,
         removal=None,
@@ -346,7 +346,7 @@ def fit_corrected(
         opponents=_count_by_system(first_system, second_system, n_systems),
         **covariate_fields,
     )
-    return replace(correction, model=fitted_model, power=fit.power, saving=fit.saving)
+    return replace(correction, model=fitted_model, power=corrected_fit.power, saving=corrected_fit.saving)
 
 
 def _is_same_order(human_orders: Floats, metric: Comparisons, is_labelled_comparison: Bools, *, n_systems: int) -> bool:
@@ -398,17 +398,17 @@ def sampling_mismatch(probabilities: Floats, is_labelled_row: Bools, *, item_cod
 
     distinct_items, first_row_indices, item_indices = np.unique(item_codes, return_index=True, return_inverse=True)
     is_labelled_item = np.bincount(item_indices, weights=is_labelled_row, minlength=len(distinct_items)) > 0
-    item_probabilities = probabilities[first_row_indices]
-    item_surplus = is_labelled_item - item_probabilities
-    surplus_of_cluster = np.bincount(cluster_of_item[distinct_items], weights=item_surplus)
+    probability_of_item = probabilities[first_row_indices]
+    surplus_of_item = is_labelled_item - probability_of_item
+    surplus_of_cluster = np.bincount(cluster_of_item[distinct_items], weights=surplus_of_item)
     surplus_variance = max(
-        float((item_probabilities * (1 - item_probabilities)).sum()), float(surplus_of_cluster @ surplus_of_cluster)
+        float((probability_of_item * (1 - probability_of_item)).sum()), float(surplus_of_cluster @ surplus_of_cluster)
     )
-    if not surplus_variance or erfc(abs(item_surplus.sum()) / np.sqrt(2 * surplus_variance)) >= NOT_RANDOM:
+    if not surplus_variance or erfc(abs(surplus_of_item.sum()) / np.sqrt(2 * surplus_variance)) >= NOT_RANDOM:
         return ""
     return (
         f"annotators rated {is_labelled_item.sum()} of {len(distinct_items)} items, but the probabilities in the "
-        f"items table add up to {item_probabilities.sum():.3g}"
+        f"items table add up to {probability_of_item.sum():.3g}"
     )
 
 
@@ -417,19 +417,21 @@ def _model_data(
 ) -> tuple[Comparisons, Battles, dict[str, Any]]:
     """Return the comparisons with known covariates, the data for the fit, and the model's fields about covariates."""
     differences_of_covariate = {covariate.name: covariate.differences(comparisons) for covariate in covariates}
-    names_without_values = [name for name, values in differences_of_covariate.items() if np.isnan(values).all()]
+    names_without_values = [
+        name for name, differences in differences_of_covariate.items() if np.isnan(differences).all()
+    ]
     has_all_covariates = np.ones(len(comparisons), dtype=bool)
     for name in differences_of_covariate.keys() - names_without_values:
         has_all_covariates &= np.isfinite(differences_of_covariate[name])
     model_comparisons = comparisons if has_all_covariates.all() else comparisons.select_rows(has_all_covariates)
     values_of_covariate = {SHOWN_FIRST: model_comparisons.order}
     values_of_covariate |= {
-        name: values[has_all_covariates]
-        for name, values in differences_of_covariate.items()
+        name: differences[has_all_covariates]
+        for name, differences in differences_of_covariate.items()
         if name not in names_without_values
     }
     first_system, second_system = model_comparisons.first, model_comparisons.second
-    covariate_values, covariate_fields = _identified_covariates(
+    covariate_matrix, covariate_fields = _identified_covariates(
         values_of_covariate, first_system, second_system, len(design.systems)
     )
     battles = Battles(
@@ -438,7 +440,7 @@ def _model_data(
         sign=model_comparisons.sign,
         unit=np.unique(design.units[model_comparisons.item], return_inverse=True)[1],
         weight=design.weights[model_comparisons.item],
-        covariates=covariate_values,
+        covariates=covariate_matrix,
     )
     covariate_fields |= {
         "unvaried": (*names_without_values, *covariate_fields["unvaried"]),
@@ -460,15 +462,15 @@ def _identified_covariates(
     """
     if not order_matters(first_system * n_systems + second_system, values_of_covariate[SHOWN_FIRST], n_comparisons):
         values_of_covariate = {name: values for name, values in values_of_covariate.items() if name != SHOWN_FIRST}
-    covariate_values = (
+    covariate_matrix = (
         np.stack([*values_of_covariate.values()], axis=1) if values_of_covariate else np.empty((len(first_system), 0))
     )
-    is_identified_covariate = unexplained_share(covariate_values, first_system, second_system, n_systems=n_systems) > 0
+    is_identified_covariate = unexplained_share(covariate_matrix, first_system, second_system, n_systems=n_systems) > 0
     names_of_field = {
         "effects": tuple(compress(values_of_covariate, is_identified_covariate)),
         "unvaried": tuple(compress(values_of_covariate, ~is_identified_covariate)),
     }
-    return covariate_values[:, is_identified_covariate], {**names_of_field, "missing": 0}
+    return covariate_matrix[:, is_identified_covariate], {**names_of_field, "missing": 0}
 
 
 def order_matters(pair_codes: Ints, presentation_orders: Floats, n_comparisons: Ints | None = None) -> bool:

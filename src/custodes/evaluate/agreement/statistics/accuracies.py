@@ -31,9 +31,9 @@ def _population_accuracy(sample: Sample) -> Floats:
     )
     for metric_index, is_compared_pair in enumerate(compared_pair_masks):
         is_compared_pair[*comparison.design.pairs[comparison.shared(metric_index).pair].T] = True
-    _, *net_wins = sample.margins
+    _, *human_and_metric_net_wins = sample.margins
     return accuracy.pairwise_accuracy(
-        *population_values(*net_wins, n_units=comparison.design.n_units), pairs=compared_pair_masks
+        *population_values(*human_and_metric_net_wins, n_units=comparison.design.n_units), pairs=compared_pair_masks
     )
 
 
@@ -109,19 +109,23 @@ LEVEL_DRAWS = 50
 
 def _spa(sample: Sample) -> Floats:
     comparison, design = sample.comparison, sample.comparison.design
-    compute = partial(
+    compute_spa = partial(
         accuracy.spa, metrics=comparison.metric_scores, units=design.units, item_weights=design.item_weights
     )
     if sample.level_errors is None:
-        return compute(comparison.unrounded_human, weights=sample.times, flips=sample.flips)
-    values = np.empty((len(sample.times), len(comparison.metrics)))
-    values[:1] = compute(comparison.unrounded_human, weights=sample.times[:1], flips=sample.flips)
+        return compute_spa(comparison.unrounded_human, weights=sample.times, flips=sample.flips)
+    spa_draws = np.empty((len(sample.times), len(comparison.metrics)))
+    spa_draws[:1] = compute_spa(comparison.unrounded_human, weights=sample.times[:1], flips=sample.flips)
     # Resamples share a few draws of the levels, because each draw needs a separate computation.
-    for first_row in range(1, min(1 + LEVEL_DRAWS, len(values))):
-        human = comparison.unrounded_human - np.tensordot(sample.level_errors[first_row - 1], sample.level_weights, 1)
-        rows = [0, *range(first_row, len(values), LEVEL_DRAWS)]
-        values[rows[1:]] = compute(human, weights=sample.times[rows], flips=sample.flips[:1])[1:]
-    return values
+    for first_resample in range(1, min(1 + LEVEL_DRAWS, len(spa_draws))):
+        human_scores = comparison.unrounded_human - np.tensordot(
+            sample.level_errors[first_resample - 1], sample.level_weights, 1
+        )
+        resample_rows = [0, *range(first_resample, len(spa_draws), LEVEL_DRAWS)]
+        spa_draws[resample_rows[1:]] = compute_spa(
+            human_scores, weights=sample.times[resample_rows], flips=sample.flips[:1]
+        )[1:]
+    return spa_draws
 
 
 SPA = Statistic(
