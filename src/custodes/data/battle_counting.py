@@ -99,8 +99,8 @@ def count_battles(
     >>> count_battles(table).by_order.row(0)
     ('human', 'A', 'B', 0.0, 1, 1, 1)
     """
-    rows, is_custodes_format = _read_rows(table)
-    verdict_counts = _count_verdict_words(rows)
+    verdict_rows, is_custodes_format = _read_rows(table)
+    verdict_counts = _count_verdict_words(verdict_rows)
     rater_names = sorted(verdict_counts["rater"].unique())
     annotators = _annotator_names(verdict_counts, human, rater_names)
     metric_names = resolve_metrics(metrics, rater_names, annotators, where=WHERE)
@@ -111,18 +111,20 @@ def count_battles(
             f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspect_labels))}"
         )
     if systems is not None:
-        chosen_systems = resolve_names(
+        selected_system_names = resolve_names(
             "systems", systems, sorted({*verdict_counts["a"], *verdict_counts["b"]}), where=WHERE, what="system"
         )
         verdict_counts = verdict_counts.filter(
-            pl.col("a").is_in(list(chosen_systems)), pl.col("b").is_in(list(chosen_systems))
+            pl.col("a").is_in(list(selected_system_names)), pl.col("b").is_in(list(selected_system_names))
         )
     interpreted_counts = _interpret_words(verdict_counts, is_custodes_format=is_custodes_format)
-    rows = _select_rows_to_count(rows, interpreted_counts)
-    rater_item_counts = collect_rows(_count_items(rows))
+    verdict_rows = _select_rows_to_count(verdict_rows, interpreted_counts)
+    rater_item_counts = collect_rows(_count_items(verdict_rows))
     notes: list[Note] = []
     if len(annotators) > 1 or (rater_item_counts["most"] > 1).any():
-        signed_rows, notes = _merge_comparisons(_encode_signs(rows, interpreted_counts), rows, annotators, orders)
+        signed_rows, notes = _merge_comparisons(
+            _encode_signs(verdict_rows, interpreted_counts), verdict_rows, annotators, orders
+        )
         sign_counts = collect_rows(
             signed_rows.group_by("rater", "system_a", "system_b", "order", "sign").agg(nw.len().alias("n"))
         )
@@ -130,22 +132,24 @@ def count_battles(
             collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows()
         )
     else:
-        signed_rows = _combine_human_rows(_encode_signs(rows, interpreted_counts), annotators)
-        rater_expression = pl.when(pl.col("rater").is_in(list(annotators))).then(pl.lit(HUMAN)).otherwise("rater")
-        sign_counts = interpreted_counts.drop_nulls("sign").with_columns(rater=rater_expression)
+        signed_rows = _combine_human_rows(_encode_signs(verdict_rows, interpreted_counts), annotators)
+        combined_rater_expression = (
+            pl.when(pl.col("rater").is_in(list(annotators))).then(pl.lit(HUMAN)).otherwise("rater")
+        )
+        sign_counts = interpreted_counts.drop_nulls("sign").with_columns(rater=combined_rater_expression)
         n_items_of_rater = dict(
             sign_counts.group_by("rater").agg(pl.col("n").sum()).iter_rows()
         )  # every verdict has its own item
     n_missing_verdicts = int(interpreted_counts.filter(pl.col("sign").is_null())["n"].sum())
     if n_missing_verdicts == interpreted_counts["n"].sum():
         raise InputError(f"{WHERE}: all {n_missing_verdicts} verdicts are empty; give at least one verdict")
-    ambiguous_position_rows = interpreted_counts.filter("is_ambiguous")
-    ambiguous_words_text = ", ".join(ambiguous_position_rows["word"].unique().sort().head(2))
+    ambiguous_position_counts = interpreted_counts.filter("is_ambiguous")
+    ambiguous_words_text = ", ".join(ambiguous_position_counts["word"].unique().sort().head(2))
     notes += build_notes(
         ("missing-verdict", n_missing_verdicts, f"{n_missing_verdicts} verdicts are empty and count as not rated"),
         (
             "place-or-column",
-            int(ambiguous_position_rows["n"].sum()),
+            int(ambiguous_position_counts["n"].sum()),
             f"verdicts such as {ambiguous_words_text} are read as names of columns, whatever the presentation order; "
             "if the verdicts mean positions, write the names of the systems",
         ),
@@ -183,9 +187,9 @@ def _annotator_names(
 ) -> tuple[str, ...]:
     if human is not None:
         return resolve_names("human", human, rater_names, where=WHERE)
-    kind_of_rater = {name: kind_of_label(name) for name in rater_names}
+    kind_of_rater = {rater_name: kind_of_label(rater_name) for rater_name in rater_names}
     kind_of_rater |= dict(verdict_counts.filter(pl.col("kind") != "").select("rater", "kind").unique().iter_rows())
-    annotators = tuple(name for name, kind in kind_of_rater.items() if kind == "human")
+    annotators = tuple(rater_name for rater_name, kind in kind_of_rater.items() if kind == "human")
     if not annotators and "" in kind_of_rater.values():
         raise OptionError(
             f"{WHERE}: no rater is known to be human; name the annotators, as in human='ann', or give "
@@ -204,7 +208,7 @@ def _count_by_order(sign_counts: pl.DataFrame) -> pl.DataFrame:
         sign_counts.group_by(key_column_names)
         .agg(**count_expression_of_outcome)
         .sort(key_column_names)
-        .select(pl.col(name).cast(dtype) for name, dtype in BY_ORDER.items())
+        .select(pl.col(name).cast(column_type) for name, column_type in BY_ORDER.items())
     )
 
 
@@ -214,9 +218,11 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
 
     The second result is whether the columns are in the format of custodes.
     """
-    rows = lazy_rows(table, where=WHERE)
-    schema = rows.collect_schema()
-    system_column_names = next((names for names in SYSTEMS if set(names) <= set(schema)), None)
+    input_rows = lazy_rows(table, where=WHERE)
+    schema = input_rows.collect_schema()
+    system_column_names = next(
+        (candidate_names for candidate_names in SYSTEMS if set(candidate_names) <= set(schema)), None
+    )
     verdict_column_name = next((column_name for column_name in VERDICT_COLUMNS if column_name in schema), None)
     if "item" not in schema or system_column_names is None or verdict_column_name is None:
         raise InputError(
@@ -237,7 +243,9 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
 
     if schema[verdict_column_name].is_float():
         n_fractional_values = collect_rows(
-            rows.filter(nw.col(verdict_column_name) != nw.col(verdict_column_name).cast(nw.Int64)).select(nw.len())
+            input_rows.filter(nw.col(verdict_column_name) != nw.col(verdict_column_name).cast(nw.Int64)).select(
+                nw.len()
+            )
         ).item()
         if n_fractional_values:
             raise InputError(
@@ -247,7 +255,7 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
     is_missing_item = (
         nw.col("item").is_null() if schema["item"].is_numeric() else item_expression.is_null() | (item_expression == "")
     )
-    verdict_rows = rows.select(
+    standard_rows = input_rows.select(
         item_expression.alias("item"),
         text_expression(system_column_names[0]).alias("a"),
         text_expression(system_column_names[1]).alias("b"),
@@ -260,7 +268,7 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
         is_missing_item.alias("empty"),
         ((text_expression("invalid") != "") & (text_expression(verdict_column_name) != "")).alias("invalid"),
     )
-    return verdict_rows, set(schema) >= OWN_COLUMNS
+    return standard_rows, set(schema) >= OWN_COLUMNS
 
 
 def _count_verdict_words(rows: Rows) -> pl.DataFrame:
@@ -271,11 +279,13 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
             nw.len().alias("n")
         )
     )
-    kind_words = pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    verdict_counts = verdict_counts.with_columns(pl.col("n").cast(pl.Int64), kind_words.replace(KINDS).alias("kind"))
+    kind_word_expression = pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    verdict_counts = verdict_counts.with_columns(
+        pl.col("n").cast(pl.Int64), kind_word_expression.replace(KINDS).alias("kind")
+    )
     if not verdict_counts.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")
-    label_expressions = [pl.col(name) for name in ("rater", "aspect", "a", "b")]
+    label_expressions = [pl.col(label_column_name) for label_column_name in ("rater", "aspect", "a", "b")]
     for is_invalid_row, problem_text in (
         (pl.col("empty"), "have no item"),
         ((pl.col("a") == "") | (pl.col("b") == ""), "name no system"),
@@ -283,7 +293,9 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
         (pl.col("a") == pl.col("b"), "compare a system with itself"),
         (~pl.col("kind").is_in(["human", "metric", ""]), "have a kind that is neither human nor metric"),
         (
-            pl.any_horizontal(column != column.str.strip_chars() for column in label_expressions),
+            pl.any_horizontal(
+                label_expression != label_expression.str.strip_chars() for label_expression in label_expressions
+            ),
             "have a label with a space before or after it",
         ),
         (pl.col("invalid"), "have both a verdict and a reason in 'invalid'"),
@@ -323,7 +335,11 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) 
             .sort("n", "word", descending=[True, False])
         )
         examples_text = join_labels(
-            (f"{verdict_word[:40]!r} {n:,} times" for verdict_word, n in unreadable_word_counts.iter_rows()), limit=3
+            (
+                f"{verdict_word[:40]!r} {n_occurrences:,} times"
+                for verdict_word, n_occurrences in unreadable_word_counts.iter_rows()
+            ),
+            limit=3,
         )
         exception_text = ", except words for the position shown" if verdict_meaning["place"].drop_nulls().len() else ""
         raise InputError(
@@ -403,25 +419,27 @@ def _encode_signs(rows: Rows, interpreted_counts: pl.DataFrame) -> Rows:
 
 def _code_expression(column_name: str, code_of_word: Mapping[str, int | None], default_code: nw.Expr) -> nw.Expr:
     """The code (1, 0 or -1) of the word in a column, and `default_code` for a word without a code."""
-    expression = default_code
+    code_expression = default_code
     for code in (1, 0, -1):
         if words_with_code := [word for word, word_code in code_of_word.items() if word_code == code]:
-            expression = nw.when(nw.col(column_name).is_in(words_with_code)).then(nw.lit(code)).otherwise(expression)
-    return expression
+            code_expression = (
+                nw.when(nw.col(column_name).is_in(words_with_code)).then(nw.lit(code)).otherwise(code_expression)
+            )
+    return code_expression
 
 
 def _combine_human_rows(comparisons: Rows, annotators: Sequence[str]) -> Rows:
     """The comparisons with a sign, after the annotators are combined: one row per item, pair and rater."""
     column_names = ("rater", *OUTPUTS, "sign", "order")
-    answered_rows = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
+    rows_with_verdict = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
     is_human_row = nw.col("rater").is_in(list(annotators))
     human_rows = (
-        combine_annotators(answered_rows.filter(is_human_row), "vote")
+        combine_annotators(rows_with_verdict.filter(is_human_row), "vote")
         if len(annotators) > 1
-        else answered_rows.filter(is_human_row)
+        else rows_with_verdict.filter(is_human_row)
     )
     human_rows = human_rows.with_columns(nw.lit(HUMAN).alias("rater"))
-    return nw.concat([frame.select(*column_names) for frame in (human_rows, answered_rows.filter(~is_human_row))])
+    return nw.concat([human_rows.select(*column_names), rows_with_verdict.filter(~is_human_row).select(*column_names)])
 
 
 def _count_items(rows: Rows) -> Rows:
@@ -438,12 +456,12 @@ def _merge_comparisons(
     signed_rows: Rows, rows: Rows, annotators: Sequence[str], orders: Orders
 ) -> tuple[Rows, list[Note]]:
     """The merged comparisons, with the annotators combined, and notes."""
-    duplicate_rows = (
+    duplicate_verdict_keys = (
         rows.group_by("item", "low", "high", "rater", "repeat", "order_word")
         .agg(nw.len().alias("rows"))
         .filter(nw.col("rows") > 1)
     )
-    if n_duplicate_verdicts := int(collect_rows(duplicate_rows.select(nw.len())).item()):
+    if n_duplicate_verdicts := int(collect_rows(duplicate_verdict_keys.select(nw.len())).item()):
         raise InputError(
             f"{WHERE}: {n_duplicate_verdicts} verdicts occur twice (same item, systems, rater, repeat and order). "
             "If the outputs were shown in both orders, give the order in 'order' (ab, ba); "

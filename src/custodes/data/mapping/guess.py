@@ -86,10 +86,10 @@ def find_certain_mapping(
     frame: pl.DataFrame, declared: Columns, reads: Callable[[pl.DataFrame, Columns], bool]
 ) -> Columns | None:
     """The mapping of texts that reads the table and is certain according to names and cells; None if there is none."""
-    head = frame.head(GUESS_ROWS)
-    for mapping, is_certain in text_guesses(frame.head(SAMPLE_ROWS), declared):
-        if mapping != declared and reads(head, mapping):
-            return mapping if is_certain and (frame.height <= GUESS_ROWS or reads(frame, mapping)) else None
+    first_rows = frame.head(GUESS_ROWS)
+    for text_mapping, is_certain in text_guesses(frame.head(SAMPLE_ROWS), declared):
+        if text_mapping != declared and reads(first_rows, text_mapping):
+            return text_mapping if is_certain and (frame.height <= GUESS_ROWS or reads(frame, text_mapping)) else None
     return None
 
 
@@ -106,31 +106,36 @@ def suggest_mapping(
     guess that would drop a score column because of invalid cells is not suggested. The advice then names the cell to
     correct, unless the message `wrong` already names that cell.
     """
-    head = frame.head(GUESS_ROWS)
+    first_rows = frame.head(GUESS_ROWS)
     text_mappings: Iterable[Columns] = (mapping for mapping, _ in text_guesses(frame.head(SAMPLE_ROWS), declared))
-    has_scores = any(looks_like_score(name) for name in head.columns if is_number(head[name]))
-    if has_scores:  # texts alone would drop the scores, which does not matter if there is only one system
+    has_score_columns = any(looks_like_score(name) for name in first_rows.columns if is_number(first_rows[name]))
+    if has_score_columns:  # texts alone would drop the scores, which does not matter if there is only one system
         text_mappings = (mapping for mapping in text_mappings if _has_one_system(frame, mapping))
-    guess_groups = [guesses(head, declared, nested), text_mappings]
-    has_verdicts = find_side_pairs(head.columns) and find_columns("winner", head.columns)
-    if not has_scores and not has_verdicts and score_text_roles(frame.head(SAMPLE_ROWS), []):
-        guess_groups = [sorted(text_mappings, key=lambda mapping: _has_one_system(frame, mapping)), guess_groups[0]]
-    for mapping in chain(*guess_groups):
+    groups_of_mappings = [guesses(first_rows, declared, nested), text_mappings]
+    has_verdict_columns = find_side_pairs(first_rows.columns) and find_columns("winner", first_rows.columns)
+    if not has_score_columns and not has_verdict_columns and score_text_roles(frame.head(SAMPLE_ROWS), []):
+        groups_of_mappings = [
+            sorted(text_mappings, key=lambda mapping: _has_one_system(frame, mapping)),
+            groups_of_mappings[0],
+        ]
+    for mapping in chain(*groups_of_mappings):
         n_systems = 1 if _has_one_system(frame, mapping) else 2
         if (
             mapping != declared
-            and reads(head, mapping, n_systems)
+            and reads(first_rows, mapping, n_systems)
             and (frame.height <= GUESS_ROWS or reads(frame, mapping, n_systems))
         ):
-            free_columns = [
+            free_column_names = [
                 name for name in frame.columns if name not in mapping.roles.values() and name not in TABLE_ROLES
             ]
-            cell_text = invalid_score_cell(frame, free_columns) if mapping.match_patterns(frame.columns) else ""
-            if cell_text:
+            invalid_cell_text = (
+                invalid_score_cell(frame, free_column_names) if mapping.match_patterns(frame.columns) else ""
+            )
+            if invalid_cell_text:
                 return (
                     ""
-                    if cell_text in wrong
-                    else f"; {cell_text} is not a number: correct this cell, then a mapping can be suggested"
+                    if invalid_cell_text in wrong
+                    else f"; {invalid_cell_text} is not a number: correct this cell, then a mapping can be suggested"
                 )
             return f"; try {format_options(mapping)} (in Python columns={mapping.mapping})"
     return ""
