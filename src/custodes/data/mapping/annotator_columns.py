@@ -318,19 +318,19 @@ def metric_column_patterns(
             f"{{aspect:{aspects_text}}}{separator}{{rater}}",
             f"{{rater}}{separator}{{aspect:{aspects_text}}}",
         ):
-            label_by_field_of_column = match_columns(
+            label_by_role_of_column = match_columns(
                 f"metric:{pattern_text}", [*metric_column_names, *spare_column_names]
             )
-            has_few_unmatched_metrics = len(metric_column_names) - len(label_by_field_of_column) <= MOST_NAMED
+            has_few_unmatched_metrics = len(metric_column_names) - len(label_by_role_of_column) <= MOST_NAMED
             if (
                 has_few_unmatched_metrics
-                and set(label_by_field_of_column) <= set(metric_column_names)
-                and len({label_by_field["aspect"] for label_by_field in label_by_field_of_column.values()}) > 1
+                and set(label_by_role_of_column) <= set(metric_column_names)
+                and len({label_by_role["aspect"] for label_by_role in label_by_role_of_column.values()}) > 1
             ):
                 return f"metric:{pattern_text}", *metric_column_patterns(
                     score_column_names,
-                    [*human_column_names, *label_by_field_of_column],
-                    [*spare_column_names, *label_by_field_of_column],
+                    [*human_column_names, *label_by_role_of_column],
+                    [*spare_column_names, *label_by_role_of_column],
                 )
     return (
         ("metric:{rater}",)
