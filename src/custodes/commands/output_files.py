@@ -194,8 +194,8 @@ def _means(study: Study) -> Iterator[str]:
         *key_column_names, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0)
     )
     range_of_rater = {
-        rater_name: (low, high)
-        for rater_name, low, high in study.raters.frame.select("rater", "low", "high").iter_rows()
+        rater_name: (lowest_score, highest_score)
+        for rater_name, lowest_score, highest_score in study.raters.frame.select("rater", "low", "high").iter_rows()
     }
     for score_row in pl.concat([mean_scores, corpus_scores], how="vertical_relaxed").iter_rows(named=True):
         aspect_text = f"{score_row['aspect']}, " if score_row["aspect"] else ""
@@ -205,9 +205,9 @@ def _means(study: Study) -> Iterator[str]:
                 float(stdtrit(score_row["n"] - 1, (1 + CONFIDENCE) / 2)) * score_row["sd"] / sqrt(score_row["n"])
             )
             lowest_score, highest_score = range_of_rater.get(score_row["rater"], (None, None))
-            low = max(score_row["score"] - half_width, -inf if lowest_score is None else lowest_score)
-            high = min(score_row["score"] + half_width, inf if highest_score is None else highest_score)
-            score_text += f" [{number(low)}, {number(high)}], mean of {score_row['n']} items"
+            lower_bound = max(score_row["score"] - half_width, -inf if lowest_score is None else lowest_score)
+            upper_bound = min(score_row["score"] + half_width, inf if highest_score is None else highest_score)
+            score_text += f" [{number(lower_bound)}, {number(upper_bound)}], mean of {score_row['n']} items"
         yield f"{score_row['rater']} ({aspect_text}{score_row['system']}): {score_text}"
 
 
@@ -215,16 +215,19 @@ def _win_rates(study: Study) -> Iterator[str]:
     """Lines with the win rate of each system by each judge, and with the flip rate of each judge."""
     if study.preferences.frame.is_empty():
         return
-    for row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
-        aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
-        rate_text = estimate_with_interval(row, "win_rate", write=percent)
+    for system_row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
+        aspect_text = f"{system_row['aspect']}, " if system_row["aspect"] else ""
+        rate_text = estimate_with_interval(system_row, "win_rate", write=percent)
         yield (
-            f"{row['rater']} ({aspect_text}{row['system']}): win rate {rate_text}, averaged over opponents, "
-            f"{row['battles']} comparisons"
+            f"{system_row['rater']} ({aspect_text}{system_row['system']}): win rate {rate_text}, averaged over "
+            f"opponents, {system_row['battles']} comparisons"
         )
-    for row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
-        flip_rate_text, n_both_orders = estimate_with_interval(row, "flip_rate", write=percent), row["n_both_orders"]
+    for order_row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
+        flip_rate_text, n_both_orders = (
+            estimate_with_interval(order_row, "flip_rate", write=percent),
+            order_row["n_both_orders"],
+        )
         yield (
-            f"{row['rater']} reverses its preference in {flip_rate_text} of {n_both_orders} comparisons if the order "
-            "is reversed (a change from or to a tie is not counted)"
+            f"{order_row['rater']} reverses its preference in {flip_rate_text} of {n_both_orders} comparisons if the "
+            "order is reversed (a change from or to a tie is not counted)"
         )

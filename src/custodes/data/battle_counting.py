@@ -169,12 +169,12 @@ def count_battles(
     )
     origin = counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
     system_names = tuple(sorted({*interpreted_counts["a"], *interpreted_counts["b"]}))
-    metrics = tuple(rater_name for rater_name in metric_names if rater_name in raters_with_verdicts)
-    joint_count_batches = [count_joint_outcomes(signed_rows, metrics)] if metrics else []
+    counted_metric_names = tuple(rater_name for rater_name in metric_names if rater_name in raters_with_verdicts)
+    joint_count_batches = [count_joint_outcomes(signed_rows, counted_metric_names)] if counted_metric_names else []
     return OutcomeCounts.from_tables(
-        sum_batches(joint_count_batches, systems=system_names, metrics=metrics),
+        sum_batches(joint_count_batches, systems=system_names, metrics=counted_metric_names),
         systems=system_names,
-        metrics=metrics,
+        metrics=counted_metric_names,
         by_order=_count_by_order(sign_counts),
         items=dict(sorted(n_items_of_rater.items())),  # engines return rows in any order, which changes the digest
         notes=tuple(notes),

@@ -232,14 +232,16 @@ def _sum_counts(summands: Sequence[OutcomeCounts]) -> OutcomeCounts:
             system_a >= system_b for system_a, system_b in summand_pairs
         ):
             raise InputError(f"{summand.origin.name}: give each pair of systems once, in alphabetical order")
-    systems = sorted({*chain.from_iterable((*summand.system_a, *summand.system_b) for summand in summands)})
-    metrics = list(dict.fromkeys(chain.from_iterable(summand.metrics for summand in summands)))
-    outcome_tables = np.zeros((len(systems) * (len(systems) - 1) // 2, len(metrics), 4, 4), dtype=np.int64)
+    system_names = sorted({*chain.from_iterable((*summand.system_a, *summand.system_b) for summand in summands)})
+    metric_names = list(dict.fromkeys(chain.from_iterable(summand.metrics for summand in summands)))
+    outcome_tables = np.zeros(
+        (len(system_names) * (len(system_names) - 1) // 2, len(metric_names), 4, 4), dtype=np.int64
+    )
     for summand in summands:
         pair_indices = pair_positions(
-            pl.DataFrame({"system_a": summand.system_a, "system_b": summand.system_b}), systems
+            pl.DataFrame({"system_a": summand.system_a, "system_b": summand.system_b}), system_names
         )
-        for metric_index, metric_name in enumerate(metrics):
+        for metric_index, metric_name in enumerate(metric_names):
             if metric_name in summand.metrics:
                 summand_metric_index = summand.metrics.index(metric_name)
                 outcome_tables[pair_indices, metric_index, :3, :3] += summand.paired[:, summand_metric_index]
@@ -249,8 +251,8 @@ def _sum_counts(summands: Sequence[OutcomeCounts]) -> OutcomeCounts:
                 outcome_tables[pair_indices, metric_index, :3, 3] += summand.human
     return OutcomeCounts.from_tables(
         outcome_tables,
-        systems=systems,
-        metrics=metrics,
+        systems=system_names,
+        metrics=metric_names,
         by_order=_sum_by_order(summands),
         items=_sum_items(summands),
         notes=tuple(

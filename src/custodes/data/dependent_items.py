@@ -129,7 +129,11 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
     cluster_of_item = dict(study.items.frame.select("item", "cluster").iter_rows())
     clusters_of_groups = ({cluster_of_item.get(item) or item for item in item_group} for item_group in item_groups)
     return _merge_groups(
-        [item_group for item_group, clusters in zip(item_groups, clusters_of_groups, strict=True) if len(clusters) > 1]
+        [
+            item_group
+            for item_group, group_clusters in zip(item_groups, clusters_of_groups, strict=True)
+            if len(group_clusters) > 1
+        ]
     )
 
 
@@ -146,7 +150,11 @@ def merge_clusters(item_table: pl.DataFrame, item_groups: list[tuple[str, ...]])
     cluster_name_groups = _merge_groups(
         [tuple(dict.fromkeys(cluster_of_item[item] for item in group)) for group in item_groups]
     )
-    new_name_of_cluster = {cluster_name: group[0] for group in cluster_name_groups for cluster_name in group}
+    new_name_of_cluster = {
+        cluster_name: cluster_name_group[0]
+        for cluster_name_group in cluster_name_groups
+        for cluster_name in cluster_name_group
+    }
     items_in_merged_clusters = {
         item for item, cluster_name in cluster_of_item.items() if cluster_name in new_name_of_cluster
     }
@@ -207,9 +215,9 @@ def _uniform_groups(rating_cells: pl.DataFrame) -> list[tuple[str, ...]]:
     if _may_match_by_chance(item_summary) or n_copies_of_each_item < 2 or item_summary["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
         return []
     return [
-        tuple(equal_items[i :: len(equal_items) // n_copies_of_each_item])
+        tuple(equal_items[start_offset :: len(equal_items) // n_copies_of_each_item])
         for equal_items in equal_item_lists
-        for i in range(len(equal_items) // n_copies_of_each_item)
+        for start_offset in range(len(equal_items) // n_copies_of_each_item)
     ]
 
 
@@ -225,11 +233,12 @@ def _groups_by_cells(rating_cells: pl.DataFrame, item_summary: pl.DataFrame) -> 
         item_summary.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "fingerprint", "n"
     )
     checked_item_groups = item_groups[:MOST_CHECKED]
-    n_exact_copies = sum(len(group) - 1 for group in checked_item_groups)
+    n_exact_copies = sum(len(item_group) - 1 for item_group in checked_item_groups)
     return (
         item_groups
         if n_exact_copies
-        and n_exact_copies > _count_near_copies(rating_cells, item_summary, [group[0] for group in checked_item_groups])
+        and n_exact_copies
+        > _count_near_copies(rating_cells, item_summary, [item_group[0] for item_group in checked_item_groups])
         else []
     )
 

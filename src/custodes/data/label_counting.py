@@ -224,7 +224,9 @@ class _Plan:
             )
         if layout.probability:
             attribute_expressions["probability"] = nw.col(layout.probability)
-        label_expressions = {column_name: rater.label_expression for column_name, rater in self.raters.items()}
+        label_expressions = {
+            column_name: column_rater.label_expression for column_name, column_rater in self.raters.items()
+        }
         labelled_rows = rows.select(**key_expressions, **attribute_expressions, **label_expressions)
         if not layout.item:
             return labelled_rows.with_columns(n=nw.lit(1))
@@ -249,16 +251,22 @@ class _Plan:
         return [
             "system",
             *self.by,
-            *(label_column_name for label_column_name, rater in self.raters.items() if rater.kind != "human"),
+            *(
+                label_column_name
+                for label_column_name, column_rater in self.raters.items()
+                if column_rater.kind != "human"
+            ),
         ]
 
     @property
     def has_human_label(self) -> nw.Expr:
         """Whether an output has a human label."""
         labels_of_column = {
-            column_name: rater.label_values.filter(label_words(rater.label_values).is_not_null()).to_list()
-            for column_name, rater in self.raters.items()
-            if rater.kind == "human"
+            column_name: column_rater.label_values.filter(
+                label_words(column_rater.label_values).is_not_null()
+            ).to_list()
+            for column_name, column_rater in self.raters.items()
+            if column_rater.kind == "human"
         }
         has_label_expressions = [
             nw.col(column_name).is_in(human_labels).fill_null(False)
@@ -363,14 +371,14 @@ class _Plan:
                     for column_name in (*COLUMNS, "n_outputs", *self.by)
                     if column_name in output_rows.columns
                 ),
-                rater=pl.lit(rater.name),
-                kind=pl.lit(rater.kind),
-                aspect=pl.lit(rater.aspect),
+                rater=pl.lit(column_rater.name),
+                kind=pl.lit(column_rater.kind),
+                aspect=pl.lit(column_rater.aspect),
                 repeat=pl.lit(""),
                 label=label_words(output_rows[column_name]),
                 invalid=pl.lit(""),
             )
-            for column_name, rater in self.raters.items()
+            for column_name, column_rater in self.raters.items()
         ]
         # Missing labels of judges are kept, because these outputs count in rates.
         label_table = pl.concat(label_tables_of_raters).filter(
@@ -408,11 +416,11 @@ def _build_plan(
     n_systems = collect_rows(
         rows.select(system=_system_expression(layout, default_system_name)).unique().head(2)
     ).height
-    raters = _raters_of_rows(rows, layout) if layout.label else _raters_of_columns(rows, layout)
+    column_raters = _raters_of_rows(rows, layout) if layout.label else _raters_of_columns(rows, layout)
     return _Plan(
         rows=rows,
         layout=layout,
-        raters={f"label{rater_index}": rater for rater_index, rater in enumerate(raters)},
+        raters={f"label{rater_index}": column_rater for rater_index, column_rater in enumerate(column_raters)},
         by=by,
         unit="cluster" if layout.cluster else "item" if n_systems > 1 else "",
         name=default_system_name,

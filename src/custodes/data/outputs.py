@@ -149,8 +149,10 @@ def parse_turns(cell: Any) -> list[tuple[str, str]] | None:
     ]
     if not all(speakers) or any(not set(WORDS) & set(turn) for turn in cell):
         return None
-    contents = (next((turn[key_name] for key_name in WORDS if turn.get(key_name) is not None), "") for turn in cell)
-    return list(zip(speakers, map(_turn_text, contents), strict=True))
+    turn_contents = (
+        next((turn[key_name] for key_name in WORDS if turn.get(key_name) is not None), "") for turn in cell
+    )
+    return list(zip(speakers, map(_turn_text, turn_contents), strict=True))
 
 
 def _turn_text(content: Any) -> str:

@@ -397,18 +397,31 @@ class MissingCode:
         nines (99, -999), and the distance of the value to the other values is larger than their range.
         """
         distinct_scores, score_counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
-        for extreme_index, further_scores in ((0, distinct_scores[1:]), (-1, distinct_scores[:-1])):
-            if len(further_scores) < 2 or score_counts.sum() < FEW_RATINGS:
+        for extreme_index, other_scores in ((0, distinct_scores[1:]), (-1, distinct_scores[:-1])):
+            if len(other_scores) < 2 or score_counts.sum() < FEW_RATINGS:
                 continue
-            candidate_code, low, high = (
+            candidate_code, lowest_other_score, highest_other_score = (
                 float(distinct_scores[extreme_index]),
-                float(further_scores[0]),
-                float(further_scores[-1]),
+                float(other_scores[0]),
+                float(other_scores[-1]),
             )
-            is_negative_code = candidate_code < 0 <= low and candidate_code.is_integer() and high >= LEAST_TOP
+            is_negative_code = (
+                candidate_code < 0 <= lowest_other_score
+                and candidate_code.is_integer()
+                and highest_other_score >= LEAST_TOP
+            )
             has_only_nines = (
                 candidate_code.is_integer() and abs(candidate_code) > 9 and set(str(int(abs(candidate_code)))) == {"9"}
             )
-            if is_negative_code or (has_only_nines and max(low - candidate_code, candidate_code - high) > high - low):
-                return cls(value=candidate_code, n=int(score_counts[extreme_index]), low=low, high=high)
+            if is_negative_code or (
+                has_only_nines
+                and max(lowest_other_score - candidate_code, candidate_code - highest_other_score)
+                > highest_other_score - lowest_other_score
+            ):
+                return cls(
+                    value=candidate_code,
+                    n=int(score_counts[extreme_index]),
+                    low=lowest_other_score,
+                    high=highest_other_score,
+                )
         return None

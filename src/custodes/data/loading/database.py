@@ -98,10 +98,10 @@ def from_sqlite(file_bytes: bytes, path: Path, part: str | None, name: str) -> p
                     f"{name}: the query did not finish within {ROUNDS * STEPS:,} steps; {ENDLESS_ADVICE}"
                 ) from None
             raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
-    rows = list(chain.from_iterable(accepted_row_batches))
+    data_rows = list(chain.from_iterable(accepted_row_batches))
     return pl.DataFrame(
         {
-            column_name: series_of(column_name, [row[column_index] for row in rows])
+            column_name: series_of(column_name, [row[column_index] for row in data_rows])
             for column_index, column_name in enumerate(column_names)
         }
     )

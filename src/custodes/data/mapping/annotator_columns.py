@@ -86,16 +86,18 @@ def _iter_common_forms(human_column_names: Sequence[str]) -> Iterator[tuple[str,
             for words in name_word_lists
             if (aspect_rater_split := _split_words(words, is_rater_last=is_rater_last))
         ]
-        aspects, separators, raters = (
+        aspect_labels, separators, rater_labels = (
             [aspect_rater_split[split_index] for aspect_rater_split in aspect_rater_splits] for split_index in range(3)
         )
         if (
             len(aspect_rater_splits) == len(name_word_lists)
             and len(set(separators)) == 1
-            and _is_plausible(raters, aspects)
+            and _is_plausible(rater_labels, aspect_labels)
         ):
             labels_of_field = (
-                {"aspect": aspects, "rater": raters} if is_rater_last else {"rater": raters, "aspect": aspects}
+                {"aspect": aspect_labels, "rater": rater_labels}
+                if is_rater_last
+                else {"rater": rater_labels, "aspect": aspect_labels}
             )
             yield "".join(prefix_words), labels_of_field, separators[0], "".join(suffix_words)
 

@@ -197,13 +197,15 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
             for name in candidates_of_role["aspect"]
             if normalise_name(name) != "question" or varies_within_items(frame, name, item_column)
         ]
-        layouts = list(
+        roles_and_patterns = list(
             make_layouts(
                 frame, key_roles, score_columns, {**candidates_of_role, "aspect": aspect_columns}, declared, nested
             )
         )
         yield from _complete_guesses(
-            declared, chain(_add_text_roles(layouts, text_roles, declared), layouts), frame.columns
+            declared,
+            chain(_add_text_roles(roles_and_patterns, text_roles, declared), roles_and_patterns),
+            frame.columns,
         )
 
 

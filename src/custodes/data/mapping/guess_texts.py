@@ -202,8 +202,8 @@ def _numbered_globs(column_names: Sequence[str], role: str) -> list[str]:
             names_of_stem.setdefault(number_match[1], []).append(name)
     return [
         f"{name_stem}*"
-        for name_stem, names in names_of_stem.items()
-        if len(names) > 1 and name_stem not in column_names
+        for name_stem, stem_column_names in names_of_stem.items()
+        if len(stem_column_names) > 1 and name_stem not in column_names
     ]
 
 

@@ -95,11 +95,14 @@ def _order_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdi
                 frame[name].cast(pl.String).str.replace_all(r"[\W_]", "").str.to_lowercase() for name in column_pair
             )
             are_both_letters = first_verdicts.is_in(LETTERS) & second_verdicts.is_in(LETTERS)
-            layouts = [{"winner": winner_pattern}, {"winner": winner_pattern, "phrase": "{position}"}]
+            verdict_role_mappings = [{"winner": winner_pattern}, {"winner": winner_pattern, "phrase": "{position}"}]
             are_positions_likely = (are_both_letters & (first_verdicts != second_verdicts)).sum() > (
                 are_both_letters & (first_verdicts == second_verdicts)
             ).sum()
-            yield from ((layout, RATERS) for layout in (layouts[::-1] if are_positions_likely else layouts))
+            yield from (
+                (verdict_roles, RATERS)
+                for verdict_roles in (verdict_role_mappings[::-1] if are_positions_likely else verdict_role_mappings)
+            )
 
 
 def _name_layouts(

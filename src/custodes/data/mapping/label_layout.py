@@ -80,7 +80,7 @@ class LabelLayout:
     def columns(self) -> Columns:
         """The equivalent column mapping."""
         column_of_role = {
-            name: getattr(self, name) for name in ("item", "cluster", "probability", "n_outputs", "repeat")
+            role: getattr(self, role) for role in ("item", "cluster", "probability", "n_outputs", "repeat")
         }
         if len(self.systems) == 1:
             column_of_role["system"] = self.systems[0]

@@ -43,7 +43,7 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
             for cell_value in cell_values
         ):
             n_rows_of_cell = [len(cell_value) if isinstance(cell_value, list) else 1 for cell_value in cell_values]
-            entries = [
+            list_entries = [
                 list_entry
                 for cell_value in cell_values
                 for list_entry in (cell_value if isinstance(cell_value, list) else [cell_value])
@@ -51,7 +51,7 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
             frame = frame.select(
                 pl.all().gather([row_index for row_index, n_rows in enumerate(n_rows_of_cell) for _ in range(n_rows)])
             )
-            frame = frame.with_columns(_cell_column(name, [{"*": list_entry} for list_entry in entries]))
+            frame = frame.with_columns(_cell_column(name, [{"*": list_entry} for list_entry in list_entries]))
     column_of_path: dict[str, pl.Series] = {}
     for column in frame.iter_columns():
         is_nested = _is_nested(column)
@@ -75,19 +75,23 @@ def iter_entry_tables(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     rater."""
     for name in nested_columns(frame):
         cell_values = [cell_value for cell_value in _cell_values(frame[name].head(LONGEST)) if cell_value is not None]
-        entries = [
+        list_entries = [
             list_entry for cell_value in cell_values if isinstance(cell_value, list) for list_entry in cell_value
         ]
-        has_objects = entries and all(isinstance(list_entry, dict) and len(list_entry) > 1 for list_entry in entries)
+        has_objects = list_entries and all(
+            isinstance(list_entry, dict) and len(list_entry) > 1 for list_entry in list_entries
+        )
         if not has_objects or not all(parse_turns(cell_value) is None for cell_value in cell_values):
             continue
-        entry_paths = [path.removeprefix(f"{name}.*.") for path, _ in _iter_leaves(entries[0], f"{name}.*", (), DEPTH)]
+        entry_paths = [
+            path.removeprefix(f"{name}.*.") for path, _ in _iter_leaves(list_entries[0], f"{name}.*", (), DEPTH)
+        ]
         has_name_key = any(normalise_name(key).rpartition("_")[2] in ("name", "metric") for key in entry_paths)
         has_score_key = has_name_key and find_columns(
             "score", [key.rpartition(".")[2] for key in entry_paths if key != "source"]
         )
         if find_columns("system", entry_paths) or find_columns("rater", entry_paths) or has_score_key:
-            yield flatten_nested(frame, [f"{name}.*.{key}" for key in entries[0]])
+            yield flatten_nested(frame, [f"{name}.*.{key}" for key in list_entries[0]])
 
 
 def _is_nested(column: pl.Series) -> bool:

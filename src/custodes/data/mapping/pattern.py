@@ -103,7 +103,7 @@ class ColumnPattern:
 
     @classmethod
     def _parse_text(cls, pattern_text: str, text: str, kind: str = "") -> ColumnPattern:
-        fixed_texts, fields, globs = [""], list[str](), list[tuple[str, ...]]()
+        fixed_texts, placeholder_names, globs_of_placeholders = [""], list[str](), list[tuple[str, ...]]()
         try:
             template_fields = list(Formatter().parse(text))
         except ValueError as error:
@@ -121,10 +121,10 @@ class ColumnPattern:
                     f"{{{placeholder}}}{suggestion(placeholder, FIELDS)}; placeholders: "
                     f"{', '.join(f'{{{name}}}' for name in FIELDS[:-1])}, and {{order}} for verdicts"
                 )
-            fields.append(placeholder_name)
-            globs.append(tuple(glob.strip() for glob in (globs_text or "").split(",") if glob.strip()))
+            placeholder_names.append(placeholder_name)
+            globs_of_placeholders.append(tuple(glob.strip() for glob in (globs_text or "").split(",") if glob.strip()))
             fixed_texts.append("")
-        duplicate_placeholder = next((name for name in fields if fields.count(name) > 1), None)
+        duplicate_placeholder = next((name for name in placeholder_names if placeholder_names.count(name) > 1), None)
         reject(
             (
                 duplicate_placeholder,
@@ -137,14 +137,18 @@ class ColumnPattern:
                 "separates them",
             ),
             (
-                kind and "kind" in fields,
+                kind and "kind" in placeholder_names,
                 f"columns: pattern {pattern_text!r} gives the kind twice; remove {kind}: or {{kind}}",
             ),
         )
         kind_words = [word for word in re.split(r"[^a-z]+", " ".join(fixed_texts).lower()) if word in KINDS]
-        pattern_kind = kind or (kind_words[0] if len(set(kind_words)) == 1 and "kind" not in fields else "")
+        pattern_kind = kind or (kind_words[0] if len(set(kind_words)) == 1 and "kind" not in placeholder_names else "")
         return cls(
-            written=pattern_text, kind=pattern_kind, texts=tuple(fixed_texts), fields=tuple(fields), globs=tuple(globs)
+            written=pattern_text,
+            kind=pattern_kind,
+            texts=tuple(fixed_texts),
+            fields=tuple(placeholder_names),
+            globs=tuple(globs_of_placeholders),
         )
 
     def splits(self, column_name: str) -> list[dict[str, str]]:
@@ -243,7 +247,9 @@ def escape_braces(text: str) -> str:
 def match_columns(pattern_text: str, column_names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
     """The columns that a pattern matches; empty if the pattern is ambiguous."""
     try:
-        matches_of_readings = [split_columns(reading, column_names) for reading in ColumnPattern.readings(pattern_text)]
+        matches_of_readings = [
+            split_columns(pattern_reading, column_names) for pattern_reading in ColumnPattern.readings(pattern_text)
+        ]
     except OptionError:
         return {}
     return next(

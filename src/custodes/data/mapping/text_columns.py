@@ -188,17 +188,17 @@ def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple
     if turns is None:
         raise InputError(f"{where}: messages must be a list of turns, each with role and content")
     *earlier_turns, (speaker, last_text) = turns
-    answer = last_text if uses_last_turn and speaker.lower() in ANSWERS else None
-    earlier_turns = earlier_turns if answer is not None else turns
+    answer_text = last_text if uses_last_turn and speaker.lower() in ANSWERS else None
+    earlier_turns = earlier_turns if answer_text is not None else turns
     user_turn_indices = [
         turn_index
         for turn_index, (turn_speaker, _) in enumerate(earlier_turns)
         if turn_speaker.lower() not in (*ANSWERS, *INSTRUCTIONS)
     ]
     if not user_turn_indices:
-        return answer, None, format_dialogue(earlier_turns) if earlier_turns else None
-    source = earlier_turns.pop(user_turn_indices[-1])[1]
-    return answer, source, format_dialogue(earlier_turns) if earlier_turns else None
+        return answer_text, None, format_dialogue(earlier_turns) if earlier_turns else None
+    source_text = earlier_turns.pop(user_turn_indices[-1])[1]
+    return answer_text, source_text, format_dialogue(earlier_turns) if earlier_turns else None
 
 
 def _select_first_texts(rows: pl.DataFrame, *, where: str, has_rating_rows: bool) -> tuple[pl.DataFrame, list[Note]]:

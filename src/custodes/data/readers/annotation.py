@@ -124,7 +124,7 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     """The study that one transaction of a connection reads; see `read_annotation`."""
     frame_of_view = _read_frames(connection, where)
     n_excluded_people, n_excluded_answers = connection.execute(EXCLUSION_QUERY).fetchone()
-    cost, currency = connection.execute(COST_QUERY).fetchone() or (None, None)
+    cost_per_answer, currency = connection.execute(COST_QUERY).fetchone() or (None, None)
     (n_peeks,), (n_marked_comparisons,) = (
         connection.execute(count_query).fetchone() for count_query in (PEEK_QUERY, MARK_QUERY)
     )
@@ -145,13 +145,13 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     score_study = _with_labels(score_study, connection)
     answering_rater_rows = pl.concat([battle_rows.select("rater"), rating_rows.select("rater")])
     annotator_rows = frame_of_view["raters"].join(answering_rater_rows, on="rater", how="semi", maintain_order="left")
-    raters = Raters.infer(
+    rater_metadata = Raters.infer(
         {**dict.fromkeys(annotator_rows["rater"], "human"), **dict.fromkeys(metric_verdict_rows["rater"], "metric")}
     )
     if annotator_rows.height:
-        raters, _ = raters.merge_side_table(
+        rater_metadata, _ = rater_metadata.merge_side_table(
             annotator_rows.with_columns(
-                person=pl.lit("true"), cost=cost or None, cost_unit=pl.lit(currency if cost else None)
+                person=pl.lit("true"), cost=cost_per_answer or None, cost_unit=pl.lit(currency if cost_per_answer else None)
             )
         )
     outputs = (
@@ -159,7 +159,7 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         if frame_of_view["outputs"].height
         else None
     )
-    items, _ = Items.make(frame_of_view["items"], where=where)
+    item_properties, _ = Items.make(frame_of_view["items"], where=where)
     n_second_opinions = _count_questions(second_preferences.frame, "system_a", "system_b") + _count_questions(
         score_study.second_ratings.frame, "system"
     )
@@ -203,8 +203,8 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         second_ratings=score_study.second_ratings,
         labels=score_study.labels,
         looks=sort_pair_labels(frame_of_view["looks"]),
-        raters=raters,
-        items=items,
+        raters=rater_metadata,
+        items=item_properties,
         outputs=outputs,
         notes=(*verdict_notes, *score_study.notes, *notes),
         name=where,
