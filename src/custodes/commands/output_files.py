@@ -182,22 +182,22 @@ def _means(study: Study) -> Iterator[str]:
 
     key_column_names = ["rater", "aspect", "system"]
     rating_rows = study.ratings.frame
-    item_scores = (
+    item_score_rows = (
         rating_rows.filter(pl.col("item") != "")
         .group_by(*key_column_names, "item", maintain_order=True)
         .agg(pl.col("score").mean())
     )
-    mean_scores = item_scores.group_by(key_column_names, maintain_order=True).agg(
+    mean_score_rows = item_score_rows.group_by(key_column_names, maintain_order=True).agg(
         pl.col("score").mean(), sd=pl.col("score").std(), n=pl.len()
     )
-    corpus_scores = rating_rows.filter(pl.col("item") == "").select(
+    corpus_score_rows = rating_rows.filter(pl.col("item") == "").select(
         *key_column_names, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0)
     )
     range_of_rater = {
         rater_name: (lowest_score, highest_score)
         for rater_name, lowest_score, highest_score in study.raters.frame.select("rater", "low", "high").iter_rows()
     }
-    for score_row in pl.concat([mean_scores, corpus_scores], how="vertical_relaxed").iter_rows(named=True):
+    for score_row in pl.concat([mean_score_rows, corpus_score_rows], how="vertical_relaxed").iter_rows(named=True):
         aspect_text = f"{score_row['aspect']}, " if score_row["aspect"] else ""
         score_text = number(score_row["score"])
         if score_row["sd"] is not None and score_row["n"] >= FEWEST_ITEMS:

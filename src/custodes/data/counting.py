@@ -93,8 +93,8 @@ def count_pairs(
         if not (np.isfinite(tie_threshold) and tie_threshold >= 0):
             raise OptionError(f"count_pairs: tie threshold {tie_threshold} is not allowed; give a number of at least 0")
     score_rows = _valid_rows(table)
-    score_ranges = _score_ranges(score_rows)
-    rater_names = tuple(score_ranges["rater"].unique().sort())
+    score_range_rows = _score_ranges(score_rows)
+    rater_names = tuple(score_range_rows["rater"].unique().sort())
     annotators = resolve_names("human", human, rater_names, where=WHERE)
     if not annotators:
         raise OptionError("count_pairs: human is empty; name at least one annotator")
@@ -116,31 +116,33 @@ def count_pairs(
     resolve_names("ties", [*ties] if isinstance(ties, Mapping) else [], rater_names, where=WHERE)
     if systems is not None:
         systems = resolve_names(
-            "systems", systems, tuple(score_ranges["system"].unique().sort()), where=WHERE, what="system"
+            "systems", systems, tuple(score_range_rows["system"].unique().sort()), where=WHERE, what="system"
         )
-    human_score_ranges = score_ranges.filter(pl.col("rater").is_in(list(annotators)))
-    if aspect not in human_score_ranges["aspect"]:
-        aspect_labels = human_score_ranges["aspect"].unique().sort()
+    human_score_range_rows = score_range_rows.filter(pl.col("rater").is_in(list(annotators)))
+    if aspect not in human_score_range_rows["aspect"]:
+        aspect_labels = human_score_range_rows["aspect"].unique().sort()
         raise OptionError(
             f"count_pairs: aspect={aspect!r} was rated by no annotator; aspects of the annotators: "
             f"{join_labels(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
         )
-    score_ranges, aspect_of_rater = match_aspects(score_ranges, annotators, metric_names, aspect)
+    score_range_rows, aspect_of_rater = match_aspects(score_range_rows, annotators, metric_names, aspect)
     if systems is not None:
-        score_ranges = score_ranges.filter(pl.col("system").is_in(list(systems)))
+        score_range_rows = score_range_rows.filter(pl.col("system").is_in(list(systems)))
         score_rows = score_rows.filter(nw.col("system").is_in(list(systems)))
-    if not np.isfinite(score_ranges.select("low", "high").drop_nulls().to_numpy()).all():
+    if not np.isfinite(score_range_rows.select("low", "high").drop_nulls().to_numpy()).all():
         raise InputError("count_pairs: a score is infinite; a score must be finite (empty where not rated)")
-    human_score_bounds = score_ranges.filter(pl.col("rater").is_in(list(annotators))).select("low", "high").to_numpy()
+    human_score_bounds = (
+        score_range_rows.filter(pl.col("rater").is_in(list(annotators))).select("low", "high").to_numpy()
+    )
     human_sign_expression = _human_preference_expression(
         [f"score{annotator_index}" for annotator_index in range(len(annotators))],
         threshold=human_threshold(human_score_bounds, human_ties),
         aggregate=aggregate,
     )
     negated_raters = {rater_name for rater_name, direction in direction_of_rater.items() if direction < 0}
-    system_names = tuple(sorted(set(systems if systems is not None else score_ranges["system"])))
+    system_names = tuple(sorted(set(systems if systems is not None else score_range_rows["system"])))
     row_batches = split_batches(score_rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
-    outcome_counts_of_batches = (
+    outcome_count_frames = (
         _count_outcomes(
             row_batch,
             human_sign_expression=human_sign_expression,
@@ -163,7 +165,7 @@ def count_pairs(
         human_ties=human_ties,
         lower=sorted(negated_raters),
     )
-    outcome_tables = sum_batches(outcome_counts_of_batches, systems=system_names, metrics=metric_names)
+    outcome_tables = sum_batches(outcome_count_frames, systems=system_names, metrics=metric_names)
     return OutcomeCounts.from_tables(outcome_tables, systems=system_names, metrics=metric_names, origin=origin)
 
 
@@ -196,10 +198,10 @@ def _count_outcomes(
         .group_by("item", "system")
         .agg(*(nw.col(column_name).mean() for column_name in column_name_of_rater.values()))
     )
-    output_pairs = output_rows.join(output_rows, on="item", how="inner", suffix="_b").filter(
+    output_pair_rows = output_rows.join(output_rows, on="item", how="inner", suffix="_b").filter(
         nw.col("system") < nw.col("system_b")
     )
-    score_differences = output_pairs.select(
+    score_difference_rows = output_pair_rows.select(
         nw.col("system").alias("system_a"),
         "system_b",
         *(nw.col(column_name) - nw.col(f"{column_name}_b") for column_name in column_name_of_rater.values()),
@@ -209,7 +211,7 @@ def _count_outcomes(
         for rater_name, tie_threshold in threshold_of_metric.items()
     }
     return count_cells(
-        score_differences.select("system_a", "system_b", human_sign_expression, **sign_expression_of_column),
+        score_difference_rows.select("system_a", "system_b", human_sign_expression, **sign_expression_of_column),
         list(sign_expression_of_column),
     )
 
@@ -277,7 +279,7 @@ def _score_ranges(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     item_score_rows = rows.select(
         "rater", "aspect", "system", nw.when(nw.col("item_level")).then(nw.col("score")).alias("score")
     )
-    score_ranges = item_score_rows.group_by("rater", "aspect", "system").agg(
+    score_range_rows = item_score_rows.group_by("rater", "aspect", "system").agg(
         nw.col("score").min().alias("low"), nw.col("score").max().alias("high")
     )
-    return collect_rows(score_ranges)
+    return collect_rows(score_range_rows)

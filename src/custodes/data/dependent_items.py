@@ -139,7 +139,7 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
 
 def merge_clusters(item_table: pl.DataFrame, item_groups: list[tuple[str, ...]]) -> pl.DataFrame:
     """The items table (see `Items`) in which each group of items and the clusters of these items form one cluster."""
-    grouped_items = pl.Series("item", [item for group in item_groups for item in group], dtype=pl.String)
+    grouped_items = pl.Series("item", [item for item_group in item_groups for item in item_group], dtype=pl.String)
     missing_item_rows = grouped_items.to_frame().join(item_table, on="item", how="anti")
     all_item_rows = pl.concat([item_table, missing_item_rows], how="diagonal").with_columns(
         pl.col("cluster", "group", "dataset").fill_null("")
@@ -148,7 +148,7 @@ def merge_clusters(item_table: pl.DataFrame, item_groups: list[tuple[str, ...]])
         all_item_rows.select("item", pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).iter_rows()
     )
     cluster_name_groups = _merge_groups(
-        [tuple(dict.fromkeys(cluster_of_item[item] for item in group)) for group in item_groups]
+        [tuple(dict.fromkeys(cluster_of_item[item] for item in item_group)) for item_group in item_groups]
     )
     new_name_of_cluster = {
         cluster_name: cluster_name_group[0]
@@ -188,15 +188,15 @@ def _rating_cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
     """A table with one row per item and cell: `item`, `cell`, `value`. A cell is the rating of an output, or of a pair
     of outputs, by a rater."""
     is_selected_rating = pl.col("rater").is_in(list(raters)) & (pl.col("item") != "")
-    score_cells = study.ratings.frame.filter(is_selected_rating).select(
+    score_cell_rows = study.ratings.frame.filter(is_selected_rating).select(
         "item", cell=pl.struct("rater", "aspect", "repeat", "system", b=pl.lit("")).hash(), value="score"
     )
-    verdict_cells = study.preferences.frame.filter(is_selected_rating).select(
+    verdict_cell_rows = study.preferences.frame.filter(is_selected_rating).select(
         "item",
         cell=pl.struct("rater", "aspect", "order", "system_a", b="system_b").hash(),
         value=pl.col("preference").cast(pl.Float64),
     )
-    return pl.concat([score_cells, verdict_cells])
+    return pl.concat([score_cell_rows, verdict_cell_rows])
 
 
 def _summarise_items(rating_cells: pl.DataFrame) -> pl.DataFrame:
@@ -251,17 +251,17 @@ def _may_match_by_chance(item_summary: pl.DataFrame) -> bool:
 
 def _count_near_copies(rating_cells: pl.DataFrame, item_summary: pl.DataFrame, copied_items: list[str]) -> int:
     """The number of items that are nearly, but not exactly, equal to an item in a group."""
-    item_cell_counts = item_summary.select("item", "n")
-    matches_of_item_pairs = (
+    item_cell_count_rows = item_summary.select("item", "n")
+    item_pair_match_rows = (
         rating_cells.filter(pl.col("item").is_in(copied_items))
         .join(rating_cells, on=["cell", "value"], suffix="_other")
         .group_by("item", "item_other")
         .agg(equal=pl.len())
-        .join(item_cell_counts, on="item")
-        .join(item_cell_counts, left_on="item_other", right_on="item", suffix="_other")
+        .join(item_cell_count_rows, on="item")
+        .join(item_cell_count_rows, left_on="item_other", right_on="item", suffix="_other")
     )
     n_different_cells_expression = pl.max_horizontal("n", "n_other") - pl.col("equal")
-    return matches_of_item_pairs.filter(
+    return item_pair_match_rows.filter(
         n_different_cells_expression > 0, n_different_cells_expression <= (NEAR_COPY_SHARE * pl.col("n")).floor()
     ).height
 
@@ -319,12 +319,12 @@ def items_by_annotator(
         study.ratings.frame.filter(is_annotator_row),
         study.preferences.frame.filter(is_annotator_row),
     )
-    annotation_tasks = pl.concat(
+    annotation_task_rows = pl.concat(
         [rating_rows.select("item", "rater") for rating_rows in (score_rows, verdict_rows)]
     ).unique(maintain_order=True)
     if (
-        annotation_tasks.height > MOST_PER_ITEM * annotation_tasks["item"].n_unique()
-        or annotation_tasks["rater"].n_unique() < 2
+        annotation_task_rows.height > MOST_PER_ITEM * annotation_task_rows["item"].n_unique()
+        or annotation_task_rows["rater"].n_unique() < 2
     ):
         return empty_result
     resampling_unit_of_item = {
@@ -335,15 +335,15 @@ def items_by_annotator(
         for item, declared_cluster in study.items.frame.select("item", "cluster").iter_rows()
         if declared_cluster
     }
-    annotation_tasks = annotation_tasks.with_columns(unit=pl.col("item").replace(resampling_unit_of_item))
-    first_task_of_item = annotation_tasks.unique("item", keep="first", maintain_order=True)
-    if first_task_of_item.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
+    annotation_task_rows = annotation_task_rows.with_columns(unit=pl.col("item").replace(resampling_unit_of_item))
+    first_task_rows = annotation_task_rows.unique("item", keep="first", maintain_order=True)
+    if first_task_rows.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
         return empty_result
-    p_value = _taste_p_value(_system_preferences(score_rows, verdict_rows), annotation_tasks)
+    p_value = _taste_p_value(_system_preferences(score_rows, verdict_rows), annotation_task_rows)
     if not p_value <= LEVEL:
         return empty_result
     item_groups_by_annotator = list(
-        map(tuple, first_task_of_item.group_by("rater", maintain_order=True).agg("item")["item"].to_list())
+        map(tuple, first_task_rows.group_by("rater", maintain_order=True).agg("item")["item"].to_list())
     )
     return (
         item_groups_by_annotator if len(item_groups_by_annotator) >= FEWEST_ANNOTATORS else [],
@@ -384,18 +384,18 @@ def _system_preferences(score_rows: pl.DataFrame, verdict_rows: pl.DataFrame) ->
     )
 
 
-def _taste_p_value(system_preferences: pl.DataFrame, annotation_tasks: pl.DataFrame) -> float:
+def _taste_p_value(system_preferences: pl.DataFrame, annotation_task_rows: pl.DataFrame) -> float:
     from scipy.sparse import csr_array
 
-    preference_rows = system_preferences.join(annotation_tasks, on=["item", "rater"]).with_columns(
+    preference_rows = system_preferences.join(annotation_task_rows, on=["item", "rater"]).with_columns(
         task=pl.struct("unit", "rater").rank("dense").cast(pl.Int64) - 1,
         annotator=pl.col("rater").rank("dense").cast(pl.Int64) - 1,
     )
     n_tasks, n_aspect_system_columns = (preference_rows[column_name].n_unique() for column_name in ("task", "column"))
-    preference_matrix = csr_array(
+    sparse_preference_matrix = csr_array(
         (preference_rows["value"], (preference_rows["task"], preference_rows["column"])),
         shape=(n_tasks, n_aspect_system_columns),
     )
     annotator_of_task = np.zeros(n_tasks, dtype=np.int64)
     annotator_of_task[preference_rows["task"].to_numpy()] = preference_rows["annotator"].to_numpy()
-    return taste_p(preference_matrix, annotator_of_task, np.random.default_rng(0))
+    return taste_p(sparse_preference_matrix, annotator_of_task, np.random.default_rng(0))

@@ -70,10 +70,10 @@ def last_looks(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     0
     """
     pair_column_names = ["system_a", "system_b"]
-    sorted_analyses = interim_analyses.sort(*pair_column_names, "look", nulls_last=True).with_columns(
+    sorted_analysis_rows = interim_analyses.sort(*pair_column_names, "look", nulls_last=True).with_columns(
         looks=pl.len().over(pair_column_names)
     )
-    return sorted_analyses.unique(pair_column_names, keep="last", maintain_order=True)
+    return sorted_analysis_rows.unique(pair_column_names, keep="last", maintain_order=True)
 
 
 def sort_pair_labels(interim_analyses: pl.DataFrame) -> pl.DataFrame:

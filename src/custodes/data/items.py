@@ -135,9 +135,9 @@ def merge_item_rows(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
     message_prefix, two_inputs_text = (f"{where}: ", "") if where else ("", " in two inputs")
     rows_grouped_by_item = rows.group_by("item", maintain_order=True)
     column_names = [column_name for column_name in rows.columns if column_name != "item"]
-    distinct_values_of_items = rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().unique(maintain_order=True))
+    distinct_value_rows = rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().unique(maintain_order=True))
     for column_name in column_names:
-        conflicting_item_rows = distinct_values_of_items.filter(pl.col(column_name).list.len() > 1)
+        conflicting_item_rows = distinct_value_rows.filter(pl.col(column_name).list.len() > 1)
         if conflicting_item_rows.height:
             item, conflicting_values = conflicting_item_rows.select("item", column_name).row(0)
             raise InputError(

@@ -184,14 +184,14 @@ def _align_system_names(a: Study, b: Study) -> tuple[Study, Study]:
 def _replace_labels(study: Study, label_expression: pl.Expr) -> Study:
     """The study, with the item or the system replaced in its ratings, attributes and (only for the item) side table of
     items."""
-    attributes, items = study.attributes, study.items
+    attribute_rows, item_properties = study.attributes, study.items
     return replace(
         study,
         ratings=Ratings(frame=study.ratings.frame.with_columns(label_expression)),
-        items=replace(items, frame=items.frame.with_columns(label_expression))
+        items=replace(item_properties, frame=item_properties.frame.with_columns(label_expression))
         if label_expression.meta.output_name() == "item"
-        else items,
-        attributes=None if attributes is None else attributes.with_columns(label_expression),
+        else item_properties,
+        attributes=None if attribute_rows is None else attribute_rows.with_columns(label_expression),
         unlabelled=study.unlabelled.with_columns(label_expression),
     )
 
@@ -228,15 +228,17 @@ def _merge_attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.Data
     used."""
     if a is None or b is None:
         return b if a is None else a
-    merged_attributes = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
+    merged_attribute_rows = a.join(
+        b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right"
+    )
     common_column_names = [
-        column_name for column_name in a.columns if f"{column_name} of b" in merged_attributes.columns
+        column_name for column_name in a.columns if f"{column_name} of b" in merged_attribute_rows.columns
     ]
     try:
         coalesced_expressions = [
             pl.coalesce(column_name, f"{column_name} of b").alias(column_name) for column_name in common_column_names
         ]
-        return merged_attributes.with_columns(coalesced_expressions).drop(
+        return merged_attribute_rows.with_columns(coalesced_expressions).drop(
             f"{column_name} of b" for column_name in common_column_names
         )
     except pl.exceptions.PolarsError as error:
@@ -284,17 +286,17 @@ def _output_keys(study: Study) -> pl.DataFrame:
 
 
 def _overlap_notes(a: Study, b: Study) -> list[Note]:
-    output_keys_a, output_keys_b = _output_keys(a), _output_keys(b)
+    output_key_rows_a, output_key_rows_b = _output_keys(a), _output_keys(b)
     have_no_raters = not a.raters.frame.height and not b.raters.frame.height  # such as a log for each system
-    if not output_keys_a.height or not output_keys_b.height or have_no_raters:
+    if not output_key_rows_a.height or not output_key_rows_b.height or have_no_raters:
         return []
-    n_common_outputs = output_keys_a.join(output_keys_b, on=JOIN_KEY, how="semi").height
+    n_common_outputs = output_key_rows_a.join(output_key_rows_b, on=JOIN_KEY, how="semi").height
     if not n_common_outputs and a.raters.kind.keys() & b.raters.kind.keys():
         return []  # parts of one study by one rater, such as a log for each system
     if not n_common_outputs:
         label_example_texts = [
-            f"{key_column_name}s {join_labels(output_keys_a[key_column_name].unique().sort(), limit=2)} and "
-            f"{join_labels(output_keys_b[key_column_name].unique().sort(), limit=2)}"
+            f"{key_column_name}s {join_labels(output_key_rows_a[key_column_name].unique().sort(), limit=2)} and "
+            f"{join_labels(output_key_rows_b[key_column_name].unique().sort(), limit=2)}"
             for key_column_name in JOIN_KEY
         ]
         raise InputError(
@@ -308,6 +310,6 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
                 n_outputs - n_common_outputs,
                 f"{study_name}: {n_outputs - n_common_outputs} of {n_outputs} outputs have no match in the other input",
             )
-            for study_name, n_outputs in ((a.name, output_keys_a.height), (b.name, output_keys_b.height))
+            for study_name, n_outputs in ((a.name, output_key_rows_a.height), (b.name, output_key_rows_b.height))
         )
     )

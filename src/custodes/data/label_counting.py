@@ -101,17 +101,19 @@ def count_labels(
     5
     """
     rows = lazy_rows(table, where=WHERE)
-    plan = _build_plan(rows, _infer_layout(rows, Columns.make(columns or {})), by=tuple(by), default_system_name=name)
-    batch_column_name = plan.layout.cluster or plan.layout.item
+    counting_plan = _build_plan(
+        rows, _infer_layout(rows, Columns.make(columns or {})), by=tuple(by), default_system_name=name
+    )
+    batch_column_name = counting_plan.layout.cluster or counting_plan.layout.item
     row_batches = split_batches(rows, batch_column_name, batches, where=WHERE) if batch_column_name else [rows]
     frame_pairs_of_batches = [
-        plan.count_outputs(row_batch)
+        counting_plan.count_outputs(row_batch)
         for row_batch in progress(row_batches, total=len(row_batches), desc="counting labels")
     ]
-    single_output_rows, output_kind_counts = (
+    single_output_rows, output_kind_count_rows = (
         pl.concat(frames_of_batches) for frames_of_batches in zip(*frame_pairs_of_batches, strict=True)
     )
-    return plan.label_rows(single_output_rows, plan.representatives(output_kind_counts))
+    return counting_plan.label_rows(single_output_rows, counting_plan.representatives(output_kind_count_rows))
 
 
 def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
@@ -302,24 +304,24 @@ class _Plan:
                 )
         output_rows = output_rows.drop("n")
         if not self.unit:
-            equal_output_counts = (
+            equal_output_count_rows = (
                 output_rows.filter(~self.has_human_label).group_by(self.key_column_names).agg(nw.len().alias("n"))
             )
-            return collect_rows(output_rows.filter(self.has_human_label)), collect_rows(equal_output_counts)
+            return collect_rows(output_rows.filter(self.has_human_label)), collect_rows(equal_output_count_rows)
         labelled_unit_rows = output_rows.filter(self.has_human_label).select(self.unit).unique()
         unlabelled_output_rows = output_rows.join(labelled_unit_rows, on=self.unit, how="anti")
         kind_indicator_expressions = {
             f"kind{kind_index}": indicator(_has_values(value_of_column))
             for kind_index, value_of_column in enumerate(self.output_kinds.iter_rows(named=True))
         }
-        kind_counts_of_units = (
+        unit_kind_count_rows = (
             unlabelled_output_rows.select(self.unit, **kind_indicator_expressions)
             .group_by(self.unit)
             .agg(*(nw.col(indicator_name).sum() for indicator_name in kind_indicator_expressions))
         )
-        equal_unit_counts = kind_counts_of_units.group_by(*kind_indicator_expressions).agg(nw.len().alias("n"))
+        equal_unit_count_rows = unit_kind_count_rows.group_by(*kind_indicator_expressions).agg(nw.len().alias("n"))
         return collect_rows(output_rows.join(labelled_unit_rows, on=self.unit, how="semi")), collect_rows(
-            equal_unit_counts
+            equal_unit_count_rows
         )
 
     def representatives(self, kind_counts: pl.DataFrame) -> pl.DataFrame:
@@ -463,10 +465,10 @@ def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator
             collect_rows(rows.select(column_name).unique().head(MOST_WORDS + 1)).to_series()
         )
         rater_name, aspect = layout.criteria.get(column_name, (column_name, ""))
-        kind = "human" if column_name in layout.human else "metric"
+        rater_kind = "human" if column_name in layout.human else "metric"
         yield _Rater(
             name=rater_name,
-            kind=kind,
+            kind=rater_kind,
             aspect=aspect,
             label_expression=nw.col(column_name),
             label_values=distinct_values,
@@ -480,17 +482,17 @@ def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_R
         for column_name in dict.fromkeys((layout.rater or layout.kind, layout.kind, layout.aspect))
         if column_name
     ]
-    label_combinations = collect_rows(rows.select(*key_column_names, layout.label).unique().head(MOST_LABELS))
-    _check_few_values(label_combinations[layout.label], max_values=MOST_LABELS - 1)
-    for key_combination, rater_rows in label_combinations.sort(key_column_names).group_by(
+    label_combination_rows = collect_rows(rows.select(*key_column_names, layout.label).unique().head(MOST_LABELS))
+    _check_few_values(label_combination_rows[layout.label], max_values=MOST_LABELS - 1)
+    for key_combination, rater_rows in label_combination_rows.sort(key_column_names).group_by(
         key_column_names, maintain_order=True
     ):
         value_of_column = dict(zip(key_column_names, key_combination, strict=True))
         rater_name = str((layout.rater and value_of_column[layout.rater]) or value_of_column[layout.kind])
-        kind = KINDS.get(str(label_words(pl.Series([value_of_column[layout.kind]]))[0]), "")
+        rater_kind = KINDS.get(str(label_words(pl.Series([value_of_column[layout.kind]]))[0]), "")
         yield _Rater(
             name=rater_name,
-            kind=kind or ("human" if looks_human(rater_name) else "metric"),
+            kind=rater_kind or ("human" if looks_human(rater_name) else "metric"),
             aspect=str(value_of_column.get(layout.aspect) or ""),
             label_expression=nw.when(_has_values(value_of_column)).then(nw.col(layout.label)),
             label_values=_check_few_values(rater_rows[layout.label]),

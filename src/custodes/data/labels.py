@@ -91,11 +91,13 @@ def label_words(column: pl.Series) -> pl.Series:
 
 def _words(column: pl.Series) -> pl.Series:
     column = restore_integers(column)
-    words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+    word_series = column.cast(pl.String).str.strip_chars().str.to_lowercase()
     if not column.dtype.is_numeric():
-        words = words.zip_with(~words.cast(pl.Float64, strict=False).is_null(), words.str.replace_all(r"[\s-]+", "_"))
-    words = words.str.replace(r"^(\d+)\.0+$", "$1")
-    return words.set(words.is_in([*MISSING_TOKENS, "unlabelled", "unlabeled"]), None)
+        word_series = word_series.zip_with(
+            ~word_series.cast(pl.Float64, strict=False).is_null(), word_series.str.replace_all(r"[\s-]+", "_")
+        )
+    word_series = word_series.str.replace(r"^(\d+)\.0+$", "$1")
+    return word_series.set(word_series.is_in([*MISSING_TOKENS, "unlabelled", "unlabeled"]), None)
 
 
 def is_binary(words: Iterable[str]) -> bool:

@@ -97,14 +97,18 @@ def select_first_values(
         .filter(pl.col("text") > 1)
         .height
     )
-    has_several_values = (
+    has_several_values_frame = (
         rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().n_unique() > 1)
         if column_names
         else source_rows.clear()
     )
-    differing_column_names = [column_name for column_name in column_names if has_several_values[column_name].any()]
+    differing_column_names = [
+        column_name for column_name in column_names if has_several_values_frame[column_name].any()
+    ]
     n_items_with_several_values = (
-        has_several_values.filter(pl.any_horizontal(differing_column_names)).height if differing_column_names else 0
+        has_several_values_frame.filter(pl.any_horizontal(differing_column_names)).height
+        if differing_column_names
+        else 0
     )
     notes = build_notes(
         (

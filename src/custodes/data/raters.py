@@ -74,8 +74,8 @@ class Raters:
         """Raters of which only the kinds are known. By assumption, higher is better, and annotators are slots. The
         scale is unknown."""
         rater_rows = [
-            {"rater": rater_name, "kind": kind, "higher_is_better": True, "person": False}
-            for rater_name, kind in kind_of_rater.items()
+            {"rater": rater_name, "kind": rater_kind, "higher_is_better": True, "person": False}
+            for rater_name, rater_kind in kind_of_rater.items()
         ]
         return cls(frame=pl.DataFrame(rater_rows, schema=SCHEMA))
 
@@ -215,8 +215,8 @@ class Raters:
         """
         error_metric_names = [
             rater_name
-            for rater_name, kind in self.kind.items()
-            if kind != "human" and re.split("[:@]", rater_name)[0] in ERRORS
+            for rater_name, rater_kind in self.kind.items()
+            if rater_kind != "human" and re.split("[:@]", rater_name)[0] in ERRORS
         ]
         undeclared_metric_names = [
             rater_name
@@ -284,16 +284,19 @@ def _side_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Ser
 
 def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The column `kind` as human, metric or empty, from words such as `annotator` or `llm`."""
-    cells = label_column(frame, "kind", where=where, empty=True)
-    kinds = (
-        cells.str.to_lowercase()
+    kind_cells = label_column(frame, "kind", where=where, empty=True)
+    kind_series = (
+        kind_cells.str.to_lowercase()
         .str.replace_all(r"[\s-]+", "_")
         .replace_strict({"": "", **KIND_OF_WORD}, default=None, return_dtype=pl.String)
     )
     refuse_values(
-        cells, kinds.is_null(), where=where, allowed="human, metric, or words such as annotator, expert, llm, judge"
+        kind_cells,
+        kind_series.is_null(),
+        where=where,
+        allowed="human, metric, or words such as annotator, expert, llm, judge",
     )
-    return kinds
+    return kind_series
 
 
 def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:

@@ -82,11 +82,11 @@ def check_sound(connection: sqlite3.Connection) -> None:
     if violated_reference is not None:
         table_name, parent_table_name = violated_reference[0], violated_reference[2]
         raise sqlite3.DatabaseError(f"rows of {table_name} refer to rows of {parent_table_name} that do not exist")
-    text_columns_of_tables = connection.execute(
+    tables_with_text_columns = connection.execute(
         "SELECT m.name, group_concat('\"' || c.name || '\"') FROM sqlite_master m, pragma_table_info(m.name) c"
         " WHERE m.type = 'table' AND c.type = 'TEXT' GROUP BY m.name"
     ).fetchall()
-    for table_name, column_names_text in text_columns_of_tables:
+    for table_name, column_names_text in tables_with_text_columns:
         for _ in connection.execute(f'SELECT {column_names_text} FROM "{table_name}"'):
             pass  # fetching decodes the text
 

@@ -48,11 +48,14 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
                 f"{name}: unknown JSON layout: an object with keys {join_labels(parsed_json, limit=5)}; a table is a "
                 "list of objects, or a .jsonl file with one object per line"
             )
-        sorted_paths = sorted(records_of_path, key=lambda list_path: len(records_of_path[list_path]), reverse=True)
+        paths_by_n_records = sorted(
+            records_of_path, key=lambda list_path: len(records_of_path[list_path]), reverse=True
+        )
         if part is None and (
-            len(sorted_paths) == 1 or len(records_of_path[sorted_paths[0]]) > len(records_of_path[sorted_paths[1]])
+            len(paths_by_n_records) == 1
+            or len(records_of_path[paths_by_n_records[0]]) > len(records_of_path[paths_by_n_records[1]])
         ):
-            part, *other_list_paths = sorted_paths
+            part, *other_list_paths = paths_by_n_records
             other_lists_text = (
                 f"; other lists: {join_labels(f'{name}::{list_path}' for list_path in other_list_paths)}"
                 if other_list_paths

@@ -267,8 +267,8 @@ def _sidecar_names(file_name: str, sidecar_mark: str) -> list[str]:
         ),
         "",
     )
-    stem = Path(file_name[: len(file_name) - len(compression_suffix)]).stem
-    return [stem + sidecar_mark + table_suffix for table_suffix in FORMS] if stem else []
+    file_stem = Path(file_name[: len(file_name) - len(compression_suffix)]).stem
+    return [file_stem + sidecar_mark + table_suffix for table_suffix in FORMS] if file_stem else []
 
 
 def _archive_sidecars(archive: Path, sidecar_mark: str, part: str) -> list[Path]:

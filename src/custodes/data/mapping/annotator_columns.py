@@ -43,8 +43,8 @@ def people_pattern(human_column_names: Sequence[str], column_names: Sequence[str
     >>> people_pattern(["human_style_ann1", "human_depth_ann1"], ["human_style_ann1", "human_depth_ann1", "bleu"])
     'human_{aspect}_{rater}'
     """
-    for prefix, labels_of_field, separator, suffix in _iter_common_forms(human_column_names):
-        kind_prefix = "" if "human" in split_name(f"{prefix} {suffix}") else "human:"
+    for fixed_prefix, labels_of_field, separator, fixed_suffix in _iter_common_forms(human_column_names):
+        kind_prefix = "" if "human" in split_name(f"{fixed_prefix} {fixed_suffix}") else "human:"
         for fields_with_listed_labels in ((), ("rater",), ("aspect",), ("aspect", "rater")):
             placeholders = [
                 f"{{{field_name}:{','.join(dict.fromkeys(labels))}}}"
@@ -53,7 +53,7 @@ def people_pattern(human_column_names: Sequence[str], column_names: Sequence[str
                 for field_name, labels in labels_of_field.items()
             ]
             fields_text = escape_braces(separator).join(placeholders)
-            pattern_text = f"{kind_prefix}{escape_braces(prefix)}{fields_text}{escape_braces(suffix)}"
+            pattern_text = f"{kind_prefix}{escape_braces(fixed_prefix)}{fields_text}{escape_braces(fixed_suffix)}"
             if match_columns(pattern_text, column_names).keys() == set(human_column_names):
                 return pattern_text
     return f"human:{{rater:{','.join(human_column_names)}}}"

@@ -145,9 +145,10 @@ def may_be_systems(column: pl.Series) -> bool:
 
 def has_another_role(name: str, *roles: str) -> bool:
     """Whether a column has the name of a role other than `roles`."""
-    names_of_other_roles = (role_names for role, role_names in NAMES.items() if role not in roles)
+    usual_names_of_other_roles = (usual_names for role, usual_names in NAMES.items() if role not in roles)
     return bool(
-        set(lookup_names(name)) & {role_name for role_names in names_of_other_roles for role_name in role_names}
+        set(lookup_names(name))
+        & {usual_name for usual_names in usual_names_of_other_roles for usual_name in usual_names}
     )
 
 

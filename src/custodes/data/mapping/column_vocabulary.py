@@ -282,9 +282,9 @@ def kind_words(column: pl.Series) -> pl.Series | None:
     """The kind of rater in each cell of a column; None if a cell is empty or has an unknown word."""
     if column.dtype != pl.String:
         return None
-    words = column.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    kinds = words.replace_strict(KINDS, default=None, return_dtype=pl.String)
-    return None if kinds.null_count() or kinds.is_empty() else kinds.alias(column.name)
+    word_series = column.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    kind_series = word_series.replace_strict(KINDS, default=None, return_dtype=pl.String)
+    return None if kind_series.null_count() or kind_series.is_empty() else kind_series.alias(column.name)
 
 
 def looks_human(name: str, *, declared: bool = False) -> bool:

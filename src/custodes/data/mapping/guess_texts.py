@@ -234,16 +234,16 @@ def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source_co
 def _system_candidates(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[list[str], list[str]]:
     """Candidate columns for the system, found by name (columns with several labels first), and then candidates found by
     cells."""
-    usual_system_series = [
+    usual_system_series_list = [
         frame[name]
         for name in find_columns("system", free_columns)
         if not (frame[name].dtype.is_nested() or is_time(frame[name]))
     ]
     usual_system_columns = [
-        system_column.name
-        for system_column in usual_system_series
-        if system_column.n_unique() <= max(1, min(MOST_SYSTEMS, system_column.len() / 2))
-        and not (system_column.dtype.is_float() or is_prose(system_column))
+        system_series.name
+        for system_series in usual_system_series_list
+        if system_series.n_unique() <= max(1, min(MOST_SYSTEMS, system_series.len() / 2))
+        and not (system_series.dtype.is_float() or is_prose(system_series))
     ]
     usual_system_columns.sort(key=lambda name: frame[name].n_unique() < 2)
     likely_system_columns = [

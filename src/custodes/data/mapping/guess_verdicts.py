@@ -40,9 +40,11 @@ def verdict_layouts(
     A column is tried as `preference` only if the column has this name or negative numbers. In a column `preference`, 0
     is a tie.
     """
-    column_pairs = [pair for pair in find_side_pairs(free_columns) if not all(is_prose(frame[name]) for name in pair)][
-        :CHOICES
-    ]
+    column_pairs = [
+        column_pair
+        for column_pair in find_side_pairs(free_columns)
+        if not all(is_prose(frame[name]) for name in column_pair)
+    ][:CHOICES]
     first_rows = frame.head(SAMPLE_ROWS)
     phrase_columns = [
         name

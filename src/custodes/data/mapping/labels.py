@@ -134,8 +134,8 @@ def _wide_layout(
     if kind_of_column and not set(kind_of_column.values()) <= {"human", "metric"}:
         return None
     if kind_of_column:
-        human_columns = [name for name, kind in kind_of_column.items() if kind == "human"]
-        metric_columns = [name for name, kind in kind_of_column.items() if kind == "metric"]
+        human_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "human"]
+        metric_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "metric"]
         if reviewer_column and (
             not human_columns or any("rater" in match_of_column[name][1] for name in human_columns)
         ):
@@ -433,10 +433,10 @@ def _find_item_column(frame: pl.DataFrame, kind_series: pl.Series, assigned_colu
     for name in dict.fromkeys([*likely_columns, *candidate_columns]):
         if frame[name].dtype.is_nested() or frame[name].dtype.is_float():
             continue
-        values_with_kind = pl.DataFrame(
+        value_kind_rows = pl.DataFrame(
             {"value": frame[name].cast(pl.String), "kind": kind_series.replace_strict(KINDS)}
         ).drop_nulls()
-        n_common_values = int(values_with_kind.unique()["value"].is_duplicated().sum()) // 2
-        if n_common_values > max_n_common_values and values_with_kind["value"].n_unique() > max_n_common_values:
+        n_common_values = int(value_kind_rows.unique()["value"].is_duplicated().sum()) // 2
+        if n_common_values > max_n_common_values and value_kind_rows["value"].n_unique() > max_n_common_values:
             best_column, max_n_common_values = name, n_common_values
     return best_column or next(iter(likely_columns), "")

@@ -35,37 +35,39 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
     ['id', 'scores.style.ann.0', 'scores.style.ann.1']
     """
     named_paths = list(paths)
-    for name in nested_columns(frame):
-        cell_values = _cell_values(frame[name])
-        starred_paths = [path for path in named_paths if path.startswith(f"{name}.") and ".*." in path]
+    for column_name in nested_columns(frame):
+        cell_values = _cell_values(frame[column_name])
+        starred_paths = [
+            leaf_path for leaf_path in named_paths if leaf_path.startswith(f"{column_name}.") and ".*." in leaf_path
+        ]
         if starred_paths and any(
             isinstance(cell_value, list) and cell_value and isinstance(cell_value[0], dict)
             for cell_value in cell_values
         ):
-            n_rows_of_cell = [len(cell_value) if isinstance(cell_value, list) else 1 for cell_value in cell_values]
+            n_rows_of_cells = [len(cell_value) if isinstance(cell_value, list) else 1 for cell_value in cell_values]
             list_entries = [
                 list_entry
                 for cell_value in cell_values
                 for list_entry in (cell_value if isinstance(cell_value, list) else [cell_value])
             ]
             frame = frame.select(
-                pl.all().gather([row_index for row_index, n_rows in enumerate(n_rows_of_cell) for _ in range(n_rows)])
+                pl.all().gather([row_index for row_index, n_rows in enumerate(n_rows_of_cells) for _ in range(n_rows)])
             )
-            frame = frame.with_columns(_cell_column(name, [{"*": list_entry} for list_entry in list_entries]))
+            frame = frame.with_columns(_cell_column(column_name, [{"*": list_entry} for list_entry in list_entries]))
     column_of_path: dict[str, pl.Series] = {}
     for column in frame.iter_columns():
         is_nested = _is_nested(column)
         cells_of_path: dict[str, list[Any]] = {}
         for row_index, cell_value in enumerate(_cell_values(column) if is_nested else ()):
-            for path, leaf_value in _iter_leaves(cell_value, column.name, named_paths, DEPTH):
-                cells_of_path.setdefault(path, [None] * frame.height)[row_index] = leaf_value
+            for leaf_path, leaf_value in _iter_leaves(cell_value, column.name, named_paths, DEPTH):
+                cells_of_path.setdefault(leaf_path, [None] * frame.height)[row_index] = leaf_value
         if not is_nested or len(column_of_path) + len(cells_of_path) > MAX_COLUMNS:
             column_of_path[column.name] = column
         else:
             column_of_path |= {
-                path: _cell_column(path, cells)
-                for path, cells in cells_of_path.items()
-                if path == column.name or path not in frame
+                leaf_path: _cell_column(leaf_path, cells)
+                for leaf_path, cells in cells_of_path.items()
+                if leaf_path == column.name or leaf_path not in frame
             }
     return pl.DataFrame(list(column_of_path.values()))
 
@@ -73,8 +75,10 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
 def iter_entry_tables(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """For each column with lists of objects, the table with one row per entry, if the objects name a system or a
     rater."""
-    for name in nested_columns(frame):
-        cell_values = [cell_value for cell_value in _cell_values(frame[name].head(LONGEST)) if cell_value is not None]
+    for column_name in nested_columns(frame):
+        cell_values = [
+            cell_value for cell_value in _cell_values(frame[column_name].head(LONGEST)) if cell_value is not None
+        ]
         list_entries = [
             list_entry for cell_value in cell_values if isinstance(cell_value, list) for list_entry in cell_value
         ]
@@ -84,14 +88,17 @@ def iter_entry_tables(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
         if not has_objects or not all(parse_turns(cell_value) is None for cell_value in cell_values):
             continue
         entry_paths = [
-            path.removeprefix(f"{name}.*.") for path, _ in _iter_leaves(list_entries[0], f"{name}.*", (), DEPTH)
+            leaf_path.removeprefix(f"{column_name}.*.")
+            for leaf_path, _ in _iter_leaves(list_entries[0], f"{column_name}.*", (), DEPTH)
         ]
-        has_name_key = any(normalise_name(key).rpartition("_")[2] in ("name", "metric") for key in entry_paths)
+        has_name_key = any(
+            normalise_name(entry_key).rpartition("_")[2] in ("name", "metric") for entry_key in entry_paths
+        )
         has_score_key = has_name_key and find_columns(
-            "score", [key.rpartition(".")[2] for key in entry_paths if key != "source"]
+            "score", [entry_key.rpartition(".")[2] for entry_key in entry_paths if entry_key != "source"]
         )
         if find_columns("system", entry_paths) or find_columns("rater", entry_paths) or has_score_key:
-            yield flatten_nested(frame, [f"{name}.*.{key}" for key in list_entries[0]])
+            yield flatten_nested(frame, [f"{column_name}.*.{entry_key}" for entry_key in list_entries[0]])
 
 
 def _is_nested(column: pl.Series) -> bool:

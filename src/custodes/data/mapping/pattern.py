@@ -82,22 +82,22 @@ class ColumnPattern:
         """
         if not pattern_text.strip():
             raise OptionError(f"columns: a pattern is empty; give one such as {EXAMPLE}")
-        kind, colon, path_text = pattern_text.partition(":")
+        kind_prefix, colon, path_text = pattern_text.partition(":")
         literal_readings = [cls._parse_text(pattern_text, pattern_text)]
         if is_path(pattern_text):
-            placeholders = [f"{{{name}}}" for name in PATHS[kind]]
+            placeholders = [f"{{{role}}}" for role in PATHS[kind_prefix]]
             n_replaced_stars = min(path_text.count("*"), len(placeholders))
             for placeholder in placeholders[:n_replaced_stars]:
                 path_text = path_text.replace("*", placeholder, 1)
-            list_path = f"{path_text}.{{{PATHS[kind][1]}:{POSITION}}}"
+            list_path = f"{path_text}.{{{PATHS[kind_prefix][1]}:{POSITION}}}"
             reading_texts = [list_path, path_text] if n_replaced_stars < len(placeholders) else [path_text]
             return [
                 *literal_readings,
-                *(cls._parse_text(pattern_text, path_text, kind=kind) for path_text in reading_texts),
+                *(cls._parse_text(pattern_text, path_text, kind=kind_prefix) for path_text in reading_texts),
             ]
         return (
-            [*literal_readings, cls._parse_text(pattern_text, path_text, kind=kind)]
-            if colon and path_text and kind in KINDS
+            [*literal_readings, cls._parse_text(pattern_text, path_text, kind=kind_prefix)]
+            if colon and path_text and kind_prefix in KINDS
             else literal_readings
         )
 
@@ -235,8 +235,8 @@ def split_columns(pattern: ColumnPattern, column_names: Sequence[str]) -> dict[s
 
 def is_path(pattern_text: str) -> bool:
     """Whether a pattern consists of a kind and a path with `*`, as in `human:scores.*`."""
-    kind, colon, path = pattern_text.partition(":")
-    return bool(colon) and kind in PATHS and "*" in path and "{" not in path
+    kind_prefix, colon, path_text = pattern_text.partition(":")
+    return bool(colon) and kind_prefix in PATHS and "*" in path_text and "{" not in path_text
 
 
 def escape_braces(text: str) -> str:
@@ -261,25 +261,27 @@ def melt_patterns(
     mapped_table: pl.DataFrame, match_of_column: Mapping[str, tuple[ColumnPattern, dict[str, str]]], *, where: str
 ) -> tuple[pl.DataFrame, list[Note]]:
     """The long table of the score columns, and notes on columns that are not used."""
-    key_column_names = [name for name in ROW_KEYS if name in mapped_table.columns]
+    key_column_names = [column_name for column_name in ROW_KEYS if column_name in mapped_table.columns]
     has_system_placeholder = all("system" in label_by_role for _, label_by_role in match_of_column.values())
-    for name in ("item",) if has_system_placeholder else ("item", "system"):
-        if name not in key_column_names:
+    for role in ("item",) if has_system_placeholder else ("item", "system"):
+        if role not in key_column_names:
             raise UnfitError(
-                f"{where}: the patterns match score columns, but no column has the role {name}; map one, as in "
-                f"{name}=NAME. Columns: {join_labels(mapped_table.columns, limit=MAX_LISTED)}"
+                f"{where}: the patterns match score columns, but no column has the role {role}; map one, as in "
+                f"{role}=NAME. Columns: {join_labels(mapped_table.columns, limit=MAX_LISTED)}"
             )
     label_by_role_of_column = {
-        name: _column_labels(pattern, label_by_role, name, key_column_names)
-        for name, (pattern, label_by_role) in match_of_column.items()
+        column_name: _column_labels(pattern, label_by_role, column_name, key_column_names)
+        for column_name, (pattern, label_by_role) in match_of_column.items()
     }
     text_column_names = [
-        name
-        for name in label_by_role_of_column
-        if count_filled_cells(mapped_table[name])[0] and not count_filled_cells(mapped_table[name])[1]
+        column_name
+        for column_name in label_by_role_of_column
+        if count_filled_cells(mapped_table[column_name])[0] and not count_filled_cells(mapped_table[column_name])[1]
     ]
     label_by_role_of_column = {
-        name: label_by_role for name, label_by_role in label_by_role_of_column.items() if name not in text_column_names
+        column_name: label_by_role
+        for column_name, label_by_role in label_by_role_of_column.items()
+        if column_name not in text_column_names
     }
     if not label_by_role_of_column:
         raise InputError(
@@ -289,7 +291,9 @@ def melt_patterns(
     _check_people(match_of_column, label_by_role_of_column, where=where)
     _check_distinct(label_by_role_of_column, where=where)
     unused_column_names = [
-        name for name in mapped_table.columns if name not in key_column_names and name not in match_of_column
+        column_name
+        for column_name in mapped_table.columns
+        if column_name not in key_column_names and column_name not in match_of_column
     ]
     notes = build_notes(
         unused_columns(unused_column_names, where=where),
@@ -321,7 +325,7 @@ def melt_scores(
     identifying_column_names = [name for name in key_column_names if name != "kind"]
     error_hint = "one row per output; number the runs in a column 'repeat'"
     check_unique(key_rows, identifying_column_names, where=where, what="output", hint=error_hint)
-    score_series = [number_column(frame, name, where=where) for name in label_by_role_of_column]
+    score_series_list = [number_column(frame, name, where=where) for name in label_by_role_of_column]
     label_column_names = dict.fromkeys(
         name for label_by_role in label_by_role_of_column.values() for name in label_by_role
     )
@@ -329,13 +333,13 @@ def melt_scores(
         [
             key_rows.with_columns(
                 *(
-                    pl.lit(label_by_role_of_column[score_column.name].get(name, ""), dtype=pl.String).alias(name)
+                    pl.lit(label_by_role_of_column[score_series.name].get(name, ""), dtype=pl.String).alias(name)
                     for name in label_column_names
-                    if name in label_by_role_of_column[score_column.name] or name not in key_column_names
+                    if name in label_by_role_of_column[score_series.name] or name not in key_column_names
                 ),
-                score=score_column,
+                score=score_series,
             )
-            for score_column in score_series
+            for score_series in score_series_list
         ]
     )
 

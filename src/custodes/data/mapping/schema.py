@@ -37,12 +37,12 @@ class Schema:
         suggestion."""
         toml_path = Path(path)
         try:
-            toml_values = tomllib.loads(utf8_text(read_small_file(toml_path, "a schema"), toml_path.name))
+            toml_value_of_key = tomllib.loads(utf8_text(read_small_file(toml_path, "a schema"), toml_path.name))
         except OSError as error:
             raise InputError(f"schema {toml_path}: cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
             raise InputError(f'{toml_path.name}: not TOML: {error}; an example: reader = "ratings"') from None
-        for toml_key, toml_value in toml_values.items():
+        for toml_key, toml_value in toml_value_of_key.items():
             if toml_key not in KEYS:
                 raise InputError(
                     f"{toml_path.name}: unknown key {toml_key!r}{suggestion(toml_key, KEYS)}; keys: {', '.join(KEYS)}"
@@ -59,17 +59,21 @@ class Schema:
                     '"..."'
                 )
         try:
-            column_mapping = Columns.make(toml_values.get(TABLE, {}))
+            column_mapping = Columns.make(toml_value_of_key.get(TABLE, {}))
         except OptionError as error:
             raise InputError(f"{toml_path.name}: {error}") from None
-        reading_options = {toml_key: toml_values[toml_key] for toml_key in WORDS if toml_key in toml_values}
+        reading_options = {toml_key: toml_value_of_key[toml_key] for toml_key in WORDS if toml_key in toml_value_of_key}
         reading_options |= {
-            toml_key: toml_path.parent / toml_values[toml_key] for toml_key in PATHS if toml_key in toml_values
+            toml_key: toml_path.parent / toml_value_of_key[toml_key]
+            for toml_key in PATHS
+            if toml_key in toml_value_of_key
         }
         return cls(
             columns=column_mapping,
             reading=reading_options,
-            selection={toml_key: toml_values[toml_key] for toml_key in SELECTION if toml_key in toml_values},
+            selection={
+                toml_key: toml_value_of_key[toml_key] for toml_key in SELECTION if toml_key in toml_value_of_key
+            },
         )
 
     def merge_arguments(

@@ -97,10 +97,10 @@ class TextColumns:
         item_label_series = self._item(
             frame, cells_of_role, where, per_row=bool(self.systems) or PAIR[0] in column_of_role
         )
-        item_text_series = [cell_series.alias(role) for role, cell_series in cells_of_role.items()]
+        item_text_series_list = [cell_series.alias(role) for role, cell_series in cells_of_role.items()]
         output_rows = pl.concat(
             [
-                pl.DataFrame([item_label_series, text_series.alias("text"), *item_text_series]).with_columns(
+                pl.DataFrame([item_label_series, text_series.alias("text"), *item_text_series_list]).with_columns(
                     pl.lit(system_labels).alias("system")
                     if isinstance(system_labels, str)
                     else system_labels.alias("system")
@@ -136,13 +136,13 @@ class TextColumns:
 
     def _cells(self, frame: pl.DataFrame, role: str) -> pl.Series:
         """The cells of a role. If the role has several columns, a cell is a JSON list of the non-empty cells."""
-        text_series = [
+        text_series_list = [
             convert_to_text(frame[column_name], where=role, allows_lists=role != "source")
             for column_name in expand_name(self.roles[role], frame.columns)
         ]
-        if len(text_series) == 1:
-            return text_series[0]
-        cell_rows = zip(*text_series, strict=True)
+        if len(text_series_list) == 1:
+            return text_series_list[0]
+        cell_rows = zip(*text_series_list, strict=True)
         return pl.Series(
             [
                 json.dumps([cell_text for cell_text in row_cells if cell_text], ensure_ascii=False)

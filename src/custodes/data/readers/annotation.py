@@ -151,7 +151,9 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     if annotator_rows.height:
         rater_metadata, _ = rater_metadata.merge_side_table(
             annotator_rows.with_columns(
-                person=pl.lit("true"), cost=cost_per_answer or None, cost_unit=pl.lit(currency if cost_per_answer else None)
+                person=pl.lit("true"),
+                cost=cost_per_answer or None,
+                cost_unit=pl.lit(currency if cost_per_answer else None),
             )
         )
     outputs = (

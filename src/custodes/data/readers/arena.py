@@ -83,7 +83,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     notes += build_notes(unused_columns(unused_column_table.columns, where=where))
     notes += item_per_row_notes(frame, question_column_name, [*unused_column_table.columns, "prompt"], where=where)
     turn_labels = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
-    text_rows, source_rows = _texts(
+    text_tuples, source_tuples = _texts(
         frame, verdict_table, turn_labels.cast(pl.Int64, strict=False).fill_null(0), where=where
     )
     return log_study(
@@ -93,7 +93,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         unused_table=unused_column_table,
         items=item_table.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
         kind=kind_of_label,
-        outputs=build_outputs(text_rows, source_rows, where=where)[0],
+        outputs=build_outputs(text_tuples, source_tuples, where=where)[0],
         notes=[*notes, *order_notes],
     )
 
@@ -113,14 +113,14 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
 
 def _decode_one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The winner, from three columns of 0 and 1. If not exactly one cell is 1, the result is a text such as '1/1/0'."""
-    flag_series = [label_column(frame, column_name, where=where, empty=True) for column_name in ONE_HOT]
+    flag_series_list = [label_column(frame, column_name, where=where, empty=True) for column_name in ONE_HOT]
     winner_words = [
         next(
             iter(ONE_HOT[column_name] for column_name, flag in zip(ONE_HOT, row_flags, strict=True) if flag == "1"), ""
         )
         if sorted(row_flags) == ["0", "0", "1"]
         else f"{'/'.join(row_flags)}"
-        for row_flags in zip(*flag_series, strict=True)
+        for row_flags in zip(*flag_series_list, strict=True)
     ]
     return pl.Series("winner", winner_words)
 
@@ -134,8 +134,8 @@ def _texts(
     )
     if conversation_column_names is None:
         return [], []
-    text_rows: list[tuple[str, str, str | None]] = []
-    source_rows: list[tuple[str, str | None, list[str]]] = []
+    text_tuples: list[tuple[str, str, str | None]] = []
+    source_tuples: list[tuple[str, str | None, list[str]]] = []
     prompt_cells = frame["prompt"] if "prompt" in frame.columns else [None] * frame.height
     row_tuples = zip(
         verdict_table["item"],
@@ -153,15 +153,15 @@ def _texts(
             parse_messages(conversation_cell, where=f"{where}, row {row_number}")
             for conversation_cell in conversation_cells
         ]
-        text_rows += [
+        text_tuples += [
             (item, system, role_text(conversation_turns, "assistant", turn_number))
             for system, conversation_turns in zip((first_system, second_system), turns_of_conversations, strict=True)
         ]
         prompt_turns = [("user", text) for _, text in parse_messages(prompt_cell, where=f"{where}, row {row_number}")]
-        source_rows.append(
+        source_tuples.append(
             (item, role_text(list(chain(prompt_turns, turns_of_conversations[0])), "user", turn_number), [])
         )
-    return text_rows, source_rows
+    return text_tuples, source_tuples
 
 
 READER = TableReader(name="arena", columns=COLUMNS, make=read_arena, absent=FOREIGN_COLUMNS, marks=MARKS)

@@ -90,11 +90,11 @@ def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.Da
     """The item, the system and the repeat of each row."""
     row_numbers = pl.int_range(1, frame.height + 1, eager=True).cast(pl.String)
     item_labels = label_column(frame, layout.item, where=where) if layout.item else row_numbers
-    system_part_series = [label_column(frame, column_name, where=where) for column_name in layout.systems]
+    system_part_series_list = [label_column(frame, column_name, where=where) for column_name in layout.systems]
     file_stem = where.removesuffix(".gz").rpartition(".")[0] or where
     repeat_labels = label_column(frame, layout.repeat, where=where, empty=True) if layout.repeat else pl.lit("0")
     return pl.DataFrame({"item": item_labels}).with_columns(
-        system=pl.concat_str(system_part_series, separator=" ") if system_part_series else pl.lit(file_stem),
+        system=pl.concat_str(system_part_series_list, separator=" ") if system_part_series_list else pl.lit(file_stem),
         repeat=repeat_labels.replace("", "0"),
     )
 
@@ -228,8 +228,8 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
         raise InputError(f"{where}: no row has a label; give at least one")
     kind_of_rater = dict(rater_kind_rows.iter_rows())
     kind_of_rater = {
-        rater_name: kind or ("human" if looks_human(rater_name) else "metric")
-        for rater_name, kind in kind_of_rater.items()
+        rater_name: rater_kind or ("human" if looks_human(rater_name) else "metric")
+        for rater_name, rater_kind in kind_of_rater.items()
     }
     raters_without_labels = [
         rater_name for rater_name in kind_of_rater if not rating_rows.filter(pl.col("rater") == rater_name).height
@@ -254,7 +254,11 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
         ratings=first_ratings,
         second_ratings=second_ratings,
         raters=Raters.infer(
-            {rater_name: kind for rater_name, kind in kind_of_rater.items() if rater_name not in raters_without_labels}
+            {
+                rater_name: rater_kind
+                for rater_name, rater_kind in kind_of_rater.items()
+                if rater_name not in raters_without_labels
+            }
         ),
         labels=scale_of_aspect,
         unlabelled=label_table.select(output_key_column_names)

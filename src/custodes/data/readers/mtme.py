@@ -270,12 +270,12 @@ def _outputs(
         for file_name, file_lines in lines_of_file.items()
         if file_name.startswith(output_folder_prefix) and file_name.endswith(".txt")
     ]
-    reference_lines = [
+    lines_of_references = [
         file_lines for file_name, file_lines in lines_of_file.items() if file_name.startswith("references/")
     ]
     references_of_item = (
-        [list(segment_references) for segment_references in zip(*reference_lines, strict=True)]
-        if reference_lines
+        [list(segment_references) for segment_references in zip(*lines_of_references, strict=True)]
+        if lines_of_references
         else [[] for _ in source_lines]
     )
     source_table = pl.DataFrame(

@@ -49,18 +49,18 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     if {"image", "images"} <= set(frame.columns):
         raise InputError(f"{where}: columns 'image' and 'images' have the same meaning; remove one")
     fact_table, output_cells, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
-    text_rows: list[tuple[str, str, str]] = []
-    image_rows: list[tuple[str, str, str]] = []
+    text_tuples: list[tuple[str, str, str]] = []
+    image_tuples: list[tuple[str, str, str]] = []
     n_boolean_outputs = 0
     for item, system, output_value, location in output_cells:
         output_text, output_images = _output(output_value, location)
         if output_text is not None:
             n_boolean_outputs += not isinstance(output_text, str)
-            text_rows.append((item, system, output_text if isinstance(output_text, str) else json.dumps(output_text)))
-            image_rows += [(item, system, image_name) for image_name in output_images]
-    if not text_rows:
+            text_tuples.append((item, system, output_text if isinstance(output_text, str) else json.dumps(output_text)))
+            image_tuples += [(item, system, image_name) for image_name in output_images]
+    if not text_tuples:
         raise InputError(f"{where}: no outputs; give outputs as an object {{system: text}}")
-    fact_series = [fact_table["item"], label_column(fact_table, "source", where=where, empty=True)]
+    fact_series_list = [fact_table["item"], label_column(fact_table, "source", where=where, empty=True)]
     for column_name in (column_name for column_name in CELLS if column_name in fact_table.columns):
         is_plain_context = column_name == "context" and not fact_table[column_name].dtype.is_nested()
         column_cells = (
@@ -73,17 +73,17 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             for row_number, cell in enumerate(column_cells, start=1)
         ]
         source_column_name = "images" if column_name == "image" else column_name
-        fact_series.append(pl.Series(source_column_name, converted_cells, dtype=SOURCES[source_column_name]))
-    keys_with_image = {(item, system) for item, system, _ in image_rows}
+        fact_series_list.append(pl.Series(source_column_name, converted_cells, dtype=SOURCES[source_column_name]))
+    keys_with_image = {(item, system) for item, system, _ in image_tuples}
     empty_output_descriptions = [
         f"{system} of {item}"
-        for item, system, output_text in text_rows
+        for item, system, output_text in text_tuples
         if not output_text and (item, system) not in keys_with_image
     ]
     outputs = Outputs.from_sources(
-        pl.DataFrame(text_rows, schema=SCHEMA, orient="row"),
-        pl.DataFrame(fact_series),
-        pl.DataFrame(image_rows, schema=IMAGES, orient="row"),
+        pl.DataFrame(text_tuples, schema=SCHEMA, orient="row"),
+        pl.DataFrame(fact_series_list),
+        pl.DataFrame(image_tuples, schema=IMAGES, orient="row"),
     )
     notes += build_notes(
         (
@@ -95,7 +95,7 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         (
             "empty-output",
             len(empty_output_descriptions),
-            f"{where}: the text of {len(empty_output_descriptions)} of {len(text_rows)} outputs is empty "
+            f"{where}: the text of {len(empty_output_descriptions)} of {len(text_tuples)} outputs is empty "
             f"({join_labels(empty_output_descriptions, limit=3)}); they count as outputs, so remove those that do not "
             "exist",
         ),
@@ -328,7 +328,7 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
     folder_name = path.resolve().name
     if part is not None:
         raise InputError(f"{folder_name}: a folder of texts has no parts; remove '::{part}'")
-    output_rows: list[tuple[str, str, str]] = []
+    output_tuples: list[tuple[str, str, str]] = []
     text_of_item_by_role: dict[str, dict[str, str]] = {role: {} for role in FOLDER_ROLES}
     names_and_bytes_of_files = []
     for folder in _folders(path):
@@ -338,14 +338,14 @@ def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Stud
             names_and_bytes_of_files.append((text_path.relative_to(path).as_posix(), file_bytes))
             file_text = utf8_text(file_bytes, f"{folder_name}/{folder.name}/{text_path.name}").rstrip("\r\n")
             if role is None:
-                output_rows.append((text_path.stem, folder.name, file_text))
+                output_tuples.append((text_path.stem, folder.name, file_text))
             elif text_path.stem in text_of_item_by_role[role]:
                 raise InputError(f"{folder_name}: {text_path.stem} has two files of {role}; keep one of them")
             else:
                 text_of_item_by_role[role][text_path.stem] = file_text
-    if not output_rows:
+    if not output_tuples:
         raise InputError(f"{folder_name}: no outputs; give a folder for each system, SYSTEM/ITEM.txt")
-    output_frame = pl.DataFrame(output_rows, schema=["item", "system", "text"], orient="row")
+    output_frame = pl.DataFrame(output_tuples, schema=["item", "system", "text"], orient="row")
     filled_text_of_item_by_role = {
         role: text_of_item for role, text_of_item in text_of_item_by_role.items() if text_of_item
     }
