@@ -140,13 +140,13 @@ class Preferences:
             column_option(role, column_name) for role, column_name in column_name_of_role.items() if column_name
         )
         unused_text = f"; columns not used: {join_labels(unused)}" if unused else ""
-        hint_text = (
+        error_hint = (
             f"{f'try {column_options_text}; ' if column_options_text else ''}if pairs were rated in both presentation "
             "orders, give a column 'order' (ab, "
             f"ba{'' if column_name_of_role['order'] else '; or --column order=NAME'}), or name the systems in the "
             f"displayed order; if pairs were rated repeatedly, number the runs in a column 'repeat'{unused_text}"
         )
-        check_unique(verdict_rows, KEY, where=where, what="verdict", hint=hint_text)
+        check_unique(verdict_rows, KEY, where=where, what="verdict", hint=error_hint)
         is_unreadable = pl.lit(False) if unreadable is None else pl.lit(unreadable)
         reason_expression = (
             pl.when(pl.col("invalid") != "").then("invalid").when(is_unreadable).then(pl.lit(UNREADABLE))

@@ -232,18 +232,18 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
 def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
     """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
     the folder of the table."""
-    system_columns_of_frame = [
+    system_column_names_of_frames = [
         [column_name for column_name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if column_name in frame.columns]
         for frame in frames
     ]
-    systems_of_frame = [
+    system_sets_of_frames = [
         {str(system) for column_name in system_column_names for system in frame[column_name].unique()}
-        for system_column_names, frame in zip(system_columns_of_frame, frames, strict=True)
+        for system_column_names, frame in zip(system_column_names_of_frames, frames, strict=True)
     ]
-    common_systems = set.intersection(*systems_of_frame) if len(systems_of_frame) > 1 else set()
+    common_systems = set.intersection(*system_sets_of_frames) if len(system_sets_of_frames) > 1 else set()
     renamed_frames, renaming_texts = [], []
     for annotation_path, frame, system_column_names, frame_systems in zip(
-        files, frames, system_columns_of_frame, systems_of_frame, strict=True
+        files, frames, system_column_names_of_frames, system_sets_of_frames, strict=True
     ):
         folder_name, uncommon_systems = annotation_path.parent.parent.name, frame_systems - common_systems
         if len(uncommon_systems) == 1 and len(frame_systems) == 2 and folder_name not in frame_systems:

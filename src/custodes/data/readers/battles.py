@@ -126,11 +126,11 @@ def interpret_verdicts(
     `preference` and `order`."""
     verdict_cells = verdict_table["verdict"].alias(verdict_column_name)
     is_own_format = set(frame.columns) >= OWN_COLUMNS
-    cell_meanings = interpret_cells(
+    cell_meaning_rows = interpret_cells(
         verdict_cells, verdict_table["system_a"], verdict_table["system_b"], where=where, is_own_format=is_own_format
     )
     order_signs, notes = read_orders(verdict_table, frame, where=where, is_own_format=is_own_format)
-    is_position_cell = cell_meanings["place"].is_not_null()
+    is_position_cell = cell_meaning_rows["place"].is_not_null()
     if "order" in frame.columns and (order_signs != 0).any():
         refuse(
             is_position_cell & (order_signs == 0),
@@ -142,16 +142,18 @@ def interpret_verdicts(
     # If cells name positions and there is no column of orders, the columns of systems are in displayed order.
     order_signs = order_signs.set(is_position_cell & (order_signs == 0), 1.0)
     preference_signs = (
-        cell_meanings["preference"].set(is_position_cell & (order_signs < 0), None).fill_null(-cell_meanings["place"])
+        cell_meaning_rows["preference"]
+        .set(is_position_cell & (order_signs < 0), None)
+        .fill_null(-cell_meaning_rows["place"])
     )
     verdict_rows = verdict_table.with_columns(
         preference=preference_signs, order=order_signs.replace_strict(ORDERS, return_dtype=pl.String)
     )
-    n_both_bad_verdicts = int(cell_meanings["both_bad"].sum())
+    n_both_bad_verdicts = int(cell_meaning_rows["both_bad"].sum())
     return verdict_rows, [
         *notes,
         *_ambiguous_place_notes(
-            verdict_rows, cell_meanings["unsure"], where=where, verdict_column_name=verdict_column_name
+            verdict_rows, cell_meaning_rows["unsure"], where=where, verdict_column_name=verdict_column_name
         ),
         *build_notes(
             ("both-bad", n_both_bad_verdicts, f'{where}: {n_both_bad_verdicts} verdicts "both bad" count as ties')

@@ -99,10 +99,12 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
             if len(dataset_names) > 1 and aggregate_result
             else sample.sample_id
         )
-        repeat = str((sample.metadata or {}).get("repeat", "0"))
+        repeat_label = str((sample.metadata or {}).get("repeat", "0"))
         log_records.kinds.setdefault(rater_name, metric_details.get("kind", "metric"))
         aspect = metric_details.get("aspect", "")
-        log_records.scores.append((item_label, sample.model_id, rater_name, aspect, repeat, sample.evaluation.score))
+        log_records.scores.append(
+            (item_label, sample.model_id, rater_name, aspect, repeat_label, sample.evaluation.score)
+        )
         if aggregate_result is not None and aggregate_result.metric_config.lower_is_better:
             log_records.lower.add(rater_name)
         answer_texts = [turn.content for turn in sample.messages or [] if turn.role == "assistant" and turn.content]
