@@ -64,45 +64,45 @@ def run_for_exit_status(work: Callable[[], int | None]) -> int:
             raise OptionError(
                 "POLARS_MAX_THREADS=0 is not allowed; set the number of threads to 1 or more, or unset the variable"
             )
-        status = 0  # used if the reader of a pipe stops before the work is finished
+        exit_status = 0  # used if the reader of a pipe stops before the work is finished
         with quiet_pipe():
-            status = work() or 0
-        return status  # noqa: RET504
+            exit_status = work() or 0
+        return exit_status  # noqa: RET504
     except CustodesError as problem:
-        message = str(problem)
+        error_message = str(problem)
     except MemoryError:
-        message = "not enough memory for this question; select fewer raters or systems, or give fewer --resamples"
+        error_message = "not enough memory for this question; select fewer raters or systems, or give fewer --resamples"
     except UnicodeEncodeError as problem:
-        character = problem.object[problem.start : problem.end]
-        message = (
-            f"{character!r} in a name or an option is not valid text (a lone surrogate, or a byte that is not "
+        invalid_character = problem.object[problem.start : problem.end]
+        error_message = (
+            f"{invalid_character!r} in a name or an option is not valid text (a lone surrogate, or a byte that is not "
             f"UTF-8); correct the name or option"
         )
     except OSError as problem:
-        reason = "standard output is closed" if problem.errno == EBADF else problem.strerror
+        failure_reason = "standard output is closed" if problem.errno == EBADF else problem.strerror
         if problem.filename is None:  # an error of a stream; errors of files are reported elsewhere
-            message = f"cannot write: {reason}; choose another place"
+            error_message = f"cannot write: {failure_reason}; choose another place"
         else:
-            message = f"cannot read {short_repr(problem.filename)}: {reason}; give another file"
+            error_message = f"cannot read {short_repr(problem.filename)}: {failure_reason}; give another file"
     except KeyboardInterrupt:
         print_diagnostic(interruption_message(SIGINT))
         return 128 + SIGINT
-    print_diagnostic(message)
+    print_diagnostic(error_message)
     return 2
 
 
 def run_and_exit(work: Callable[[], int]) -> NoReturn:
     """Run the work of the process, then exit with the status that the work returns."""
     warnings.showwarning = _warn
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # unsupported characters are shown as question marks
-    status = work()
+    for standard_stream in (sys.stdout, sys.stderr):
+        if isinstance(standard_stream, TextIOWrapper):
+            standard_stream.reconfigure(errors="replace")  # unsupported characters are shown as question marks
+    exit_status = work()
     try:
         sys.stdout.flush()
     except OSError:  # already reported; the interpreter must not report it again on exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(status)
+    sys.exit(exit_status)
 
 
 def _warn(message: Warning | str, category: type[Warning], *other_arguments: Any, **other_options: Any) -> None:

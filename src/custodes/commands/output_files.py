@@ -53,14 +53,18 @@ class OutputFiles:
     cache: Path | None
 
     @classmethod
-    def make(cls, output: str | None, cache: str | None, **endings: str) -> OutputFiles:
-        """The paths for an output, if there is one. `endings`: the suffixes of sidecar tables, by name of the table.
+    def make(cls, output: str | None, cache: str | None, **suffix_of_table: str) -> OutputFiles:
+        """The paths for an output, if there is one. `suffix_of_table`: the suffixes of sidecar tables, by name of the
+        table.
 
         A stream has no sidecar files."""
         path_of_table = {} if output is None else {"": Path(output)}
         cache_path = None if cache in (None, NO_CACHE) else Path(cache)
         if output is not None and not is_stream(output):
-            path_of_table |= {name: sidecar_path(output, ending) for name, ending in endings.items()}
+            path_of_table |= {
+                table_name: sidecar_path(output, sidecar_suffix)
+                for table_name, sidecar_suffix in suffix_of_table.items()
+            }
             cache_path = sidecar_path(output, ".cache.db") if cache is None else cache_path
         return cls(tables=path_of_table, cache=cache_path)
 
@@ -69,35 +73,35 @@ class OutputFiles:
         """A statement of what happens if the same command runs again after an interruption."""
         return f"results are stored in {self.cache}; repeat the command to continue" if self.cache else NOTHING_KEPT
 
-    def check(self, inputs: Iterable[str | Path], *further_outputs: Path) -> None:
+    def check(self, input_paths: Iterable[str | Path], *further_outputs: Path) -> None:
         """Raise an error before the work starts if an output cannot be written or would overwrite an input."""
-        paths = [*self.tables.values(), *further_outputs, *([self.cache] if self.cache else [])]
+        output_paths = [*self.tables.values(), *further_outputs, *([self.cache] if self.cache else [])]
         if self.tables:
             check_suffix(self.tables[""])
-        for path in paths:
-            check_writable(path)
-        check_distinct_files(paths, inputs)
+        for output_path in output_paths:
+            check_writable(output_path)
+        check_distinct_files(output_paths, input_paths)
         if self.tables:
-            check_raters(paths, self.tables[""])
+            check_raters(output_paths, self.tables[""])
 
-    def write(self, tables: Mapping[str, pl.DataFrame], *, quote_formulas: bool = False) -> None:
+    def write(self, frame_of_table: Mapping[str, pl.DataFrame], *, quote_formulas: bool = False) -> None:
         """Write the tables and print their paths. If a table is absent, an earlier file of this table is removed."""
-        for name, path in self.tables.items():
-            if name in tables:
-                print_output_path(write_table(tables[name], path, quote_formulas=quote_formulas))
+        for table_name, table_path in self.tables.items():
+            if table_name in frame_of_table:
+                print_output_path(write_table(frame_of_table[table_name], table_path, quote_formulas=quote_formulas))
             else:
-                path.unlink(missing_ok=True)
+                table_path.unlink(missing_ok=True)
 
 
-def check_raters(paths: Iterable[str | Path], output: str | Path) -> None:
+def check_raters(output_paths: Iterable[str | Path], ratings_path: str | Path) -> None:
     """Raise `OptionError` if a path would be read as the table of raters or probes of a file other than the output."""
-    for path in map(Path, paths):
-        table_kind = "probes" if PROBES in path.name else "raters table"
-        for data_file in files_of_sidecar(path):
-            if os.path.realpath(data_file) != os.path.realpath(output) and takes_raters(data_file):
+    for output_path in map(Path, output_paths):
+        table_kind_text = "probes" if PROBES in output_path.name else "raters table"
+        for data_file_path in files_of_sidecar(output_path):
+            if os.path.realpath(data_file_path) != os.path.realpath(ratings_path) and takes_raters(data_file_path):
                 raise OptionError(
-                    f"cannot write {path}: it would be read as the {table_kind} of {data_file.name} in the same "
-                    f"folder; give another output, or move {data_file.name}"
+                    f"cannot write {output_path}: it would be read as the {table_kind_text} of {data_file_path.name} "
+                    f"in the same folder; give another output, or move {data_file_path.name}"
                 )
 
 
@@ -107,21 +111,25 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
     The path is None if the reader infers the same raters without a table, or from an existing table in the folder.
     """
     inferred_raters = Raters.infer(raters.kind)
-    sidecars, path = sidecar_tables(Path(output), RATERS), sidecar_path(output, ".raters.csv")
+    existing_sidecar_paths, new_sidecar_path = sidecar_tables(Path(output), RATERS), sidecar_path(output, ".raters.csv")
     with suppress(InputError):  # a table in the folder contradicts the raters
-        for sidecar in sidecars:
-            inferred_raters, _ = inferred_raters.merge_side_table(load_table(sidecar).frame, where=sidecar.name)
-        if len(sidecars) < 2 and inferred_raters.frame.equals(raters.frame):
+        for existing_path in existing_sidecar_paths:
+            inferred_raters, _ = inferred_raters.merge_side_table(
+                load_table(existing_path).frame, where=existing_path.name
+            )
+        if len(existing_sidecar_paths) < 2 and inferred_raters.frame.equals(raters.frame):
             return None
-    other_sidecars = [sidecar for sidecar in sidecars if sidecar != path]
-    if other_sidecars:
+    conflicting_sidecar_paths = [
+        existing_path for existing_path in existing_sidecar_paths if existing_path != new_sidecar_path
+    ]
+    if conflicting_sidecar_paths:
         raise OptionError(
-            f"cannot write {output}: {join_labels(sidecar.name for sidecar in other_sidecars)} in the same folder "
-            "would be read with the output, but describes the raters differently; give another output, or remove the "
-            "existing file"
+            f"cannot write {output}: {join_labels(existing_path.name for existing_path in conflicting_sidecar_paths)} "
+            "in the same folder would be read with the output, but describes the raters differently; give another "
+            "output, or remove the existing file"
         )
-    check_raters([path], output)
-    return path
+    check_raters([new_sidecar_path], output)
+    return new_sidecar_path
 
 
 def print_lower_is_better(raters: pl.DataFrame, reason: str) -> None:
@@ -154,11 +162,12 @@ def summary_lines(file: Path) -> Iterator[str]:
 def _labels(study: Study) -> Iterator[str]:
     """Lines with the rate at which each judge gives a label to the outputs of each system."""
     if study.labels:
-        for row in cu.rates(study).rates.to_dicts():
-            aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
-            rate_text = estimate_with_interval(row, "judge_rate", write=percent)
+        for rate_row in cu.rates(study).rates.to_dicts():
+            aspect_text = f"{rate_row['aspect']}, " if rate_row["aspect"] else ""
+            rate_text = estimate_with_interval(rate_row, "judge_rate", write=percent)
             yield (
-                f"{row['metric']} ({aspect_text}{row['system']}): {rate_text} of {row['n']} outputs are {row['label']}"
+                f"{rate_row['metric']} ({aspect_text}{rate_row['system']}): {rate_text} of {rate_row['n']} outputs are "
+                f"{rate_row['label']}"
             )
 
 
@@ -171,48 +180,54 @@ def _means(study: Study) -> Iterator[str]:
         return
     from scipy.special import stdtrit
 
-    key_columns = ["rater", "aspect", "system"]
+    key_column_names = ["rater", "aspect", "system"]
     rating_rows = study.ratings.frame
-    item_scores = (
+    item_score_rows = (
         rating_rows.filter(pl.col("item") != "")
-        .group_by(*key_columns, "item", maintain_order=True)
+        .group_by(*key_column_names, "item", maintain_order=True)
         .agg(pl.col("score").mean())
     )
-    mean_scores = item_scores.group_by(key_columns, maintain_order=True).agg(
+    mean_score_rows = item_score_rows.group_by(key_column_names, maintain_order=True).agg(
         pl.col("score").mean(), sd=pl.col("score").std(), n=pl.len()
     )
-    corpus_scores = rating_rows.filter(pl.col("item") == "").select(
-        *key_columns, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0)
+    corpus_score_rows = rating_rows.filter(pl.col("item") == "").select(
+        *key_column_names, "score", sd=pl.lit(None, pl.Float64), n=pl.lit(0)
     )
     range_of_rater = {
-        name: (low, high) for name, low, high in study.raters.frame.select("rater", "low", "high").iter_rows()
+        rater_name: (lowest_score, highest_score)
+        for rater_name, lowest_score, highest_score in study.raters.frame.select("rater", "low", "high").iter_rows()
     }
-    for row in pl.concat([mean_scores, corpus_scores], how="vertical_relaxed").iter_rows(named=True):
-        aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
-        value_text = number(row["score"])
-        if row["sd"] is not None and row["n"] >= FEWEST_ITEMS:
-            half_width = float(stdtrit(row["n"] - 1, (1 + CONFIDENCE) / 2)) * row["sd"] / sqrt(row["n"])
-            least, most = range_of_rater.get(row["rater"], (None, None))
-            low = max(row["score"] - half_width, -inf if least is None else least)
-            high = min(row["score"] + half_width, inf if most is None else most)
-            value_text += f" [{number(low)}, {number(high)}], mean of {row['n']} items"
-        yield f"{row['rater']} ({aspect_text}{row['system']}): {value_text}"
+    for score_row in pl.concat([mean_score_rows, corpus_score_rows], how="vertical_relaxed").iter_rows(named=True):
+        aspect_text = f"{score_row['aspect']}, " if score_row["aspect"] else ""
+        score_text = number(score_row["score"])
+        if score_row["sd"] is not None and score_row["n"] >= FEWEST_ITEMS:
+            half_width = (
+                float(stdtrit(score_row["n"] - 1, (1 + CONFIDENCE) / 2)) * score_row["sd"] / sqrt(score_row["n"])
+            )
+            lowest_score, highest_score = range_of_rater.get(score_row["rater"], (None, None))
+            lower_bound = max(score_row["score"] - half_width, -inf if lowest_score is None else lowest_score)
+            upper_bound = min(score_row["score"] + half_width, inf if highest_score is None else highest_score)
+            score_text += f" [{number(lower_bound)}, {number(upper_bound)}], mean of {score_row['n']} items"
+        yield f"{score_row['rater']} ({aspect_text}{score_row['system']}): {score_text}"
 
 
 def _win_rates(study: Study) -> Iterator[str]:
     """Lines with the win rate of each system by each judge, and with the flip rate of each judge."""
     if study.preferences.frame.is_empty():
         return
-    for row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
-        aspect_text = f"{row['aspect']}, " if row["aspect"] else ""
-        rate_text = estimate_with_interval(row, "win_rate", write=percent)
+    for system_row in cu.leaderboard(study, resamples=RESAMPLES).systems.to_dicts():
+        aspect_text = f"{system_row['aspect']}, " if system_row["aspect"] else ""
+        rate_text = estimate_with_interval(system_row, "win_rate", write=percent)
         yield (
-            f"{row['rater']} ({aspect_text}{row['system']}): win rate {rate_text}, averaged over opponents, "
-            f"{row['battles']} comparisons"
+            f"{system_row['rater']} ({aspect_text}{system_row['system']}): win rate {rate_text}, averaged over "
+            f"opponents, {system_row['battles']} comparisons"
         )
-    for row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
-        flip_rate_text, n_both_orders = estimate_with_interval(row, "flip_rate", write=percent), row["n_both_orders"]
+    for order_row in cu.consistency(study, resamples=RESAMPLES).orders.drop_nulls("flip_rate").to_dicts():
+        flip_rate_text, n_both_orders = (
+            estimate_with_interval(order_row, "flip_rate", write=percent),
+            order_row["n_both_orders"],
+        )
         yield (
-            f"{row['rater']} reverses its preference in {flip_rate_text} of {n_both_orders} comparisons if the order "
-            "is reversed (a change from or to a tie is not counted)"
+            f"{order_row['rater']} reverses its preference in {flip_rate_text} of {n_both_orders} comparisons if the "
+            "order is reversed (a change from or to a tie is not counted)"
         )

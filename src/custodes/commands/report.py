@@ -71,21 +71,21 @@ def report(
         alt.load()  # fails before any result is computed
     if figures is not None:
         make_folder(figures)
-    arguments = arguments_of(make_report, options)
-    page, seconds = output.time_question(
-        lambda progress: make_report(study, progress=memory_release_progress(progress), **arguments),
+    report_arguments = arguments_of(make_report, options)
+    report_page, elapsed_seconds = output.time_question(
+        lambda progress: make_report(study, progress=memory_release_progress(progress), **report_arguments),
         "report",
         lines=True,
     )
     if figures is not None:
         with progress("figures", quiet=output.quiet):
-            page.save_figures(figures, format=figure_format)
+            report_page.save_figures(figures, format=figure_format)
     if output_format == "html":
         with progress("page", quiet=output.quiet):
-            path = page.save(output.output or PAGE)
-        print_line(str(path))
+            saved_path = report_page.save(output.output or PAGE)
+        print_line(str(saved_path))
     else:
-        output.write_json(page.to_values(), seconds)
+        output.write_json(report_page.to_values(), elapsed_seconds)
 
 
 def memory_release_progress(progress: Progress) -> Progress:

@@ -82,32 +82,38 @@ def score(
     if output is not None and quote_formulas:
         check_quoted([output])
     output_files.check(input_files(inputs, *reading.files, sidecars=False))
-    study, arguments = reading.study(inputs), arguments_of(cu.score, options)
+    study, score_arguments = reading.study(inputs), arguments_of(cu.score, options)
     if dry_run:
         print_notes(study.notes)
         value_of_argument = (
             {option.name: option.default for option in function_options(cu.score)}
-            | arguments
+            | score_arguments
             | {"cache": output_files.cache}
         )
         print_table(
             plan_scoring(
-                study, metrics, **{name: value_of_argument[name] for name in ("cache", "device", "batch", "missing")}
+                study,
+                metrics,
+                **{
+                    option_name: value_of_argument[option_name]
+                    for option_name in ("cache", "device", "batch", "missing")
+                },
             )
         )
         return 0
-    with Stoppable(output_files.follows), progress(quiet=quiet) as track:
-        result = cu.score(study, metrics, cache=output_files.cache, progress=track, **arguments)
-    print_notes([*study.notes, *result.notes])
+    with Stoppable(output_files.follows), progress(quiet=quiet) as track_progress:
+        score_result = cu.score(study, metrics, cache=output_files.cache, progress=track_progress, **score_arguments)
+    print_notes([*study.notes, *score_result.notes])
     output_files.write(
-        {"": result.ratings.with_columns(kind=pl.lit("metric")), "raters": result.raters}, quote_formulas=quote_formulas
+        {"": score_result.ratings.with_columns(kind=pl.lit("metric")), "raters": score_result.raters},
+        quote_formulas=quote_formulas,
     )
     if "raters" not in output_files.tables:
-        print_lower_is_better(result.raters, STREAMED)
+        print_lower_is_better(score_result.raters, STREAMED)
     elif not quiet:
-        for line in summary_lines(output_files.tables[""]):
-            print_diagnostic(line)
-    return result.status
+        for summary_line in summary_lines(output_files.tables[""]):
+            print_diagnostic(summary_line)
+    return score_result.status
 
 
 def print_table(result: Result) -> None:

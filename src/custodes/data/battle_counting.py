@@ -99,58 +99,62 @@ def count_battles(
     >>> count_battles(table).by_order.row(0)
     ('human', 'A', 'B', 0.0, 1, 1, 1)
     """
-    rows, is_custodes_format = _read_rows(table)
-    verdict_counts = _count_verdict_words(rows)
-    rater_names = sorted(verdict_counts["rater"].unique())
-    annotators = _annotator_names(verdict_counts, human, rater_names)
+    verdict_rows, is_custodes_format = _read_rows(table)
+    verdict_count_rows = _count_verdict_words(verdict_rows)
+    rater_names = sorted(verdict_count_rows["rater"].unique())
+    annotators = _annotator_names(verdict_count_rows, human, rater_names)
     metric_names = resolve_metrics(metrics, rater_names, annotators, where=WHERE)
-    aspect_labels = verdict_counts["aspect"].unique().sort()
-    verdict_counts, _ = match_aspects(verdict_counts, annotators, metric_names, aspect)
-    if verdict_counts.is_empty():
+    aspect_labels = verdict_count_rows["aspect"].unique().sort()
+    verdict_count_rows, _ = match_aspects(verdict_count_rows, annotators, metric_names, aspect)
+    if verdict_count_rows.is_empty():
         raise OptionError(
             f"{WHERE}: aspect={aspect!r} has no verdict; aspects: {join_labels(map(repr, aspect_labels))}"
         )
     if systems is not None:
-        chosen_systems = resolve_names(
-            "systems", systems, sorted({*verdict_counts["a"], *verdict_counts["b"]}), where=WHERE, what="system"
+        selected_system_names = resolve_names(
+            "systems", systems, sorted({*verdict_count_rows["a"], *verdict_count_rows["b"]}), where=WHERE, what="system"
         )
-        verdict_counts = verdict_counts.filter(
-            pl.col("a").is_in(list(chosen_systems)), pl.col("b").is_in(list(chosen_systems))
+        verdict_count_rows = verdict_count_rows.filter(
+            pl.col("a").is_in(list(selected_system_names)), pl.col("b").is_in(list(selected_system_names))
         )
-    interpreted_counts = _interpret_words(verdict_counts, is_custodes_format=is_custodes_format)
-    rows = _select_rows_to_count(rows, interpreted_counts)
-    rater_item_counts = collect_rows(_count_items(rows))
+    interpreted_count_rows = _interpret_words(verdict_count_rows, is_custodes_format=is_custodes_format)
+    verdict_rows = _select_rows_to_count(verdict_rows, interpreted_count_rows)
+    rater_item_count_rows = collect_rows(_count_items(verdict_rows))
     notes: list[Note] = []
-    if len(annotators) > 1 or (rater_item_counts["most"] > 1).any():
-        signed_rows, notes = _merge_comparisons(_encode_signs(rows, interpreted_counts), rows, annotators, orders)
-        sign_counts = collect_rows(
+    if len(annotators) > 1 or (rater_item_count_rows["most"] > 1).any():
+        signed_rows, notes = _merge_comparisons(
+            _encode_signs(verdict_rows, interpreted_count_rows), verdict_rows, annotators, orders
+        )
+        sign_count_rows = collect_rows(
             signed_rows.group_by("rater", "system_a", "system_b", "order", "sign").agg(nw.len().alias("n"))
         )
         n_items_of_rater = dict(
             collect_rows(_count_items(signed_rows)).select("rater", pl.col("items").cast(pl.Int64)).iter_rows()
         )
     else:
-        signed_rows = _combine_human_rows(_encode_signs(rows, interpreted_counts), annotators)
-        rater_expression = pl.when(pl.col("rater").is_in(list(annotators))).then(pl.lit(HUMAN)).otherwise("rater")
-        sign_counts = interpreted_counts.drop_nulls("sign").with_columns(rater=rater_expression)
+        signed_rows = _combine_human_rows(_encode_signs(verdict_rows, interpreted_count_rows), annotators)
+        combined_rater_expression = (
+            pl.when(pl.col("rater").is_in(list(annotators))).then(pl.lit(HUMAN)).otherwise("rater")
+        )
+        sign_count_rows = interpreted_count_rows.drop_nulls("sign").with_columns(rater=combined_rater_expression)
         n_items_of_rater = dict(
-            sign_counts.group_by("rater").agg(pl.col("n").sum()).iter_rows()
+            sign_count_rows.group_by("rater").agg(pl.col("n").sum()).iter_rows()
         )  # every verdict has its own item
-    n_missing_verdicts = int(interpreted_counts.filter(pl.col("sign").is_null())["n"].sum())
-    if n_missing_verdicts == interpreted_counts["n"].sum():
+    n_missing_verdicts = int(interpreted_count_rows.filter(pl.col("sign").is_null())["n"].sum())
+    if n_missing_verdicts == interpreted_count_rows["n"].sum():
         raise InputError(f"{WHERE}: all {n_missing_verdicts} verdicts are empty; give at least one verdict")
-    ambiguous_position_rows = interpreted_counts.filter("is_ambiguous")
-    ambiguous_words_text = ", ".join(ambiguous_position_rows["word"].unique().sort().head(2))
+    ambiguous_position_count_rows = interpreted_count_rows.filter("is_ambiguous")
+    ambiguous_words_text = ", ".join(ambiguous_position_count_rows["word"].unique().sort().head(2))
     notes += build_notes(
         ("missing-verdict", n_missing_verdicts, f"{n_missing_verdicts} verdicts are empty and count as not rated"),
         (
             "place-or-column",
-            int(ambiguous_position_rows["n"].sum()),
+            int(ambiguous_position_count_rows["n"].sum()),
             f"verdicts such as {ambiguous_words_text} are read as names of columns, whatever the presentation order; "
             "if the verdicts mean positions, write the names of the systems",
         ),
     )
-    raters_with_verdicts = set(sign_counts["rater"])
+    raters_with_verdicts = set(sign_count_rows["rater"])
     raters_without_verdicts = [
         rater_name
         for rater_name in (*([HUMAN] if annotators else []), *metric_names)
@@ -164,14 +168,14 @@ def count_battles(
         )
     )
     origin = counting_origin(human=human, metrics=metrics, systems=systems, aspect=aspect, orders=orders)
-    system_names = tuple(sorted({*interpreted_counts["a"], *interpreted_counts["b"]}))
-    metrics = tuple(rater_name for rater_name in metric_names if rater_name in raters_with_verdicts)
-    joint_count_batches = [count_joint_outcomes(signed_rows, metrics)] if metrics else []
+    system_names = tuple(sorted({*interpreted_count_rows["a"], *interpreted_count_rows["b"]}))
+    counted_metric_names = tuple(rater_name for rater_name in metric_names if rater_name in raters_with_verdicts)
+    joint_count_frames = [count_joint_outcomes(signed_rows, counted_metric_names)] if counted_metric_names else []
     return OutcomeCounts.from_tables(
-        sum_batches(joint_count_batches, systems=system_names, metrics=metrics),
+        sum_batches(joint_count_frames, systems=system_names, metrics=counted_metric_names),
         systems=system_names,
-        metrics=metrics,
-        by_order=_count_by_order(sign_counts),
+        metrics=counted_metric_names,
+        by_order=_count_by_order(sign_count_rows),
         items=dict(sorted(n_items_of_rater.items())),  # engines return rows in any order, which changes the digest
         notes=tuple(notes),
         origin=origin,
@@ -179,13 +183,13 @@ def count_battles(
 
 
 def _annotator_names(
-    verdict_counts: pl.DataFrame, human: str | Sequence[str] | None, rater_names: Sequence[str]
+    verdict_count_rows: pl.DataFrame, human: str | Sequence[str] | None, rater_names: Sequence[str]
 ) -> tuple[str, ...]:
     if human is not None:
         return resolve_names("human", human, rater_names, where=WHERE)
-    kind_of_rater = {name: kind_of_label(name) for name in rater_names}
-    kind_of_rater |= dict(verdict_counts.filter(pl.col("kind") != "").select("rater", "kind").unique().iter_rows())
-    annotators = tuple(name for name, kind in kind_of_rater.items() if kind == "human")
+    kind_of_rater = {rater_name: kind_of_label(rater_name) for rater_name in rater_names}
+    kind_of_rater |= dict(verdict_count_rows.filter(pl.col("kind") != "").select("rater", "kind").unique().iter_rows())
+    annotators = tuple(rater_name for rater_name, rater_kind in kind_of_rater.items() if rater_kind == "human")
     if not annotators and "" in kind_of_rater.values():
         raise OptionError(
             f"{WHERE}: no rater is known to be human; name the annotators, as in human='ann', or give "
@@ -194,17 +198,17 @@ def _annotator_names(
     return annotators
 
 
-def _count_by_order(sign_counts: pl.DataFrame) -> pl.DataFrame:
+def _count_by_order(sign_count_rows: pl.DataFrame) -> pl.DataFrame:
     """Numbers of wins, ties and losses from signs with their frequencies (`n`)."""
     key_column_names = ("rater", "system_a", "system_b", "order")
     count_expression_of_outcome = {
-        name: pl.col("n").filter(pl.col("sign") == sign).sum() for name, sign in SIGNS.items()
+        outcome_name: pl.col("n").filter(pl.col("sign") == sign).sum() for outcome_name, sign in SIGNS.items()
     }
     return (
-        sign_counts.group_by(key_column_names)
+        sign_count_rows.group_by(key_column_names)
         .agg(**count_expression_of_outcome)
         .sort(key_column_names)
-        .select(pl.col(name).cast(dtype) for name, dtype in BY_ORDER.items())
+        .select(pl.col(column_name).cast(column_type) for column_name, column_type in BY_ORDER.items())
     )
 
 
@@ -214,9 +218,11 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
 
     The second result is whether the columns are in the format of custodes.
     """
-    rows = lazy_rows(table, where=WHERE)
-    schema = rows.collect_schema()
-    system_column_names = next((names for names in SYSTEMS if set(names) <= set(schema)), None)
+    input_rows = lazy_rows(table, where=WHERE)
+    schema = input_rows.collect_schema()
+    system_column_names = next(
+        (candidate_names for candidate_names in SYSTEMS if set(candidate_names) <= set(schema)), None
+    )
     verdict_column_name = next((column_name for column_name in VERDICT_COLUMNS if column_name in schema), None)
     if "item" not in schema or system_column_names is None or verdict_column_name is None:
         raise InputError(
@@ -237,7 +243,9 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
 
     if schema[verdict_column_name].is_float():
         n_fractional_values = collect_rows(
-            rows.filter(nw.col(verdict_column_name) != nw.col(verdict_column_name).cast(nw.Int64)).select(nw.len())
+            input_rows.filter(nw.col(verdict_column_name) != nw.col(verdict_column_name).cast(nw.Int64)).select(
+                nw.len()
+            )
         ).item()
         if n_fractional_values:
             raise InputError(
@@ -247,7 +255,7 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
     is_missing_item = (
         nw.col("item").is_null() if schema["item"].is_numeric() else item_expression.is_null() | (item_expression == "")
     )
-    verdict_rows = rows.select(
+    standard_rows = input_rows.select(
         item_expression.alias("item"),
         text_expression(system_column_names[0]).alias("a"),
         text_expression(system_column_names[1]).alias("b"),
@@ -260,22 +268,24 @@ def _read_rows(table: Any) -> tuple[Rows, bool]:
         is_missing_item.alias("empty"),
         ((text_expression("invalid") != "") & (text_expression(verdict_column_name) != "")).alias("invalid"),
     )
-    return verdict_rows, set(schema) >= OWN_COLUMNS
+    return standard_rows, set(schema) >= OWN_COLUMNS
 
 
 def _count_verdict_words(rows: Rows) -> pl.DataFrame:
     """The number of verdicts by rater, kind, aspect, pair, order and word, from one pass over the table. Missing labels
     raise `InputError`."""
-    verdict_counts = collect_rows(
+    verdict_count_rows = collect_rows(
         rows.group_by("rater", "kind", "aspect", "a", "b", "word", "order_word", "empty", "invalid").agg(
             nw.len().alias("n")
         )
     )
-    kind_words = pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    verdict_counts = verdict_counts.with_columns(pl.col("n").cast(pl.Int64), kind_words.replace(KINDS).alias("kind"))
-    if not verdict_counts.height:
+    kind_word_expression = pl.col("kind").str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    verdict_count_rows = verdict_count_rows.with_columns(
+        pl.col("n").cast(pl.Int64), kind_word_expression.replace(KINDS).alias("kind")
+    )
+    if not verdict_count_rows.height:
         raise InputError(f"{WHERE}: no rows; give at least one verdict")
-    label_expressions = [pl.col(name) for name in ("rater", "aspect", "a", "b")]
+    label_expressions = [pl.col(label_column_name) for label_column_name in ("rater", "aspect", "a", "b")]
     for is_invalid_row, problem_text in (
         (pl.col("empty"), "have no item"),
         ((pl.col("a") == "") | (pl.col("b") == ""), "name no system"),
@@ -283,19 +293,21 @@ def _count_verdict_words(rows: Rows) -> pl.DataFrame:
         (pl.col("a") == pl.col("b"), "compare a system with itself"),
         (~pl.col("kind").is_in(["human", "metric", ""]), "have a kind that is neither human nor metric"),
         (
-            pl.any_horizontal(column != column.str.strip_chars() for column in label_expressions),
+            pl.any_horizontal(
+                label_expression != label_expression.str.strip_chars() for label_expression in label_expressions
+            ),
             "have a label with a space before or after it",
         ),
         (pl.col("invalid"), "have both a verdict and a reason in 'invalid'"),
     ):
-        if n_invalid_rows := int(verdict_counts.filter(is_invalid_row)["n"].sum()):
+        if n_invalid_rows := int(verdict_count_rows.filter(is_invalid_row)["n"].sum()):
             raise InputError(
                 f"{WHERE}: {n_invalid_rows} rows {problem_text}; correct them, or remove them from the table"
             )
-    return verdict_counts.drop("empty", "invalid")
+    return verdict_count_rows.drop("empty", "invalid")
 
 
-def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) -> pl.DataFrame:
+def _interpret_words(verdict_count_rows: pl.DataFrame, *, is_custodes_format: bool) -> pl.DataFrame:
     """The table of frequencies, with added columns for the meaning of each row's word and order.
 
     `meaning` is 1 if `a` is preferred (null: no verdict), and `first` is 1 if `a` was shown first. `system_a` and
@@ -304,63 +316,73 @@ def _interpret_words(verdict_counts: pl.DataFrame, *, is_custodes_format: bool) 
     position.
     """
     verdict_words = (
-        verdict_counts["word"].set(verdict_counts["word"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
+        verdict_count_rows["word"].set(verdict_count_rows["word"].str.to_lowercase().is_in(EMPTY), "").alias("winner")
     )
     try:
-        verdict_meaning = interpret_cells(
-            verdict_words, verdict_counts["a"], verdict_counts["b"], where=WHERE, is_own_format=is_custodes_format
+        verdict_meaning_rows = interpret_cells(
+            verdict_words,
+            verdict_count_rows["a"],
+            verdict_count_rows["b"],
+            where=WHERE,
+            is_own_format=is_custodes_format,
         )
     except InputError as problem:
         raise InputError(f"{problem} (row numbers refer to the list of distinct verdicts, not to the table)") from None
     is_unreadable_word = (verdict_words != "") & (
-        verdict_meaning["preference"].is_null() | verdict_meaning["place"].is_not_null()
+        verdict_meaning_rows["preference"].is_null() | verdict_meaning_rows["place"].is_not_null()
     )
     if is_unreadable_word.any():
-        unreadable_word_counts = (
-            verdict_counts.filter(is_unreadable_word)
+        unreadable_word_count_rows = (
+            verdict_count_rows.filter(is_unreadable_word)
             .group_by("word")
             .agg(pl.col("n").sum())
             .sort("n", "word", descending=[True, False])
         )
         examples_text = join_labels(
-            (f"{verdict_word[:40]!r} {n:,} times" for verdict_word, n in unreadable_word_counts.iter_rows()), limit=3
+            (
+                f"{verdict_word[:40]!r} {n_occurrences:,} times"
+                for verdict_word, n_occurrences in unreadable_word_count_rows.iter_rows()
+            ),
+            limit=3,
         )
-        exception_text = ", except words for the position shown" if verdict_meaning["place"].drop_nulls().len() else ""
+        exception_text = (
+            ", except words for the position shown" if verdict_meaning_rows["place"].drop_nulls().len() else ""
+        )
         raise InputError(
-            f"{WHERE}: {unreadable_word_counts['n'].sum():,} of {verdict_counts['n'].sum():,} verdicts cannot be read "
-            f"({examples_text}); allowed: {ALLOWED}, or empty{exception_text}. Correct them, or remove them from "
-            "the table"
+            f"{WHERE}: {unreadable_word_count_rows['n'].sum():,} of {verdict_count_rows['n'].sum():,} verdicts cannot "
+            f"be read ({examples_text}); allowed: {ALLOWED}, or empty{exception_text}. Correct them, or remove them "
+            "from the table"
         )
     order_codes = look_up(
-        verdict_counts["order_word"].str.to_lowercase().str.replace_all(ORDER_MARKS, ""),
+        verdict_count_rows["order_word"].str.to_lowercase().str.replace_all(ORDER_MARKS, ""),
         ORDER_NAMES | FLAGS | dict.fromkeys(UNKNOWN, 0.0),
     )
     if order_codes.is_null().any():
-        unreadable_order_words = verdict_counts.filter(order_codes.is_null())["order_word"].unique().sort()
+        unreadable_order_words = verdict_count_rows.filter(order_codes.is_null())["order_word"].unique().sort()
         raise InputError(
             f"{WHERE}: column 'order' holds {join_labels(map(repr, unreadable_order_words), limit=3)}; allowed: ab, "
             "ba, or empty"
         )
-    pair_orientations = np.where(verdict_counts["a"] < verdict_counts["b"], 1, -1)
-    return verdict_counts.with_columns(
-        verdict_meaning["preference"].alias("meaning").cast(pl.Int64),
+    pair_orientations = np.where(verdict_count_rows["a"] < verdict_count_rows["b"], 1, -1)
+    return verdict_count_rows.with_columns(
+        verdict_meaning_rows["preference"].alias("meaning").cast(pl.Int64),
         order_codes.alias("first").cast(pl.Int64),
-        (verdict_meaning["unsure"] & (order_codes < 0)).alias("is_ambiguous"),
-        pl.Series("sign", verdict_meaning["preference"] * pair_orientations).cast(pl.Int64),
+        (verdict_meaning_rows["unsure"] & (order_codes < 0)).alias("is_ambiguous"),
+        pl.Series("sign", verdict_meaning_rows["preference"] * pair_orientations).cast(pl.Int64),
         pl.Series("order", order_codes * pair_orientations).cast(pl.Int64),
         system_a=pl.min_horizontal("a", "b"),
         system_b=pl.max_horizontal("a", "b"),
     )
 
 
-def _select_rows_to_count(rows: Rows, interpreted_counts: pl.DataFrame) -> Rows:
+def _select_rows_to_count(rows: Rows, interpreted_count_rows: pl.DataFrame) -> Rows:
     """The rows to count, with the systems in alphabetical order (`low`, `high`), and with `orientation`, which is 1 if
     `a` is `low` and otherwise -1."""
-    rater_aspect_pairs = interpreted_counts.select("rater", "aspect").unique().sort("rater", "aspect")
+    rater_aspect_rows = interpreted_count_rows.select("rater", "aspect").unique().sort("rater", "aspect")
     rater_aspect_conditions = [
-        (nw.col("rater") == rater) & (nw.col("aspect") == aspect) for rater, aspect in rater_aspect_pairs.iter_rows()
+        (nw.col("rater") == rater) & (nw.col("aspect") == aspect) for rater, aspect in rater_aspect_rows.iter_rows()
     ]
-    system_names = sorted({*interpreted_counts["a"], *interpreted_counts["b"]})
+    system_names = sorted({*interpreted_count_rows["a"], *interpreted_count_rows["b"]})
     has_counted_systems = nw.col("a").is_in(system_names) & nw.col("b").is_in(system_names)
     is_reversed_pair = nw.col("a") > nw.col("b")
     return rows.filter(reduce(or_, rater_aspect_conditions), has_counted_systems).with_columns(
@@ -370,25 +392,25 @@ def _select_rows_to_count(rows: Rows, interpreted_counts: pl.DataFrame) -> Rows:
     )
 
 
-def _encode_signs(rows: Rows, interpreted_counts: pl.DataFrame) -> Rows:
+def _encode_signs(rows: Rows, interpreted_count_rows: pl.DataFrame) -> Rows:
     """The rows with their signs and orders, in the form that `merge_orders` takes.
 
     Words whose meaning depends on the row must be exact names of systems.
     """
     is_exact_system_name = (pl.col("word") == pl.col("a")) | (pl.col("word") == pl.col("b"))
-    word_meanings = (
-        interpreted_counts.group_by("word")
+    word_meaning_rows = (
+        interpreted_count_rows.group_by("word")
         .agg(pl.col("meaning").unique(), names=is_exact_system_name.all())
         .filter(~pl.col("names"))
     )
-    ambiguous_words = word_meanings.filter(pl.col("meaning").list.len() > 1)["word"].sort()
+    ambiguous_words = word_meaning_rows.filter(pl.col("meaning").list.len() > 1)["word"].sort()
     if ambiguous_words.len():
         raise InputError(
             f"{WHERE}: verdicts {join_labels(map(repr, ambiguous_words), limit=3)} match no system "
             "name exactly; write model_a, model_b or tie"
         )
-    code_of_word = dict(word_meanings.select("word", pl.col("meaning").list.first()).iter_rows())
-    code_of_order_word = dict(interpreted_counts.select("order_word", "first").iter_rows())
+    code_of_word = dict(word_meaning_rows.select("word", pl.col("meaning").list.first()).iter_rows())
+    code_of_order_word = dict(interpreted_count_rows.select("order_word", "first").iter_rows())
     second_system_expression = nw.when(nw.col("word") == nw.col("b")).then(nw.lit(-1))
     exact_name_expression = nw.when(nw.col("word") == nw.col("a")).then(nw.lit(1)).otherwise(second_system_expression)
     return rows.select(
@@ -403,25 +425,27 @@ def _encode_signs(rows: Rows, interpreted_counts: pl.DataFrame) -> Rows:
 
 def _code_expression(column_name: str, code_of_word: Mapping[str, int | None], default_code: nw.Expr) -> nw.Expr:
     """The code (1, 0 or -1) of the word in a column, and `default_code` for a word without a code."""
-    expression = default_code
+    code_expression = default_code
     for code in (1, 0, -1):
         if words_with_code := [word for word, word_code in code_of_word.items() if word_code == code]:
-            expression = nw.when(nw.col(column_name).is_in(words_with_code)).then(nw.lit(code)).otherwise(expression)
-    return expression
+            code_expression = (
+                nw.when(nw.col(column_name).is_in(words_with_code)).then(nw.lit(code)).otherwise(code_expression)
+            )
+    return code_expression
 
 
 def _combine_human_rows(comparisons: Rows, annotators: Sequence[str]) -> Rows:
     """The comparisons with a sign, after the annotators are combined: one row per item, pair and rater."""
     column_names = ("rater", *OUTPUTS, "sign", "order")
-    answered_rows = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
+    rows_with_verdict = comparisons.filter(~nw.col("sign").is_null()).with_columns(nw.col("sign").cast(nw.Int8))
     is_human_row = nw.col("rater").is_in(list(annotators))
     human_rows = (
-        combine_annotators(answered_rows.filter(is_human_row), "vote")
+        combine_annotators(rows_with_verdict.filter(is_human_row), "vote")
         if len(annotators) > 1
-        else answered_rows.filter(is_human_row)
+        else rows_with_verdict.filter(is_human_row)
     )
     human_rows = human_rows.with_columns(nw.lit(HUMAN).alias("rater"))
-    return nw.concat([frame.select(*column_names) for frame in (human_rows, answered_rows.filter(~is_human_row))])
+    return nw.concat([human_rows.select(*column_names), rows_with_verdict.filter(~is_human_row).select(*column_names)])
 
 
 def _count_items(rows: Rows) -> Rows:
@@ -438,20 +462,20 @@ def _merge_comparisons(
     signed_rows: Rows, rows: Rows, annotators: Sequence[str], orders: Orders
 ) -> tuple[Rows, list[Note]]:
     """The merged comparisons, with the annotators combined, and notes."""
-    duplicate_rows = (
+    duplicate_verdict_key_rows = (
         rows.group_by("item", "low", "high", "rater", "repeat", "order_word")
         .agg(nw.len().alias("rows"))
         .filter(nw.col("rows") > 1)
     )
-    if n_duplicate_verdicts := int(collect_rows(duplicate_rows.select(nw.len())).item()):
+    if n_duplicate_verdicts := int(collect_rows(duplicate_verdict_key_rows.select(nw.len())).item()):
         raise InputError(
             f"{WHERE}: {n_duplicate_verdicts} verdicts occur twice (same item, systems, rater, repeat and order). "
             "If the outputs were shown in both orders, give the order in 'order' (ab, ba); "
             "if verdicts are repeats, number the repeats in 'repeat'"
         )
     merged_rows = merge_orders(signed_rows, orders)
-    merging_counts = collect_rows(
+    merging_count_rows = collect_rows(
         merged_rows.group_by("rater").agg(nw.col("half").sum(), nw.col("contradictory").sum())
     )
-    notes = merging_notes(int(merging_counts["half"].sum()), int(merging_counts["contradictory"].sum()), orders)
+    notes = merging_notes(int(merging_count_rows["half"].sum()), int(merging_count_rows["contradictory"].sum()), orders)
     return _combine_human_rows(merged_rows, annotators), notes

@@ -82,10 +82,12 @@ class Comparisons(ReadOnlyArrays):
         """Comparisons from unique rows with rater, item, system_a, system_b (positions, system_a < system_b), sign and
         order."""
         first_system_positions, second_system_positions = (
-            rows[name].cast(pl.Int64).to_numpy() for name in ("system_a", "system_b")
+            rows[column_name].cast(pl.Int64).to_numpy() for column_name in ("system_a", "system_b")
         )
         pair_positions = pair_codes(first_system_positions, second_system_positions, len(systems))
-        rater_positions, item_positions = (rows[name].cast(pl.Int64).to_numpy() for name in ("rater", "item"))
+        rater_positions, item_positions = (
+            rows[column_name].cast(pl.Int64).to_numpy() for column_name in ("rater", "item")
+        )
         # A single key: sorting by three columns takes three times as long.
         sorted_row_indices = np.argsort(
             (rater_positions * (int(pair_positions.max(initial=0)) + 1) + pair_positions) * max(1, len(items))
@@ -167,7 +169,11 @@ class Comparisons(ReadOnlyArrays):
     @property
     def active_raters(self) -> tuple[str, ...]:
         """The raters that have at least one comparison."""
-        return tuple(name for name, n in zip(self.raters, np.diff(self._rater_row_bounds), strict=True) if n)
+        return tuple(
+            rater_name
+            for rater_name, n_comparisons in zip(self.raters, np.diff(self._rater_row_bounds), strict=True)
+            if n_comparisons
+        )
 
     def rater_rows(self, rater_position: int) -> slice:
         """The rows of the rater at a position."""
@@ -186,26 +192,27 @@ class Comparisons(ReadOnlyArrays):
         """The comparisons of the raters at these positions, in this order."""
         row_indices = np.concatenate(
             [
-                np.arange(self._rater_row_bounds[position], self._rater_row_bounds[position + 1])
-                for position in rater_positions
+                np.arange(self._rater_row_bounds[rater_position], self._rater_row_bounds[rater_position + 1])
+                for rater_position in rater_positions
             ]
         )
-        new_rater_positions = np.repeat(
+        rater_position_of_row = np.repeat(
             np.arange(len(rater_positions)), np.diff(self._rater_row_bounds)[list(rater_positions)]
         )
         return replace(
             self.select_rows(row_indices),
-            raters=tuple(self.raters[position] for position in rater_positions),
-            rater=new_rater_positions,
+            raters=tuple(self.raters[rater_position] for rater_position in rater_positions),
+            rater=rater_position_of_row,
         )
 
     def with_raters(self, other: Comparisons) -> Comparisons:
         """The comparisons of this table, followed by the comparisons of another table of the same items and systems."""
-        table_columns: dict[str, Any] = {
-            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS
+        array_of_column: dict[str, Any] = {
+            column_name: np.concatenate([getattr(self, column_name), getattr(other, column_name)])
+            for column_name in _COLUMNS
         }
-        table_columns["rater"][len(self) :] += len(self.raters)
-        return replace(self, raters=self.raters + other.raters, **table_columns)
+        array_of_column["rater"][len(self) :] += len(self.raters)
+        return replace(self, raters=self.raters + other.raters, **array_of_column)
 
     def select_rows(self, row_selection: NDArray[np.bool_] | slice) -> Comparisons:
         """The rows that a mask (n,) or a slice selects."""
@@ -213,31 +220,31 @@ class Comparisons(ReadOnlyArrays):
 
     def select_items(self, item_positions: Ints) -> Comparisons:
         """The comparisons on the items at these positions, which are in ascending order."""
-        new_item_positions = np.full(len(self.items), -1, dtype=self.item.dtype)
-        new_item_positions[item_positions] = np.arange(len(item_positions))
-        selected_comparisons = self.select_rows(new_item_positions[self.item] >= 0)
+        new_position_of_item = np.full(len(self.items), -1, dtype=self.item.dtype)
+        new_position_of_item[item_positions] = np.arange(len(item_positions))
+        selected_comparisons = self.select_rows(new_position_of_item[self.item] >= 0)
         return replace(
             selected_comparisons,
-            item=new_item_positions[selected_comparisons.item],
-            items=tuple(self.items[int(i)] for i in item_positions),
+            item=new_position_of_item[selected_comparisons.item],
+            items=tuple(self.items[int(item_position)] for item_position in item_positions),
         )
 
     def joint(self, *rater_positions: int) -> JointPreferences:
         """The joint preferences of the raters at these positions, on all comparisons that at least one of these raters
         rated."""
-        keys_of_raters = [self._keys(self.rater_rows(position)) for position in rater_positions]
-        keys = keys_of_raters[0]
-        for further_keys in keys_of_raters[1:]:
-            if not np.array_equal(further_keys, keys):
-                merged_keys = np.sort(np.concatenate([keys, further_keys]), kind="stable")
-                keys = merged_keys[np.append(True, merged_keys[1:] != merged_keys[:-1])[: len(merged_keys)]]
-        signs = np.full((len(rater_positions), len(keys)), ABSENT, dtype=np.int8)
+        keys_of_raters = [self._keys(self.rater_rows(rater_position)) for rater_position in rater_positions]
+        joint_keys = keys_of_raters[0]
+        for other_rater_keys in keys_of_raters[1:]:
+            if not np.array_equal(other_rater_keys, joint_keys):
+                sorted_keys = np.sort(np.concatenate([joint_keys, other_rater_keys]), kind="stable")
+                joint_keys = sorted_keys[np.append(True, sorted_keys[1:] != sorted_keys[:-1])[: len(sorted_keys)]]
+        signs = np.full((len(rater_positions), len(joint_keys)), ABSENT, dtype=np.int8)
         for rater_signs, rater_position, rater_keys in zip(signs, rater_positions, keys_of_raters, strict=True):
-            has_all_keys = len(rater_keys) == len(keys)  # then `rater_keys` and `keys` are equal
-            rater_signs[slice(None) if has_all_keys else np.searchsorted(keys, rater_keys)] = self.sign[
+            has_rater_all_keys = len(rater_keys) == len(joint_keys)  # then `rater_keys` and `joint_keys` are equal
+            rater_signs[slice(None) if has_rater_all_keys else np.searchsorted(joint_keys, rater_keys)] = self.sign[
                 self.rater_rows(rater_position)
             ]
-        pair_positions, item_positions = np.divmod(keys, max(1, len(self.items)))
+        pair_positions, item_positions = np.divmod(joint_keys, max(1, len(self.items)))
         return JointPreferences(pair_positions, item_positions, signs)
 
     @cached_property
@@ -259,8 +266,8 @@ class Comparisons(ReadOnlyArrays):
 def pairs_of(systems: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of the first and the second system of every pair (first < second), in the order of
     `itertools.combinations`."""
-    first_positions, second_positions = np.triu_indices(len(systems), 1)
-    return first_positions, second_positions
+    first_system_positions, second_system_positions = np.triu_indices(len(systems), 1)
+    return first_system_positions, second_system_positions
 
 
 def pair_codes(

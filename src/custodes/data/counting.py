@@ -89,12 +89,12 @@ def count_pairs(
     [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
     """
     tie_thresholds = list(ties.values()) if isinstance(ties, Mapping) else [ties]
-    for threshold in (*tie_thresholds, human_ties or 0.0):
-        if not (np.isfinite(threshold) and threshold >= 0):
-            raise OptionError(f"count_pairs: tie threshold {threshold} is not allowed; give a number of at least 0")
-    rows = _valid_rows(table)
-    score_ranges = _score_ranges(rows)
-    rater_names = tuple(score_ranges["rater"].unique().sort())
+    for tie_threshold in (*tie_thresholds, human_ties or 0.0):
+        if not (np.isfinite(tie_threshold) and tie_threshold >= 0):
+            raise OptionError(f"count_pairs: tie threshold {tie_threshold} is not allowed; give a number of at least 0")
+    score_rows = _valid_rows(table)
+    score_range_rows = _score_ranges(score_rows)
+    rater_names = tuple(score_range_rows["rater"].unique().sort())
     annotators = resolve_names("human", human, rater_names, where=WHERE)
     if not annotators:
         raise OptionError("count_pairs: human is empty; name at least one annotator")
@@ -104,48 +104,51 @@ def count_pairs(
             f"count_pairs: there is no metric, as all raters are human ({join_labels(annotators)}); name fewer raters "
             "in human=..., or add scores of a metric"
         )
-    sign_of_rater = {
-        name: sign
-        for key, sign in (directions or {}).items()
-        for name in resolve_names("directions", key, rater_names, where=WHERE)
+    direction_of_rater = {
+        rater_name: direction
+        for direction_key, direction in (directions or {}).items()
+        for rater_name in resolve_names("directions", direction_key, rater_names, where=WHERE)
     }
-    if invalid_signs := [sign for sign in sign_of_rater.values() if sign not in (1, -1)]:
+    if invalid_directions := [direction for direction in direction_of_rater.values() if direction not in (1, -1)]:
         raise OptionError(
-            f"count_pairs: directions hold {invalid_signs[0]}; allowed: 1 (higher is better), -1 (lower is better)"
+            f"count_pairs: directions hold {invalid_directions[0]}; allowed: 1 (higher is better), -1 (lower is better)"
         )
     resolve_names("ties", [*ties] if isinstance(ties, Mapping) else [], rater_names, where=WHERE)
     if systems is not None:
         systems = resolve_names(
-            "systems", systems, tuple(score_ranges["system"].unique().sort()), where=WHERE, what="system"
+            "systems", systems, tuple(score_range_rows["system"].unique().sort()), where=WHERE, what="system"
         )
-    human_score_ranges = score_ranges.filter(pl.col("rater").is_in(list(annotators)))
-    if aspect not in human_score_ranges["aspect"]:
-        aspect_labels = human_score_ranges["aspect"].unique().sort()
+    human_score_range_rows = score_range_rows.filter(pl.col("rater").is_in(list(annotators)))
+    if aspect not in human_score_range_rows["aspect"]:
+        aspect_labels = human_score_range_rows["aspect"].unique().sort()
         raise OptionError(
             f"count_pairs: aspect={aspect!r} was rated by no annotator; aspects of the annotators: "
             f"{join_labels(map(repr, aspect_labels))}{suggestion(aspect, aspect_labels)}"
         )
-    score_ranges, aspect_of_rater = match_aspects(score_ranges, annotators, metric_names, aspect)
+    score_range_rows, aspect_of_rater = match_aspects(score_range_rows, annotators, metric_names, aspect)
     if systems is not None:
-        score_ranges = score_ranges.filter(pl.col("system").is_in(list(systems)))
-        rows = rows.filter(nw.col("system").is_in(list(systems)))
-    if not np.isfinite(score_ranges.select("low", "high").drop_nulls().to_numpy()).all():
+        score_range_rows = score_range_rows.filter(pl.col("system").is_in(list(systems)))
+        score_rows = score_rows.filter(nw.col("system").is_in(list(systems)))
+    if not np.isfinite(score_range_rows.select("low", "high").drop_nulls().to_numpy()).all():
         raise InputError("count_pairs: a score is infinite; a score must be finite (empty where not rated)")
-    human_score_bounds = score_ranges.filter(pl.col("rater").is_in(list(annotators))).select("low", "high").to_numpy()
-    human_expression = _human_preference_expression(
-        [f"score{k}" for k in range(len(annotators))],
+    human_score_bounds = (
+        score_range_rows.filter(pl.col("rater").is_in(list(annotators))).select("low", "high").to_numpy()
+    )
+    human_sign_expression = _human_preference_expression(
+        [f"score{annotator_index}" for annotator_index in range(len(annotators))],
         threshold=human_threshold(human_score_bounds, human_ties),
         aggregate=aggregate,
     )
-    negated_raters = {name for name, sign in sign_of_rater.items() if sign < 0}
-    system_names = tuple(sorted(set(systems if systems is not None else score_ranges["system"])))
-    row_batches = split_batches(rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
-    batch_counts = (
+    negated_raters = {rater_name for rater_name, direction in direction_of_rater.items() if direction < 0}
+    system_names = tuple(sorted(set(systems if systems is not None else score_range_rows["system"])))
+    row_batches = split_batches(score_rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
+    outcome_count_frames = (
         _count_outcomes(
             row_batch,
-            human_expression=human_expression,
+            human_sign_expression=human_sign_expression,
             threshold_of_metric={
-                name: float(ties.get(name, 0.0) if isinstance(ties, Mapping) else ties) for name in metric_names
+                rater_name: float(ties.get(rater_name, 0.0) if isinstance(ties, Mapping) else ties)
+                for rater_name in metric_names
             },
             aspect_of_rater=aspect_of_rater,
             negated_raters=negated_raters,
@@ -162,14 +165,14 @@ def count_pairs(
         human_ties=human_ties,
         lower=sorted(negated_raters),
     )
-    outcome_tables = sum_batches(batch_counts, systems=system_names, metrics=metric_names)
+    outcome_tables = sum_batches(outcome_count_frames, systems=system_names, metrics=metric_names)
     return OutcomeCounts.from_tables(outcome_tables, systems=system_names, metrics=metric_names, origin=origin)
 
 
 def _count_outcomes(
-    rows: nw.LazyFrame[Any],
+    score_rows: nw.LazyFrame[Any],
     *,
-    human_expression: nw.Expr,
+    human_sign_expression: nw.Expr,
     threshold_of_metric: Mapping[str, float],
     aspect_of_rater: Mapping[str, str],
     negated_raters: Collection[str],
@@ -178,37 +181,37 @@ def _count_outcomes(
     table with itself is faster than a join of a table with one row per rater.
 
     `aspect_of_rater` has the aspect of each rater, with the annotators first. The columns of the raters are named
-    `score0`, `score1` and so on, in the order of `aspect_of_rater`. `human_expression` computes the preference of the
-    annotators from the score differences in these columns. `threshold_of_metric` has the tie thresholds of the metrics.
-    The scores of `negated_raters` are negated.
+    `score0`, `score1` and so on, in the order of `aspect_of_rater`. `human_sign_expression` computes the preference of
+    the annotators from the score differences in these columns. `threshold_of_metric` has the tie thresholds of the
+    metrics. The scores of `negated_raters` are negated.
     """
-    column_name_of_rater = {name: f"score{k}" for k, name in enumerate(aspect_of_rater)}
+    column_name_of_rater = {rater_name: f"score{rater_index}" for rater_index, rater_name in enumerate(aspect_of_rater)}
     score_expressions = [
-        nw.when((nw.col("rater") == name) & (nw.col("aspect") == aspect_of_rater[name]))
-        .then(-nw.col("score") if name in negated_raters else nw.col("score"))
+        nw.when((nw.col("rater") == rater_name) & (nw.col("aspect") == aspect_of_rater[rater_name]))
+        .then(-nw.col("score") if rater_name in negated_raters else nw.col("score"))
         .alias(column_name)
-        for name, column_name in column_name_of_rater.items()
+        for rater_name, column_name in column_name_of_rater.items()
     ]
     output_rows = (
-        rows.filter(nw.col("rater").is_in(list(column_name_of_rater)))
+        score_rows.filter(nw.col("rater").is_in(list(column_name_of_rater)))
         .select("item", "system", *score_expressions)
         .group_by("item", "system")
         .agg(*(nw.col(column_name).mean() for column_name in column_name_of_rater.values()))
     )
-    output_pairs = output_rows.join(output_rows, on="item", how="inner", suffix="_b").filter(
+    output_pair_rows = output_rows.join(output_rows, on="item", how="inner", suffix="_b").filter(
         nw.col("system") < nw.col("system_b")
     )
-    score_differences = output_pairs.select(
+    score_difference_rows = output_pair_rows.select(
         nw.col("system").alias("system_a"),
         "system_b",
         *(nw.col(column_name) - nw.col(f"{column_name}_b") for column_name in column_name_of_rater.values()),
     )
     sign_expression_of_column = {
-        column_name_of_rater[name]: _sign_expression(column_name_of_rater[name], threshold)
-        for name, threshold in threshold_of_metric.items()
+        column_name_of_rater[rater_name]: _sign_expression(column_name_of_rater[rater_name], tie_threshold)
+        for rater_name, tie_threshold in threshold_of_metric.items()
     }
     return count_cells(
-        score_differences.select("system_a", "system_b", human_expression, **sign_expression_of_column),
+        score_difference_rows.select("system_a", "system_b", human_sign_expression, **sign_expression_of_column),
         list(sign_expression_of_column),
     )
 
@@ -273,10 +276,10 @@ def _valid_rows(table: Any) -> nw.LazyFrame[Any]:
 
 def _score_ranges(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
     """The lowest and the highest score by rater, aspect and system, from one pass over the table."""
-    item_level_rows = rows.select(
+    item_score_rows = rows.select(
         "rater", "aspect", "system", nw.when(nw.col("item_level")).then(nw.col("score")).alias("score")
     )
-    score_ranges = item_level_rows.group_by("rater", "aspect", "system").agg(
+    score_range_rows = item_score_rows.group_by("rater", "aspect", "system").agg(
         nw.col("score").min().alias("low"), nw.col("score").max().alias("high")
     )
-    return collect_rows(score_ranges)
+    return collect_rows(score_range_rows)

@@ -58,12 +58,14 @@ def is_counts(source: Any) -> bool:
     if not isinstance(source, str | Path):
         return False
     file_path = Path(source)
-    file_name = (
+    uncompressed_name = (
         file_path.name.removesuffix(file_path.suffix)
         if file_path.suffix in {compression_format.suffix for compression_format in COMPRESSION_FORMATS}
         else file_path.name
     )
-    return file_name.endswith(SUFFIX) or (file_name.endswith(".json") and FORMAT.encode() in _first_bytes(file_path))
+    return uncompressed_name.endswith(SUFFIX) or (
+        uncompressed_name.endswith(".json") and FORMAT.encode() in _first_bytes(file_path)
+    )
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -116,17 +118,22 @@ def write_counts(counts: OutcomeCounts, path: str | Path) -> Path:
         raise OptionError(
             f"cannot write {path}: the name of a counts file must end in .counts.json; choose such a name"
         )
-    labels_of_axis: dict[str, Any] = {name: getattr(counts, name) for name in LABELS}
-    content = {
+    labels_of_axis: dict[str, Any] = {field_name: getattr(counts, field_name) for field_name in LABELS}
+    value_of_field = {
         **labels_of_axis,
-        **{name: getattr(counts, name).ravel().tolist() for name in TABLES},
+        **{field_name: getattr(counts, field_name).ravel().tolist() for field_name in TABLES},
         "by_order": None if counts.by_order is None else counts.by_order.to_dict(as_series=False),
         "items": dict(counts.items),
         "notes": [{"rule": note.rule, "message": note.message, "count": note.count} for note in counts.notes],
     }
-    options = counts.origin.how
-    header = {"format": FORMAT, "version": VERSION, "digest": digest([options, content]), "how": options}
-    return write_atomically(path, msgspec.json.encode(header | {"counts": content}) + b"\n")
+    counting_options = counts.origin.how
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "digest": digest([counting_options, value_of_field]),
+        "how": counting_options,
+    }
+    return write_atomically(path, msgspec.json.encode(header | {"counts": value_of_field}) + b"\n")
 
 
 @check_arguments
@@ -160,31 +167,32 @@ def read_counts(path: str | Path, *others: str | Path) -> OutcomeCounts:
 def _read_file(path: Path) -> OutcomeCounts:
     """The counts of one file."""
     check_exists(path)
-    content = read_file_bytes(path)
-    if compression_format := detect_compression(content):
-        content = decompress(content, compression_format, path.name)
+    file_bytes = read_file_bytes(path)
+    if compression_format := detect_compression(file_bytes):
+        file_bytes = decompress(file_bytes, compression_format, path.name)
     try:
-        counts_file = decode(content, _FILE)
+        decoded_file = decode(file_bytes, _FILE)
         reject(
             (
-                counts_file.digest != digest([counts_file.how, counts_file.counts]),
+                decoded_file.digest != digest([decoded_file.how, decoded_file.counts]),
                 "the content does not match the digest in the file",
             ),
             (
-                (counts_file.format, counts_file.version) != (FORMAT, VERSION),
-                f"format {counts_file.format!r}, version {counts_file.version}, is unknown to this version of custodes",
+                (decoded_file.format, decoded_file.version) != (FORMAT, VERSION),
+                f"format {decoded_file.format!r}, version {decoded_file.version}, is unknown to this version of "
+                "custodes",
             ),
             error=InputError,
         )
         return _parse_counts(
-            counts_file.counts, Origin(how=counts_file.how, name=path.name, digest=counts_file.digest[:16])
+            decoded_file.counts, Origin(how=decoded_file.how, name=path.name, digest=decoded_file.digest[:16])
         )
     except (InputError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{path.name}: counts cannot be read: {error}; count again with `custodes count`") from None
 
 
-def _parse_counts(content: dict[str, Any], origin: Origin) -> OutcomeCounts:
-    labels_of_axis: dict[str, Any] = {name: tuple(content[name]) for name in LABELS}
+def _parse_counts(value_of_field: dict[str, Any], origin: Origin) -> OutcomeCounts:
+    labels_of_axis: dict[str, Any] = {name: tuple(value_of_field[name]) for name in LABELS}
     n_pairs, n_metrics = len(labels_of_axis["system_a"]), len(labels_of_axis["metrics"])
     shape_of_table = {
         "paired": (n_pairs, n_metrics, 3, 3),
@@ -192,15 +200,16 @@ def _parse_counts(content: dict[str, Any], origin: Origin) -> OutcomeCounts:
         "human_only": (n_pairs, n_metrics, 3),
     }
     table_of_name: dict[str, Any] = {
-        name: np.array(content[name], dtype=np.int64).reshape(shape) for name, shape in shape_of_table.items()
+        name: np.array(value_of_field[name], dtype=np.int64).reshape(table_shape)
+        for name, table_shape in shape_of_table.items()
     }
-    by_order = content["by_order"]
+    by_order_columns = value_of_field["by_order"]
     return OutcomeCounts(
         **labels_of_axis,
         **table_of_name,
-        by_order=None if by_order is None else pl.DataFrame(by_order, schema=BY_ORDER),
-        items={str(name): int(number) for name, number in content["items"].items()},
-        notes=tuple(Note(**note) for note in content["notes"]),
+        by_order=None if by_order_columns is None else pl.DataFrame(by_order_columns, schema=BY_ORDER),
+        items={str(name): int(n_items) for name, n_items in value_of_field["items"].items()},
+        notes=tuple(Note(**note) for note in value_of_field["notes"]),
         origin=origin,
     )
 
@@ -219,18 +228,22 @@ def _sum_counts(summands: Sequence[OutcomeCounts]) -> OutcomeCounts:
             _check_additive(earlier_summand, summand)
     for summand in summands:
         summand_pairs = list(zip(summand.system_a, summand.system_b, strict=True))
-        if len({*summand_pairs}) < len(summand_pairs) or any(a >= b for a, b in summand_pairs):
+        if len({*summand_pairs}) < len(summand_pairs) or any(
+            system_a >= system_b for system_a, system_b in summand_pairs
+        ):
             raise InputError(f"{summand.origin.name}: give each pair of systems once, in alphabetical order")
-    systems = sorted({*chain.from_iterable((*summand.system_a, *summand.system_b) for summand in summands)})
-    metrics = list(dict.fromkeys(chain.from_iterable(summand.metrics for summand in summands)))
-    outcome_tables = np.zeros((len(systems) * (len(systems) - 1) // 2, len(metrics), 4, 4), dtype=np.int64)
+    system_names = sorted({*chain.from_iterable((*summand.system_a, *summand.system_b) for summand in summands)})
+    metric_names = list(dict.fromkeys(chain.from_iterable(summand.metrics for summand in summands)))
+    outcome_tables = np.zeros(
+        (len(system_names) * (len(system_names) - 1) // 2, len(metric_names), 4, 4), dtype=np.int64
+    )
     for summand in summands:
         pair_indices = pair_positions(
-            pl.DataFrame({"system_a": summand.system_a, "system_b": summand.system_b}), systems
+            pl.DataFrame({"system_a": summand.system_a, "system_b": summand.system_b}), system_names
         )
-        for metric_index, metric in enumerate(metrics):
-            if metric in summand.metrics:
-                summand_metric_index = summand.metrics.index(metric)
+        for metric_index, metric_name in enumerate(metric_names):
+            if metric_name in summand.metrics:
+                summand_metric_index = summand.metrics.index(metric_name)
                 outcome_tables[pair_indices, metric_index, :3, :3] += summand.paired[:, summand_metric_index]
                 outcome_tables[pair_indices, metric_index, 3, :3] += summand.metric_only[:, summand_metric_index]
                 outcome_tables[pair_indices, metric_index, :3, 3] += summand.human_only[:, summand_metric_index]
@@ -238,8 +251,8 @@ def _sum_counts(summands: Sequence[OutcomeCounts]) -> OutcomeCounts:
                 outcome_tables[pair_indices, metric_index, :3, 3] += summand.human
     return OutcomeCounts.from_tables(
         outcome_tables,
-        systems=systems,
-        metrics=metrics,
+        systems=system_names,
+        metrics=metric_names,
         by_order=_sum_by_order(summands),
         items=_sum_items(summands),
         notes=tuple(
@@ -264,48 +277,48 @@ def _check_additive(first_counts: OutcomeCounts, second_counts: OutcomeCounts) -
         first_human_raters & set(second_counts.metrics) | second_human_raters & set(first_counts.metrics)
     )
     common_raters = {*first_counts.metrics, *first_human_raters} & {*second_counts.metrics, *second_human_raters}
-    opposite_raters = sorted(
+    raters_of_opposite_direction = sorted(
         (set(first_options.get("lower", ())) ^ set(second_options.get("lower", ()))) & common_raters
     )
-    prefix = f"{first_counts.origin.name} and {second_counts.origin.name} cannot be added"
+    message_prefix = f"{first_counts.origin.name} and {second_counts.origin.name} cannot be added"
     reject(
         (
             first_counts.origin.digest and first_counts.origin.digest == second_counts.origin.digest,
-            f"{prefix}: both files hold the same counts; give each file once",
+            f"{message_prefix}: both files hold the same counts; give each file once",
         ),
         (
             (first_counts.by_order is None) != (second_counts.by_order is None),
-            f"{prefix}: one file counts scores and one counts verdicts; give counts of one kind",
+            f"{message_prefix}: one file counts scores and one counts verdicts; give counts of one kind",
         ),
         (
             bool(first_counts.metrics) != bool(second_counts.metrics),
-            f"{prefix}: only one file counts metrics; count both tables with the same raters",
+            f"{message_prefix}: only one file counts metrics; count both tables with the same raters",
         ),
         *(
             (
-                first_options.get(rule) != second_options.get(rule),
-                f"{prefix}: {rule} is {short_repr(first_options.get(rule))} in one file and "
-                f"{short_repr(second_options.get(rule))} in "
+                first_options.get(rule_name) != second_options.get(rule_name),
+                f"{message_prefix}: {rule_name} is {short_repr(first_options.get(rule_name))} in one file and "
+                f"{short_repr(second_options.get(rule_name))} in "
                 "the other file; count both tables with the same options",
             )
-            for rule in RULES
+            for rule_name in RULES
         ),
         (
             raters_of_both_kinds,
-            f"{prefix}: these raters are human in one file and metrics in the other file: "
+            f"{message_prefix}: these raters are human in one file and metrics in the other file: "
             f"{join_labels(raters_of_both_kinds)}; give each rater one kind",
         ),
         (
-            opposite_raters,
-            f"{prefix}: lower is better for {join_labels(opposite_raters)} in only one file; count both tables with "
-            "the same option lower",
+            raters_of_opposite_direction,
+            f"{message_prefix}: lower is better for {join_labels(raters_of_opposite_direction)} in only one file; "
+            "count both tables with the same option lower",
         ),
         error=InputError,
     )
 
 
 def _sum_by_order(summands: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
-    key_column_names = [name for name in BY_ORDER if name not in SIGNS]
+    key_column_names = [column_name for column_name in BY_ORDER if column_name not in SIGNS]
     order_tables = [summand.by_order for summand in summands if summand.by_order is not None]
     return (
         pl.concat(order_tables).group_by(key_column_names).agg(pl.col(list(SIGNS)).sum()).sort(key_column_names)
@@ -316,12 +329,14 @@ def _sum_by_order(summands: Sequence[OutcomeCounts]) -> pl.DataFrame | None:
 
 def _sum_items(summands: Sequence[OutcomeCounts]) -> dict[str, int]:
     """The number of items of each rater. A rater is omitted if a file with counts of this rater lacks the number."""
-    raters = sorted({*chain.from_iterable(summand.items for summand in summands)})
-    raters_without_number = {rater for summand in summands for rater in summand.raters if rater not in summand.items}
+    rater_names = sorted({*chain.from_iterable(summand.items for summand in summands)})
+    raters_without_item_count = {
+        rater for summand in summands for rater in summand.raters if rater not in summand.items
+    }
     return {
         rater: sum(summand.items.get(rater, 0) for summand in summands)
-        for rater in raters
-        if rater not in raters_without_number
+        for rater in rater_names
+        if rater not in raters_without_item_count
     }
 
 
@@ -329,11 +344,19 @@ def _common_options(summands: Sequence[OutcomeCounts]) -> dict[str, Any]:
     """The options of counting for the sum. An option that selects raters or systems is kept only if all files have this
     option; `lower` is kept if any file has it."""
     options_of_summands = [summand.origin.how for summand in summands]
-    rule_options = {name: value for name, value in options_of_summands[0].items() if name not in SELECTIONS}
+    rule_options = {
+        option_name: option_value
+        for option_name, option_value in options_of_summands[0].items()
+        if option_name not in SELECTIONS
+    }
     selection_options = {
-        name: list(dict.fromkeys(chain.from_iterable(options.get(name, ()) for options in options_of_summands)))
-        for name in SELECTIONS
-        if all(name in options for options in options_of_summands)
-        or (name == "lower" and any(name in options for options in options_of_summands))
+        option_name: list(
+            dict.fromkeys(
+                chain.from_iterable(summand_options.get(option_name, ()) for summand_options in options_of_summands)
+            )
+        )
+        for option_name in SELECTIONS
+        if all(option_name in summand_options for summand_options in options_of_summands)
+        or (option_name == "lower" and any(option_name in summand_options for summand_options in options_of_summands))
     }
     return rule_options | selection_options

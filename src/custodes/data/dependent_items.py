@@ -59,10 +59,11 @@ further clusters."""
 def dependent_items(study: Study, annotators: Sequence[str]) -> tuple[list[tuple[str, ...]], list[Note]]:
     """Groups of items that are resampled as one cluster, and notes on repeated items and on annotators who differ."""
     repeated_item_groups = repeated_items(study, annotators)
-    annotator_item_groups, p_value, n_annotators = items_by_annotator(study, annotators, repeated_item_groups)
-    n_repeated_items = sum(len(group) - 1 for group in repeated_item_groups)
+    item_groups_by_annotator, p_value, n_annotators = items_by_annotator(study, annotators, repeated_item_groups)
+    n_repeated_items = sum(len(item_group) - 1 for item_group in repeated_item_groups)
     examples_text = join_labels(
-        (" = ".join(group[:4]) + (" = ..." if group[4:] else "") for group in repeated_item_groups), limit=3
+        (" = ".join(item_group[:4]) + (" = ..." if item_group[4:] else "") for item_group in repeated_item_groups),
+        limit=3,
     )
     scope_text = (
         f"Results describe only these annotators; general results need at least {FEWEST_ANNOTATORS} annotators"
@@ -86,7 +87,7 @@ def dependent_items(study: Study, annotators: Sequence[str]) -> tuple[list[tuple
             f"p = {p_value:.2g}). {scope_text}",
         ),
     )
-    return [*repeated_item_groups, *annotator_item_groups], notes
+    return [*repeated_item_groups, *item_groups_by_annotator], notes
 
 
 def fingerprint(*column_names: str) -> pl.Expr:
@@ -103,38 +104,42 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
     nearly equal items (items that differ in at most half of the cells), or all items occur equally often. Items of one
     declared cluster are not a group, since a cluster is resampled as a whole.
     """
-    raters_except_annotators = [name for name in study.raters.kind if name not in annotators]
-    text_item_groups, items_with_text = _groups_by_text(study)
-    item_groups = list(text_item_groups)
+    raters_except_annotators = [rater_name for rater_name in study.raters.kind if rater_name not in annotators]
+    groups_with_equal_texts, items_with_text = _groups_by_text(study)
+    item_groups = list(groups_with_equal_texts)
     # Labels have few values, so equal labels are no evidence of a repeated item.
     rating_cell_tables = (
-        [] if study.labels else [_rating_cells(study, raters) for raters in (annotators, raters_except_annotators)]
+        []
+        if study.labels
+        else [_rating_cells(study, rater_names) for rater_names in (annotators, raters_except_annotators)]
     )
     item_summary_tables = [_summarise_items(rating_cells) for rating_cells in rating_cell_tables]
-    cell_item_groups = [
-        identical_items
+    groups_with_equal_cells = [
+        item_group
         for rating_cells, item_summary in zip(rating_cell_tables, item_summary_tables, strict=True)
-        for identical_items in _groups_by_cells(rating_cells, item_summary)
+        for item_group in _groups_by_cells(rating_cells, item_summary)
     ]
     # An item is no copy if its ratings by annotators, or its ratings by metrics, are unique.
     if rating_cell_tables and not any(
         item_summary.select(pl.struct("fingerprint", "n").is_unique().any()).item()
         for item_summary in item_summary_tables
     ):
-        cell_item_groups += _uniform_groups(pl.concat(rating_cell_tables))
-    item_groups += [
-        identical_items for identical_items in cell_item_groups if not items_with_text.issuperset(identical_items)
-    ]
+        groups_with_equal_cells += _uniform_groups(pl.concat(rating_cell_tables))
+    item_groups += [item_group for item_group in groups_with_equal_cells if not items_with_text.issuperset(item_group)]
     cluster_of_item = dict(study.items.frame.select("item", "cluster").iter_rows())
-    clusters_of_groups = ({cluster_of_item.get(item) or item for item in group} for group in item_groups)
+    clusters_of_groups = ({cluster_of_item.get(item) or item for item in item_group} for item_group in item_groups)
     return _merge_groups(
-        [group for group, clusters in zip(item_groups, clusters_of_groups, strict=True) if len(clusters) > 1]
+        [
+            item_group
+            for item_group, group_clusters in zip(item_groups, clusters_of_groups, strict=True)
+            if len(group_clusters) > 1
+        ]
     )
 
 
 def merge_clusters(item_table: pl.DataFrame, item_groups: list[tuple[str, ...]]) -> pl.DataFrame:
     """The items table (see `Items`) in which each group of items and the clusters of these items form one cluster."""
-    grouped_items = pl.Series("item", [item for group in item_groups for item in group], dtype=pl.String)
+    grouped_items = pl.Series("item", [item for item_group in item_groups for item in item_group], dtype=pl.String)
     missing_item_rows = grouped_items.to_frame().join(item_table, on="item", how="anti")
     all_item_rows = pl.concat([item_table, missing_item_rows], how="diagonal").with_columns(
         pl.col("cluster", "group", "dataset").fill_null("")
@@ -142,16 +147,20 @@ def merge_clusters(item_table: pl.DataFrame, item_groups: list[tuple[str, ...]])
     cluster_of_item = dict(
         all_item_rows.select("item", pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")).iter_rows()
     )
-    merged_cluster_groups = _merge_groups(
-        [tuple(dict.fromkeys(cluster_of_item[item] for item in group)) for group in item_groups]
+    cluster_name_groups = _merge_groups(
+        [tuple(dict.fromkeys(cluster_of_item[item] for item in item_group)) for item_group in item_groups]
     )
-    new_name_of_cluster = {cluster_name: group[0] for group in merged_cluster_groups for cluster_name in group}
+    new_name_of_cluster = {
+        cluster_name: cluster_name_group[0]
+        for cluster_name_group in cluster_name_groups
+        for cluster_name in cluster_name_group
+    }
     items_in_merged_clusters = {
         item for item, cluster_name in cluster_of_item.items() if cluster_name in new_name_of_cluster
     }
     cluster_names = [
-        new_name_of_cluster[cluster_of_item[item]] if item in items_in_merged_clusters else former_cluster
-        for item, former_cluster in all_item_rows.select("item", "cluster").iter_rows()
+        new_name_of_cluster[cluster_of_item[item]] if item in items_in_merged_clusters else former_cluster_name
+        for item, former_cluster_name in all_item_rows.select("item", "cluster").iter_rows()
     ]
     return all_item_rows.with_columns(cluster=pl.Series(cluster_names, dtype=pl.String))
 
@@ -162,30 +171,32 @@ def _groups_by_text(study: Study) -> tuple[list[tuple[str, ...]], set[str]]:
         return [], set()
     text_rows = study.outputs.texts.filter(pl.col("item") != "")
     source_rows = study.outputs.sources.with_columns(pl.col("images").list.join("\n"))
-    item_texts = (
+    item_text_rows = (
         text_rows.group_by("item", maintain_order=True)
         .agg(outputs=fingerprint("system", "text"), n=pl.len(), length=pl.col("text").str.len_chars().sum())
         .join(source_rows.select("item", "source", "context", "images"), on="item", how="left", maintain_order="left")
         .with_columns(pl.col("source", "context", "images").fill_null(""))
     )
     has_source = (pl.col("source") != "") | (pl.col("context") != "") | (pl.col("images") != "")
-    distinctive_items = item_texts.filter(pl.col("n") > 1, has_source | (pl.col("length") >= LEAST_TEXT))
-    return _equal_groups(distinctive_items, "outputs", "n", "source", "context", "images"), set(item_texts["item"])
+    distinctive_item_rows = item_text_rows.filter(pl.col("n") > 1, has_source | (pl.col("length") >= LEAST_TEXT))
+    return _equal_groups(distinctive_item_rows, "outputs", "n", "source", "context", "images"), set(
+        item_text_rows["item"]
+    )
 
 
 def _rating_cells(study: Study, raters: Sequence[str]) -> pl.DataFrame:
     """A table with one row per item and cell: `item`, `cell`, `value`. A cell is the rating of an output, or of a pair
     of outputs, by a rater."""
     is_selected_rating = pl.col("rater").is_in(list(raters)) & (pl.col("item") != "")
-    score_cells = study.ratings.frame.filter(is_selected_rating).select(
+    score_cell_rows = study.ratings.frame.filter(is_selected_rating).select(
         "item", cell=pl.struct("rater", "aspect", "repeat", "system", b=pl.lit("")).hash(), value="score"
     )
-    verdict_cells = study.preferences.frame.filter(is_selected_rating).select(
+    verdict_cell_rows = study.preferences.frame.filter(is_selected_rating).select(
         "item",
         cell=pl.struct("rater", "aspect", "order", "system_a", b="system_b").hash(),
         value=pl.col("preference").cast(pl.Float64),
     )
-    return pl.concat([score_cells, verdict_cells])
+    return pl.concat([score_cell_rows, verdict_cell_rows])
 
 
 def _summarise_items(rating_cells: pl.DataFrame) -> pl.DataFrame:
@@ -200,11 +211,13 @@ def _uniform_groups(rating_cells: pl.DataFrame) -> list[tuple[str, ...]]:
     """Groups of k equal items, if every item occurs k times."""
     item_summary = _summarise_items(rating_cells)
     equal_item_lists = item_summary.group_by("fingerprint", "n", maintain_order=True).agg("item")["item"].to_list()
-    n_copies = gcd(*map(len, equal_item_lists))
-    if _may_match_by_chance(item_summary) or n_copies < 2 or item_summary["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
+    n_copies_of_each_item = gcd(*map(len, equal_item_lists))
+    if _may_match_by_chance(item_summary) or n_copies_of_each_item < 2 or item_summary["n"].mean() < FEWEST_CELLS:  # type: ignore[operator]
         return []
     return [
-        tuple(items[i :: len(items) // n_copies]) for items in equal_item_lists for i in range(len(items) // n_copies)
+        tuple(equal_items[start_offset :: len(equal_items) // n_copies_of_each_item])
+        for equal_items in equal_item_lists
+        for start_offset in range(len(equal_items) // n_copies_of_each_item)
     ]
 
 
@@ -220,11 +233,12 @@ def _groups_by_cells(rating_cells: pl.DataFrame, item_summary: pl.DataFrame) -> 
         item_summary.filter(pl.col("n") >= LEAST_CELLS, pl.col("values") > 1), "fingerprint", "n"
     )
     checked_item_groups = item_groups[:MOST_CHECKED]
-    n_exact_copies = sum(len(group) - 1 for group in checked_item_groups)
+    n_exact_copies = sum(len(item_group) - 1 for item_group in checked_item_groups)
     return (
         item_groups
         if n_exact_copies
-        and n_exact_copies > _count_near_copies(rating_cells, item_summary, [group[0] for group in checked_item_groups])
+        and n_exact_copies
+        > _count_near_copies(rating_cells, item_summary, [item_group[0] for item_group in checked_item_groups])
         else []
     )
 
@@ -237,26 +251,26 @@ def _may_match_by_chance(item_summary: pl.DataFrame) -> bool:
 
 def _count_near_copies(rating_cells: pl.DataFrame, item_summary: pl.DataFrame, copied_items: list[str]) -> int:
     """The number of items that are nearly, but not exactly, equal to an item in a group."""
-    item_cell_counts = item_summary.select("item", "n")
-    item_matches = (
+    item_cell_count_rows = item_summary.select("item", "n")
+    item_pair_match_rows = (
         rating_cells.filter(pl.col("item").is_in(copied_items))
         .join(rating_cells, on=["cell", "value"], suffix="_other")
         .group_by("item", "item_other")
         .agg(equal=pl.len())
-        .join(item_cell_counts, on="item")
-        .join(item_cell_counts, left_on="item_other", right_on="item", suffix="_other")
+        .join(item_cell_count_rows, on="item")
+        .join(item_cell_count_rows, left_on="item_other", right_on="item", suffix="_other")
     )
     n_different_cells_expression = pl.max_horizontal("n", "n_other") - pl.col("equal")
-    return item_matches.filter(
+    return item_pair_match_rows.filter(
         n_different_cells_expression > 0, n_different_cells_expression <= (NEAR_COPY_SHARE * pl.col("n")).floor()
     ).height
 
 
-def _equal_groups(frame: pl.DataFrame, *key_column_names: str) -> list[tuple[str, ...]]:
+def _equal_groups(item_rows: pl.DataFrame, *key_column_names: str) -> list[tuple[str, ...]]:
     item_group_rows = (
-        frame.group_by(key_column_names, maintain_order=True).agg("item").filter(pl.col("item").list.len() > 1)
+        item_rows.group_by(key_column_names, maintain_order=True).agg("item").filter(pl.col("item").list.len() > 1)
     )
-    return [tuple(items) for items in item_group_rows["item"].to_list()]
+    return [tuple(equal_items) for equal_items in item_group_rows["item"].to_list()]
 
 
 def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -268,15 +282,24 @@ def _merge_groups(label_groups: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     from scipy.sparse.csgraph import connected_components
 
     labels = list(dict.fromkeys(chain.from_iterable(label_groups)))
-    position_of_label = {label: index for index, label in enumerate(labels)}
-    first_positions, member_positions = np.array(
-        [(position_of_label[group[0]], position_of_label[label]) for group in label_groups for label in group]
+    position_of_label = {label: position for position, label in enumerate(labels)}
+    first_label_positions, member_label_positions = np.array(
+        [
+            (position_of_label[label_group[0]], position_of_label[label])
+            for label_group in label_groups
+            for label in label_group
+        ]
     ).T
     link_matrix = coo_array(
-        (np.ones(len(first_positions)), (first_positions, member_positions)), shape=(len(labels), len(labels))
+        (np.ones(len(first_label_positions)), (first_label_positions, member_label_positions)),
+        shape=(len(labels), len(labels)),
     )
-    component_rows = pl.DataFrame({"label": labels, "component": connected_components(link_matrix, directed=False)[1]})
-    merged_label_groups = component_rows.group_by("component", maintain_order=True).agg("label")["label"].to_list()
+    component_of_label_rows = pl.DataFrame(
+        {"label": labels, "component": connected_components(link_matrix, directed=False)[1]}
+    )
+    merged_label_groups = (
+        component_of_label_rows.group_by("component", maintain_order=True).agg("label")["label"].to_list()
+    )
     return [tuple(group_labels) for group_labels in merged_label_groups if len(group_labels) > 1]
 
 
@@ -296,34 +319,36 @@ def items_by_annotator(
         study.ratings.frame.filter(is_annotator_row),
         study.preferences.frame.filter(is_annotator_row),
     )
-    annotation_tasks = pl.concat([frame.select("item", "rater") for frame in (score_rows, verdict_rows)]).unique(
-        maintain_order=True
-    )
+    annotation_task_rows = pl.concat(
+        [rating_rows.select("item", "rater") for rating_rows in (score_rows, verdict_rows)]
+    ).unique(maintain_order=True)
     if (
-        annotation_tasks.height > MOST_PER_ITEM * annotation_tasks["item"].n_unique()
-        or annotation_tasks["rater"].n_unique() < 2
+        annotation_task_rows.height > MOST_PER_ITEM * annotation_task_rows["item"].n_unique()
+        or annotation_task_rows["rater"].n_unique() < 2
     ):
         return empty_result
     resampling_unit_of_item = {
         item: repeated_group[0] for repeated_group in repeated_item_groups for item in repeated_group
     }
     resampling_unit_of_item |= {
-        item: cluster for item, cluster in study.items.frame.select("item", "cluster").iter_rows() if cluster
+        item: declared_cluster
+        for item, declared_cluster in study.items.frame.select("item", "cluster").iter_rows()
+        if declared_cluster
     }
-    annotation_tasks = annotation_tasks.with_columns(unit=pl.col("item").replace(resampling_unit_of_item))
-    first_annotation_tasks = annotation_tasks.unique("item", keep="first", maintain_order=True)
-    if first_annotation_tasks.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
+    annotation_task_rows = annotation_task_rows.with_columns(unit=pl.col("item").replace(resampling_unit_of_item))
+    first_task_rows = annotation_task_rows.unique("item", keep="first", maintain_order=True)
+    if first_task_rows.group_by("unit").agg(pl.col("rater").n_unique())["rater"].max() != 1:
         return empty_result
-    p_value = _taste_p_value(_system_preferences(score_rows, verdict_rows), annotation_tasks)
+    p_value = _taste_p_value(_system_preferences(score_rows, verdict_rows), annotation_task_rows)
     if not p_value <= LEVEL:
         return empty_result
-    annotator_item_groups = list(
-        map(tuple, first_annotation_tasks.group_by("rater", maintain_order=True).agg("item")["item"].to_list())
+    item_groups_by_annotator = list(
+        map(tuple, first_task_rows.group_by("rater", maintain_order=True).agg("item")["item"].to_list())
     )
     return (
-        annotator_item_groups if len(annotator_item_groups) >= FEWEST_ANNOTATORS else [],
+        item_groups_by_annotator if len(item_groups_by_annotator) >= FEWEST_ANNOTATORS else [],
         p_value,
-        len(annotator_item_groups),
+        len(item_groups_by_annotator),
     )
 
 
@@ -335,39 +360,42 @@ def _system_preferences(score_rows: pl.DataFrame, verdict_rows: pl.DataFrame) ->
     the mean relative rank of the system. For verdicts, the value is the verdict minus the mean verdict on the pair of
     systems; each verdict gives one row per system, with opposite signs.
     """
-    task_key_names, aspect_and_system_column_names = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
+    task_key_column_names, aspect_and_system_column_names = ["item", "rater", "aspect", "repeat"], ["aspect", "system"]
     relative_rank_expression = (
-        pl.col("score").rank("average").over(task_key_names) - (pl.len().over(task_key_names) + 1) / 2
-    ) / pl.len().over(task_key_names)
+        pl.col("score").rank("average").over(task_key_column_names) - (pl.len().over(task_key_column_names) + 1) / 2
+    ) / pl.len().over(task_key_column_names)
     centred_score_rows = score_rows.with_columns(value=relative_rank_expression).with_columns(
         pl.col("value") - pl.col("value").mean().over(aspect_and_system_column_names)
     )
     centred_verdict_rows = verdict_rows.with_columns(
         value=pl.col("preference") - pl.col("preference").mean().over(["aspect", "system_a", "system_b"])
     )
-    verdict_preferences = [
-        centred_verdict_rows.select("item", "rater", "aspect", system=system_column_name, value=sign * pl.col("value"))
-        for system_column_name, sign in (("system_a", 1), ("system_b", -1))
+    verdict_preference_frames = [
+        centred_verdict_rows.select(
+            "item", "rater", "aspect", system=system_column_name, value=preference_sign * pl.col("value")
+        )
+        for system_column_name, preference_sign in (("system_a", 1), ("system_b", -1))
     ]
     preference_rows = pl.concat(
-        [centred_score_rows.select("item", "rater", "aspect", "system", "value"), *verdict_preferences]
+        [centred_score_rows.select("item", "rater", "aspect", "system", "value"), *verdict_preference_frames]
     )
     return preference_rows.select(
         "item", "rater", "value", column=pl.struct(aspect_and_system_column_names).rank("dense").cast(pl.Int64) - 1
     )
 
 
-def _taste_p_value(system_preferences: pl.DataFrame, annotation_tasks: pl.DataFrame) -> float:
+def _taste_p_value(system_preferences: pl.DataFrame, annotation_task_rows: pl.DataFrame) -> float:
     from scipy.sparse import csr_array
 
-    preference_rows = system_preferences.join(annotation_tasks, on=["item", "rater"]).with_columns(
+    preference_rows = system_preferences.join(annotation_task_rows, on=["item", "rater"]).with_columns(
         task=pl.struct("unit", "rater").rank("dense").cast(pl.Int64) - 1,
         annotator=pl.col("rater").rank("dense").cast(pl.Int64) - 1,
     )
-    n_tasks, n_columns = (preference_rows[name].n_unique() for name in ("task", "column"))
-    preference_matrix = csr_array(
-        (preference_rows["value"], (preference_rows["task"], preference_rows["column"])), shape=(n_tasks, n_columns)
+    n_tasks, n_aspect_system_columns = (preference_rows[column_name].n_unique() for column_name in ("task", "column"))
+    sparse_preference_matrix = csr_array(
+        (preference_rows["value"], (preference_rows["task"], preference_rows["column"])),
+        shape=(n_tasks, n_aspect_system_columns),
     )
     annotator_of_task = np.zeros(n_tasks, dtype=np.int64)
     annotator_of_task[preference_rows["task"].to_numpy()] = preference_rows["annotator"].to_numpy()
-    return taste_p(preference_matrix, annotator_of_task, np.random.default_rng(0))
+    return taste_p(sparse_preference_matrix, annotator_of_task, np.random.default_rng(0))

@@ -43,12 +43,12 @@ def sequential_notes(interim_analyses: pl.DataFrame) -> list[Note]:
     []
     """
     n_pairs = interim_analyses.select("system_a", "system_b").n_unique() if interim_analyses.height else 0
-    has_several_analyses = (
+    is_sequential_study = (
         interim_analyses["look"].n_unique() > 1
         or interim_analyses["is_open"].any()
         or (interim_analyses["decision"] != 0).all()
     )
-    if n_pairs == 0 or not has_several_analyses:
+    if n_pairs == 0 or not is_sequential_study:
         return []
     return build_notes(
         (
@@ -70,10 +70,10 @@ def last_looks(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     0
     """
     pair_column_names = ["system_a", "system_b"]
-    sorted_analyses = interim_analyses.sort(*pair_column_names, "look", nulls_last=True).with_columns(
+    sorted_analysis_rows = interim_analyses.sort(*pair_column_names, "look", nulls_last=True).with_columns(
         looks=pl.len().over(pair_column_names)
     )
-    return sorted_analyses.unique(pair_column_names, keep="last", maintain_order=True)
+    return sorted_analysis_rows.unique(pair_column_names, keep="last", maintain_order=True)
 
 
 def sort_pair_labels(interim_analyses: pl.DataFrame) -> pl.DataFrame:
@@ -92,7 +92,7 @@ def sort_pair_labels(interim_analyses: pl.DataFrame) -> pl.DataFrame:
     }
     return interim_analyses.with_columns(
         **{
-            name: pl.when(is_reversed_pair).then(value).otherwise(name)
-            for name, value in reversed_expression_of_column.items()
+            column_name: pl.when(is_reversed_pair).then(reversed_expression).otherwise(column_name)
+            for column_name, reversed_expression in reversed_expression_of_column.items()
         }
     )

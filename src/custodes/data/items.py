@@ -44,10 +44,13 @@ class Items:
         A weight must lie between 1e-12 and 1e12, and a probability between 1e-12 and 1. A number of outputs must be
         positive, and the same for all items of a cluster.
         """
-        frame = to_polars(table, where=where)
-        notes = check_columns(frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
+        input_frame = to_polars(table, where=where)
+        notes = check_columns(input_frame, where=where, required=("item",), optional=tuple(SCHEMA)[1:])
         item_rows = pl.DataFrame(
-            [typed_column(frame, name, kind, where=where, empty=name != "item") for name, kind in SCHEMA.items()]
+            [
+                typed_column(input_frame, column_name, column_type, where=where, empty=column_name != "item")
+                for column_name, column_type in SCHEMA.items()
+            ]
         )
         check_unique(item_rows, ["item"], where=where, what="item", hint="one row per item")
         refuse(
@@ -102,18 +105,18 @@ class Items:
     def with_properties(self, property_table: pl.DataFrame, *, where: str) -> Items:
         """The items, with properties from a table whose keys are items, or questions (a question is a cluster of
         turns)."""
-        names = property_table["item"]
-        key = pl.when(pl.col("item").is_in(names.implode())).then("item").otherwise("cluster")
-        rows = self.frame.with_columns(key=key)
-        if not rows["key"].is_in(names.implode()).any():
+        property_labels = property_table["item"]
+        key_expression = pl.when(pl.col("item").is_in(property_labels.implode())).then("item").otherwise("cluster")
+        keyed_item_rows = self.frame.with_columns(key=key_expression)
+        if not keyed_item_rows["key"].is_in(property_labels.implode()).any():
             raise InputError(
-                f"{where}: no item has a label of the column of items ({join_labels(names, limit=2)}; items: "
-                f"{join_labels(rows['item'], limit=2)}); give the properties in a table of items (--items)"
+                f"{where}: no item has a label of the column of items ({join_labels(property_labels, limit=2)}; items: "
+                f"{join_labels(keyed_item_rows['item'], limit=2)}); give the properties in a table of items (--items)"
             )
-        rows = rows.drop(property_table.columns[1:]).join(
+        keyed_item_rows = keyed_item_rows.drop(property_table.columns[1:]).join(
             property_table.rename({"item": "key"}), on="key", how="left", maintain_order="left"
         )
-        return Items.make(rows.drop("key"), where=where)[0]
+        return Items.make(keyed_item_rows.drop("key"), where=where)[0]
 
     def item_rows(self, item_names: pl.Series) -> pl.DataFrame:
         """The rows of these items in this order; unknown items have empty labels."""
@@ -129,16 +132,16 @@ def merge_item_rows(rows: pl.DataFrame, *, where: str = "") -> pl.DataFrame:
 
     `where` names the table in the message (default: two inputs).
     """
-    prefix, source_text = (f"{where}: ", "") if where else ("", " in two inputs")
-    rows_by_item = rows.group_by("item", maintain_order=True)
+    message_prefix, two_inputs_text = (f"{where}: ", "") if where else ("", " in two inputs")
+    rows_grouped_by_item = rows.group_by("item", maintain_order=True)
     column_names = [column_name for column_name in rows.columns if column_name != "item"]
-    values_by_item = rows_by_item.agg(pl.col(column_names).drop_nulls().unique(maintain_order=True))
+    distinct_value_rows = rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().unique(maintain_order=True))
     for column_name in column_names:
-        conflicting_item_rows = values_by_item.filter(pl.col(column_name).list.len() > 1)
+        conflicting_item_rows = distinct_value_rows.filter(pl.col(column_name).list.len() > 1)
         if conflicting_item_rows.height:
-            item, item_values = conflicting_item_rows.select("item", column_name).row(0)
+            item, conflicting_values = conflicting_item_rows.select("item", column_name).row(0)
             raise InputError(
-                f"{prefix}item {item!r} has several values of {column_name}{source_text} "
-                f"({join_labels(map(repr, item_values), limit=3)}); give each item one {column_name}"
+                f"{message_prefix}item {item!r} has several values of {column_name}{two_inputs_text} "
+                f"({join_labels(map(repr, conflicting_values), limit=3)}); give each item one {column_name}"
             )
-    return rows_by_item.agg(pl.col(column_names).drop_nulls().first())
+    return rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().first())

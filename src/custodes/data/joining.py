@@ -30,33 +30,34 @@ def join(studies: Sequence[Study]) -> Study:
         joined_study, other_study = _align_task_items(*_align_system_names(joined_study, other_study))
         notes = [*joined_study.notes, *other_study.notes, *_overlap_notes(joined_study, other_study)]
         kind_of_rater, kind_of_other_rater = joined_study.raters.kind, other_study.raters.kind
-        for rater in kind_of_rater.keys() & kind_of_other_rater.keys():
-            if {kind_of_rater[rater], kind_of_other_rater[rater]} == {"human", "metric"}:
+        for rater_name in kind_of_rater.keys() & kind_of_other_rater.keys():
+            if {kind_of_rater[rater_name], kind_of_other_rater[rater_name]} == {"human", "metric"}:
                 raise InputError(
-                    f"rater {rater!r} is human in one input and a metric in another input; rename one of the raters"
+                    f"rater {rater_name!r} is human in one input and a metric in another input; rename one of the "
+                    "raters"
                 )
         joined_outputs, other_outputs = joined_study.outputs, other_study.outputs
-        outputs, text_notes = (
+        merged_outputs, output_merge_notes = (
             (joined_outputs or other_outputs, list[Note]())
             if joined_outputs is None or other_outputs is None
             else joined_outputs.merge_with(other_outputs)
         )
-        verdict_rows = other_study.preferences.frame
+        other_verdict_rows = other_study.preferences.frame
         if joined_study.sides and other_study.sides:  # files of one benchmark repeat the reference labels
-            verdict_rows = verdict_rows.join(
+            other_verdict_rows = other_verdict_rows.join(
                 joined_study.preferences.frame, on=[*KEY, "preference"], how="anti", maintain_order="left"
             )
-        raters, rater_notes = joined_study.raters.merge_with(other_study.raters)
+        merged_raters, rater_notes = joined_study.raters.merge_with(other_study.raters)
         rating_frames, scale_of_aspect = unify_scales(
             (joined_study.ratings.frame, other_study.ratings.frame),
             (joined_study.labels, other_study.labels),
-            kind_of_rater=raters.kind,
+            kind_of_rater=merged_raters.kind,
         )
         joined_study = replace(
             joined_study,
             ratings=Ratings(frame=_merge_rows(*rating_frames, ["score"], "rating")),
             preferences=_merge_preferences(
-                joined_study.preferences, replace(other_study.preferences, frame=verdict_rows), "verdict"
+                joined_study.preferences, replace(other_study.preferences, frame=other_verdict_rows), "verdict"
             ),
             second=_merge_preferences(joined_study.second, other_study.second, "second opinion"),
             second_ratings=Ratings(
@@ -66,10 +67,10 @@ def join(studies: Sequence[Study]) -> Study:
             ),
             probes=pl.concat([joined_study.probes, other_study.probes]),
             looks=pl.concat([joined_study.looks, other_study.looks]),
-            raters=raters,
+            raters=merged_raters,
             items=joined_study.items.merge_with(other_study.items),
-            outputs=outputs,
-            notes=(*notes, *text_notes, *rater_notes),
+            outputs=merged_outputs,
+            notes=(*notes, *output_merge_notes, *rater_notes),
             name=f"{joined_study.name} + {other_study.name}",
             digest=digest_of(joined_study.fingerprint(), other_study.fingerprint()),
             sides=joined_study.sides or other_study.sides,
@@ -90,24 +91,29 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
     label_studies = [study for study in studies if study.labels and study.metrics == (LABEL,)]
     if len(label_studies) != 1 or len(studies) < 2 or any(study.humans for study in studies):
         return studies
-    (study,) = label_studies
-    if not all(other.metrics and LABEL not in other.metrics for other in studies if other is not study):
+    (label_study,) = label_studies
+    if not all(
+        other_study.metrics and LABEL not in other_study.metrics
+        for other_study in studies
+        if other_study is not label_study
+    ):
         return studies
     human_study = replace(
-        study,
-        raters=study.raters.with_kinds({LABEL: "human"}),
+        label_study,
+        raters=label_study.raters.with_kinds({LABEL: "human"}),
         notes=(
-            *study.notes,
+            *label_study.notes,
             *build_notes(
                 (
                     "human-labels",
                     True,
-                    f"{study.name}: column {LABEL} is read as human labels, because the other inputs have only metrics",
+                    f"{label_study.name}: column {LABEL} is read as human labels, because the other inputs have only "
+                    "metrics",
                 )
             ),
         ),
     )
-    return [human_study if other is study else other for other in studies]
+    return [human_study if study is label_study else study for study in studies]
 
 
 def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
@@ -119,42 +125,47 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
     of them has a judge, the others label only items of the study with the judge, and no label occurs twice.
     """
     unnamed_studies = [study for study in studies if study.unnamed_system]
-    file_systems = [study.systems[0] for study in unnamed_studies]
-    named_systems = {system for study in studies if not study.unnamed_system for system in study.systems}
-    raters_of_study = [set(study.raters.kind) for study in unnamed_studies]
-    if sum(map(len, raters_of_study)) == len(set().union(*raters_of_study)):
+    system_names_of_files = [study.systems[0] for study in unnamed_studies]
+    given_system_names = {system_name for study in studies if not study.unnamed_system for system_name in study.systems}
+    rater_names_of_studies = [set(study.raters.kind) for study in unnamed_studies]
+    if sum(map(len, rater_names_of_studies)) == len(set().union(*rater_names_of_studies)):
         return studies
     judge_studies = [study for study in unnamed_studies if study.metrics]
-    if not judge_studies and len(named_systems) == 1 and named_systems.isdisjoint(file_systems):
+    if not judge_studies and len(given_system_names) == 1 and given_system_names.isdisjoint(system_names_of_files):
         return studies
-    rating_keys = pl.concat([study.ratings.frame.drop("system", "score") for study in unnamed_studies])
+    rating_key_rows = pl.concat([study.ratings.frame.drop("system", "score") for study in unnamed_studies])
     if (
         len(judge_studies) == 1
-        and set(rating_keys["item"]) == set(judge_studies[0].item_labels())
-        and not rating_keys.is_duplicated().any()
+        and set(rating_key_rows["item"]) == set(judge_studies[0].item_labels())
+        and not rating_key_rows.is_duplicated().any()
     ):
         return studies
-    names_text = join_labels(study.name for study in unnamed_studies)
-    if not set.intersection(*raters_of_study):
+    study_names_text = join_labels(study.name for study in unnamed_studies)
+    if not set.intersection(*rater_names_of_studies):
         raise InputError(
-            f"{names_text} have no column of systems, and only some of them have a rater in common, so it is unknown "
-            "which of them are about the same system; add a column system"
+            f"{study_names_text} have no column of systems, and only some of them have a rater in common, so it is "
+            "unknown which of them are about the same system; add a column system"
         )
-    if len(set(file_systems)) < len(file_systems):
+    if len(set(system_names_of_files)) < len(system_names_of_files):
         raise InputError(
-            f"{names_text} have no column of systems and have a rater in common, but their names do not distinguish "
-            "their systems; add a column system, or rename the files"
+            f"{study_names_text} have no column of systems and have a rater in common, but their names do not "
+            "distinguish their systems; add a column system, or rename the files"
         )
-    note = build_notes(
+    file_system_notes = build_notes(
         (
             "systems-of-files",
-            len(file_systems),
-            f"{names_text} have no column of systems, so each of them is one system, named "
-            f"{join_labels(file_systems)}; if they are about the same system, add a column system with one value",
+            len(system_names_of_files),
+            f"{study_names_text} have no column of systems, so each of them is one system, named "
+            f"{join_labels(system_names_of_files)}; if they are about the same system, add a column system with one "
+            "value",
         )
     )
     return [
-        replace(study, unnamed_system=False, notes=(*study.notes, *(note if study is unnamed_studies[0] else ())))
+        replace(
+            study,
+            unnamed_system=False,
+            notes=(*study.notes, *(file_system_notes if study is unnamed_studies[0] else ())),
+        )
         if study.unnamed_system
         else study
         for study in studies
@@ -173,14 +184,14 @@ def _align_system_names(a: Study, b: Study) -> tuple[Study, Study]:
 def _replace_labels(study: Study, label_expression: pl.Expr) -> Study:
     """The study, with the item or the system replaced in its ratings, attributes and (only for the item) side table of
     items."""
-    attributes, items = study.attributes, study.items
+    attribute_rows, item_properties = study.attributes, study.items
     return replace(
         study,
         ratings=Ratings(frame=study.ratings.frame.with_columns(label_expression)),
-        items=replace(items, frame=items.frame.with_columns(label_expression))
+        items=replace(item_properties, frame=item_properties.frame.with_columns(label_expression))
         if label_expression.meta.output_name() == "item"
-        else items,
-        attributes=None if attributes is None else attributes.with_columns(label_expression),
+        else item_properties,
+        attributes=None if attribute_rows is None else attribute_rows.with_columns(label_expression),
         unlabelled=study.unlabelled.with_columns(label_expression),
     )
 
@@ -194,16 +205,16 @@ def _align_task_items(a: Study, b: Study) -> tuple[Study, Study]:
     if not set(a.item_labels()).isdisjoint(b.item_labels()):
         return a, b
     for log_study, sample_study in ((a, b), (b, a)):
-        task_names = {item.partition("/")[0] for item in log_study.item_labels()}
-        task_item_labels = (
-            {f"{next(iter(task_names))}/{item}" for item in sample_study.item_labels()}
+        task_names = {item_label.partition("/")[0] for item_label in log_study.item_labels()}
+        item_labels_with_task = (
+            {f"{next(iter(task_names))}/{item_label}" for item_label in sample_study.item_labels()}
             if len(task_names) == 1
             else set()
         )
         if (
             not sample_study.outputs
             and sample_study.preferences.frame.is_empty()
-            and task_item_labels & set(log_study.item_labels())
+            and item_labels_with_task & set(log_study.item_labels())
         ):
             relabelled_study = _replace_labels(
                 sample_study, pl.format("{}/{}", pl.lit(next(iter(task_names))), "item").alias("item")
@@ -217,11 +228,19 @@ def _merge_attributes(a: pl.DataFrame | None, b: pl.DataFrame | None) -> pl.Data
     used."""
     if a is None or b is None:
         return b if a is None else a
-    merged_attributes = a.join(b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right")
-    common_column_names = [name for name in a.columns if f"{name} of b" in merged_attributes.columns]
+    merged_attribute_rows = a.join(
+        b, on=JOIN_KEY, how="full", coalesce=True, suffix=" of b", maintain_order="left_right"
+    )
+    common_column_names = [
+        column_name for column_name in a.columns if f"{column_name} of b" in merged_attribute_rows.columns
+    ]
     try:
-        filled_expressions = [pl.coalesce(name, f"{name} of b").alias(name) for name in common_column_names]
-        return merged_attributes.with_columns(filled_expressions).drop(f"{name} of b" for name in common_column_names)
+        coalesced_expressions = [
+            pl.coalesce(column_name, f"{column_name} of b").alias(column_name) for column_name in common_column_names
+        ]
+        return merged_attribute_rows.with_columns(coalesced_expressions).drop(
+            f"{column_name} of b" for column_name in common_column_names
+        )
     except pl.exceptions.PolarsError as error:
         raise InputError(
             f"the inputs have different types in a common column ({join_labels(common_column_names)}): {error}"
@@ -236,17 +255,19 @@ def _merge_preferences(a: Preferences, b: Preferences, row_kind: str) -> Prefere
 
 def _merge_rows(a: pl.DataFrame, b: pl.DataFrame, value_column_names: list[str], row_kind: str) -> pl.DataFrame:
     merged_rows = pl.concat([a, b])
-    key_column_names = [name for name in merged_rows.columns if name not in value_column_names]
+    key_column_names = [column_name for column_name in merged_rows.columns if column_name not in value_column_names]
     duplicate_rows = merged_rows.filter(pl.struct(key_column_names).is_duplicated())
     if duplicate_rows.height:
         first_duplicate_row = duplicate_rows.row(0, named=True)
         key_text = ", ".join(
-            f"{name} {first_duplicate_row[name]!r}" for name in key_column_names if first_duplicate_row[name]
+            f"{column_name} {first_duplicate_row[column_name]!r}"
+            for column_name in key_column_names
+            if first_duplicate_row[column_name]
         )
-        n_keys = duplicate_rows.select(key_column_names).n_unique()
+        n_duplicate_keys = duplicate_rows.select(key_column_names).n_unique()
         raise InputError(
-            f"two inputs hold the same {row_kind} ({key_text}; {n_keys} such {row_kind}s, "
-            f"{2 * n_keys - duplicate_rows.n_unique()} with equal values); remove one input, or rename "
+            f"two inputs hold the same {row_kind} ({key_text}; {n_duplicate_keys} such {row_kind}s, "
+            f"{2 * n_duplicate_keys - duplicate_rows.n_unique()} with equal values); remove one input, or rename "
             "the rater; if the items differ, give them different labels, such as news/1"
         )
     return merged_rows
@@ -265,21 +286,21 @@ def _output_keys(study: Study) -> pl.DataFrame:
 
 
 def _overlap_notes(a: Study, b: Study) -> list[Note]:
-    output_keys_a, output_keys_b = _output_keys(a), _output_keys(b)
+    output_key_rows_a, output_key_rows_b = _output_keys(a), _output_keys(b)
     have_no_raters = not a.raters.frame.height and not b.raters.frame.height  # such as a log for each system
-    if not output_keys_a.height or not output_keys_b.height or have_no_raters:
+    if not output_key_rows_a.height or not output_key_rows_b.height or have_no_raters:
         return []
-    n_common_outputs = output_keys_a.join(output_keys_b, on=JOIN_KEY, how="semi").height
+    n_common_outputs = output_key_rows_a.join(output_key_rows_b, on=JOIN_KEY, how="semi").height
     if not n_common_outputs and a.raters.kind.keys() & b.raters.kind.keys():
         return []  # parts of one study by one rater, such as a log for each system
     if not n_common_outputs:
-        label_examples = [
-            f"{key_name}s {join_labels(output_keys_a[key_name].unique().sort(), limit=2)} and "
-            f"{join_labels(output_keys_b[key_name].unique().sort(), limit=2)}"
-            for key_name in JOIN_KEY
+        label_example_texts = [
+            f"{key_column_name}s {join_labels(output_key_rows_a[key_column_name].unique().sort(), limit=2)} and "
+            f"{join_labels(output_key_rows_b[key_column_name].unique().sort(), limit=2)}"
+            for key_column_name in JOIN_KEY
         ]
         raise InputError(
-            f"{a.name} and {b.name} have no item and system in common ({'; '.join(label_examples)}); use the "
+            f"{a.name} and {b.name} have no item and system in common ({'; '.join(label_example_texts)}); use the "
             "same labels in both inputs"
         )
     return build_notes(
@@ -289,6 +310,6 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
                 n_outputs - n_common_outputs,
                 f"{study_name}: {n_outputs - n_common_outputs} of {n_outputs} outputs have no match in the other input",
             )
-            for study_name, n_outputs in ((a.name, output_keys_a.height), (b.name, output_keys_b.height))
+            for study_name, n_outputs in ((a.name, output_key_rows_a.height), (b.name, output_key_rows_b.height))
         )
     )

@@ -101,32 +101,42 @@ def count_labels(
     5
     """
     rows = lazy_rows(table, where=WHERE)
-    plan = _build_plan(rows, _infer_layout(rows, Columns.make(columns or {})), by=tuple(by), default_system_name=name)
-    batch_column_name = plan.layout.cluster or plan.layout.item
+    counting_plan = _build_plan(
+        rows, _infer_layout(rows, Columns.make(columns or {})), by=tuple(by), default_system_name=name
+    )
+    batch_column_name = counting_plan.layout.cluster or counting_plan.layout.item
     row_batches = split_batches(rows, batch_column_name, batches, where=WHERE) if batch_column_name else [rows]
-    batch_counts = [
-        plan.count_outputs(row_batch)
+    frame_pairs_of_batches = [
+        counting_plan.count_outputs(row_batch)
         for row_batch in progress(row_batches, total=len(row_batches), desc="counting labels")
     ]
-    single_output_rows, output_kind_counts = (pl.concat(frames) for frames in zip(*batch_counts, strict=True))
-    return plan.label_rows(single_output_rows, plan.representatives(output_kind_counts))
+    single_output_rows, output_kind_count_rows = (
+        pl.concat(frames_of_batches) for frames_of_batches in zip(*frame_pairs_of_batches, strict=True)
+    )
+    return counting_plan.label_rows(single_output_rows, counting_plan.representatives(output_kind_count_rows))
 
 
 def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
     """The layout of the labels. It is derived from the first rows, and from further rows for columns that are constant
     in the first rows."""
-    flat_column_names = [column_name for column_name, dtype in rows.collect_schema().items() if not dtype.is_nested()]
+    flat_column_names = [
+        column_name for column_name, column_type in rows.collect_schema().items() if not column_type.is_nested()
+    ]
     first_rows = collect_rows(rows.select(flat_column_names).head(LAYOUT_ROWS))
-    row_samples = [first_rows]
+    sample_frames = [first_rows]
     for column_name in flat_column_names:
-        first_values = first_rows[column_name].drop_nulls().unique()
-        if first_values.len() <= 1 and first_rows.height == LAYOUT_ROWS:
+        distinct_first_values = first_rows[column_name].drop_nulls().unique()
+        if distinct_first_values.len() <= 1 and first_rows.height == LAYOUT_ROWS:
             is_further_value = reduce(
-                and_, [nw.col(column_name) != value for value in first_values], ~nw.col(column_name).is_null()
+                and_,
+                [nw.col(column_name) != first_value for first_value in distinct_first_values],
+                ~nw.col(column_name).is_null(),
             )
-            row_samples.append(collect_rows(rows.select(flat_column_names).filter(is_further_value).head(FURTHER_ROWS)))
-    sample = pl.concat(row_samples, how="vertical_relaxed").unique(maintain_order=True)
-    layout = label_layout(sample, columns)
+            sample_frames.append(
+                collect_rows(rows.select(flat_column_names).filter(is_further_value).head(FURTHER_ROWS))
+            )
+    sample_rows = pl.concat(sample_frames, how="vertical_relaxed").unique(maintain_order=True)
+    layout = label_layout(sample_rows, columns)
     if layout is None:
         raise InputError(
             f"{WHERE}: the table has no column of labels ({join_labels(flat_column_names)}); name the columns of "
@@ -134,7 +144,7 @@ def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
         )
     reject(
         (
-            layout.repeat and sample[layout.repeat].n_unique() > 1,
+            layout.repeat and sample_rows[layout.repeat].n_unique() > 1,
             f"{WHERE}: column {layout.repeat!r} numbers repeats; keep the rows of one repeat only",
         ),
         (
@@ -216,7 +226,9 @@ class _Plan:
             )
         if layout.probability:
             attribute_expressions["probability"] = nw.col(layout.probability)
-        label_expressions = {column_name: rater.label_expression for column_name, rater in self.raters.items()}
+        label_expressions = {
+            column_name: column_rater.label_expression for column_name, column_rater in self.raters.items()
+        }
         labelled_rows = rows.select(**key_expressions, **attribute_expressions, **label_expressions)
         if not layout.item:
             return labelled_rows.with_columns(n=nw.lit(1))
@@ -238,20 +250,30 @@ class _Plan:
     @property
     def key_column_names(self) -> list[str]:
         """The columns that decide whether two outputs without a human label are equal."""
-        return ["system", *self.by, *(name for name, rater in self.raters.items() if rater.kind != "human")]
+        return [
+            "system",
+            *self.by,
+            *(
+                label_column_name
+                for label_column_name, column_rater in self.raters.items()
+                if column_rater.kind != "human"
+            ),
+        ]
 
     @property
     def has_human_label(self) -> nw.Expr:
         """Whether an output has a human label."""
         labels_of_column = {
-            column_name: rater.label_values.filter(label_words(rater.label_values).is_not_null()).to_list()
-            for column_name, rater in self.raters.items()
-            if rater.kind == "human"
+            column_name: column_rater.label_values.filter(
+                label_words(column_rater.label_values).is_not_null()
+            ).to_list()
+            for column_name, column_rater in self.raters.items()
+            if column_rater.kind == "human"
         }
         has_label_expressions = [
-            nw.col(column_name).is_in(labels).fill_null(False)
-            for column_name, labels in labels_of_column.items()
-            if labels
+            nw.col(column_name).is_in(human_labels).fill_null(False)
+            for column_name, human_labels in labels_of_column.items()
+            if human_labels
         ]
         return reduce(or_, has_label_expressions, nw.lit(False))
 
@@ -274,35 +296,38 @@ class _Plan:
         outputs."""
         output_rows = self.outputs(rows)
         if self.layout.item:
-            for row in collect_rows(output_rows.filter(nw.col("n") > 1).head(1)).iter_rows(named=True):
+            for duplicate_output_row in collect_rows(output_rows.filter(nw.col("n") > 1).head(1)).iter_rows(named=True):
                 raise InputError(
-                    f"{WHERE}: the output of {row['system']} for item {row['item']!r} occurs {row['n']} times; name "
-                    "another column with item=NAME, or count one run"
+                    f"{WHERE}: the output of {duplicate_output_row['system']} for item "
+                    f"{duplicate_output_row['item']!r} occurs {duplicate_output_row['n']} times; name another column "
+                    "with item=NAME, or count one run"
                 )
         output_rows = output_rows.drop("n")
         if not self.unit:
-            key_counts = (
+            equal_output_count_rows = (
                 output_rows.filter(~self.has_human_label).group_by(self.key_column_names).agg(nw.len().alias("n"))
             )
-            return collect_rows(output_rows.filter(self.has_human_label)), collect_rows(key_counts)
+            return collect_rows(output_rows.filter(self.has_human_label)), collect_rows(equal_output_count_rows)
         labelled_unit_rows = output_rows.filter(self.has_human_label).select(self.unit).unique()
-        unlabelled_outputs = output_rows.join(labelled_unit_rows, on=self.unit, how="anti")
+        unlabelled_output_rows = output_rows.join(labelled_unit_rows, on=self.unit, how="anti")
         kind_indicator_expressions = {
-            f"kind{k}": indicator(_has_values(values_of_column))
-            for k, values_of_column in enumerate(self.output_kinds.iter_rows(named=True))
+            f"kind{kind_index}": indicator(_has_values(value_of_column))
+            for kind_index, value_of_column in enumerate(self.output_kinds.iter_rows(named=True))
         }
-        kind_counts_of_units = (
-            unlabelled_outputs.select(self.unit, **kind_indicator_expressions)
+        unit_kind_count_rows = (
+            unlabelled_output_rows.select(self.unit, **kind_indicator_expressions)
             .group_by(self.unit)
-            .agg(*(nw.col(name).sum() for name in kind_indicator_expressions))
+            .agg(*(nw.col(indicator_name).sum() for indicator_name in kind_indicator_expressions))
         )
-        unit_counts = kind_counts_of_units.group_by(*kind_indicator_expressions).agg(nw.len().alias("n"))
-        return collect_rows(output_rows.join(labelled_unit_rows, on=self.unit, how="semi")), collect_rows(unit_counts)
+        equal_unit_count_rows = unit_kind_count_rows.group_by(*kind_indicator_expressions).agg(nw.len().alias("n"))
+        return collect_rows(output_rows.join(labelled_unit_rows, on=self.unit, how="semi")), collect_rows(
+            equal_unit_count_rows
+        )
 
     def representatives(self, kind_counts: pl.DataFrame) -> pl.DataFrame:
         """One row for each set of equal outputs. For a set of equal clusters, one row for each output of one of these
         clusters. `n_outputs` is the size of the set."""
-        kind_column_names = [name for name in kind_counts.columns if name != "n"]
+        kind_column_names = [column_name for column_name in kind_counts.columns if column_name != "n"]
         kind_counts = (
             kind_counts.group_by(kind_column_names)
             .agg(n_outputs=pl.col("n").sum())
@@ -341,24 +366,26 @@ class _Plan:
             [single_output_rows.with_columns(n_outputs=pl.lit(1)), representative_rows], how="diagonal_relaxed"
         )
         output_rows = output_rows.sort("system", "item")  # engines return rows in any order
-        label_tables = [
+        label_tables_of_raters = [
             output_rows.select(
                 *(
                     column_name
                     for column_name in (*COLUMNS, "n_outputs", *self.by)
                     if column_name in output_rows.columns
                 ),
-                rater=pl.lit(rater.name),
-                kind=pl.lit(rater.kind),
-                aspect=pl.lit(rater.aspect),
+                rater=pl.lit(column_rater.name),
+                kind=pl.lit(column_rater.kind),
+                aspect=pl.lit(column_rater.aspect),
                 repeat=pl.lit(""),
                 label=label_words(output_rows[column_name]),
                 invalid=pl.lit(""),
             )
-            for column_name, rater in self.raters.items()
+            for column_name, column_rater in self.raters.items()
         ]
         # Missing labels of judges are kept, because these outputs count in rates.
-        label_table = pl.concat(label_tables).filter(pl.col("label").is_not_null() | (pl.col("kind") == "metric"))
+        label_table = pl.concat(label_tables_of_raters).filter(
+            pl.col("label").is_not_null() | (pl.col("kind") == "metric")
+        )
         return label_table.select(
             column_name for column_name in (*COLUMNS, "n_outputs", *self.by) if column_name in label_table.columns
         )
@@ -381,21 +408,21 @@ def _build_plan(
                 "of by",
             ),
         )
-        column_values = collect_rows(rows.select(column_name).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
-        max_values = MOST_STEPS if column_values.dtype.is_numeric() else MOST_VALUES
-        if column_values.len() > max_values:
+        distinct_values = collect_rows(rows.select(column_name).unique().head(MOST_VALUES + 1)).to_series().drop_nulls()
+        max_distinct_values = MOST_STEPS if distinct_values.dtype.is_numeric() else MOST_VALUES
+        if distinct_values.len() > max_distinct_values:
             raise OptionError(
-                f"{WHERE}: by={column_name!r} has more than {max_values} different values; give a column with fewer "
-                "values, such as a column of groups"
+                f"{WHERE}: by={column_name!r} has more than {max_distinct_values} different values; give a column with "
+                "fewer values, such as a column of groups"
             )
     n_systems = collect_rows(
         rows.select(system=_system_expression(layout, default_system_name)).unique().head(2)
     ).height
-    raters = _raters_of_rows(rows, layout) if layout.label else _raters_of_columns(rows, layout)
+    column_raters = _raters_of_rows(rows, layout) if layout.label else _raters_of_columns(rows, layout)
     return _Plan(
         rows=rows,
         layout=layout,
-        raters={f"label{k}": rater for k, rater in enumerate(raters)},
+        raters={f"label{rater_index}": column_rater for rater_index, column_rater in enumerate(column_raters)},
         by=by,
         unit="cluster" if layout.cluster else "item" if n_systems > 1 else "",
         name=default_system_name,
@@ -407,8 +434,8 @@ def _has_values(value_of_column: Mapping[str, Any]) -> nw.Expr:
     return reduce(
         and_,
         [
-            nw.col(column_name).is_null() if value is None else nw.col(column_name) == value
-            for column_name, value in value_of_column.items()
+            nw.col(column_name).is_null() if cell_value is None else nw.col(column_name) == cell_value
+            for column_name, cell_value in value_of_column.items()
         ],
     )
 
@@ -438,10 +465,10 @@ def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator
             collect_rows(rows.select(column_name).unique().head(MOST_WORDS + 1)).to_series()
         )
         rater_name, aspect = layout.criteria.get(column_name, (column_name, ""))
-        kind = "human" if column_name in layout.human else "metric"
+        rater_kind = "human" if column_name in layout.human else "metric"
         yield _Rater(
             name=rater_name,
-            kind=kind,
+            kind=rater_kind,
             aspect=aspect,
             label_expression=nw.col(column_name),
             label_values=distinct_values,
@@ -451,19 +478,21 @@ def _raters_of_columns(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator
 def _raters_of_rows(rows: nw.LazyFrame[Any], layout: LabelLayout) -> Iterator[_Rater]:
     """The raters of a table with a row per label."""
     key_column_names = [
-        name for name in dict.fromkeys((layout.rater or layout.kind, layout.kind, layout.aspect)) if name
+        column_name
+        for column_name in dict.fromkeys((layout.rater or layout.kind, layout.kind, layout.aspect))
+        if column_name
     ]
-    label_combinations = collect_rows(rows.select(*key_column_names, layout.label).unique().head(MOST_LABELS))
-    _check_few_values(label_combinations[layout.label], max_values=MOST_LABELS - 1)
-    for key_values, rater_rows in label_combinations.sort(key_column_names).group_by(
+    label_combination_rows = collect_rows(rows.select(*key_column_names, layout.label).unique().head(MOST_LABELS))
+    _check_few_values(label_combination_rows[layout.label], max_values=MOST_LABELS - 1)
+    for key_combination, rater_rows in label_combination_rows.sort(key_column_names).group_by(
         key_column_names, maintain_order=True
     ):
-        value_of_column = dict(zip(key_column_names, key_values, strict=True))
+        value_of_column = dict(zip(key_column_names, key_combination, strict=True))
         rater_name = str((layout.rater and value_of_column[layout.rater]) or value_of_column[layout.kind])
-        kind = KINDS.get(str(label_words(pl.Series([value_of_column[layout.kind]]))[0]), "")
+        rater_kind = KINDS.get(str(label_words(pl.Series([value_of_column[layout.kind]]))[0]), "")
         yield _Rater(
             name=rater_name,
-            kind=kind or ("human" if looks_human(rater_name) else "metric"),
+            kind=rater_kind or ("human" if looks_human(rater_name) else "metric"),
             aspect=str(value_of_column.get(layout.aspect) or ""),
             label_expression=nw.when(_has_values(value_of_column)).then(nw.col(layout.label)),
             label_values=_check_few_values(rater_rows[layout.label]),

@@ -81,17 +81,23 @@ class LabelScale:
 def label_words(column: pl.Series) -> pl.Series:
     """Cells of a column as lower-case words. Empty cells become null, and integers lose their decimal point."""
     distinct_values = column.unique()
-    words = _words(distinct_values)
-    return column.replace_strict(distinct_values, words, return_dtype=pl.String) if len(distinct_values) else words
+    distinct_words = _words(distinct_values)
+    return (
+        column.replace_strict(distinct_values, distinct_words, return_dtype=pl.String)
+        if len(distinct_values)
+        else distinct_words
+    )
 
 
 def _words(column: pl.Series) -> pl.Series:
     column = restore_integers(column)
-    words = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+    word_series = column.cast(pl.String).str.strip_chars().str.to_lowercase()
     if not column.dtype.is_numeric():
-        words = words.zip_with(~words.cast(pl.Float64, strict=False).is_null(), words.str.replace_all(r"[\s-]+", "_"))
-    words = words.str.replace(r"^(\d+)\.0+$", "$1")
-    return words.set(words.is_in([*MISSING_TOKENS, "unlabelled", "unlabeled"]), None)
+        word_series = word_series.zip_with(
+            ~word_series.cast(pl.Float64, strict=False).is_null(), word_series.str.replace_all(r"[\s-]+", "_")
+        )
+    word_series = word_series.str.replace(r"^(\d+)\.0+$", "$1")
+    return word_series.set(word_series.is_in([*MISSING_TOKENS, "unlabelled", "unlabeled"]), None)
 
 
 def is_binary(words: Iterable[str]) -> bool:
@@ -117,48 +123,57 @@ def infer_scale(
         If human labels are neither words nor integers, or if there are too many different labels.
     """
     distinct_words_of_rater = {
-        name: set(word_column.drop_nulls().unique()) for name, word_column in word_column_of_rater.items()
+        rater_name: set(word_column.drop_nulls().unique()) for rater_name, word_column in word_column_of_rater.items()
     }
     reference_raters = (
         list(human_raters)
-        or [name for name, rater_words in distinct_words_of_rater.items() if not _are_fractions(rater_words)]
+        or [
+            rater_name for rater_name, rater_words in distinct_words_of_rater.items() if not _are_fractions(rater_words)
+        ]
         or list(word_column_of_rater)
     )
     reference_words: list[str] = sorted(
-        {word for name in reference_raters for word in word_column_of_rater[name].drop_nulls().unique()}
+        {word for rater_name in reference_raters for word in word_column_of_rater[rater_name].drop_nulls().unique()}
     )
     if not reference_words:
         reference_words = sorted(set().union(*distinct_words_of_rater.values()))
     if is_binary(reference_words):
         raters_with_scores = frozenset(
-            name
-            for name, rater_words in distinct_words_of_rater.items()
+            rater_name
+            for rater_name, rater_words in distinct_words_of_rater.items()
             if not is_binary(rater_words) and rater_words and _are_numbers(rater_words)
         )
         return LabelScale(words=binary_words(reference_words), scores=raters_with_scores)
     if _are_numbers(reference_words):
-        numbers = sorted({float(word) for word in reference_words})
-        if any(number != int(number) for number in numbers) or len(numbers) > MOST_STEPS:
+        reference_numbers = sorted({float(word) for word in reference_words})
+        if (
+            any(reference_number != int(reference_number) for reference_number in reference_numbers)
+            or len(reference_numbers) > MOST_STEPS
+        ):
             raise InputError(
                 f"{where}: {'human ' if human_raters else ''}labels are scores "
                 f"({join_labels(reference_words, limit=4)}); give labels that are words or at most "
                 f"{MOST_STEPS} whole numbers"
             )
         raters_with_scores = frozenset(
-            name
-            for name, rater_words in distinct_words_of_rater.items()
+            rater_name
+            for rater_name, rater_words in distinct_words_of_rater.items()
             if not rater_words <= set(reference_words) and _are_numbers(rater_words)
         )
-        return LabelScale(words=tuple(str(int(number)) for number in numbers), ordered=True, scores=raters_with_scores)
-    all_labels = set(reference_words).union(
+        return LabelScale(
+            words=tuple(str(int(reference_number)) for reference_number in reference_numbers),
+            ordered=True,
+            scores=raters_with_scores,
+        )
+    all_distinct_labels = set(reference_words).union(
         *(rater_words for rater_words in distinct_words_of_rater.values() if not _are_numbers(rater_words))
     )
-    if len(all_labels) > MOST_LABELS:
+    if len(all_distinct_labels) > MOST_LABELS:
         raise InputError(
-            f"{where}: {len(all_labels)} different labels ({join_labels(sorted(all_labels), limit=4)}); at most "
-            f"{MOST_LABELS} are allowed"
+            f"{where}: {len(all_distinct_labels)} different labels "
+            f"({join_labels(sorted(all_distinct_labels), limit=4)}); at most {MOST_LABELS} are allowed"
         )
-    return LabelScale(words=tuple(sorted(all_labels)))
+    return LabelScale(words=tuple(sorted(all_distinct_labels)))
 
 
 def _are_numbers(words: Iterable[str]) -> bool:
@@ -175,7 +190,7 @@ def binary_words(words: Sequence[str]) -> tuple[str, str]:
     word_of_code = {POLARITY[word]: word for word in sorted(words, reverse=True)}
     for code in (0, 1):
         if code not in word_of_code:
-            word_of_code[code] = next(known_pair[code] for known_pair in BINARY if word_of_code[1 - code] in known_pair)
+            word_of_code[code] = next(word_pair[code] for word_pair in BINARY if word_of_code[1 - code] in word_pair)
     return word_of_code[0], word_of_code[1]
 
 
@@ -183,7 +198,7 @@ def encode_labels(words: pl.Series, raters: pl.Series, scale: LabelScale) -> pl.
     """The words of raters as numbers: scores for the raters in `scale.scores`, and codes for other raters. A word
     without a code becomes null."""
     code_of_word = (
-        POLARITY if scale.binary and is_binary(scale.words) else {w: code for code, w in enumerate(scale.words)}
+        POLARITY if scale.binary and is_binary(scale.words) else {word: code for code, word in enumerate(scale.words)}
     )
     return words.cast(pl.Float64, strict=False).zip_with(
         raters.is_in(list(scale.scores)), words.replace_strict(code_of_word, default=None, return_dtype=pl.Float64)
@@ -194,18 +209,24 @@ def check_common_labels(
     words_of_rater: Mapping[str, pl.Series], human_raters: Sequence[str], scale: LabelScale, *, where: str
 ) -> None:
     """Raise `InputError` if judges and annotators have no label in common, because judges then cannot be validated."""
-    judges = [rater for rater in words_of_rater if rater not in human_raters and words_of_rater[rater].count()]
+    judge_names = [
+        rater_name
+        for rater_name in words_of_rater
+        if rater_name not in human_raters and words_of_rater[rater_name].count()
+    ]
     if not human_raters or any(
-        encode_labels(words_of_rater[judge], pl.repeat(judge, words_of_rater[judge].len(), eager=True), scale).count()
-        for judge in judges
+        encode_labels(
+            words_of_rater[judge_name], pl.repeat(judge_name, words_of_rater[judge_name].len(), eager=True), scale
+        ).count()
+        for judge_name in judge_names
     ):
         return
-    if judges:
-        judge_labels = words_of_rater[judges[0]].drop_nulls().unique().sort()
+    if judge_names:
+        judge_labels = words_of_rater[judge_names[0]].drop_nulls().unique().sort()
         example_text = f", such as {judge_labels[-1]!r} for human labels of at least {scale.words[-2]}" * scale.ordered
         raise InputError(
-            f"{where}: the labels of {judges[0]} ({join_labels(judge_labels, limit=4)}) are not among the human labels "
-            f"({join_labels(scale.words, limit=5)}), so they cannot be compared; use the same labels for "
+            f"{where}: the labels of {judge_names[0]} ({join_labels(judge_labels, limit=4)}) are not among the human "
+            f"labels ({join_labels(scale.words, limit=5)}), so they cannot be compared; use the same labels for "
             f"both{example_text}"
         )
 
@@ -233,7 +254,7 @@ def unify_scales(
     scale_of_aspect = {**scales[1], **scales[0]}
     for aspect in scale_of_aspect:
         is_aspect_row = pl.col("aspect") == aspect
-        scales_of_inputs = [scale_by_aspect.get(aspect) for scale_by_aspect in scales]
+        scales_of_inputs = [input_scale_of_aspect.get(aspect) for input_scale_of_aspect in scales]
         if scales_of_inputs[0] == scales_of_inputs[1] or not all(
             rating_frame.select(is_aspect_row.any()).item() for rating_frame in rating_frames
         ):
@@ -242,11 +263,12 @@ def unify_scales(
             _decode_labels(rating_frame.filter(is_aspect_row), scale)
             for rating_frame, scale in zip(rating_frames, scales_of_inputs, strict=True)
         ]
-        words_by_rater = pl.concat(word_frames).partition_by("rater", as_dict=True, maintain_order=True)
+        word_frame_of_rater_key = pl.concat(word_frames).partition_by("rater", as_dict=True, maintain_order=True)
         word_column_of_rater = {
-            str(rater): rater_rows["word"].alias(str(rater)) for (rater,), rater_rows in words_by_rater.items()
+            str(rater_name): rater_word_rows["word"].alias(str(rater_name))
+            for (rater_name,), rater_word_rows in word_frame_of_rater_key.items()
         }
-        human_raters = [rater for rater in word_column_of_rater if kind_of_rater.get(rater) == "human"]
+        human_raters = [rater_name for rater_name in word_column_of_rater if kind_of_rater.get(rater_name) == "human"]
         scale = infer_scale(word_column_of_rater, human_raters=human_raters, where=aspect or "labels of two inputs")
         check_common_labels(word_column_of_rater, human_raters, scale, where=aspect or "labels of two inputs")
         scale_of_aspect[aspect] = scale
@@ -259,22 +281,22 @@ def unify_scales(
 
 def _decode_labels(rows: pl.DataFrame, scale: LabelScale | None) -> pl.DataFrame:
     """Rater and word of each rating."""
-    number_words = label_words(rows["score"]).alias("word")
+    words_of_scores = label_words(rows["score"]).alias("word")
     if scale is None:
-        return pl.DataFrame([rows["rater"], number_words])
-    decoded_words = rows["score"].replace_strict(
+        return pl.DataFrame([rows["rater"], words_of_scores])
+    words_of_codes = rows["score"].replace_strict(
         {float(code): word for code, word in enumerate(scale.words)}, default=None, return_dtype=pl.String
     )
     is_scored_row = rows["rater"].is_in(list(scale.scores))
-    return pl.DataFrame([rows["rater"], number_words.zip_with(is_scored_row, decoded_words).alias("word")])
+    return pl.DataFrame([rows["rater"], words_of_scores.zip_with(is_scored_row, words_of_codes).alias("word")])
 
 
 def _recode_labels(
     rating_frame: pl.DataFrame, is_recoded_row: pl.Expr, word_rows: pl.DataFrame, scale: LabelScale
 ) -> pl.DataFrame:
     """Ratings with the selected scores as codes of a scale; labels that are not in the scale are dropped."""
-    row_indices = rating_frame.select(is_recoded_row).to_series().arg_true()
+    recoded_row_indices = rating_frame.select(is_recoded_row).to_series().arg_true()
     label_codes = encode_labels(word_rows["word"], word_rows["rater"], scale).cast(rating_frame.schema["score"])
-    return rating_frame.with_columns(rating_frame["score"].clone().scatter(row_indices, label_codes)).drop_nulls(
-        "score"
-    )
+    return rating_frame.with_columns(
+        rating_frame["score"].clone().scatter(recoded_row_indices, label_codes)
+    ).drop_nulls("score")

@@ -67,12 +67,17 @@ def counting_origin(
     """
     patterns_of_option = {"human": human, "metrics": metrics, "systems": systems}
     names_of_option = {
-        name: [pattern] if isinstance(pattern, str) else [*pattern]
-        for name, pattern in patterns_of_option.items()
-        if pattern
+        option_name: [pattern_or_patterns] if isinstance(pattern_or_patterns, str) else [*pattern_or_patterns]
+        for option_name, pattern_or_patterns in patterns_of_option.items()
+        if pattern_or_patterns
     }
     return Origin(
-        how=names_of_option | {name: value for name, value in settings.items() if value not in (None, "", [])}
+        how=names_of_option
+        | {
+            option_name: setting_value
+            for option_name, setting_value in settings.items()
+            if setting_value not in (None, "", [])
+        }
     )
 
 
@@ -194,13 +199,13 @@ class OutcomeCounts(ReadOnlyArrays):
 
         The last two axes are the human and the metric outcome, where the last index means absent.
         """
-        first_positions, second_positions = pairs_of(systems)
+        first_system_positions, second_system_positions = pairs_of(systems)
         return cls(
             paired=tables[:, :, :3, :3].copy(),
             metric_only=tables[:, :, 3, :3].copy(),
             human_only=tables[:, :, :3, 3].copy(),
-            system_a=tuple(systems[i] for i in first_positions),
-            system_b=tuple(systems[i] for i in second_positions),
+            system_a=tuple(systems[system_position] for system_position in first_system_positions),
+            system_b=tuple(systems[system_position] for system_position in second_system_positions),
             metrics=tuple(metrics),
             **more,
         )
@@ -212,9 +217,9 @@ class OutcomeCounts(ReadOnlyArrays):
         outcome_tables = np.empty((n_pairs, len(comparisons.raters) - 1, 4, 4), dtype=np.int64)
         for metric_position in range(1, len(comparisons.raters)):
             joint_preferences = comparisons.joint(0, metric_position)
-            human_outcomes, metric_outcomes = outcomes(joint_preferences.signs)
+            human_outcome_codes, metric_outcome_codes = outcomes(joint_preferences.signs)
             outcome_tables[:, metric_position - 1] = table_sums(
-                joint_preferences.pair, human_outcomes, metric_outcomes, shape=(n_pairs, 4, 4)
+                joint_preferences.pair, human_outcome_codes, metric_outcome_codes, shape=(n_pairs, 4, 4)
             )
         return cls.from_tables(outcome_tables, systems=comparisons.systems, metrics=comparisons.raters[1:])
 
@@ -242,19 +247,24 @@ class OutcomeCounts(ReadOnlyArrays):
         """Wins, ties and losses in the form of `by_order`. If orders were not counted, all orders are 0 (unknown)."""
         if self.by_order is not None:
             return self.by_order
-        counts_of_rater = dict(zip((HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True))
+        outcome_counts_of_rater = dict(
+            zip((HUMAN, *self.metrics), (self.human, *self.metric.swapaxes(0, 1)), strict=True)
+        )
         count_tables = [
             pl.DataFrame(
                 {
-                    "rater": [rater] * len(counts),
+                    "rater": [rater_name] * len(outcome_counts),
                     "system_a": self.system_a,
                     "system_b": self.system_b,
-                    "order": np.zeros(len(counts)),
-                    **{name: counts[:, k] for k, name in enumerate(SIGNS)},
+                    "order": np.zeros(len(outcome_counts)),
+                    **{
+                        outcome_name: outcome_counts[:, outcome_index]
+                        for outcome_index, outcome_name in enumerate(SIGNS)
+                    },
                 },
                 schema=BY_ORDER,
             )
-            for rater, counts in counts_of_rater.items()
+            for rater_name, outcome_counts in outcome_counts_of_rater.items()
         ]
         return pl.concat(count_tables).filter(pl.sum_horizontal(list(SIGNS)) > 0)
 
@@ -286,14 +296,16 @@ def count_joint_outcomes(preferences: nw.LazyFrame[Any], metrics: Sequence[str])
         One row per pair with system_a, system_b, and one column METRIC_CELL for each metric (by position) and each of
         the `CELLS` joint outcomes.
     """
-    rater_of_column = {HUMAN: HUMAN} | {f"metric{k}": name for k, name in enumerate(metrics)}
+    rater_of_column = {HUMAN: HUMAN} | {
+        f"metric{metric_position}": rater_name for metric_position, rater_name in enumerate(metrics)
+    }
     # A rater has one preference per comparison, so the maximum is that preference, null without one.
     comparison_rows = (
         preferences.select(
             *OUTPUTS,
             **{
-                column_name: nw.when(nw.col("rater") == name).then(nw.col("sign"))
-                for column_name, name in rater_of_column.items()
+                column_name: nw.when(nw.col("rater") == rater_name).then(nw.col("sign"))
+                for column_name, rater_name in rater_of_column.items()
             },
         )
         .group_by(*OUTPUTS)
@@ -319,14 +331,14 @@ def count_cells(comparison_rows: nw.LazyFrame[Any], metric_column_names: Sequenc
     )
     # A sum of indicators for every cell: one group-by whose result does not grow with the items.
     indicator_expressions = {
-        f"{metric_position}_{cell}": (nw.col(column_name) == cell).cast(nw.Int32)
+        f"{metric_position}_{joint_code}": (nw.col(column_name) == joint_code).cast(nw.Int32)
         for metric_position, column_name in enumerate(metric_column_names)
-        for cell in range(CELLS)
+        for joint_code in range(CELLS)
     }
-    pair_groups = joint_code_rows.select("system_a", "system_b", **indicator_expressions).group_by(
+    rows_grouped_by_pair = joint_code_rows.select("system_a", "system_b", **indicator_expressions).group_by(
         "system_a", "system_b"
     )
-    return collect_rows(pair_groups.agg(*(nw.col(column_name).sum() for column_name in indicator_expressions)))
+    return collect_rows(rows_grouped_by_pair.agg(*(nw.col(column_name).sum() for column_name in indicator_expressions)))
 
 
 def sum_batches(batch_counts: Iterable[pl.DataFrame], *, systems: Sequence[str], metrics: Sequence[str]) -> Ints:
@@ -334,9 +346,9 @@ def sum_batches(batch_counts: Iterable[pl.DataFrame], *, systems: Sequence[str],
     n_pairs = len(systems) * (len(systems) - 1) // 2
     outcome_tables = np.zeros((n_pairs, len(metrics), CELLS + 1), dtype=np.int64)
     for batch_frame in batch_counts:
-        cell_counts = batch_frame.drop("system_a", "system_b").cast(pl.Int64).to_numpy()
+        joint_outcome_counts = batch_frame.drop("system_a", "system_b").cast(pl.Int64).to_numpy()
         # A pair occurs once per batch, so no row overwrites another.
-        outcome_tables[pair_positions(batch_frame, systems), :, :CELLS] += cell_counts.reshape(
+        outcome_tables[pair_positions(batch_frame, systems), :, :CELLS] += joint_outcome_counts.reshape(
             len(batch_frame), len(metrics), CELLS
         )
     return outcome_tables.reshape(n_pairs, len(metrics), 4, 4)

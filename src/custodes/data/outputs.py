@@ -47,25 +47,27 @@ class Outputs:
     def from_sources(cls, texts: pl.DataFrame, sources: pl.DataFrame, images: pl.DataFrame | None = None) -> Outputs:
         """Outputs from `sources` that may lack columns; missing columns and nulls become empty."""
         source_rows = pl.concat([pl.DataFrame(schema=SOURCES), sources], how="diagonal_relaxed").select(list(SOURCES))
-        completed_sources = source_rows.with_columns(
+        completed_source_rows = source_rows.with_columns(
             pl.col(pl.String).fill_null(""), pl.col(pl.List(pl.String)).fill_null(pl.lit([], dtype=pl.List(pl.String)))
         )
         return cls(
-            texts=texts, sources=completed_sources, images=pl.DataFrame(schema=IMAGES) if images is None else images
+            texts=texts, sources=completed_source_rows, images=pl.DataFrame(schema=IMAGES) if images is None else images
         )
 
     def resolve_images(self, folder: Path) -> Outputs:
         """The outputs with paths of images resolved relative to the folder; addresses are unchanged."""
         image_names = pl.concat([self.sources["images"].explode().drop_nulls(), self.images["image"]]).unique()
-        path_of_name = {
-            name: str(folder / name) for name in image_names if "\0" not in name and (folder / name).is_file()
+        path_of_image_name = {
+            image_name: str(folder / image_name)
+            for image_name in image_names
+            if "\0" not in image_name and (folder / image_name).is_file()
         }
-        if not path_of_name:
+        if not path_of_image_name:
             return self
         return replace(
             self,
-            sources=self.sources.with_columns(pl.col("images").list.eval(pl.element().replace(path_of_name))),
-            images=self.images.with_columns(pl.col("image").replace(path_of_name)),
+            sources=self.sources.with_columns(pl.col("images").list.eval(pl.element().replace(path_of_image_name))),
+            images=self.images.with_columns(pl.col("image").replace(path_of_image_name)),
         )
 
     def merge_with(self, other: Outputs) -> tuple[Outputs, list[Note]]:
@@ -73,8 +75,8 @@ class Outputs:
         used."""
         text_rows, source_rows = pl.concat([self.texts, other.texts]), pl.concat([self.sources, other.sources])
         text_rows, source_rows, notes = select_first_values(text_rows, source_rows, where="two inputs")
-        further_images = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
-        return Outputs.from_sources(text_rows, source_rows, pl.concat([self.images, further_images])), notes
+        further_image_rows = other.images.join(self.images, on=["item", "system"], how="anti", maintain_order="left")
+        return Outputs.from_sources(text_rows, source_rows, pl.concat([self.images, further_image_rows])), notes
 
 
 def select_first_values(
@@ -83,11 +85,11 @@ def select_first_values(
     """The first non-empty text of each output, the first non-empty value of each item in each column, and notes on
     further values."""
     column_names = [column_name for column_name in sources.columns if column_name != "item"]
-    list_selector = pl.col(pl.List(pl.String))
+    list_column_expression = pl.col(pl.List(pl.String))
     source_rows = sources.with_columns(
-        pl.col(pl.String).replace("", None), pl.when(list_selector.list.len() > 0).then(list_selector)
+        pl.col(pl.String).replace("", None), pl.when(list_column_expression.list.len() > 0).then(list_column_expression)
     )
-    rows_by_item, output_key_names = source_rows.group_by("item", maintain_order=True), ["item", "system"]
+    rows_grouped_by_item, output_key_names = source_rows.group_by("item", maintain_order=True), ["item", "system"]
     n_outputs_with_several_texts = (
         texts.filter(pl.col("text") != "")
         .group_by(output_key_names)
@@ -95,12 +97,18 @@ def select_first_values(
         .filter(pl.col("text") > 1)
         .height
     )
-    several_values_flags = (
-        rows_by_item.agg(pl.col(column_names).drop_nulls().n_unique() > 1) if column_names else source_rows.clear()
+    has_several_values_frame = (
+        rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().n_unique() > 1)
+        if column_names
+        else source_rows.clear()
     )
-    differing_column_names = [column_name for column_name in column_names if several_values_flags[column_name].any()]
+    differing_column_names = [
+        column_name for column_name in column_names if has_several_values_frame[column_name].any()
+    ]
     n_items_with_several_values = (
-        several_values_flags.filter(pl.any_horizontal(differing_column_names)).height if differing_column_names else 0
+        has_several_values_frame.filter(pl.any_horizontal(differing_column_names)).height
+        if differing_column_names
+        else 0
     )
     notes = build_notes(
         (
@@ -116,10 +124,10 @@ def select_first_values(
             f"{join_labels(differing_column_names)}; the first value of each item is used",
         ),
     )
-    first_texts = texts.group_by(output_key_names, maintain_order=True).agg(
+    first_text_rows = texts.group_by(output_key_names, maintain_order=True).agg(
         pl.col("text").filter(pl.col("text") != "").first().fill_null("")
     )
-    return first_texts, rows_by_item.agg(pl.col(column_names).drop_nulls().first()), notes
+    return first_text_rows, rows_grouped_by_item.agg(pl.col(column_names).drop_nulls().first()), notes
 
 
 def parse_turns(cell: Any) -> list[tuple[str, str]] | None:
@@ -140,11 +148,15 @@ def parse_turns(cell: Any) -> list[tuple[str, str]] | None:
     cell = cell.to_list() if isinstance(cell, pl.Series) else cell
     if not isinstance(cell, list) or not cell or not all(isinstance(turn, dict) for turn in cell):
         return None
-    speakers = [next((turn[name] for name in ROLES if isinstance(turn.get(name), str)), "") for turn in cell]
+    speakers = [
+        next((turn[key_name] for key_name in ROLES if isinstance(turn.get(key_name), str)), "") for turn in cell
+    ]
     if not all(speakers) or any(not set(WORDS) & set(turn) for turn in cell):
         return None
-    contents = (next((turn[name] for name in WORDS if turn.get(name) is not None), "") for turn in cell)
-    return list(zip(speakers, map(_turn_text, contents), strict=True))
+    turn_contents = (
+        next((turn[key_name] for key_name in WORDS if turn.get(key_name) is not None), "") for turn in cell
+    )
+    return list(zip(speakers, map(_turn_text, turn_contents), strict=True))
 
 
 def _turn_text(content: Any) -> str:
@@ -153,7 +165,7 @@ def _turn_text(content: Any) -> str:
         texts = (
             content_part.get("text") if isinstance(content_part, dict) else content_part for content_part in content
         )
-        return "\n".join(text for text in texts if isinstance(text, str))
+        return "\n".join(content_text for content_text in texts if isinstance(content_text, str))
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
 
 
@@ -163,4 +175,4 @@ def format_dialogue(turns: Sequence[tuple[str, str]]) -> str:
     >>> format_dialogue([("user", "Hi")])
     '[{"role": "user", "text": "Hi"}]'
     """
-    return json.dumps([{"role": role, "text": text} for role, text in turns], ensure_ascii=False)
+    return json.dumps([{"role": speaker, "text": text} for speaker, text in turns], ensure_ascii=False)

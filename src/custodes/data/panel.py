@@ -47,7 +47,7 @@ class Panel:
         aspect are used."""
         rating_rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(list(raters))), aspect)
         direction_of_rater = study.raters.direction
-        rater_directions = np.array([direction_of_rater[rater] for rater in raters])
+        rater_directions = np.array([direction_of_rater[rater_name] for rater_name in raters])
         output_rows, system_rows = (
             filter_rows(rating_rows, pl.col("item") != ""),
             rating_rows.filter(pl.col("item") == ""),
@@ -69,17 +69,24 @@ def label_codes(labels: pl.Series, categories: Sequence[str]) -> NDArray[np.int6
 
 def pair_positions(rows: pl.DataFrame, systems: Sequence[str]) -> NDArray[np.int64]:
     """The position of the pair (`system_a`, `system_b`) of each row among all pairs of the sorted systems."""
-    first_positions, second_positions = (label_codes(rows[name], systems) for name in ("system_a", "system_b"))
-    return pair_codes(first_positions, second_positions, len(systems))
+    first_system_positions, second_system_positions = (
+        label_codes(rows[column_name], systems) for column_name in ("system_a", "system_b")
+    )
+    return pair_codes(first_system_positions, second_system_positions, len(systems))
 
 
 def _mean_scores(rows: pl.DataFrame, **labels_of_axis: Sequence[str]) -> Floats:
     """Mean scores as an array with one axis per column of labels; NaN if there is no score."""
-    shape = tuple(map(len, labels_of_axis.values()))
-    label_positions = np.array([label_codes(rows[name], categories) for name, categories in labels_of_axis.items()])
+    axis_lengths = tuple(map(len, labels_of_axis.values()))
+    label_positions = np.array(
+        [label_codes(rows[column_name], axis_labels) for column_name, axis_labels in labels_of_axis.items()]
+    )
     is_row_in_array = (label_positions >= 0).all(axis=0)
-    cell_indices, n_cells = np.ravel_multi_index(label_positions[:, is_row_in_array], shape), math.prod(shape)
+    cell_indices, n_cells = (
+        np.ravel_multi_index(label_positions[:, is_row_in_array], axis_lengths),
+        math.prod(axis_lengths),
+    )
     return ratio(
         np.bincount(cell_indices, weights=rows["score"].to_numpy()[is_row_in_array], minlength=n_cells),
         np.bincount(cell_indices, minlength=n_cells),
-    ).reshape(shape)
+    ).reshape(axis_lengths)

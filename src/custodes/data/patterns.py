@@ -49,8 +49,8 @@ def select_labels(patterns: Patterns, labels: Sequence[str], *, option: str, wha
 def _matches(pattern: str, labels: Sequence[str], option: str, what: str) -> list[str]:
     if pattern in labels:
         return [pattern]
-    matcher = re.compile(translate(pattern))
-    matching_labels = [label for label in labels if matcher.match(label)]
+    glob_regex = re.compile(translate(pattern))
+    matching_labels = [label for label in labels if glob_regex.match(label)]
     if not matching_labels and not any(labels):
         raise OptionError(f"{option}={pattern!r}: the study has no {what}s; leave this option out")
     if not matching_labels:
@@ -73,11 +73,11 @@ def skeleton(label: str) -> str:
     >>> skeleton("GPT\\u20114") == skeleton("gpt_4") == skeleton("GPT-4\\u200b") == "gpt-4"
     True
     """
-    text = unicodedata.normalize("NFKC", label)
-    text = "".join(character for character in text if unicodedata.category(character) != "Cf")
-    text = unicodedata.normalize("NFKC", text.translate(LATIN).casefold())
+    canonical_text = unicodedata.normalize("NFKC", label)
+    canonical_text = "".join(character for character in canonical_text if unicodedata.category(character) != "Cf")
+    canonical_text = unicodedata.normalize("NFKC", canonical_text.translate(LATIN).casefold())
     text_with_ascii_dashes = "".join(
-        "-" if unicodedata.category(character) == "Pd" else character for character in text
+        "-" if unicodedata.category(character) == "Pd" else character for character in canonical_text
     )
     return re.sub(r"[-_\s]+", "-", text_with_ascii_dashes).strip("-")
 
@@ -87,7 +87,9 @@ def confusable_groups(labels: Iterable[str], normalise: Callable[[str], str] = s
     labels_of_skeleton: dict[str, list[str]] = {}
     for label in dict.fromkeys(labels):
         labels_of_skeleton.setdefault(normalise(label), []).append(label)
-    return [group for group in labels_of_skeleton.values() if len(group) > 1]
+    return [
+        equal_looking_labels for equal_looking_labels in labels_of_skeleton.values() if len(equal_looking_labels) > 1
+    ]
 
 
 def escape_confusable(label: str) -> str:
@@ -96,12 +98,12 @@ def escape_confusable(label: str) -> str:
     >>> escape_confusable("GP\\u0422-4")
     "'GP\\\\u0422-4'"
     """
-    escaped, unescaped = ascii(label), repr(label)
+    escaped_label, quoted_label = ascii(label), repr(label)
     has_lookalike_characters = label.translate(LATIN) != label
     has_hidden_characters = any(
         unicodedata.category(character) in ("Cf", "Pd", "Zs", "Mn") and not character.isascii() for character in label
     )
-    return escaped if has_lookalike_characters or has_hidden_characters else unescaped
+    return escaped_label if has_lookalike_characters or has_hidden_characters else quoted_label
 
 
 def notes_on_blanks(labels_of_noun: Mapping[str, Iterable[str]]) -> list[Note]:
@@ -110,7 +112,7 @@ def notes_on_blanks(labels_of_noun: Mapping[str, Iterable[str]]) -> list[Note]:
     >>> [note.count for note in notes_on_blanks({"systems": ["GPT 4", "GPT  4", "GPT4"]})]
     [2]
     """
-    groups_of_noun = {
+    label_groups_of_noun = {
         noun: confusable_groups(labels, lambda label: " ".join(label.split()))
         for noun, labels in labels_of_noun.items()
     }
@@ -118,11 +120,11 @@ def notes_on_blanks(labels_of_noun: Mapping[str, Iterable[str]]) -> list[Note]:
         *(
             (
                 "look-alikes",
-                sum(map(len, groups)),
+                sum(map(len, label_groups)),
                 f"some {noun} have names that differ only in blanks but count as different: "
-                f"{join_labels((' = '.join(map(escape_confusable, labels)) for labels in groups), limit=4)}; use one "
-                "spelling",
+                f"{join_labels((' = '.join(map(escape_confusable, labels)) for labels in label_groups), limit=4)}; use "
+                "one spelling",
             )
-            for noun, groups in groups_of_noun.items()
+            for noun, label_groups in label_groups_of_noun.items()
         )
     )

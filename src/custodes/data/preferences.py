@@ -89,33 +89,38 @@ class Preferences:
         >>> Preferences.make(verdicts)[0].frame.row(0)
         ('1', 'A', 'B', 'judge', '', '0', '', -1, None, None, None, None)
         """
-        frame = to_polars(table, where=where)
+        input_frame = to_polars(table, where=where)
         notes = check_columns(
-            frame,
+            input_frame,
             where=where,
             required=("item", "system_a", "system_b", "rater", "preference"),
             optional=(*OPTIONAL, *ignore),
         )
-        if frame.height == 0:
+        if input_frame.height == 0:
             raise InputError(f"{where}: no rows; a study needs at least one verdict")
-        verdicts = pl.DataFrame(
+        verdict_rows = pl.DataFrame(
             [
-                *(label_column(frame, name, where=where) for name in ("item", "system_a", "system_b", "rater")),
-                label_column(frame, "aspect", where=where, empty=True),
-                label_column(frame, "repeat", where=where, empty=True).replace("", "0"),
-                label_column(frame, "order", where=where, empty=True).str.to_lowercase().replace("unknown", ""),
-                number_column(frame, "preference", where=where),
-                label_column(frame, "invalid", where=where, empty=True),
-                *_read_probabilities(frame, where=where),
+                *(
+                    label_column(input_frame, column_name, where=where)
+                    for column_name in ("item", "system_a", "system_b", "rater")
+                ),
+                label_column(input_frame, "aspect", where=where, empty=True),
+                label_column(input_frame, "repeat", where=where, empty=True).replace("", "0"),
+                label_column(input_frame, "order", where=where, empty=True).str.to_lowercase().replace("unknown", ""),
+                number_column(input_frame, "preference", where=where),
+                label_column(input_frame, "invalid", where=where, empty=True),
+                *_read_probabilities(input_frame, where=where),
                 bounded_column(
-                    frame, SECONDS, math.inf, where=where, allowed="a number of seconds of at least 0, or empty"
+                    input_frame, SECONDS, math.inf, where=where, allowed="a number of seconds of at least 0, or empty"
                 ),
             ]
         )
-        _check_values(verdicts, where=where)
-        n_ignored_probabilities = verdicts.filter(pl.col("preference").is_null() & pl.col("p_a").is_not_null()).height
+        _check_values(verdict_rows, where=where)
+        n_rows_with_ignored_probabilities = verdict_rows.filter(
+            pl.col("preference").is_null() & pl.col("p_a").is_not_null()
+        ).height
         is_reversed_pair = pl.col("system_a") > pl.col("system_b")
-        verdicts = verdicts.with_columns(
+        verdict_rows = verdict_rows.with_columns(
             system_a=pl.min_horizontal("system_a", "system_b"),
             system_b=pl.max_horizontal("system_a", "system_b"),
             order=pl.when(is_reversed_pair & (pl.col("order") != ""))
@@ -131,24 +136,26 @@ class Preferences:
         column_name_of_role = {
             role: next(iter(find_columns(role, unused)), "") for role in ("rater", "aspect", "order", "repeat")
         }
-        options_text = " ".join(column_option(role, name) for role, name in column_name_of_role.items() if name)
-        unused_text = f"; columns not used: {join_labels(unused)}" if unused else ""
-        hint_text = (
-            f"{f'try {options_text}; ' if options_text else ''}if pairs were rated in both presentation orders, give "
-            f"a column 'order' (ab, ba{'' if column_name_of_role['order'] else '; or --column order=NAME'}), or name "
-            "the systems in the displayed order; if pairs were rated repeatedly, number the runs in a column "
-            f"'repeat'{unused_text}"
+        column_options_text = " ".join(
+            column_option(role, column_name) for role, column_name in column_name_of_role.items() if column_name
         )
-        check_unique(verdicts, KEY, where=where, what="verdict", hint=hint_text)
+        unused_text = f"; columns not used: {join_labels(unused)}" if unused else ""
+        error_hint = (
+            f"{f'try {column_options_text}; ' if column_options_text else ''}if pairs were rated in both presentation "
+            "orders, give a column 'order' (ab, "
+            f"ba{'' if column_name_of_role['order'] else '; or --column order=NAME'}), or name the systems in the "
+            f"displayed order; if pairs were rated repeatedly, number the runs in a column 'repeat'{unused_text}"
+        )
+        check_unique(verdict_rows, KEY, where=where, what="verdict", hint=error_hint)
         is_unreadable = pl.lit(False) if unreadable is None else pl.lit(unreadable)
         reason_expression = (
             pl.when(pl.col("invalid") != "").then("invalid").when(is_unreadable).then(pl.lit(UNREADABLE))
         )
-        missing_verdicts = verdicts.with_columns(why=reason_expression.otherwise(pl.lit(EMPTY))).filter(
+        missing_verdict_rows = verdict_rows.with_columns(why=reason_expression.otherwise(pl.lit(EMPTY))).filter(
             pl.col("preference").is_null()
         )
-        invalid_rows = missing_verdicts.filter(pl.col("invalid") != "")
-        n_missing_verdicts = missing_verdicts.filter(invalid="", why=EMPTY).height
+        invalid_verdict_rows = missing_verdict_rows.filter(pl.col("invalid") != "")
+        n_missing_verdicts = missing_verdict_rows.filter(invalid="", why=EMPTY).height
         notes += build_notes(
             (
                 "missing-verdict",
@@ -157,18 +164,19 @@ class Preferences:
             ),
             (
                 INVALID,
-                invalid_rows.height,
-                f"{where}: {invalid_rows.height} verdicts are invalid and count as not rated "
-                f"({format_counts(invalid_rows['invalid'])})",
+                invalid_verdict_rows.height,
+                f"{where}: {invalid_verdict_rows.height} verdicts are invalid and count as not rated "
+                f"({format_counts(invalid_verdict_rows['invalid'])})",
             ),
             (
                 "spare-chances",
-                n_ignored_probabilities,
-                f"{where}: probabilities in {n_ignored_probabilities} rows without a verdict are ignored",
+                n_rows_with_ignored_probabilities,
+                f"{where}: probabilities in {n_rows_with_ignored_probabilities} rows without a verdict are ignored",
             ),
         )
         return cls(
-            frame=verdicts.drop_nulls("preference").select(list(SCHEMA)), missing=missing_verdicts.select(list(MISSING))
+            frame=verdict_rows.drop_nulls("preference").select(list(SCHEMA)),
+            missing=missing_verdict_rows.select(list(MISSING)),
         ), notes
 
     def select_rows(self, is_selected_row: pl.Expr) -> Preferences:
@@ -222,32 +230,34 @@ class Preferences:
         if not may_have_half_comparisons and not has_duplicate_key(self.frame, COMPARISON).any():
             return self.frame.select(*COMPARISON, "preference", ORDER_CODES), []
         merged_rows = self._merge_rows(orders)
-        half_rows = merged_rows.filter(pl.col("half") == 1)
+        half_comparison_rows = merged_rows.filter(pl.col("half") == 1)
         half_advice = (
-            f" ({format_counts(half_rows['rater'])}). With one order, the position preference of the rater does not "
-            "cancel. To keep these comparisons, set orders='first'"
+            f" ({format_counts(half_comparison_rows['rater'])}). With one order, the position preference of the rater "
+            "does not cancel. To keep these comparisons, set orders='first'"
         )
         comparison_rows = merged_rows.drop_nulls("sign").select(
             *COMPARISON, pl.col("sign").cast(pl.Int8).alias("preference"), "order"
         )
-        n_contradictory = int(merged_rows["contradictory"].sum())
-        return comparison_rows, merging_notes(half_rows.height, n_contradictory, orders, half_advice=half_advice)
+        n_contradictory_comparisons = int(merged_rows["contradictory"].sum())
+        return comparison_rows, merging_notes(
+            half_comparison_rows.height, n_contradictory_comparisons, orders, half_advice=half_advice
+        )
 
     def _merge_rows(self, orders: Orders) -> pl.DataFrame:
         """The result of `merge_orders` for all verdicts, in file order."""
-        answered_rows = self.frame.select(*COMPARISON, ORDER_CODES, sign="preference")
-        missing_rows = self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8))
+        verdict_rows = self.frame.select(*COMPARISON, ORDER_CODES, sign="preference")
+        missing_verdict_rows = self.missing.select(*COMPARISON, ORDER_CODES, sign=pl.lit(None, dtype=pl.Int8))
         merged_rows = (
             merge_orders(
-                nw.from_native(pl.concat([answered_rows, missing_rows]).with_row_index("row").lazy()),
+                nw.from_native(pl.concat([verdict_rows, missing_verdict_rows]).with_row_index("row").lazy()),
                 orders,
                 key_column_names=COMPARISON,
             )
             .collect()
             .to_native()
         )
-        ordered_comparisons = answered_rows.select(COMPARISON).unique(maintain_order=True, keep="first")
-        return ordered_comparisons.join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
+        comparison_keys_in_file_order = verdict_rows.select(COMPARISON).unique(maintain_order=True, keep="first")
+        return comparison_keys_in_file_order.join(merged_rows, on=COMPARISON, how="left", maintain_order="left")
 
 
 def column_option(role: str, column_name: str) -> str:
@@ -257,32 +267,43 @@ def column_option(role: str, column_name: str) -> str:
 
 def _read_probabilities(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
     """The columns p_a, p_tie and p_b. A row must have all three probabilities or none; an empty p_tie counts as 0."""
-    probabilities = pl.DataFrame(
-        [bounded_column(frame, name, 1, where=where, allowed="a probability from 0 to 1") for name in CHANCES]
+    probability_rows = pl.DataFrame(
+        [
+            bounded_column(frame, column_name, 1, where=where, allowed="a probability from 0 to 1")
+            for column_name in CHANCES
+        ]
     )
     if set(CHANCES).isdisjoint(frame.columns):
-        return probabilities.get_columns()
-    has_probability = probabilities.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
-    has_win_probabilities = probabilities.select(pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()).to_series()
+        return probability_rows.get_columns()
+    has_probability = probability_rows.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
+    has_win_probabilities = probability_rows.select(
+        pl.col("p_a").is_not_null() & pl.col("p_b").is_not_null()
+    ).to_series()
     refuse(
         has_probability & ~has_win_probabilities,
         lambda row_numbers, _: (
             f"{where}: p_a, p_tie, p_b are partly empty in row {row_numbers}; give all three probabilities, or none"
         ),
     )
-    probabilities = probabilities.with_columns(p_tie=pl.when(has_probability).then(pl.col("p_tie").fill_null(0.0)))
-    probability_sums = probabilities.select(pl.sum_horizontal(pl.all(), ignore_nulls=False)).to_series()
+    probability_rows = probability_rows.with_columns(
+        p_tie=pl.when(has_probability).then(pl.col("p_tie").fill_null(0.0))
+    )
+    probability_sums = probability_rows.select(pl.sum_horizontal(pl.all(), ignore_nulls=False)).to_series()
     refuse(
         (probability_sums - 1).abs() > SUM_TOLERANCE,
         lambda row_numbers, row_index: (
             f"{where}: p_a, p_tie, p_b sum to {probability_sums[row_index]:g} in row {row_numbers}; their sum must be 1"
         ),
     )
-    return probabilities.get_columns()
+    return probability_rows.get_columns()
 
 
 def _check_values(verdicts: pl.DataFrame, *, where: str) -> None:
-    preference_values, order_words, first_systems = verdicts["preference"], verdicts["order"], verdicts["system_a"]
+    preference_values, order_words, first_system_labels = (
+        verdicts["preference"],
+        verdicts["order"],
+        verdicts["system_a"],
+    )
     refuse(
         ~preference_values.is_in([1.0, 0.0, -1.0]),
         lambda row_numbers, row_index: (
@@ -300,9 +321,9 @@ def _check_values(verdicts: pl.DataFrame, *, where: str) -> None:
     )
     refuse_values(order_words, ~order_words.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")
     refuse(
-        first_systems == verdicts["system_b"],
+        first_system_labels == verdicts["system_b"],
         lambda row_numbers, row_index: (
-            f"{where}: row {row_numbers} compares {first_systems[row_index]!r} with itself; a verdict needs two "
+            f"{where}: row {row_numbers} compares {first_system_labels[row_index]!r} with itself; a verdict needs two "
             "different systems"
         ),
     )

@@ -73,15 +73,15 @@ class Raters:
     def infer(cls, kind_of_rater: Mapping[str, str]) -> Raters:
         """Raters of which only the kinds are known. By assumption, higher is better, and annotators are slots. The
         scale is unknown."""
-        rows = [
-            {"rater": rater, "kind": kind, "higher_is_better": True, "person": False}
-            for rater, kind in kind_of_rater.items()
+        rater_rows = [
+            {"rater": rater_name, "kind": rater_kind, "higher_is_better": True, "person": False}
+            for rater_name, rater_kind in kind_of_rater.items()
         ]
-        return cls(frame=pl.DataFrame(rows, schema=SCHEMA))
+        return cls(frame=pl.DataFrame(rater_rows, schema=SCHEMA))
 
     def select_kind(self, kind: str) -> tuple[str, ...]:
         """The raters of one kind, in the order of the table."""
-        return tuple(rater for rater, rater_kind in self.kind.items() if rater_kind == kind)
+        return tuple(rater_name for rater_name, rater_kind in self.kind.items() if rater_kind == kind)
 
     @property
     def kind(self) -> dict[str, str]:
@@ -92,15 +92,15 @@ class Raters:
     def direction(self) -> dict[str, float]:
         """The direction of each rater: +1 (higher is better) or -1 (lower is better)."""
         return {
-            rater: 1.0 if is_higher_better else -1.0
-            for rater, is_higher_better in zip(self.frame["rater"], self.frame["higher_is_better"], strict=True)
+            rater_name: 1.0 if is_higher_better else -1.0
+            for rater_name, is_higher_better in zip(self.frame["rater"], self.frame["higher_is_better"], strict=True)
         }
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
         """The declared bounds (low, high) of each rater that has both bounds."""
         rows_with_bounds = self.frame.drop_nulls(["low", "high"]).select("rater", "low", "high").iter_rows()
-        return {rater: (low, high) for rater, low, high in rows_with_bounds}
+        return {rater_name: (low, high) for rater_name, low, high in rows_with_bounds}
 
     @property
     def own_systems(self) -> dict[str, str]:
@@ -118,7 +118,7 @@ class Raters:
 
     def with_kinds(self, kind_of_rater: Mapping[str, str]) -> Raters:
         """The raters, with the kinds of `kind_of_rater` set."""
-        new_kinds = [kind_of_rater.get(rater, kind) for rater, kind in self.kind.items()]
+        new_kinds = [kind_of_rater.get(rater_name, former_kind) for rater_name, former_kind in self.kind.items()]
         return replace(self, frame=self.frame.with_columns(pl.Series("kind", new_kinds, dtype=pl.String)))
 
     def merge_with(self, other: Raters) -> tuple[Raters, list[Note]]:
@@ -127,10 +127,10 @@ class Raters:
         If either table declares for a rater that lower is better, this direction is used. A note lists names with
         different signatures, since these names may stand for two raters.
         """
-        all_rows = pl.concat([self.frame, other.frame]).sort(pl.col("kind") == "", maintain_order=True)
+        rater_rows = pl.concat([self.frame, other.frame]).sort(pl.col("kind") == "", maintain_order=True)
         has_bounds = pl.col("low").is_not_null() | pl.col("high").is_not_null()
-        rows_by_rater = all_rows.group_by("rater", maintain_order=True)
-        frame = rows_by_rater.agg(
+        rows_grouped_by_rater = rater_rows.group_by("rater", maintain_order=True)
+        merged_rater_rows = rows_grouped_by_rater.agg(
             pl.col("kind").first(),
             pl.col("higher_is_better").all(),
             pl.col("low", "high").filter(has_bounds).first(),
@@ -139,12 +139,12 @@ class Raters:
             pl.col("cost_unit").filter(pl.col("cost").is_not_null()).first(),
             pl.col("own_system", "signature", "truncated").drop_nulls().first(),
         ).select(list(SCHEMA))
-        signatures_by_rater = rows_by_rater.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
+        signature_rows = rows_grouped_by_rater.agg(pl.col("signature").drop_nulls().unique(maintain_order=True))
         example_texts = [
-            f"{rater} ({join_labels(metric_signatures, limit=2)})"
-            for rater, metric_signatures in signatures_by_rater.filter(pl.col("signature").list.len() > 1).iter_rows()
+            f"{rater_name} ({join_labels(metric_signatures, limit=2)})"
+            for rater_name, metric_signatures in signature_rows.filter(pl.col("signature").list.len() > 1).iter_rows()
         ]
-        return Raters(frame=frame, directed=self.directed | other.directed), build_notes(
+        return Raters(frame=merged_rater_rows, directed=self.directed | other.directed), build_notes(
             (
                 SIGNATURE_RULE,
                 len(example_texts),
@@ -161,49 +161,49 @@ class Raters:
         or YYYY-MM-DD), cost, cost_unit (unit of the cost), own_system (a comma list of systems or globs), signature,
         truncated (0 to 1).
         """
-        frame = to_polars(table, where=where)
+        side_frame = to_polars(table, where=where)
         ignored_notes = check_columns(
-            frame,
+            side_frame,
             where=where,
             required=("rater",),
-            optional=[rater_name for rater_name in SCHEMA if rater_name != "rater"],
+            optional=[column_name for column_name in SCHEMA if column_name != "rater"],
         )
-        values_of_pattern = _checked_side_table(frame, where=where)
+        declared_values_of_pattern = _checked_side_table(side_frame, where=where)
         rater_names = list(self.frame["rater"])
         unmatched_patterns = [
             pattern
-            for pattern in values_of_pattern
+            for pattern in declared_values_of_pattern
             if pattern not in rater_names and not any(fnmatchcase(rater_name, pattern) for rater_name in rater_names)
         ]
-        if values_of_pattern and len(unmatched_patterns) == len(values_of_pattern):
+        if declared_values_of_pattern and len(unmatched_patterns) == len(declared_values_of_pattern):
             raise InputError(
                 f"{where}: no rater of this table is in the data ({join_labels(unmatched_patterns)}); raters: "
                 f"{join_labels(rater_names)}{suggestion(unmatched_patterns[0], rater_names)}"
             )
         note_entries = [
-            ("idle-rater-row", 1, f"{where}: {rater_name!r} matches no rater{suggestion(rater_name, rater_names)}")
-            for rater_name in unmatched_patterns
+            ("idle-rater-row", 1, f"{where}: {pattern!r} matches no rater{suggestion(pattern, rater_names)}")
+            for pattern in unmatched_patterns
         ]
         notes = [*build_notes(*note_entries), *ignored_notes]
         rater_rows, directed_raters = [], set(self.directed)
-        for row in self.frame.iter_rows(named=True):
-            rater_name = row["rater"]
+        for rater_row in self.frame.iter_rows(named=True):
+            rater_name = rater_row["rater"]
             declared_values: dict[str, Any] = {}
-            for pattern, pattern_values in values_of_pattern.items():
+            for pattern, pattern_values in declared_values_of_pattern.items():
                 if pattern == rater_name or (pattern not in rater_names and fnmatchcase(rater_name, pattern)):
                     # A literal name takes precedence over globs in any order.
                     declared_values = (
                         declared_values | pattern_values if pattern == rater_name else pattern_values | declared_values
                     )
-            if row["kind"] and declared_values.get("kind", row["kind"]) != row["kind"]:
+            if rater_row["kind"] and declared_values.get("kind", rater_row["kind"]) != rater_row["kind"]:
                 declared_kind = declared_values["kind"]
-                message = (
-                    f"{where}: {rater_name!r} is {declared_kind} in this table and {row['kind']} in the data; this "
-                    "table takes precedence"
+                note_message = (
+                    f"{where}: {rater_name!r} is {declared_kind} in this table and {rater_row['kind']} in the data; "
+                    "this table takes precedence"
                 )
-                notes += build_notes(("kind-overruled", 1, message))
+                notes += build_notes(("kind-overruled", 1, note_message))
             # A new cost without a unit does not inherit the unit of the replaced cost.
-            rater_rows.append(row | ({"cost_unit": None} if "cost" in declared_values else {}) | declared_values)
+            rater_rows.append(rater_row | ({"cost_unit": None} if "cost" in declared_values else {}) | declared_values)
             directed_raters |= {rater_name} if "higher_is_better" in declared_values else set()
         return Raters(frame=pl.DataFrame(rater_rows, schema=SCHEMA), directed=frozenset(directed_raters)), notes
 
@@ -213,16 +213,22 @@ class Raters:
         >>> [note.count for note in Raters.infer({"ter@best": "metric", "terse": "metric"}).undeclared_directions()]
         [1]
         """
-        error_metrics = [
-            name for name, kind in self.kind.items() if kind != "human" and re.split("[:@]", name)[0] in ERRORS
+        error_metric_names = [
+            rater_name
+            for rater_name, rater_kind in self.kind.items()
+            if rater_kind != "human" and re.split("[:@]", rater_name)[0] in ERRORS
         ]
-        undeclared_metrics = [name for name in error_metrics if self.direction[name] > 0 and name not in self.directed]
+        undeclared_metric_names = [
+            rater_name
+            for rater_name in error_metric_names
+            if self.direction[rater_name] > 0 and rater_name not in self.directed
+        ]
         return build_notes(
             (
                 DIRECTION_RULE,
-                len(undeclared_metrics),
-                f"`custodes score` has metrics named {join_labels(undeclared_metrics)}, for which lower is better, "
-                "but in "
+                len(undeclared_metric_names),
+                f"`custodes score` has metrics named {join_labels(undeclared_metric_names)}, for which lower is "
+                "better, but in "
                 "these data higher counts as better; if lower is better, set higher_is_better to false in a raters "
                 "table (--raters)",
             )
@@ -231,10 +237,12 @@ class Raters:
 
 def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[str, Any]]:
     """The non-empty values of each row, by the pattern of rater names in the row."""
-    rater_labels = pl.DataFrame([label_column(frame, "rater", where=where)])
-    check_unique(rater_labels, ["rater"], where=where, what="rater", hint="one row per rater")
-    column_names = [name for name in SCHEMA if name in frame.columns and name != "rater"]
-    side_table = rater_labels.with_columns(_side_column(frame, name, where=where) for name in column_names)
+    rater_label_frame = pl.DataFrame([label_column(frame, "rater", where=where)])
+    check_unique(rater_label_frame, ["rater"], where=where, what="rater", hint="one row per rater")
+    column_names = [column_name for column_name in SCHEMA if column_name in frame.columns and column_name != "rater"]
+    side_table = rater_label_frame.with_columns(
+        _side_column(frame, column_name, where=where) for column_name in column_names
+    )
     if "truncated" in side_table.columns:
         refuse_values(
             side_table["truncated"],
@@ -250,8 +258,10 @@ def _checked_side_table(frame: pl.DataFrame, *, where: str) -> dict[str, dict[st
             ),
         )
     return {
-        row.pop("rater"): {name: value for name, value in row.items() if value is not None}
-        for row in side_table.iter_rows(named=True)
+        side_row.pop("rater"): {
+            column_name: cell_value for column_name, cell_value in side_row.items() if cell_value is not None
+        }
+        for side_row in side_table.iter_rows(named=True)
     }
 
 
@@ -259,34 +269,36 @@ def _side_column(frame: pl.DataFrame, column_name: str, *, where: str) -> pl.Ser
     """A column of a side table, converted to the type in `SCHEMA`; empty cells become null."""
     if column_name == "kind":
         return kind_column(frame, where=where).replace("", None)
-    column = typed_column(frame, column_name, SCHEMA[column_name], where=where)
+    typed_series = typed_column(frame, column_name, SCHEMA[column_name], where=where)
     if column_name == "date":
-        full_dates = (column + "-01-01").str.head(10).str.to_date("%Y-%m-%d", strict=False)
+        full_dates = (typed_series + "-01-01").str.head(10).str.to_date("%Y-%m-%d", strict=False)
         refuse_values(
-            column,
-            (column != "")
-            & ~(column.str.contains("^[0-9]{4}(-[0-9]{2}){0,2}$") & (full_dates.dt.year().fill_null(0) > 0)),
+            typed_series,
+            (typed_series != "")
+            & ~(typed_series.str.contains("^[0-9]{4}(-[0-9]{2}){0,2}$") & (full_dates.dt.year().fill_null(0) > 0)),
             where=where,
             allowed="YYYY, YYYY-MM, YYYY-MM-DD",
         )
-    return column.replace("", None) if SCHEMA[column_name] == pl.String else column
+    return typed_series.replace("", None) if SCHEMA[column_name] == pl.String else typed_series
 
 
 def kind_column(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The column `kind` as human, metric or empty, from words such as `annotator` or `llm`."""
-    cells = label_column(frame, "kind", where=where, empty=True)
-    words = cells.unique()
-    kind_of_normalized_word = {"": "", **KIND_OF_WORD}
+    kind_cells = label_column(frame, "kind", where=where, empty=True)
+    kind_words = kind_cells.unique()
     kinds_of_words = (
-        words.str.to_lowercase()
+        kind_words.str.to_lowercase()
         .str.replace_all(r"[\s-]+", "_")
-        .replace_strict(kind_of_normalized_word, default=None, return_dtype=pl.String)
+        .replace_strict({"": "", **KIND_OF_WORD}, default=None, return_dtype=pl.String)
     )
-    kinds = cells.replace_strict(words, kinds_of_words)
+    kind_series = kind_cells.replace_strict(kind_words, kinds_of_words)
     refuse_values(
-        cells, kinds.is_null(), where=where, allowed="human, metric, or words such as annotator, expert, llm, judge"
+        kind_cells,
+        kind_series.is_null(),
+        where=where,
+        allowed="human, metric, or words such as annotator, expert, llm, judge",
     )
-    return kinds
+    return kind_series
 
 
 def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
@@ -306,8 +318,8 @@ def rater_kinds(frame: pl.DataFrame, *, where: str) -> dict[str, str]:
         )
     kind_of_rater = dict(declared_kind_rows.iter_rows())
     return {
-        rater: kind_of_rater.get(rater) or kind_of_label(rater)
-        for rater in kind_rows["rater"].unique(maintain_order=True)
+        rater_name: kind_of_rater.get(rater_name) or kind_of_label(rater_name)
+        for rater_name in kind_rows["rater"].unique(maintain_order=True)
     }
 
 
@@ -390,12 +402,31 @@ class MissingCode:
         nines (99, -999), and the distance of the value to the other values is larger than their range.
         """
         distinct_scores, score_counts = np.unique(scores[np.isfinite(scores)], return_counts=True)
-        for index, further_scores in ((0, distinct_scores[1:]), (-1, distinct_scores[:-1])):
-            if len(further_scores) < 2 or score_counts.sum() < FEW_RATINGS:
+        for extreme_index, other_scores in ((0, distinct_scores[1:]), (-1, distinct_scores[:-1])):
+            if len(other_scores) < 2 or score_counts.sum() < FEW_RATINGS:
                 continue
-            code, low, high = float(distinct_scores[index]), float(further_scores[0]), float(further_scores[-1])
-            is_negative_code = code < 0 <= low and code.is_integer() and high >= LEAST_TOP
-            has_only_nines = code.is_integer() and abs(code) > 9 and set(str(int(abs(code)))) == {"9"}
-            if is_negative_code or (has_only_nines and max(low - code, code - high) > high - low):
-                return cls(value=code, n=int(score_counts[index]), low=low, high=high)
+            candidate_code, lowest_other_score, highest_other_score = (
+                float(distinct_scores[extreme_index]),
+                float(other_scores[0]),
+                float(other_scores[-1]),
+            )
+            is_negative_code = (
+                candidate_code < 0 <= lowest_other_score
+                and candidate_code.is_integer()
+                and highest_other_score >= LEAST_TOP
+            )
+            has_only_nines = (
+                candidate_code.is_integer() and abs(candidate_code) > 9 and set(str(int(abs(candidate_code)))) == {"9"}
+            )
+            if is_negative_code or (
+                has_only_nines
+                and max(lowest_other_score - candidate_code, candidate_code - highest_other_score)
+                > highest_other_score - lowest_other_score
+            ):
+                return cls(
+                    value=candidate_code,
+                    n=int(score_counts[extreme_index]),
+                    low=lowest_other_score,
+                    high=highest_other_score,
+                )
         return None

@@ -54,40 +54,40 @@ class Ratings:
         >>> ratings.frame.row(0)
         ('1', 'A', 'ann', '', '0', 4.0)
         """
-        frame = to_polars(table, where=where)
+        input_frame = to_polars(table, where=where)
         notes = check_columns(
-            frame, where=where, required=("item", "system", "rater", "score"), optional=(*OPTIONAL, *ignore)
+            input_frame, where=where, required=("item", "system", "rater", "score"), optional=(*OPTIONAL, *ignore)
         )
-        if frame.height == 0:
+        if input_frame.height == 0:
             raise InputError(f"{where}: no rows; a study needs at least one rating")
-        ratings = pl.DataFrame(
+        rating_rows = pl.DataFrame(
             [
-                label_column(frame, "item", where=where, empty=True),
-                label_column(frame, "system", where=where),
-                label_column(frame, "rater", where=where),
-                label_column(frame, "aspect", where=where, empty=True),
-                label_column(frame, "repeat", where=where, empty=True).replace("", "0"),
-                number_column(frame, "score", where=where),
+                label_column(input_frame, "item", where=where, empty=True),
+                label_column(input_frame, "system", where=where),
+                label_column(input_frame, "rater", where=where),
+                label_column(input_frame, "aspect", where=where, empty=True),
+                label_column(input_frame, "repeat", where=where, empty=True).replace("", "0"),
+                number_column(input_frame, "score", where=where),
             ]
         )
         check_unique(
-            ratings,
+            rating_rows,
             KEY,
             where=where,
             what="rating",
             hint="number the runs of a rater in a column 'repeat', or remove the duplicate row",
         )
-        _check_size(ratings, where=where)
-        reason_texts = label_column(frame, "invalid", where=where, empty=True)
+        _check_size(rating_rows, where=where)
+        reason_texts = label_column(input_frame, "invalid", where=where, empty=True)
         refuse(
-            ratings["score"].is_not_null() & (reason_texts != ""),
+            rating_rows["score"].is_not_null() & (reason_texts != ""),
             lambda row_numbers, row_index: (
                 f"{where}: row {row_numbers} has both a score and a reason in 'invalid' ({reason_texts[row_index]!r}); "
                 f"remove the score or the reason"
             ),
         )
         invalid_reasons = reason_texts.filter(reason_texts != "")
-        n_missing_scores = ratings["score"].null_count() - invalid_reasons.len()
+        n_missing_scores = rating_rows["score"].null_count() - invalid_reasons.len()
         notes += build_notes(
             (
                 "missing-score",
@@ -101,7 +101,7 @@ class Ratings:
                 f"({format_counts(invalid_reasons)})",
             ),
         )
-        return cls(frame=ratings.drop_nulls("score")), notes
+        return cls(frame=rating_rows.drop_nulls("score")), notes
 
     def split_opinions(self, is_second_row: pl.Series, is_answered_row: pl.Series) -> tuple[Ratings, Ratings]:
         """The first opinions, and the second opinions (answers to a question that another annotator answered first).
@@ -117,12 +117,12 @@ def _check_size(ratings: pl.DataFrame, *, where: str) -> None:
     """Raise `InputError` for a rater whose scores are so large or so small that squares of scores overflow or
     underflow."""
     largest_score_rows = ratings.group_by("rater", maintain_order=True).agg(pl.col("score").abs().max())
-    for rater, largest_score in largest_score_rows.filter(
+    for rater_name, largest_score in largest_score_rows.filter(
         (pl.col("score") > LARGEST) | (pl.col("score") < 1 / LARGEST)
     ).iter_rows():
         if largest_score:
             range_text = f"beyond {LARGEST:g}" if largest_score > LARGEST else f"all below {1 / LARGEST:g}"
             raise InputError(
-                f"{where}: scores of {rater!r} are {range_text} (largest absolute value {largest_score:g}); rescale "
-                "the scores, or take logarithms"
+                f"{where}: scores of {rater_name!r} are {range_text} (largest absolute value {largest_score:g}); "
+                "rescale the scores, or take logarithms"
             )

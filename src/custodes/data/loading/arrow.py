@@ -32,28 +32,28 @@ TRIAL_PROGRAM = "import io, sys, polars; polars.read_parquet(io.BytesIO(sys.stdi
 """Program that reads a Parquet file on trial in another process, because reading may crash the process."""
 
 
-def from_parquet(data: bytes, name: str) -> pl.DataFrame:
+def from_parquet(file_bytes: bytes, name: str) -> pl.DataFrame:
     """The table of a Parquet file."""
-    if data.startswith(ENCRYPTED):
+    if file_bytes.startswith(ENCRYPTED):
         raise InputError(f"{name}: the Parquet file is encrypted; write the file without encryption")
-    damaged_error = InputError(f"{name}: not a Parquet file, or a damaged Parquet file; write the file again")
-    if not data.startswith(PARQUET) or not data.endswith(PARQUET):
-        raise damaged_error
+    damaged_file_error = InputError(f"{name}: not a Parquet file, or a damaged Parquet file; write the file again")
+    if not file_bytes.startswith(PARQUET) or not file_bytes.endswith(PARQUET):
+        raise damaged_file_error
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         trial_process = subprocess.run(
-            [sys.executable, "-c", TRIAL_PROGRAM], input=data, capture_output=True, check=False
+            [sys.executable, "-c", TRIAL_PROGRAM], input=file_bytes, capture_output=True, check=False
         )
         if trial_process.returncode:
-            raise damaged_error from None
-        return with_column_names(pl.read_parquet(io.BytesIO(data)), where=name)
-    with _convert_errors(damaged_error, name):
-        parquet_file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
+            raise damaged_file_error from None
+        return with_column_names(pl.read_parquet(io.BytesIO(file_bytes)), where=name)
+    with _convert_errors(damaged_file_error, name):
+        parquet_file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(file_bytes))
         row_groups = map(parquet_file.metadata.row_group, range(parquet_file.metadata.num_row_groups))
         check_decompressed_size(
-            sum(row_group.total_byte_size for row_group in row_groups), len(data), name, SIZE_ADVICE
+            sum(row_group.total_byte_size for row_group in row_groups), len(file_bytes), name, SIZE_ADVICE
         )
         if parquet_file.metadata.num_rows * parquet_file.metadata.num_columns * CELL > LARGEST:
             raise InputError(
@@ -61,17 +61,21 @@ def from_parquet(data: bytes, name: str) -> pl.DataFrame:
                 f"first, with count_pairs"
             )
         # In batches, so that PyArrow and Polars do not hold the whole table at the same time.
-        arrow_tables = (pyarrow.Table.from_batches([batch]) for batch in parquet_file.iter_batches(use_threads=False))
-        frames = limit_total_size(
+        arrow_tables = (
+            pyarrow.Table.from_batches([record_batch]) for record_batch in parquet_file.iter_batches(use_threads=False)
+        )
+        frames_of_batches = limit_total_size(
             (_from_arrow(arrow_table, name) for arrow_table in arrow_tables),
             LARGEST,
             lambda frame: int(frame.estimated_size()),
             _too_large_error(name),
         )
-        return pl.concat(frames or [_from_arrow(parquet_file.schema_arrow.empty_table(), name)], rechunk=True)
+        return pl.concat(
+            frames_of_batches or [_from_arrow(parquet_file.schema_arrow.empty_table(), name)], rechunk=True
+        )
 
 
-def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
+def from_arrow_file(file_bytes: bytes, name: str) -> pl.DataFrame:
     """The table of an Arrow file or stream."""
     try:
         import pyarrow
@@ -81,10 +85,10 @@ def from_arrow_file(data: bytes, name: str) -> pl.DataFrame:
     with _convert_errors(
         InputError(f"{name}: not an Arrow file or stream, or a damaged one; write the file again"), name
     ):
-        buffer_reader = pyarrow.BufferReader(data)
-        open_reader = pyarrow.ipc.open_file if data.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
+        buffer_reader = pyarrow.BufferReader(file_bytes)
+        open_reader = pyarrow.ipc.open_file if file_bytes.startswith(ARROW_FILE) else pyarrow.ipc.open_stream
         arrow_table = open_reader(buffer_reader).read_all()
-        check_decompressed_size(arrow_table.nbytes, len(data), name, SIZE_ADVICE)
+        check_decompressed_size(arrow_table.nbytes, len(file_bytes), name, SIZE_ADVICE)
         return _from_arrow(arrow_table, name)
 
 
@@ -110,8 +114,8 @@ def _decoded_size(arrow_column: Any) -> int:
     value_type = arrow_column.type.value_type
     if not (types.is_string(value_type) or types.is_large_string(value_type)):
         return len(arrow_column) * CELL
-    chunk_lengths = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in arrow_column.chunks)
-    return sum(compute.sum(chunk).as_py() or 0 for chunk in chunk_lengths)
+    byte_length_arrays = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in arrow_column.chunks)
+    return sum(compute.sum(byte_lengths).as_py() or 0 for byte_lengths in byte_length_arrays)
 
 
 def _too_large_error(name: str) -> InputError:
@@ -124,10 +128,11 @@ def _from_arrow(arrow_table: Any, name: str) -> pl.DataFrame:
     from pyarrow import types
 
     arrow_table.validate(full=True)
-    column_sizes = (
-        _decoded_size(cells) if types.is_dictionary(cells.type) else cells.nbytes for cells in arrow_table.columns
+    column_byte_sizes = (
+        _decoded_size(arrow_column) if types.is_dictionary(arrow_column.type) else arrow_column.nbytes
+        for arrow_column in arrow_table.columns
     )
-    if sum(column_sizes) > LARGEST:
+    if sum(column_byte_sizes) > LARGEST:
         raise _too_large_error(name)
     arrow_table = arrow_table.rename_columns(strip_column_names(arrow_table.schema.names, where=name))
     categorical_selector = pl.col(pl.Categorical, pl.Enum)

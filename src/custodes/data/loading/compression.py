@@ -101,10 +101,16 @@ def max_decompressed_size(compressed_size: int) -> int:
 
 def check_decompressed_size(size: int, compressed_size: int, name: str, advice: str) -> None:
     """Raise `InputError` if a decompressed size is not allowed for the compressed size."""
-    max_size = max_decompressed_size(compressed_size)
-    if size > max_size:
-        reason_text = "" if max_size == LARGEST else f", over {max_size // max(compressed_size, 1)} times its size"
-        raise InputError(f"{name}: unpacks to more than {format_mebibytes(max_size)}{reason_text}; {advice}")
+    largest_allowed_size = max_decompressed_size(compressed_size)
+    if size > largest_allowed_size:
+        size_ratio_text = (
+            ""
+            if largest_allowed_size == LARGEST
+            else f", over {largest_allowed_size // max(compressed_size, 1)} times its size"
+        )
+        raise InputError(
+            f"{name}: unpacks to more than {format_mebibytes(largest_allowed_size)}{size_ratio_text}; {advice}"
+        )
 
 
 def format_mebibytes(size: int) -> str:
@@ -114,10 +120,10 @@ def format_mebibytes(size: int) -> str:
 
 def read_up_to(stream: IO[bytes], max_size: int) -> bytes:
     """The content of a stream. Reading stops when the content exceeds the limit."""
-    content = io.BytesIO()
-    while content.tell() <= max_size and (chunk := stream.read(CHUNK)):
-        content.write(chunk)
-    return content.getvalue()
+    content_buffer = io.BytesIO()
+    while content_buffer.tell() <= max_size and (chunk := stream.read(CHUNK)):
+        content_buffer.write(chunk)
+    return content_buffer.getvalue()
 
 
 def limit_total_size(
@@ -133,7 +139,7 @@ def limit_total_size(
     return accepted_batches
 
 
-def zip_archive(data: bytes, name: str) -> Any:
+def zip_archive(file_bytes: bytes, name: str) -> Any:
     """An open zip archive. Raises `InputError` if the archive is damaged or declares sizes above the limits.
 
     The module zipfile of Python 3.14 reads zstd. Earlier versions of Python use the backport of this module if it is
@@ -143,11 +149,11 @@ def zip_archive(data: bytes, name: str) -> Any:
     with suppress(ImportError):
         from backports.zstd import zipfile as zip_module
     try:
-        archive = zip_module.ZipFile(io.BytesIO(data))
+        archive = zip_module.ZipFile(io.BytesIO(file_bytes))
     except Exception:  # zipfile raises many types of error for damaged bytes
         raise InputError(f"{name}: a damaged or truncated zip file; copy or download it again") from None
-    total_size = sum(member.file_size for member in archive.infolist())
-    check_decompressed_size(total_size, len(data), name, "if the file is genuine, unzip it")
+    total_decompressed_size = sum(member_info.file_size for member_info in archive.infolist())
+    check_decompressed_size(total_decompressed_size, len(file_bytes), name, "if the file is genuine, unzip it")
     return archive
 
 
@@ -157,8 +163,8 @@ def zip_member(archive: Any, member_name: str, name: str) -> bytes:
     if member_info.flag_bits & 1:
         raise InputError(f"{name}: encrypted; unzip it first")
     try:
-        with archive.open(member_info) as stream:
-            return b"".join(iter(lambda: stream.read(STEP), b""))
+        with archive.open(member_info) as member_stream:
+            return b"".join(iter(lambda: member_stream.read(STEP), b""))
     except Exception as error:  # zipfile and its decompressors raise many types of error for damaged bytes
         if isinstance(error, NotImplementedError) and member_info.compress_type == ZSTD:
             raise MissingExtraError(
@@ -188,18 +194,18 @@ SIZE_ADVICE = (
 def check_delimited(text: str, n_columns: int, name: str) -> None:
     """Raise `InputError` if a text with this number of columns would not fit into memory."""
     n_lines = text.count("\n") + 1
-    n_bytes = TEXT_COPIES * len(text) + CELL * n_lines * n_columns
-    check_size(n_bytes, f"{name}: {n_lines:,} lines of {n_columns} columns may take")
+    n_required_bytes = TEXT_COPIES * len(text) + CELL * n_lines * n_columns
+    check_size(n_required_bytes, f"{name}: {n_lines:,} lines of {n_columns} columns may take")
 
 
 def check_json(text: str, name: str, *, by_lines: bool) -> None:
     """Raise `InputError` if the objects of a JSON text would not fit into memory. With JSON Lines, only a block of
     objects is in memory at a time."""
     n_objects, n_values, n_lists = text.count("{"), text.count(","), text.count("[")
-    n_bytes: float = OBJECT * n_objects + VALUE * (n_objects + n_values) + LIST * n_lists
+    n_required_bytes: float = OBJECT * n_objects + VALUE * (n_objects + n_values) + LIST * n_lists
     if by_lines:
-        n_bytes = n_bytes * min(1.0, BATCH_ROWS / max(n_objects, 1)) + CELL * (n_objects + n_values)
-    check_size(TEXT_COPIES * len(text) + n_bytes, f"{name}: JSON of {n_objects:,} objects may take")
+        n_required_bytes = n_required_bytes * min(1.0, BATCH_ROWS / max(n_objects, 1)) + CELL * (n_objects + n_values)
+    check_size(TEXT_COPIES * len(text) + n_required_bytes, f"{name}: JSON of {n_objects:,} objects may take")
 
 
 def check_size(n_bytes: float, message_beginning: str) -> None:

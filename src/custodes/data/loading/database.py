@@ -52,39 +52,45 @@ READING = {
 }
 
 
-def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.DataFrame:
+def from_sqlite(file_bytes: bytes, path: Path, part: str | None, name: str) -> pl.DataFrame:
     """A table, a view or the result of a query of a SQLite file."""
-    for suffix in ("-wal", "-journal"):
-        change_log = path.with_name(path.name + suffix)
+    for log_suffix in ("-wal", "-journal"):
+        change_log_path = path.with_name(path.name + log_suffix)
         if (
-            int.from_bytes(data[APPLICATION_ID]) != ANNOTATION_STUDY
-            and change_log.is_file()
-            and change_log.stat().st_size
+            int.from_bytes(file_bytes[APPLICATION_ID]) != ANNOTATION_STUDY
+            and change_log_path.is_file()
+            and change_log_path.stat().st_size
         ):
             raise InputError(
-                f"{name}: {change_log.name} in the same folder holds changes that are not in {name} yet; close the "
-                f"program that writes the file, or read a copy: sqlite3 {path.name} '.backup copy.db'"
+                f"{name}: {change_log_path.name} in the same folder holds changes that are not in {name} yet; close "
+                f"the program that writes the file, or read a copy: sqlite3 {path.name} '.backup copy.db'"
             )
     with closing(sqlite3.connect(":memory:")) as connection:
         try:
             # Two header bytes are 2 in write-ahead-log mode, which is impossible in memory.
-            connection.deserialize(data[: JOURNAL_MODES.start] + b"\x01\x01" + data[JOURNAL_MODES.stop :])
+            connection.deserialize(file_bytes[: JOURNAL_MODES.start] + b"\x01\x01" + file_bytes[JOURNAL_MODES.stop :])
             check_results = connection.execute("PRAGMA quick_check(1)").fetchone()[0].splitlines()
-            table_names = [name for (name,) in connection.execute(SQLITE_TABLES) if not name.startswith("sqlite_")]
+            table_names = [
+                table_name
+                for (table_name,) in connection.execute(SQLITE_TABLES)
+                if not table_name.startswith("sqlite_")
+            ]
         except (sqlite3.Error, OverflowError, MemoryError) as error:
             check_results = [str(error)]
         if check_results != ["ok"]:
             raise InputError(f"{name}: {DAMAGE_MESSAGE} ({check_results[-1]}); copy or download it again")
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY)
-        query = _query(table_names, part, name)
-        remaining_checks = iter(range(ROUNDS))
-        connection.set_progress_handler(lambda: next(remaining_checks, None) is None, STEPS)
+        sql_query = _query(table_names, part, name)
+        remaining_progress_checks = iter(range(ROUNDS))
+        connection.set_progress_handler(lambda: next(remaining_progress_checks, None) is None, STEPS)
         try:
-            cursor = connection.execute(query)
-            column_names = strip_column_names((column_name[0] for column_name in cursor.description), where=name)
+            cursor = connection.execute(sql_query)
+            column_names = strip_column_names(
+                (column_description[0] for column_description in cursor.description), where=name
+            )
             row_batches = iter(lambda: cursor.fetchmany(BATCH_ROWS), [])
-            row_blocks = limit_total_size(
-                row_batches, max_decompressed_size(len(data)), _data_size, _too_large_error(len(data), name)
+            accepted_row_batches = limit_total_size(
+                row_batches, max_decompressed_size(len(file_bytes)), _data_size, _too_large_error(len(file_bytes), name)
             )
         except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeDecodeError) as error:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
@@ -92,11 +98,11 @@ def from_sqlite(data: bytes, path: Path, part: str | None, name: str) -> pl.Data
                     f"{name}: the query did not finish within {ROUNDS * STEPS:,} steps; {ENDLESS_ADVICE}"
                 ) from None
             raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
-    rows = list(chain.from_iterable(row_blocks))
+    data_rows = list(chain.from_iterable(accepted_row_batches))
     return pl.DataFrame(
         {
-            column_name: series_of(column_name, [row[index] for row in rows])
-            for index, column_name in enumerate(column_names)
+            column_name: series_of(column_name, [row[column_index] for row in data_rows])
+            for column_index, column_name in enumerate(column_names)
         }
     )
 
@@ -125,22 +131,22 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             connection.execute("USE opened")
             connection.execute("SET temp_directory = ''")  # do not spill to disk
             connection.execute("SET enable_external_access = false; SET lock_configuration = true")
-            table_names = [name for (name,) in connection.execute(DUCKDB_TABLES).fetchall()]
+            table_names = [table_name for (table_name,) in connection.execute(DUCKDB_TABLES).fetchall()]
         except duckdb.Error as error:
             fault_text = _first_line(error).replace(str(path), path.name)
             raise InputError(f"{name}: {DAMAGE_MESSAGE} ({fault_text}); copy or download it again") from None
-        query = _query(table_names, part, name)
+        sql_query = _query(table_names, part, name)
         timeout_event = threading.Event()
 
         def stop() -> None:
             timeout_event.set()
             connection.interrupt()
 
-        timer = threading.Timer(PATIENCE, stop)
-        timer.daemon = True
-        timer.start()
+        timeout_timer = threading.Timer(PATIENCE, stop)
+        timeout_timer.daemon = True
+        timeout_timer.start()
         try:
-            batch_reader = pyarrow.RecordBatchReader.from_stream(connection.sql(query))
+            batch_reader = pyarrow.RecordBatchReader.from_stream(connection.sql(sql_query))
             file_size = path.stat().st_size
             record_batches = limit_total_size(
                 batch_reader,
@@ -148,7 +154,7 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
                 lambda batch: int(batch.nbytes),
                 _too_large_error(file_size, name),
             )
-            frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(record_batches, batch_reader.schema)))
+            query_frame = pl.DataFrame(pl.from_arrow(pyarrow.Table.from_batches(record_batches, batch_reader.schema)))
         except InputError:
             raise
         except (Exception, pl.exceptions.PanicException) as error:  # also in the conversion from DuckDB to Polars
@@ -160,8 +166,8 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
                 raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
             raise InputError(f"{name}: cannot be read: {type(error).__name__}; select other columns") from None
         finally:
-            timer.cancel()
-    return with_column_names(frame, where=name)
+            timeout_timer.cancel()
+    return with_column_names(query_frame, where=name)
 
 
 def _query(table_names: Sequence[str], part: str | None, name: str) -> str:

@@ -135,9 +135,9 @@ def _ragged_row(text: str, separator: str, *, finds_longer_rows: bool) -> str:
     try:
         cell_rows = _iter_cell_rows(text, separator)
         n_columns = len(next(cell_rows, []))
-        for row_number, cells in enumerate(cell_rows, start=1):
-            if len(cells) > n_columns if finds_longer_rows else len(cells) < n_columns:
-                return f"row {row_number} has {len(cells)} cells, but the header has {n_columns}"
+        for row_number, row_cells in enumerate(cell_rows, start=1):
+            if len(row_cells) > n_columns if finds_longer_rows else len(row_cells) < n_columns:
+                return f"row {row_number} has {len(row_cells)} cells, but the header has {n_columns}"
     except csv.Error:
         pass
     return ""
@@ -148,7 +148,9 @@ def _has_decimal_commas(column: pl.Series) -> bool:
     separator."""
     cells = column.str.strip_chars()
     cells = cells.filter(~cells.str.to_lowercase().is_in(MISSING_TOKENS)).drop_nulls()
-    comma_cells = cells.filter(cells.str.contains(",", literal=True))
+    cells_with_comma = cells.filter(cells.str.contains(",", literal=True))
     return bool(
-        comma_cells.len() and cells.str.contains(COMMA_NUMBER).all() and not comma_cells.str.contains(THOUSANDS).all()
+        cells_with_comma.len()
+        and cells.str.contains(COMMA_NUMBER).all()
+        and not cells_with_comma.str.contains(THOUSANDS).all()
     )

@@ -28,8 +28,10 @@ SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
 def holds_table(folder: Path) -> bool:
     """Whether a folder is a data set in one of these formats."""
     try:
-        is_saved = (folder / SPLITS).is_file() or all((folder / name).is_file() for name in (STATE, INFO))
-        return is_saved or bool(_parquet_files(folder))
+        is_saved_data_set = (folder / SPLITS).is_file() or all(
+            (folder / file_name).is_file() for file_name in (STATE, INFO)
+        )
+        return is_saved_data_set or bool(_parquet_files(folder))
     except OSError:
         return False
 
@@ -74,45 +76,47 @@ def stack_tables(frames: Sequence[pl.DataFrame], file_names: Sequence[str], *, w
 
 
 def _parquet_files(folder: Path) -> list[Path]:
-    files = [
-        file
+    parquet_paths = [
+        parquet_path
         for subfolder in (folder, folder / "data")
         if path_exists(subfolder)
-        for file in subfolder.glob("*.parquet")
+        for parquet_path in subfolder.glob("*.parquet")
     ]
-    return sorted(file for file in files if file.is_file())
+    return sorted(parquet_path for parquet_path in parquet_paths if parquet_path.is_file())
 
 
 def _shards(files: Sequence[Path], part: str | None, name: str) -> list[Path]:
     """The files of one split. Files that are not named like shards form one table."""
-    shards_of_split: dict[str, list[Path]] = {}
-    for file in files:
-        name_match = SHARD.fullmatch(file.stem)
-        shards_of_split.setdefault(name_match[1] if name_match else "", []).append(file)
-    if set(shards_of_split) == {""} and part is None:
-        return shards_of_split[""]
-    files_of_split = {file.stem: [file] for file in shards_of_split.pop("", [])} | shards_of_split
-    split_name = select_part(part, files_of_split, name=name, what="split")
-    _check_complete(files_of_split[split_name], split_name, name)
-    return files_of_split[split_name]
+    shard_paths_of_split: dict[str, list[Path]] = {}
+    for path in files:
+        name_match = SHARD.fullmatch(path.stem)
+        shard_paths_of_split.setdefault(name_match[1] if name_match else "", []).append(path)
+    if set(shard_paths_of_split) == {""} and part is None:
+        return shard_paths_of_split[""]
+    paths_of_split = {path.stem: [path] for path in shard_paths_of_split.pop("", [])} | shard_paths_of_split
+    split_name = select_part(part, paths_of_split, name=name, what="split")
+    _check_complete(paths_of_split[split_name], split_name, name)
+    return paths_of_split[split_name]
 
 
 def _check_complete(files: Sequence[Path], split_name: str, name: str) -> None:
     name_matches = [name_match for name_match in (SHARD.fullmatch(file.stem) for file in files) if name_match]
-    shard_totals = {int(name_match[3]) for name_match in name_matches}
-    if len(shard_totals) > 1:
+    declared_shard_counts = {int(name_match[3]) for name_match in name_matches}
+    if len(declared_shard_counts) > 1:
         raise InputError(
             f"{name}: shards of {split_name} belong to sets with different numbers of shards "
-            f"({join_labels(sorted(shard_totals))}); keep the shards of one set"
+            f"({join_labels(sorted(declared_shard_counts))}); keep the shards of one set"
         )
     missing_shard_numbers = (
-        sorted(set(range(*shard_totals)) - {int(name_match[2]) for name_match in name_matches}) if shard_totals else []
+        sorted(set(range(*declared_shard_counts)) - {int(name_match[2]) for name_match in name_matches})
+        if declared_shard_counts
+        else []
     )
     if missing_shard_numbers:
-        first_missing_name = f"{split_name}-{missing_shard_numbers[0]:05}-of-{min(shard_totals):05}"
+        first_missing_shard_name = f"{split_name}-{missing_shard_numbers[0]:05}-of-{min(declared_shard_counts):05}"
         raise InputError(
-            f"{name}: {len(missing_shard_numbers)} of {min(shard_totals)} shards of {split_name} are missing "
-            f"({first_missing_name}, ...); copy or download the missing shards"
+            f"{name}: {len(missing_shard_numbers)} of {min(declared_shard_counts)} shards of {split_name} are missing "
+            f"({first_missing_shard_name}, ...); copy or download the missing shards"
         )
 
 
@@ -123,7 +127,7 @@ def _split_files(folder: Path, name: str) -> tuple[list[Path], Any]:
     reject(
         (
             not isinstance(file_entries, list)
-            or not all(isinstance(entry, dict) and "filename" in entry for entry in file_entries),
+            or not all(isinstance(file_entry, dict) and "filename" in file_entry for file_entry in file_entries),
             f"{name}: {STATE} lists no data files; save the data set again with save_to_disk",
         ),
         (
@@ -133,7 +137,7 @@ def _split_files(folder: Path, name: str) -> tuple[list[Path], Any]:
         ),
         error=InputError,
     )
-    files = [folder / _check_file_name(str(entry["filename"]), name) for entry in file_entries]
+    files = [folder / _check_file_name(str(file_entry["filename"]), name) for file_entry in file_entries]
     missing_file_names = [file.name for file in files if not file.is_file()]
     if missing_file_names or not files:
         raise InputError(
@@ -145,12 +149,16 @@ def _split_files(folder: Path, name: str) -> tuple[list[Path], Any]:
 
 def with_class_names(frame: pl.DataFrame, features: Any) -> pl.DataFrame:
     """The table with numbers of labels replaced by the names of the labels; -1 is a missing label."""
-    for column_name, feature in (features if isinstance(features, dict) else {}).items():
+    for column_name, feature_description in (features if isinstance(features, dict) else {}).items():
         class_names = (
-            feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None
+            feature_description.get("names")
+            if isinstance(feature_description, dict) and feature_description.get("_type") == "ClassLabel"
+            else None
         )
         if isinstance(class_names, list) and column_name in frame.columns and frame[column_name].dtype.is_integer():
-            class_name_of_number = {number: str(class_name) for number, class_name in enumerate(class_names)}
+            class_name_of_number = {
+                class_number: str(class_name) for class_number, class_name in enumerate(class_names)
+            }
             class_name_series = frame[column_name].replace_strict(
                 class_name_of_number, default=None, return_dtype=pl.String
             )

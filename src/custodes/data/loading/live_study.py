@@ -58,9 +58,9 @@ def read_one_state(path: Path, read_connection: Callable[[sqlite3.Connection], T
             with _open_study(path) as (connection, is_consistent_while_written):
                 connection.execute("BEGIN")
                 check_sound(connection)
-                result = read_connection(connection)
+                read_result = read_connection(connection)
             if is_consistent_while_written or _file_state(path) == file_state_before:
-                return result
+                return read_result
     except CustodesError:
         raise
     except Exception as error:  # rows changed by another program can be inconsistent in any way
@@ -80,13 +80,13 @@ def check_sound(connection: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(fault_text.splitlines()[-1])
     violated_reference = connection.execute("PRAGMA foreign_key_check").fetchone()
     if violated_reference is not None:
-        table_name, _, parent_table_name, _ = violated_reference
+        table_name, parent_table_name = violated_reference[0], violated_reference[2]
         raise sqlite3.DatabaseError(f"rows of {table_name} refer to rows of {parent_table_name} that do not exist")
-    text_columns_of_tables = connection.execute(
+    tables_with_text_columns = connection.execute(
         "SELECT m.name, group_concat('\"' || c.name || '\"') FROM sqlite_master m, pragma_table_info(m.name) c"
         " WHERE m.type = 'table' AND c.type = 'TEXT' GROUP BY m.name"
     ).fetchall()
-    for table_name, column_names_text in text_columns_of_tables:
+    for table_name, column_names_text in tables_with_text_columns:
         for _ in connection.execute(f'SELECT {column_names_text} FROM "{table_name}"'):
             pass  # fetching decodes the text
 
@@ -113,11 +113,11 @@ def _open_study(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
         with closing(_connect_to_file(path, OPTIONS_WITH_WRITER)) as connection:
             yield connection, True
     else:
-        with TemporaryDirectory() as folder:
-            study_copy = Path(folder) / "study.db"
-            shutil.copyfile(path, study_copy)
-            shutil.copyfile(_log_path(path), _log_path(study_copy))
-            with closing(sqlite3.connect(study_copy, timeout=LOCK_TIMEOUT, isolation_level=None)) as connection:
+        with TemporaryDirectory() as temporary_folder:
+            study_copy_path = Path(temporary_folder) / "study.db"
+            shutil.copyfile(path, study_copy_path)
+            shutil.copyfile(_log_path(path), _log_path(study_copy_path))
+            with closing(sqlite3.connect(study_copy_path, timeout=LOCK_TIMEOUT, isolation_level=None)) as connection:
                 yield connection, False
 
 

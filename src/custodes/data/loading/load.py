@@ -99,27 +99,31 @@ def load_table(source: str | Path) -> LoadedTable:
     """
     path, part = path_and_part(source)
     check_exists(path)
-    matching_files = without_sidecars(glob_files(path))
-    if matching_files and not path.exists():
+    matching_paths = without_sidecars(glob_files(path))
+    if matching_paths and not path.exists():
         return _load_files(
-            matching_files, path.name, root=Path(os.path.commonpath([file.parent for file in matching_files]))
+            matching_paths,
+            path.name,
+            root=Path(os.path.commonpath([matching_path.parent for matching_path in matching_paths])),
         )
     source_name = "standard input" if is_standard_input(path) else path.resolve().name if path.is_dir() else path.name
     table_name = source_name if part is None else f"{source_name}::{shorten_part(part)}"
     if path.is_dir():
         if not holds_table(path):
             raise InputError(f"{source_name}: this is a folder, not a table file; give the path of a table file")
-        member_files, features = folder_files(path, part)
-        table = _load_files(member_files, source_name, root=path)
-        return replace(table, frame=with_class_names(table.frame, features), name=table_name, files=())
-    data = (
+        member_files, feature_descriptions = folder_files(path, part)
+        stacked_table = _load_files(member_files, source_name, root=path)
+        return replace(
+            stacked_table, frame=with_class_names(stacked_table.frame, feature_descriptions), name=table_name, files=()
+        )
+    file_bytes = (
         live_study.read_one_state(path, lambda connection: connection.serialize())
         if live_study.is_study(path)
         else read_file_bytes(path)
     )
-    frame, notes = _parse_bytes(data, path, part, source_name)
+    frame, notes = _parse_bytes(file_bytes, path, part, source_name)
     if path.suffix == ".csv":
-        frame = _without_apostrophes(frame, path, data)
+        frame = _without_apostrophes(frame, path, file_bytes)
     reject(
         (
             frame.width > MOST_COLUMNS,
@@ -132,7 +136,7 @@ def load_table(source: str | Path) -> LoadedTable:
     return LoadedTable(
         frame=bytes_as_text(frame),
         name=table_name,
-        digest=hashlib.sha256(data).hexdigest()[:16],
+        digest=hashlib.sha256(file_bytes).hexdigest()[:16],
         notes=tuple(notes),
         files=() if is_input_stream(path) else (path,),
         part=part,
@@ -152,8 +156,15 @@ def _without_apostrophes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.
     except (OSError, ValueError):
         return frame
     has_signature_prefix = signature_lines and signature_lines[0].startswith(SIGNATURE_PREFIX)
-    file_line = next((file_line for file_line in signature_lines if file_line.startswith(f"{path.name}: ")), "")
-    if has_signature_prefix and file_line.endswith(digest_line(content)):
+    signature_line_of_file = next(
+        (
+            signature_line_of_file
+            for signature_line_of_file in signature_lines
+            if signature_line_of_file.startswith(f"{path.name}: ")
+        ),
+        "",
+    )
+    if has_signature_prefix and signature_line_of_file.endswith(digest_line(content)):
         return frame.with_columns(pl.col(pl.String).str.replace(QUOTED_FORMULA, "${1}"))
     return frame
 
@@ -161,14 +172,14 @@ def _without_apostrophes(frame: pl.DataFrame, path: Path, content: bytes) -> pl.
 def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
     """One table from several files in a folder."""
     loaded_tables = [load_table(file) for file in files]
-    relative_names = [file.relative_to(root).as_posix() for file in files]
+    relative_paths = [file.relative_to(root).as_posix() for file in files]
     return LoadedTable(
-        frame=stack_tables([loaded_table.frame for loaded_table in loaded_tables], relative_names, where=name),
+        frame=stack_tables([loaded_table.frame for loaded_table in loaded_tables], relative_paths, where=name),
         name=name,
         digest=digest_of(
             *(
-                f"{file}\0{loaded_table.digest}\0"
-                for file, loaded_table in zip(relative_names, loaded_tables, strict=True)
+                f"{relative_path}\0{loaded_table.digest}\0"
+                for relative_path, loaded_table in zip(relative_paths, loaded_tables, strict=True)
             )
         ),
         notes=tuple(note for loaded_table in loaded_tables for note in loaded_table.notes),
@@ -176,7 +187,7 @@ def _load_files(files: Sequence[Path], name: str, *, root: Path) -> LoadedTable:
     )
 
 
-def _parse_bytes(data: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
+def _parse_bytes(file_bytes: bytes, path: Path, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     is_stream_source = is_input_stream(path)
     suffixes = ["", *(suffix.lower() for suffix in ([] if is_stream_source else path.suffixes))]
     matching_formats = (
@@ -184,21 +195,23 @@ def _parse_bytes(data: bytes, path: Path, part: str | None, name: str) -> tuple[
         for compression_format in compression.COMPRESSION_FORMATS
         if compression_format.suffix == suffixes[-1]
     )
-    compression_format = compression.detect_compression(data) if is_stream_source else next(matching_formats, None)
+    compression_format = (
+        compression.detect_compression(file_bytes) if is_stream_source else next(matching_formats, None)
+    )
     if compression_format:
-        data, suffixes = compression.decompress(data, compression_format, name), suffixes[:-1] or [""]
-    return _parse_content(data, path, suffixes[-1], part, name)
+        file_bytes, suffixes = compression.decompress(file_bytes, compression_format, name), suffixes[:-1] or [""]
+    return _parse_content(file_bytes, path, suffixes[-1], part, name)
 
 
 def _parse_content(
-    data: bytes, path: Path, suffix: str, part: str | None, name: str
+    file_bytes: bytes, path: Path, suffix: str, part: str | None, name: str
 ) -> tuple[pl.DataFrame, list[Note]]:
     """The table in decompressed bytes."""
-    if data.startswith(database.SQLITE):
-        return database.from_sqlite(data, path, part, name), []
-    if data[database.DUCKDB_OFFSET :].startswith(database.DUCKDB) and path.is_file():
+    if file_bytes.startswith(database.SQLITE):
+        return database.from_sqlite(file_bytes, path, part, name), []
+    if file_bytes[database.DUCKDB_OFFSET :].startswith(database.DUCKDB) and path.is_file():
         return database.from_duckdb(path, part, name), []
-    detected_format = _detect_format(data, name)
+    detected_format = _detect_format(file_bytes, name)
     reject(
         (
             suffix not in SUFFIXES and detected_format is None and not is_input_stream(path),
@@ -206,7 +219,7 @@ def _parse_content(
             f"files also with {', '.join(COMPRESSED_SUFFIXES)}), SQLite and DuckDB files; for mt-metrics-eval also "
             ".tar, .tar.gz, .tgz or a folder",
         ),
-        (not data.strip(), f"{name}: the file is empty; give a table with a header and at least one row"),
+        (not file_bytes.strip(), f"{name}: the file is empty; give a table with a header and at least one row"),
         error=InputError,
     )
     declared_format = next((binary_format for binary_format in FORMATS if suffix in binary_format.suffixes), None)
@@ -218,11 +231,11 @@ def _parse_content(
         )
     if part is not None and not (binary_format and binary_format.parts) and suffix != ".json":
         raise InputError(f"{name}: the file holds one table and has no parts; remove '::{shorten_part(part)}'")
-    return binary_format.read(data, part, name) if binary_format else _from_text(data, suffix, part, name)
+    return binary_format.read(file_bytes, part, name) if binary_format else _from_text(file_bytes, suffix, part, name)
 
 
-def _from_text(data: bytes, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
-    text, encoding_name = table_text(data, name)
+def _from_text(file_bytes: bytes, suffix: str, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
+    text, encoding_name = table_text(file_bytes, name)
     notes = build_notes(("encoding", bool(encoding_name), f"{name}: read as {encoding_name}"))
     if not suffix:
         first_character = text.lstrip()[:1]
@@ -236,16 +249,16 @@ def _from_text(data: bytes, suffix: str, part: str | None, name: str) -> tuple[p
     return frame, [*notes, *format_notes]
 
 
-def _from_zip(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
+def _from_zip(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     """The table in an archive. Files that operating systems add (`__MACOSX`, hidden files) are ignored."""
-    archive = compression.zip_archive(data, name)
-    member_names = [member_name.filename for member_name in archive.infolist() if not member_name.is_dir()]
+    archive = compression.zip_archive(file_bytes, name)
+    member_names = [member_info.filename for member_info in archive.infolist() if not member_info.is_dir()]
     visible_member_names = [
-        name
-        for name in member_names
-        if not any(path_component.startswith((".", "__")) for path_component in Path(name).parts)
+        member_name
+        for member_name in member_names
+        if not any(path_component.startswith((".", "__")) for path_component in Path(member_name).parts)
     ]
-    table_member_names = [name for name in visible_member_names if _suffix(name) in SUFFIXES]
+    table_member_names = [member_name for member_name in visible_member_names if _suffix(member_name) in SUFFIXES]
     if not table_member_names:
         raise InputError(f"{name}: the archive holds no table file; allowed in an archive: {', '.join(SUFFIXES)}")
     member_name = select_part(part, table_member_names, name=name, what="file")

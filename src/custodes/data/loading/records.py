@@ -39,34 +39,39 @@ def from_json(text: str, name: str, part: str | None = None) -> tuple[pl.DataFra
     """A list of objects as a frame of text. If the JSON is a single object, the table is the list at the path `part`,
     or the longest list of objects."""
     compression.check_json(text, name, by_lines=False)
-    records = parse_json(text, where=name)
+    parsed_json = parse_json(text, where=name)
     notes: list[Note] = []
-    if isinstance(records, dict):
-        records_of_path = find_tables(records)
+    if isinstance(parsed_json, dict):
+        records_of_path = find_tables(parsed_json)
         if not records_of_path:
             raise InputError(
-                f"{name}: unknown JSON layout: an object with keys {join_labels(records, limit=5)}; a table is a list "
-                "of objects, or a .jsonl file with one object per line"
+                f"{name}: unknown JSON layout: an object with keys {join_labels(parsed_json, limit=5)}; a table is a "
+                "list of objects, or a .jsonl file with one object per line"
             )
-        sorted_paths = sorted(records_of_path, key=lambda path: len(records_of_path[path]), reverse=True)
+        paths_by_n_records = sorted(
+            records_of_path, key=lambda list_path: len(records_of_path[list_path]), reverse=True
+        )
         if part is None and (
-            len(sorted_paths) == 1 or len(records_of_path[sorted_paths[0]]) > len(records_of_path[sorted_paths[1]])
+            len(paths_by_n_records) == 1
+            or len(records_of_path[paths_by_n_records[0]]) > len(records_of_path[paths_by_n_records[1]])
         ):
-            part, *further_paths = sorted_paths
-            further_lists_text = (
-                f"; other lists: {join_labels(f'{name}::{path}' for path in further_paths)}" if further_paths else ""
+            part, *other_list_paths = paths_by_n_records
+            other_lists_text = (
+                f"; other lists: {join_labels(f'{name}::{list_path}' for list_path in other_list_paths)}"
+                if other_list_paths
+                else ""
             )
             notes = build_notes(
-                ("list-in-object", True, f"{name}: the rows are read from the list {part!r}{further_lists_text}")
+                ("list-in-object", True, f"{name}: the rows are read from the list {part!r}{other_lists_text}")
             )
-        records = records_of_path[select_part(part, records_of_path, name=name, what="list")]
+        parsed_json = records_of_path[select_part(part, records_of_path, name=name, what="list")]
     elif part is not None:
         raise InputError(f"{name}: the file holds one table and has no parts; remove '::{shorten_part(part)}'")
-    if not isinstance(records, list):
+    if not isinstance(parsed_json, list):
         raise InputError(
             f"{name}: a .json file must hold a list of objects; if the file is JSON Lines, rename it to end in .jsonl"
         )
-    return from_records(records, name, "entry"), notes
+    return from_records(parsed_json, name, "entry"), notes
 
 
 def find_tables(json_value: Any, path: str = "", remaining_depth: int = 5) -> dict[str, list[dict[str, Any]]]:
@@ -78,16 +83,24 @@ def find_tables(json_value: Any, path: str = "", remaining_depth: int = 5) -> di
     """
     if isinstance(json_value, list):
         return (
-            {path: json_value} if path and json_value and all(isinstance(entry, dict) for entry in json_value) else {}
+            {path: json_value}
+            if path and json_value and all(isinstance(json_object, dict) for json_object in json_value)
+            else {}
         )
     if not isinstance(json_value, dict) or not remaining_depth:
         return {}
-    entries = list(json_value.values())
-    if len(entries) > 1 and all(isinstance(entry, dict) and entry.keys() == entries[0].keys() for entry in entries):
-        return {path or "*": [{"key": key, **entry} for key, entry in json_value.items()]} if entries[0] else {}
+    child_values = list(json_value.values())
+    if len(child_values) > 1 and all(
+        isinstance(json_object, dict) and json_object.keys() == child_values[0].keys() for json_object in child_values
+    ):
+        return (
+            {path or "*": [{"key": key, **json_object} for key, json_object in json_value.items()]}
+            if child_values[0]
+            else {}
+        )
     records_of_path: dict[str, list[dict[str, Any]]] = {}
-    for key, child in json_value.items():
-        records_of_path |= find_tables(child, f"{path}.{key}" if path else key, remaining_depth - 1)
+    for key, child_value in json_value.items():
+        records_of_path |= find_tables(child_value, f"{path}.{key}" if path else key, remaining_depth - 1)
     return records_of_path
 
 
@@ -95,8 +108,10 @@ def from_lines(text: str, name: str) -> pl.DataFrame:
     """A frame of text from one object per line; blank lines are ignored."""
     compression.check_json(text, name, by_lines=True)
     # One line at a time, since a list of all lines would take as much memory as the text.
-    numbered_matches = enumerate(re.finditer(r"^.*$", text, re.MULTILINE), start=1)
-    numbered_lines = ((line_number, match[0]) for line_number, match in numbered_matches if match[0].strip())
+    numbered_line_matches = enumerate(re.finditer(r"^.*$", text, re.MULTILINE), start=1)
+    numbered_lines = (
+        (line_number, line_match[0]) for line_number, line_match in numbered_line_matches if line_match[0].strip()
+    )
     return from_records(
         (parse_json(line, where=f"{name}, line {line_number}") for line_number, line in numbered_lines), name, "row"
     )
@@ -108,15 +123,15 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
     Objects are converted to columns in blocks, since columns take a tenth of the memory of objects.
     """
     record_iterator, batch_frames, n_rows, invalid_record_numbers = iter(records), list[pl.DataFrame](), 0, list[int]()
-    while batch := list(islice(record_iterator, compression.BATCH_ROWS)):
+    while record_batch := list(islice(record_iterator, compression.BATCH_ROWS)):
         invalid_record_numbers += [
             record_number
-            for record_number, record in enumerate(batch, start=n_rows + 1)
+            for record_number, record in enumerate(record_batch, start=n_rows + 1)
             if not isinstance(record, dict)
         ]
         if not invalid_record_numbers:
-            batch_frames.append(_text_frame(batch, name))
-        n_rows += len(batch)
+            batch_frames.append(_text_frame(record_batch, name))
+        n_rows += len(record_batch)
         column_names = {column_name for batch_frame in batch_frames for column_name in batch_frame.columns}
         compression.check_size(
             compression.CELL * n_rows * len(column_names),
@@ -137,18 +152,20 @@ def from_records(records: Iterable[Any], name: str, unit: str) -> pl.DataFrame:
 def _text_frame(records: Sequence[dict[str, Any]], name: str) -> pl.DataFrame:
     """Objects as a frame of text."""
     column_names = dict.fromkeys(
-        column_name for record_keys in dict.fromkeys(map(tuple, records)) for column_name in record_keys
+        column_name for key_tuple in dict.fromkeys(map(tuple, records)) for column_name in key_tuple
     )
-    text_columns = {
+    texts_of_column = {
         column_name: [
-            value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for value in (record.get(column_name) for record in records)
+            cell_value
+            if cell_value is None or isinstance(cell_value, str)
+            else json.dumps(cell_value, ensure_ascii=False)
+            for cell_value in (record.get(column_name) for record in records)
         ]
         for column_name in column_names
     }
-    if not text_columns:
+    if not texts_of_column:
         return pl.DataFrame(height=len(records))
     try:
-        return with_column_names(pl.DataFrame(text_columns, dict.fromkeys(column_names, pl.String)), where=name)
+        return with_column_names(pl.DataFrame(texts_of_column, dict.fromkeys(column_names, pl.String)), where=name)
     except UnicodeEncodeError:
         raise InputError(f"{name}: a cell holds {UNPAIRED_SURROGATE}; correct the cell") from None

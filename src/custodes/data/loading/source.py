@@ -81,7 +81,7 @@ def check_exists(path: Path) -> None:
             f"{address_match[0]}...: this is an address, and custodes downloads nothing; give the path of a file"
         )
     try:
-        neighbour_names = [entry.name for entry in path.parent.iterdir()]
+        neighbour_names = [neighbour_path.name for neighbour_path in path.parent.iterdir()]
     except (OSError, ValueError):
         neighbour_names = []
     raise InputError(f"{path}: no such file{suggestion(path.name, neighbour_names)}")
@@ -96,7 +96,11 @@ def glob_files(path: Path) -> list[Path]:
     if not set(str(path)) & set("*?[") or existing_parent == path:
         return []
     try:
-        return sorted(file for file in existing_parent.glob(str(path.relative_to(existing_parent))) if file.is_file())
+        return sorted(
+            matching_path
+            for matching_path in existing_parent.glob(str(path.relative_to(existing_parent)))
+            if matching_path.is_file()
+        )
     except (OSError, ValueError):
         return []
 
@@ -159,21 +163,23 @@ def _check_limit(data: bytes, name: str, max_size: int) -> bytes:
     return data
 
 
-def utf8_text(data: bytes, name: str) -> str:
+def utf8_text(file_bytes: bytes, name: str) -> str:
     """The text in bytes, without a byte order mark. The message for invalid UTF-8 gives the position of the byte."""
     try:
-        return data.decode("utf-8").removeprefix("\ufeff")
+        return file_bytes.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         byte_index = error.start
-    where = f"{name}: not UTF-8 at byte {byte_index} (line {data.count(10, 0, byte_index) + 1})"
-    compression_format = detect_compression(data)
+    error_location = f"{name}: not UTF-8 at byte {byte_index} (line {file_bytes.count(10, 0, byte_index) + 1})"
+    compression_format = detect_compression(file_bytes)
     if compression_format:
         raise InputError(
-            f"{where}: the file is compressed with {compression_format.name}; rename it to end in "
+            f"{error_location}: the file is compressed with {compression_format.name}; rename it to end in "
             f"{compression_format.suffix}"
         )
-    encoding = "UTF-16" if data.startswith(UTF16) else "ENCODING"
-    raise InputError(f"{where}; save the file as UTF-8, for example with: iconv -f {encoding} -t UTF-8")
+    source_encoding_name = "UTF-16" if file_bytes.startswith(UTF16) else "ENCODING"
+    raise InputError(
+        f"{error_location}; save the file as UTF-8, for example with: iconv -f {source_encoding_name} -t UTF-8"
+    )
 
 
 def table_text(data: bytes, name: str) -> tuple[str, str]:
@@ -211,19 +217,19 @@ def sidecar_tables(file: Path, sidecar_mark: str, part: str | None = None) -> li
     >>> sidecar_tables(Path("nowhere/scores.csv"), RATERS)
     []
     """
-    if part is not None and (archived_tables := _archive_sidecars(file, sidecar_mark, part)):
-        return archived_tables
+    if part is not None and (archived_table_paths := _archive_sidecars(file, sidecar_mark, part)):
+        return archived_table_paths
     sidecar_paths = [
         sidecar_path
-        for name in _sidecar_names(file.name, sidecar_mark)
-        if path_exists(sidecar_path := file.parent / name) and sidecar_path.is_file()
+        for sidecar_name in _sidecar_names(file.name, sidecar_mark)
+        if path_exists(sidecar_path := file.parent / sidecar_name) and sidecar_path.is_file()
     ]
-    link_target = Path(os.path.realpath(file)) if os.path.islink(file) else file
+    link_target_path = Path(os.path.realpath(file)) if os.path.islink(file) else file
     if (
-        sidecar_paths or link_target == file or os.path.islink(link_target)
+        sidecar_paths or link_target_path == file or os.path.islink(link_target_path)
     ):  # a target that is a link belongs to a cycle of links
         return sidecar_paths
-    return sidecar_tables(link_target, sidecar_mark)
+    return sidecar_tables(link_target_path, sidecar_mark)
 
 
 def files_of_sidecar(sidecar_path: Path) -> list[Path]:
@@ -232,19 +238,21 @@ def files_of_sidecar(sidecar_path: Path) -> list[Path]:
     >>> files_of_sidecar(Path("nowhere/scores.raters.csv"))
     []
     """
-    partitioned_names = [
+    marks_and_name_parts = [
         (sidecar_mark, sidecar_path.name.rpartition(f"{sidecar_mark}.")) for sidecar_mark in (RATERS, PROBES)
     ]
-    marks_and_files = [
-        (sidecar_mark, file)
-        for sidecar_mark, (stem, mark_text, _) in partitioned_names
-        if mark_text
-        for file in sidecar_path.parent.glob(escape(stem) + ".*")
+    marks_and_candidate_paths = [
+        (sidecar_mark, candidate_path)
+        for sidecar_mark, (stem, mark_with_dot, _) in marks_and_name_parts
+        if mark_with_dot
+        for candidate_path in sidecar_path.parent.glob(escape(stem) + ".*")
     ]
     return sorted(
-        file
-        for sidecar_mark, file in marks_and_files
-        if sidecar_path.name in _sidecar_names(file.name, sidecar_mark) and path_exists(file) and file.is_file()
+        candidate_path
+        for sidecar_mark, candidate_path in marks_and_candidate_paths
+        if sidecar_path.name in _sidecar_names(candidate_path.name, sidecar_mark)
+        and path_exists(candidate_path)
+        and candidate_path.is_file()
     )
 
 
@@ -259,8 +267,8 @@ def _sidecar_names(file_name: str, sidecar_mark: str) -> list[str]:
         ),
         "",
     )
-    stem = Path(file_name[: len(file_name) - len(compression_suffix)]).stem
-    return [stem + sidecar_mark + table_suffix for table_suffix in FORMS] if stem else []
+    file_stem = Path(file_name[: len(file_name) - len(compression_suffix)]).stem
+    return [file_stem + sidecar_mark + table_suffix for table_suffix in FORMS] if file_stem else []
 
 
 def _archive_sidecars(archive: Path, sidecar_mark: str, part: str) -> list[Path]:
@@ -272,9 +280,9 @@ def _archive_sidecars(archive: Path, sidecar_mark: str, part: str) -> list[Path]
         member_names = set(zip_file.namelist())
     member_path = PurePosixPath(part)
     return [
-        Path(f"{archive}::{member_path.with_name(name)}")
-        for name in _sidecar_names(member_path.name, sidecar_mark)
-        if str(member_path.with_name(name)) in member_names
+        Path(f"{archive}::{member_path.with_name(sidecar_name)}")
+        for sidecar_name in _sidecar_names(member_path.name, sidecar_mark)
+        if str(member_path.with_name(sidecar_name)) in member_names
     ]
 
 

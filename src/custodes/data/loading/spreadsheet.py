@@ -32,7 +32,7 @@ def is_workbook(data: bytes, name: str) -> bool:
     return data.startswith(ZIP) and WORKBOOK_MEMBER in zip_archive(data, name).namelist()
 
 
-def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
+def from_workbook(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.DataFrame, list[Note]]:
     """A sheet as a frame of text, and a note on cells with errors. A formula gives the value that was computed last."""
     try:
         import fastexcel
@@ -41,11 +41,11 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
         raise MissingExtraError(
             f"{name}: spreadsheets need fastexcel: pip install 'custodes[excel]', or save the spreadsheet as CSV"
         ) from error
-    if not is_workbook(data, name):
+    if not is_workbook(file_bytes, name):
         raise InputError(f"{name}: not a spreadsheet, or a damaged one; save it again, or as CSV")
     try:
-        _check_reach(data, name)
-        workbook = fastexcel.read_excel(data)
+        _check_reach(file_bytes, name)
+        workbook = fastexcel.read_excel(file_bytes)
         sheet_names = list(workbook.sheet_names)
         requested_sheet_names = (
             sheet_names if part is None else [select_part(part, sheet_names, name=name, what="sheet")]
@@ -58,7 +58,9 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
     except (Exception, pl.exceptions.PanicException):
         raise InputError(f"{name}: a damaged spreadsheet; save it again, or as CSV") from None
     filled_cells_and_errors_of_sheet = {
-        sheet_name: cell_frame for sheet_name, cell_frame in cells_and_errors_of_sheet.items() if cell_frame[0].height
+        sheet_name: cells_and_errors
+        for sheet_name, cells_and_errors in cells_and_errors_of_sheet.items()
+        if cells_and_errors[0].height
     }
     if not filled_cells_and_errors_of_sheet:
         raise InputError(f"{name}: no cell is filled; give a table with a header and at least one row")
@@ -66,7 +68,8 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
         select_part(part, filled_cells_and_errors_of_sheet, name=name, what="sheet")
     ]
     examples_text = join_labels(
-        (f"{error_text} in row {row} of {column!r}" for row, column, error_text in cell_errors), limit=3
+        (f"{error_text} in row {row_number} of {header_cell!r}" for row_number, header_cell, error_text in cell_errors),
+        limit=3,
     )
     return _table_of_cells(cell_frame, name), build_notes(
         (
@@ -77,12 +80,12 @@ def from_workbook(data: bytes, part: str | None, name: str) -> tuple[pl.DataFram
     )
 
 
-def _check_reach(data: bytes, name: str) -> None:
+def _check_reach(file_bytes: bytes, name: str) -> None:
     """Raise `InputError` if the cells of a sheet, including empty cells in between, would not fit into memory."""
-    archive = zip_archive(data, name)
-    for member_name in archive.namelist():
-        member_content = zip_member(archive, member_name, name)
-        n_rows, n_columns = _used_range(member_content)
+    workbook_archive = zip_archive(file_bytes, name)
+    for member_name in workbook_archive.namelist():
+        member_bytes = zip_member(workbook_archive, member_name, name)
+        n_rows, n_columns = _used_range(member_bytes)
         if n_rows * n_columns * CELL > LARGEST:
             raise InputError(
                 f"{name}: {member_name} covers {n_rows:,} rows and {n_columns:,} columns, which is too large; "
@@ -93,15 +96,17 @@ def _check_reach(data: bytes, name: str) -> None:
 def _used_range(sheet_xml: bytes) -> tuple[int, int]:
     """The largest numbers of a row and of a column in the XML of a sheet."""
     max_row_number = max_column_number = 0
-    for match in PLACE.finditer(sheet_xml):
-        max_row_number = max(max_row_number, int(match[2][:DIGITS]))
-        max_column_number = max(max_column_number, _column_number(match[1][:DIGITS]))
+    for cell_reference_match in PLACE.finditer(sheet_xml):
+        max_row_number = max(max_row_number, int(cell_reference_match[2][:DIGITS]))
+        max_column_number = max(max_column_number, _column_number(cell_reference_match[1][:DIGITS]))
     return max_row_number, max_column_number
 
 
 def _column_number(letters: bytes) -> int:
     """The number of a column: A is 1, and AA is 27."""
-    return sum((letter - ord("A") + 1) * 26**exponent for exponent, letter in enumerate(reversed(letters.upper())))
+    return sum(
+        (letter_code - ord("A") + 1) * 26**exponent for exponent, letter_code in enumerate(reversed(letters.upper()))
+    )
 
 
 def _read_cells(workbook: Any, sheet_name: str) -> tuple[pl.DataFrame, list[tuple[int, str, str]]]:
@@ -110,14 +115,17 @@ def _read_cells(workbook: Any, sheet_name: str) -> tuple[pl.DataFrame, list[tupl
     if not loaded_sheet.width or not loaded_sheet.height:
         return pl.DataFrame(), []
     record_batch, error_report = loaded_sheet.to_arrow_with_errors()
-    frame = pl.DataFrame(pl.from_arrow(record_batch))
-    cell_faults = error_report.errors if error_report else []
-    header_cells = frame.row(0)
-    fault_positions = [
-        (fault.position[0], header_cells[fault.position[1]], fault.detail.rpartition("got ")[2])
-        for fault in cell_faults
+    cell_frame = pl.DataFrame(pl.from_arrow(record_batch))
+    cell_errors = error_report.errors if error_report else []
+    header_cells = cell_frame.row(0)
+    rows_headers_and_messages = [
+        (cell_error.position[0], header_cells[cell_error.position[1]], cell_error.detail.rpartition("got ")[2])
+        for cell_error in cell_errors
     ]
-    return frame, [(row, str(column or ""), error_text.strip("'")) for row, column, error_text in fault_positions]
+    return cell_frame, [
+        (row_number, str(header_cell or ""), error_text.strip("'"))
+        for row_number, header_cell, error_text in rows_headers_and_messages
+    ]
 
 
 def _table_of_cells(cell_frame: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -127,7 +135,9 @@ def _table_of_cells(cell_frame: pl.DataFrame, name: str) -> pl.DataFrame:
     ]
     header_cells = cell_frame.row(0)
     unnamed_column_numbers = [
-        number for number, column in enumerate(header_cells, start=1) if not (column or "").strip()
+        column_number
+        for column_number, header_cell in enumerate(header_cells, start=1)
+        if not (header_cell or "").strip()
     ]
     if unnamed_column_numbers:
         raise InputError(
@@ -135,5 +145,5 @@ def _table_of_cells(cell_frame: pl.DataFrame, name: str) -> pl.DataFrame:
             f"({join_labels(filter(None, header_cells), limit=3)}); a sheet must start with the names of its "
             "columns"
         )
-    cell_frame.columns = strip_column_names((str(column) for column in header_cells), where=name)
+    cell_frame.columns = strip_column_names((str(header_cell) for header_cell in header_cells), where=name)
     return cell_frame[1:].filter(~pl.all_horizontal(pl.all().is_null()))

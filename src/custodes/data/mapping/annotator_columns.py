@@ -43,15 +43,17 @@ def people_pattern(human_column_names: Sequence[str], column_names: Sequence[str
     >>> people_pattern(["human_style_ann1", "human_depth_ann1"], ["human_style_ann1", "human_depth_ann1", "bleu"])
     'human_{aspect}_{rater}'
     """
-    for prefix, labels_of_field, separator, suffix in _iter_common_forms(human_column_names):
-        kind_prefix = "" if "human" in split_name(f"{prefix} {suffix}") else "human:"
-        for listed_fields in ((), ("rater",), ("aspect",), ("aspect", "rater")):
+    for fixed_prefix, labels_of_field, separator, fixed_suffix in _iter_common_forms(human_column_names):
+        kind_prefix = "" if "human" in split_name(f"{fixed_prefix} {fixed_suffix}") else "human:"
+        for fields_with_listed_labels in ((), ("rater",), ("aspect",), ("aspect", "rater")):
             placeholders = [
-                f"{{{name}:{','.join(dict.fromkeys(labels))}}}" if name in listed_fields else f"{{{name}}}"
-                for name, labels in labels_of_field.items()
+                f"{{{field_name}:{','.join(dict.fromkeys(labels))}}}"
+                if field_name in fields_with_listed_labels
+                else f"{{{field_name}}}"
+                for field_name, labels in labels_of_field.items()
             ]
-            field_text = escape_braces(separator).join(placeholders)
-            pattern_text = f"{kind_prefix}{escape_braces(prefix)}{field_text}{escape_braces(suffix)}"
+            fields_text = escape_braces(separator).join(placeholders)
+            pattern_text = f"{kind_prefix}{escape_braces(fixed_prefix)}{fields_text}{escape_braces(fixed_suffix)}"
             if match_columns(pattern_text, column_names).keys() == set(human_column_names):
                 return pattern_text
     return f"human:{{rater:{','.join(human_column_names)}}}"
@@ -60,31 +62,42 @@ def people_pattern(human_column_names: Sequence[str], column_names: Sequence[str
 def _iter_common_forms(human_column_names: Sequence[str]) -> Iterator[tuple[str, dict[str, list[str]], str, str]]:
     """Possible common forms of the names: the fixed start, the labels of one or two fields, the text between the
     fields, and the fixed end."""
-    words_of_name = [re.split(r"([\W_]+)", name) for name in human_column_names]  # words at even places
+    name_word_lists = [re.split(r"([\W_]+)", name) for name in human_column_names]  # words at even places
     prefix_words, suffix_words = list[str](), list[str]()
-    while all(words[:2] == words_of_name[0][:2] and len(words) > 2 for words in words_of_name) and not _is_label(
-        words_of_name[0][0]
+    while all(words[:2] == name_word_lists[0][:2] and len(words) > 2 for words in name_word_lists) and not _is_label(
+        name_word_lists[0][0]
     ):
-        prefix_words += words_of_name[0][:2]
-        words_of_name = [words[2:] for words in words_of_name]
-    last_words = words_of_name[0][-2:]
+        prefix_words += name_word_lists[0][:2]
+        name_word_lists = [words[2:] for words in name_word_lists]
+    last_words = name_word_lists[0][-2:]
     has_fixed_end = not last_words[-1] or (looks_human(last_words[-1]) and not _is_label(last_words[-1]))
-    if has_fixed_end and all(words[-2:] == last_words and len(words) > 2 for words in words_of_name):
-        suffix_words, words_of_name = last_words, [words[:-2] for words in words_of_name]
-    if all(_is_aspect(word) for words in words_of_name for word in words[::2]):
-        yield "".join(prefix_words), {"aspect": ["".join(words) for words in words_of_name]}, "", "".join(suffix_words)
+    if has_fixed_end and all(words[-2:] == last_words and len(words) > 2 for words in name_word_lists):
+        suffix_words, name_word_lists = last_words, [words[:-2] for words in name_word_lists]
+    if all(_is_aspect(word) for words in name_word_lists for word in words[::2]):
+        yield (
+            "".join(prefix_words),
+            {"aspect": ["".join(words) for words in name_word_lists]},
+            "",
+            "".join(suffix_words),
+        )
     for is_rater_last in (True, False):
         aspect_rater_splits = [
-            split for words in words_of_name if (split := _split_words(words, is_rater_last=is_rater_last))
+            aspect_rater_split
+            for words in name_word_lists
+            if (aspect_rater_split := _split_words(words, is_rater_last=is_rater_last))
         ]
-        aspects, separators, raters = ([split[index] for split in aspect_rater_splits] for index in range(3))
+        aspect_labels, separators, rater_labels = (
+            [aspect_rater_split[split_index] for aspect_rater_split in aspect_rater_splits] for split_index in range(3)
+        )
         if (
-            len(aspect_rater_splits) == len(words_of_name)
+            len(aspect_rater_splits) == len(name_word_lists)
             and len(set(separators)) == 1
-            and _is_plausible(raters, aspects)
+            and _is_plausible(rater_labels, aspect_labels)
         ):
             labels_of_field = (
-                {"aspect": aspects, "rater": raters} if is_rater_last else {"rater": raters, "aspect": aspects}
+                {"aspect": aspect_labels, "rater": rater_labels}
+                if is_rater_last
+                else {"rater": rater_labels, "aspect": aspect_labels}
             )
             yield "".join(prefix_words), labels_of_field, separators[0], "".join(suffix_words)
 
@@ -94,8 +107,8 @@ def _split_words(words: list[str], *, is_rater_last: bool) -> tuple[str, ...] | 
 
     The rater begins with a word that looks like a rater, or is the part after a known aspect.
     """
-    step = 1 if is_rater_last else -1
-    words = words[::step]
+    direction_step = 1 if is_rater_last else -1
+    words = words[::direction_step]
     word_positions = range(2, len(words), 2)
     likely_rater_positions = [
         rater_position for rater_position in word_positions if looks_like_rater(words[rater_position])
@@ -109,8 +122,8 @@ def _split_words(words: list[str], *, is_rater_last: bool) -> tuple[str, ...] | 
         return None
     rater_position = likely_rater_positions[0]
     return tuple(
-        "".join(words_of_role[::step])
-        for words_of_role in (
+        "".join(role_words[::direction_step])
+        for role_words in (
             words[: rater_position - 1],
             words[rater_position - 1 : rater_position],
             words[rater_position:],
@@ -135,7 +148,7 @@ def _is_plausible(raters: Sequence[str], aspects: Sequence[str]) -> bool:
     if any(looks_like_rater(aspect) or not GENERIC.isdisjoint(split_name(aspect)) for aspect in aspects):
         return False
     is_crossed_with_aspects = len(set(raters)) * len(set(aspects)) == len(raters) and any(
-        set(split_name(name)) & ASPECTS for name in aspects
+        set(split_name(aspect)) & ASPECTS for aspect in aspects
     )
     return is_crossed_with_aspects or all(any(map(looks_like_rater, split_name(rater))) for rater in raters)
 
@@ -149,21 +162,26 @@ def pooled_aspects(human_column_names: Sequence[str]) -> list[str]:
     >>> pooled_aspects(["human_coherence", "human_fluency"]), pooled_aspects(["expert_1", "turker_1"])
     (['coherence', 'fluency'], [])
     """
-    words_of_name = [split_name(name) for name in human_column_names]
+    name_word_lists = [split_name(name) for name in human_column_names]
     aspects_in_names = dict.fromkeys(
-        stem(word) for words in words_of_name for word in words if stem(word) in ASPECTS | SHORT_ASPECTS
+        stem(word) for words in name_word_lists for word in words if stem(word) in ASPECTS | SHORT_ASPECTS
     )
     if len(aspects_in_names) > 1:
         return list(aspects_in_names)
-    if len({len(words) for words in words_of_name}) != 1:
+    if len({len(words) for words in name_word_lists}) != 1:
         return []
-    varying_label_sets = [labels for labels in map(dict.fromkeys, zip(*words_of_name, strict=True)) if len(labels) > 1]
-    if len(varying_label_sets) != 2 or len(varying_label_sets[0]) * len(varying_label_sets[1]) != len(words_of_name):
+    label_sets_of_varying_positions = [
+        labels for labels in map(dict.fromkeys, zip(*name_word_lists, strict=True)) if len(labels) > 1
+    ]
+    if len(label_sets_of_varying_positions) != 2 or len(label_sets_of_varying_positions[0]) * len(
+        label_sets_of_varying_positions[1]
+    ) != len(name_word_lists):
         return []
-    aspect_label_sets = [labels for labels in varying_label_sets if not any(map(looks_like_rater, labels))]
+    aspect_label_sets = [labels for labels in label_sets_of_varying_positions if not any(map(looks_like_rater, labels))]
     return (
         list(aspect_label_sets[0])
-        if len(aspect_label_sets) == 1 and any(all(map(looks_like_rater, labels)) for labels in varying_label_sets)
+        if len(aspect_label_sets) == 1
+        and any(all(map(looks_like_rater, labels)) for labels in label_sets_of_varying_positions)
         else []
     )
 
@@ -171,17 +189,19 @@ def pooled_aspects(human_column_names: Sequence[str]) -> list[str]:
 def people_patterns(frame: pl.DataFrame, score_column_names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     """Patterns of the columns with human ratings, and the matched columns. If every possible pattern would mix
     the ratings of several aspects, there is no pattern."""
-    rating_column_names = [name for name in score_column_names if name not in find_averages(score_column_names)]
-    human_column_names = [
-        name
-        for name in rating_column_names
-        if looks_human(name) or (_has_aspect_and_rater(name) and has_half_steps(frame[name]))
+    rating_column_names = [
+        column_name for column_name in score_column_names if column_name not in find_averages(score_column_names)
     ]
-    aspect_column_names = [name for name in human_column_names if ASPECTS & name_stems(name)]
-    for candidate_names in dict.fromkeys([tuple(human_column_names), tuple(aspect_column_names)]):
-        pattern = people_pattern(candidate_names, score_column_names) if candidate_names else ""
-        if "{aspect" in pattern or not pooled_aspects(candidate_names):
-            return ((pattern,) if candidate_names else ()), list(candidate_names)
+    human_column_names = [
+        column_name
+        for column_name in rating_column_names
+        if looks_human(column_name) or (_has_aspect_and_rater(column_name) and has_half_steps(frame[column_name]))
+    ]
+    aspect_column_names = [column_name for column_name in human_column_names if ASPECTS & name_stems(column_name)]
+    for candidate_column_names in dict.fromkeys([tuple(human_column_names), tuple(aspect_column_names)]):
+        pattern = people_pattern(candidate_column_names, score_column_names) if candidate_column_names else ""
+        if "{aspect" in pattern or not pooled_aspects(candidate_column_names):
+            return ((pattern,) if candidate_column_names else ()), list(candidate_column_names)
     return (), human_column_names
 
 
@@ -201,33 +221,34 @@ def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str
     paths_of_parent: dict[str, list[str]] = {}
     for path in paths:
         if frame[path].n_unique() > 1:
-            list_path, separator, _ = path.rpartition(".*.")
-            paths_of_parent.setdefault(f"{list_path}.*" if separator else path.split(".")[0], []).append(path)
+            list_path, list_separator, _ = path.rpartition(".*.")
+            paths_of_parent.setdefault(f"{list_path}.*" if list_separator else path.split(".")[0], []).append(path)
     for parent_path, child_paths in paths_of_parent.items():
-        split_keys = [name[len(parent_path) + 1 :].split(".") for name in child_paths]
-        aspects_in_first_key, aspects_in_last_key = (
-            {stem(word) for key in split_keys for word in split_name(key[index])} & ASPECTS for index in (0, -1)
+        key_parts_of_children = [child_path[len(parent_path) + 1 :].split(".") for child_path in child_paths]
+        aspects_in_first_key_parts, aspects_in_last_key_parts = (
+            {stem(word) for key_parts in key_parts_of_children for word in split_name(key_parts[part_index])} & ASPECTS
+            for part_index in (0, -1)
         )
         parent_stems = name_stems(parent_path)
         is_machine_parent = looks_like_machine(parent_path) or not parent_stems.isdisjoint(MACHINE_SCORES)
-        has_lists = any(key[-1].isdigit() for key in split_keys)
+        has_list_positions = any(key_parts[-1].isdigit() for key_parts in key_parts_of_children)
         is_human_parent = (
             not is_machine_parent
             and all(map(has_half_steps, frame[child_paths]))
-            and (has_lists or bool(parent_stems & (HUMAN | RATINGS)))
+            and (has_list_positions or bool(parent_stems & (HUMAN | RATINGS)))
         )
-        max_key_depth = max(map(len, split_keys))
+        max_n_key_parts = max(map(len, key_parts_of_children))
         if (
-            is_human_parent and max_key_depth == 2 and aspects_in_last_key and not aspects_in_first_key
+            is_human_parent and max_n_key_parts == 2 and aspects_in_last_key_parts and not aspects_in_first_key_parts
         ):  # an object of ratings by each annotator
             rater_parent_paths.append(parent_path)
-        elif max_key_depth > 2 or not (is_human_parent or is_machine_parent or len(child_paths) > 1):
+        elif max_n_key_parts > 2 or not (is_human_parent or is_machine_parent or len(child_paths) > 1):
             remaining_paths += child_paths
-        elif is_human_parent and max_key_depth == 1 and not aspects_in_first_key:
+        elif is_human_parent and max_n_key_parts == 1 and not aspects_in_first_key_parts:
             patterns.append(f"human:{escape_braces(parent_path)}.{{rater}}")
         elif not parent_path.endswith(".*"):
             patterns.append(f"{'human' if is_human_parent else 'metric'}:{parent_path}.*")
-        elif has_lists:
+        elif has_list_positions:
             patterns.append(f"human:{escape_braces(parent_path)}.{{aspect}}.{{rater:{POSITION}}}")
         else:
             patterns.append(
@@ -250,13 +271,15 @@ def aspect_variants(judge_names: Sequence[str], human_names: Sequence[str]) -> s
     >>> sorted(aspect_variants(["depth_al", "depth_cy", "bleu"], ["style_al", "style_bo"]))
     ['depth_al']
     """
-    other_words_of_name = {
+    words_except_aspects_of_name = {
         name: tuple(word for word in split_name(name) if not _is_aspect(word))
         for name in (*judge_names, *human_names)
         if any(map(_is_aspect, split_name(name)))
     }
-    words_of_human_names = {other_words_of_name[name] for name in human_names if other_words_of_name.get(name)}
-    return {name for name in judge_names if other_words_of_name.get(name) in words_of_human_names}
+    human_words_except_aspects = {
+        words_except_aspects_of_name[name] for name in human_names if words_except_aspects_of_name.get(name)
+    }
+    return {name for name in judge_names if words_except_aspects_of_name.get(name) in human_words_except_aspects}
 
 
 MOST_NAMED = 12
@@ -276,17 +299,19 @@ def metric_column_patterns(
     The patterns do not match the numeric columns `spare_column_names`. `aspects` are the aspects of the human ratings;
     metrics may also rate these aspects.
     """
-    remaining_column_names = [name for name in score_column_names if name not in human_column_names]
+    remaining_column_names = [
+        column_name for column_name in score_column_names if column_name not in human_column_names
+    ]
     metric_column_names = [
-        name
-        for name in remaining_column_names
-        if name not in find_averages(score_column_names) and not looks_human(name)
+        column_name
+        for column_name in remaining_column_names
+        if column_name not in find_averages(score_column_names) and not looks_human(column_name)
     ]
     if not metric_column_names:
         return ()
     aspects_text = ",".join(map(escape_braces, aspects))
     separators = (
-        {sign for name in metric_column_names for sign in re.findall(r"[\W_]+", name)}
+        {name_separator for column_name in metric_column_names for name_separator in re.findall(r"[\W_]+", column_name)}
         if len(aspects) > 1
         else set[str]()
     )
@@ -295,17 +320,19 @@ def metric_column_patterns(
             f"{{aspect:{aspects_text}}}{separator}{{rater}}",
             f"{{rater}}{separator}{{aspect:{aspects_text}}}",
         ):
-            labels_of_column = match_columns(f"metric:{pattern_text}", [*metric_column_names, *spare_column_names])
-            has_few_unmatched_metrics = len(metric_column_names) - len(labels_of_column) <= MOST_NAMED
+            label_by_role_of_column = match_columns(
+                f"metric:{pattern_text}", [*metric_column_names, *spare_column_names]
+            )
+            has_few_unmatched_metrics = len(metric_column_names) - len(label_by_role_of_column) <= MOST_NAMED
             if (
                 has_few_unmatched_metrics
-                and set(labels_of_column) <= set(metric_column_names)
-                and len({labels["aspect"] for labels in labels_of_column.values()}) > 1
+                and set(label_by_role_of_column) <= set(metric_column_names)
+                and len({label_by_role["aspect"] for label_by_role in label_by_role_of_column.values()}) > 1
             ):
                 return f"metric:{pattern_text}", *metric_column_patterns(
                     score_column_names,
-                    [*human_column_names, *labels_of_column],
-                    [*spare_column_names, *labels_of_column],
+                    [*human_column_names, *label_by_role_of_column],
+                    [*spare_column_names, *label_by_role_of_column],
                 )
     return (
         ("metric:{rater}",)
@@ -339,23 +366,25 @@ def with_kinds(
     (except names of models), and labels in a column such as `metric` are metrics (except names such as `human`).
     """
     rater_column_name = column_of_role.get("rater", "")
-    role_words = set(split_name(rater_column_name)) & (PEOPLE_ROLES | METRIC_ROLES)
-    if "kind" in mapped_table.columns or "rater" not in mapped_table.columns or not role_words:
+    rater_role_words = set(split_name(rater_column_name)) & (PEOPLE_ROLES | METRIC_ROLES)
+    if "kind" in mapped_table.columns or "rater" not in mapped_table.columns or not rater_role_words:
         return mapped_table, []
     rater_labels = label_column(mapped_table, "rater", where=where, empty=True)
     unique_rater_labels = rater_labels.unique(maintain_order=True)
-    is_metric_column = bool(role_words & METRIC_ROLES)
+    is_column_of_metrics = bool(rater_role_words & METRIC_ROLES)
     metric_labels = [
-        label for label in unique_rater_labels if (not looks_human(label) if is_metric_column else is_model_name(label))
+        rater_label
+        for rater_label in unique_rater_labels
+        if (not looks_human(rater_label) if is_column_of_metrics else is_model_name(rater_label))
     ]
     row_kinds = rater_labels.is_in(metric_labels).replace_strict(
         {True: "metric", False: "human"}, return_dtype=pl.String
     )
     exception_text = f", except {join_labels(metric_labels)}" if metric_labels else ""
-    message = (
+    note_message = (
         f"{where}: raters of column {rater_column_name!r} are read as human{exception_text}; give --human if this is "
         "wrong"
     )
     return mapped_table.with_columns(row_kinds.alias("kind")), build_notes(
-        ("annotators-by-column", not is_metric_column, message)
+        ("annotators-by-column", not is_column_of_metrics, note_message)
     )

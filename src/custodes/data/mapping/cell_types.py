@@ -96,9 +96,9 @@ def holds_judgements(column: pl.Series) -> bool:
         return looks_like_score(column.name)
     if column.dtype != pl.String:
         return False
-    labels = set(column.drop_nulls().str.strip_chars().str.to_lowercase().unique().head(TRUTHS)) - {""}
+    distinct_labels = set(column.drop_nulls().str.strip_chars().str.to_lowercase().unique().head(TRUTHS)) - {""}
     is_named_like_judgement = bool(set(lookup_names(column.name)) & WINNERS) or looks_human(column.name)
-    return bool(labels) and (labels <= TRUTH or (is_named_like_judgement and not is_prose(column)))
+    return bool(distinct_labels) and (distinct_labels <= TRUTH or (is_named_like_judgement and not is_prose(column)))
 
 
 def is_text(column: pl.Series) -> bool:
@@ -133,11 +133,11 @@ def may_be_systems(column: pl.Series) -> bool:
     or ratings."""
     if not is_text(column):
         return False
-    labels = column.drop_nulls().str.strip_chars()
-    lowercase_labels = set(labels.str.to_lowercase().unique())
+    stripped_labels = column.drop_nulls().str.strip_chars()
+    lowercase_labels = set(stripped_labels.str.to_lowercase().unique())
     return (
         2 <= len(lowercase_labels) <= min(MOST_SYSTEMS, column.len() / 2)
-        and int(labels.str.len_chars().max() or 0) <= LABEL  # type: ignore[arg-type]
+        and int(stripped_labels.str.len_chars().max() or 0) <= LABEL  # type: ignore[arg-type]
         and not lowercase_labels <= TRUTH
         and not is_prose(column)
     )
@@ -145,8 +145,11 @@ def may_be_systems(column: pl.Series) -> bool:
 
 def has_another_role(name: str, *roles: str) -> bool:
     """Whether a column has the name of a role other than `roles`."""
-    names_of_other_roles = (names for role, names in NAMES.items() if role not in roles)
-    return bool(set(lookup_names(name)) & {word for names in names_of_other_roles for word in names})
+    usual_names_of_other_roles = (usual_names for role, usual_names in NAMES.items() if role not in roles)
+    return bool(
+        set(lookup_names(name))
+        & {usual_name for usual_names in usual_names_of_other_roles for usual_name in usual_names}
+    )
 
 
 def has_text_role(name: str) -> bool:
@@ -193,15 +196,15 @@ def varies_within_items(frame: pl.DataFrame, column_name: str, item_column_name:
 def cluster_role(frame: pl.DataFrame, item: str) -> dict[str, str]:
     """The role `cluster` for a column of documents or dialogues with several items each, if there is one."""
     n_items = frame[item].n_unique()
-    names = [
-        name
-        for name in frame.columns
-        if name != item
-        and normalise_name(name) in CLUSTERS
-        and 1 < frame[name].n_unique() < n_items
-        and frame.select(item, name).n_unique() == n_items
+    cluster_column_names = [
+        column_name
+        for column_name in frame.columns
+        if column_name != item
+        and normalise_name(column_name) in CLUSTERS
+        and 1 < frame[column_name].n_unique() < n_items
+        and frame.select(item, column_name).n_unique() == n_items
     ]
-    return {"cluster": names[0]} if names else {}
+    return {"cluster": cluster_column_names[0]} if cluster_column_names else {}
 
 
 def invalid_score_cell(frame: pl.DataFrame, column_names: Sequence[str]) -> str:
@@ -210,20 +213,24 @@ def invalid_score_cell(frame: pl.DataFrame, column_names: Sequence[str]) -> str:
     A column is a column of scores if most cells are numbers or similar to numbers, or if the column is named like a
     rating.
     """
-    for name in column_names:
-        n_cells, n_numbers = count_filled_cells(frame[name])
-        is_description_name = not (CATEGORIES | IDS).isdisjoint(split_name(name))
-        if is_description_name or n_numbers == n_cells or not is_text(frame[name]):
+    for column_name in column_names:
+        n_cells, n_numbers = count_filled_cells(frame[column_name])
+        has_description_name = not (CATEGORIES | IDS).isdisjoint(split_name(column_name))
+        if has_description_name or n_numbers == n_cells or not is_text(frame[column_name]):
             continue
-        cells = frame[name].str.strip_chars()
+        cells = frame[column_name].str.strip_chars()
         is_invalid_cell = (
             cells.is_not_null() & ~cells.str.to_lowercase().is_in(MISSING_TOKENS) & parse_numbers(cells).is_null()
         )
-        n_similar = int((is_invalid_cell & cells.fill_null("").str.contains(ALMOST_NUMBER)).sum())
-        is_rating = looks_human(name) or name_stems(name) & (ASPECTS | SCORERS)
+        n_cells_similar_to_numbers = int((is_invalid_cell & cells.fill_null("").str.contains(ALMOST_NUMBER)).sum())
+        is_named_like_rating = looks_human(column_name) or name_stems(column_name) & (ASPECTS | SCORERS)
         has_prose = bool((cells.filter(is_invalid_cell).str.count_matches(r"\s") >= MIN_PROSE_BLANKS).any())
-        stems = {stem(word) for cell in cells.filter(is_invalid_cell).head(4) for word in split_name(cell)}
-        if 2 * (n_numbers + n_similar) >= n_cells or (is_rating and not has_prose and stems.isdisjoint(PEOPLE_ROLES)):
+        word_stems_of_cells = {
+            stem(word) for cell in cells.filter(is_invalid_cell).head(4) for word in split_name(cell)
+        }
+        if 2 * (n_numbers + n_cells_similar_to_numbers) >= n_cells or (
+            is_named_like_rating and not has_prose and word_stems_of_cells.isdisjoint(PEOPLE_ROLES)
+        ):
             row_index = int(is_invalid_cell.arg_true()[0])
-            return f"{name} {cells[row_index]!r} in row {row_index + 1}"
+            return f"{column_name} {cells[row_index]!r} in row {row_index + 1}"
     return ""

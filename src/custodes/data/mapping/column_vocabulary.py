@@ -282,9 +282,9 @@ def kind_words(column: pl.Series) -> pl.Series | None:
     """The kind of rater in each cell of a column; None if a cell is empty or has an unknown word."""
     if column.dtype != pl.String:
         return None
-    words = column.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
-    kinds = words.replace_strict(KINDS, default=None, return_dtype=pl.String)
-    return None if kinds.null_count() or kinds.is_empty() else kinds.alias(column.name)
+    word_series = column.str.strip_chars().str.to_lowercase().str.replace_all(r"[\s-]+", "_")
+    kind_series = word_series.replace_strict(KINDS, default=None, return_dtype=pl.String)
+    return None if kind_series.null_count() or kind_series.is_empty() else kind_series.alias(column.name)
 
 
 def looks_human(name: str, *, declared: bool = False) -> bool:
@@ -293,9 +293,9 @@ def looks_human(name: str, *, declared: bool = False) -> bool:
     >>> looks_human("expert_2"), looks_human("human_coherence_ann1"), looks_human("comet-da"), looks_human("mqm")
     (True, True, False, True)
     """
-    stems = [stem(word) for word in split_name(name)]
-    has_human_word = not HUMAN.isdisjoint(stems) or (not declared and stems[0] in HUMAN_FIRST)
-    return has_human_word and MACHINE.isdisjoint(stems)
+    word_stems = [stem(word) for word in split_name(name)]
+    has_human_word = not HUMAN.isdisjoint(word_stems) or (not declared and word_stems[0] in HUMAN_FIRST)
+    return has_human_word and MACHINE.isdisjoint(word_stems)
 
 
 def looks_like_person(name: str) -> bool:
@@ -304,8 +304,8 @@ def looks_like_person(name: str) -> bool:
     >>> looks_like_person("reviewer_id"), looks_like_person("labelled_by"), looks_like_person("created_by")
     (True, True, False)
     """
-    words = [stem(word) for word in split_name(name) if stem(word) not in ("", "id", "name", "email")]
-    return not PERSONS.isdisjoint([*words[-1:], "_".join(words[-2:])]) and MACHINE.isdisjoint(words)
+    word_stems = [stem(word) for word in split_name(name) if stem(word) not in ("", "id", "name", "email")]
+    return not PERSONS.isdisjoint([*word_stems[-1:], "_".join(word_stems[-2:])]) and MACHINE.isdisjoint(word_stems)
 
 
 def looks_like_machine(label: str) -> bool:
@@ -320,7 +320,7 @@ def is_model_name(label: str) -> bool:
     `gpt-4`, `claude 3` and `llm` are names of models; `Claude` and `Bert` may be names of people.
     """
     words = split_name(label)
-    has_number = len(words) > 1 or any(sign.isdigit() for sign in label)
+    has_number = len(words) > 1 or any(character.isdigit() for character in label)
     machine_words = {word for word in words if stem(word) in MACHINE and (has_number or len(word) < 4)}
     return bool(machine_words) or (has_number and any(map(MODELS.match, words)))
 
@@ -447,11 +447,11 @@ CORE = {
 def _has_role_word(role: str, name: str) -> bool:
     """Whether a part of a name suggests the role. For outputs, this must be the last part, and no part may suggest a
     source, a reference or a winner."""
-    words = split_name(name)
+    name_words = split_name(name)
     if role == "text":
         words_of_other_roles = CORE["source"] | CORE["references"] | CORE["winner"]
-        return words[-1].removesuffix("s") in CORE["text"] and words_of_other_roles.isdisjoint(words)
-    return role in ("rater", "winner") and not CORE[role].isdisjoint(words)
+        return name_words[-1].removesuffix("s") in CORE["text"] and words_of_other_roles.isdisjoint(name_words)
+    return role in ("rater", "winner") and not CORE[role].isdisjoint(name_words)
 
 
 def find_columns(role: str, column_names: Sequence[str]) -> list[str]:
@@ -459,12 +459,12 @@ def find_columns(role: str, column_names: Sequence[str]) -> list[str]:
     role, then names with a part that suggests the role."""
     usual_names = list(NAMES[role])
     if role in ("rater", "system", "aspect"):
-        usual_names += [f"{name}{suffix}" for suffix in ("_name", "_model") for name in NAMES[role]]
-    rank_of_word = {word: rank for rank, word in reversed([*enumerate(usual_names)])}
-    word_of_column = {
+        usual_names += [f"{usual_name}{suffix}" for suffix in ("_name", "_model") for usual_name in NAMES[role]]
+    rank_of_usual_name = {usual_name: rank for rank, usual_name in reversed([*enumerate(usual_names)])}
+    usual_name_of_column = {
         name: min(
-            (lookup_name for lookup_name in lookup_names(name) if lookup_name in rank_of_word),
-            key=rank_of_word.__getitem__,
+            (lookup_name for lookup_name in lookup_names(name) if lookup_name in rank_of_usual_name),
+            key=rank_of_usual_name.__getitem__,
             default="",
         )
         for name in column_names
@@ -472,29 +472,29 @@ def find_columns(role: str, column_names: Sequence[str]) -> list[str]:
     misspelled_column_names = [
         name
         for name in column_names
-        if not word_of_column[name] and get_close_matches(normalise_name(name), [role], cutoff=SLIP)
+        if not usual_name_of_column[name] and get_close_matches(normalise_name(name), [role], cutoff=SLIP)
     ]
-    ranked_column_names = sorted(
-        filter(word_of_column.get, column_names), key=lambda name: rank_of_word[word_of_column[name]]
+    column_names_by_rank = sorted(
+        filter(usual_name_of_column.get, column_names), key=lambda name: rank_of_usual_name[usual_name_of_column[name]]
     )
     column_names_with_role_word = [
-        name for name in column_names if not word_of_column[name] and _has_role_word(role, name)
+        name for name in column_names if not usual_name_of_column[name] and _has_role_word(role, name)
     ]
-    return list(dict.fromkeys([*ranked_column_names, *misspelled_column_names, *column_names_with_role_word]))
+    return list(dict.fromkeys([*column_names_by_rank, *misspelled_column_names, *column_names_with_role_word]))
 
 
 def find_side_pairs(column_names: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of columns whose names differ only in the part that distinguishes two outputs: `model_a` and `model_b`."""
     name_of_words = {tuple(re.findall(r"[a-z]+|\d+", normalise_name(name))): name for name in column_names}
-    names_and_other_words = [
-        (name, (*words[:index], other_side, *words[index + 1 :]))
+    names_and_other_side_words = [
+        (name, (*words[:word_index], other_side, *words[word_index + 1 :]))
         for words, name in name_of_words.items()
-        for index, word in enumerate(words)
+        for word_index, word in enumerate(words)
         for side, other_side in SIDES
         if word == side
     ]
     return [
         (name, name_of_words[other_side_words])
-        for name, other_side_words in names_and_other_words
+        for name, other_side_words in names_and_other_side_words
         if other_side_words in name_of_words
     ]

@@ -92,11 +92,13 @@ class Columns:
             )
         column_of_role = dict(mapping)
         path_patterns = [
-            f"{kind}:{column_of_role.pop(kind)}" for kind in KINDS if isinstance(column_of_role.get(kind), str)
+            f"{rater_kind}:{column_of_role.pop(rater_kind)}"
+            for rater_kind in KINDS
+            if isinstance(column_of_role.get(rater_kind), str)
         ]
         unknown_roles = [role for role in column_of_role if role not in ROLES]
         winner_name_or_pattern = column_of_role.get("winner")
-        winner_placeholders = (
+        winner_field_names = (
             ColumnPattern.readings(winner_name_or_pattern)[0].fields
             if isinstance(winner_name_or_pattern, str) and "{" in winner_name_or_pattern
             else ("rater",)
@@ -112,7 +114,7 @@ class Columns:
                 f"{suggestion(str(*unknown_roles[:1]), ROLES)}; roles: {', '.join(ROLES)}",
             ),
             (
-                {"rater", "order"}.isdisjoint(winner_placeholders) or "system" in winner_placeholders,
+                {"rater", "order"}.isdisjoint(winner_field_names) or "system" in winner_field_names,
                 f"columns: winner={winner_name_or_pattern!r}: a pattern of verdicts needs {{rater}} or {{order}} and "
                 f"must not have {{system}}",
             ),
@@ -129,7 +131,7 @@ class Columns:
             if not isinstance(name_or_pattern, str) or not name_or_pattern.strip():
                 raise OptionError(f"columns: {role}={name_or_pattern!r}; the name of a column must be text")
         for pattern in patterns:
-            if any("order" in reading.fields for reading in ColumnPattern.readings(pattern)):
+            if any("order" in pattern_reading.fields for pattern_reading in ColumnPattern.readings(pattern)):
                 raise OptionError(f"columns: pattern {pattern!r}: {{order}} is only allowed in a pattern for winner")
         column_mapping = cls(roles=column_of_role, patterns=patterns)
         if column_mapping.text_pattern and set(column_mapping.text_pattern.fields) != {"system"}:
@@ -148,38 +150,38 @@ class Columns:
     def verdict_columns(self, column_names: Sequence[str]) -> dict[str, dict[str, str]]:
         """The labels in the name of each column that the pattern `winner` matches; empty if `winner` is not a
         pattern."""
-        pattern_text = self.roles.get("winner", "")
-        if "{" not in pattern_text:
+        winner_pattern_text = self.roles.get("winner", "")
+        if "{" not in winner_pattern_text:
             return {}
-        named_like_roles = {*TABLE_ROLES, *chain(*ROLE_SYNONYMS.values())}
+        role_like_names = {*TABLE_ROLES, *chain(*ROLE_SYNONYMS.values())}
         free_column_names = [
-            name for name in column_names if name not in self.roles.values() and name not in named_like_roles
+            name for name in column_names if name not in self.roles.values() and name not in role_like_names
         ]
-        return split_columns(ColumnPattern.readings(pattern_text)[0], free_column_names)
+        return split_columns(ColumnPattern.readings(winner_pattern_text)[0], free_column_names)
 
     def verdict_rows(self, frame: pl.DataFrame, *, where: str) -> pl.DataFrame:
         """The table with one row per verdict if `winner` is a pattern; otherwise the unchanged table."""
         label_by_role_of_column = self.verdict_columns(frame.columns)
         if not label_by_role_of_column:
             return frame
-        tables = []
-        for name, label_by_role in label_by_role_of_column.items():
-            for role, noun in (("rater", "raters"), ("order", "presentation orders")):
+        verdict_frames = []
+        for column_name, label_by_role in label_by_role_of_column.items():
+            for role, role_noun in (("rater", "raters"), ("order", "presentation orders")):
                 if role in label_by_role and role in (*self.roles, *frame.columns):
                     raise OptionError(
-                        f"{where}: the {noun} are named twice, by the pattern for `winner` and by the column for "
+                        f"{where}: the {role_noun} are named twice, by the pattern for `winner` and by the column for "
                         f"`{role}`; remove one of them"
                     )
             if "rater" in label_by_role:
-                kind = label_by_role.get("kind") or kind_of_label(label_by_role["rater"]) or "metric"
-                label_by_role = {**label_by_role, "kind": kind}
-            tables.append(
+                rater_kind = label_by_role.get("kind") or kind_of_label(label_by_role["rater"]) or "metric"
+                label_by_role = {**label_by_role, "kind": rater_kind}
+            verdict_frames.append(
                 frame.drop(label_by_role_of_column).with_columns(
                     *(pl.lit(label).alias(role) for role, label in label_by_role.items()),
-                    winner=frame[name].cast(pl.String),
+                    winner=frame[column_name].cast(pl.String),
                 )
             )
-        return pl.concat(tables)
+        return pl.concat(verdict_frames)
 
     def __bool__(self) -> bool:
         return bool(self.roles or self.patterns)
@@ -203,25 +205,26 @@ class Columns:
     def with_named_properties(self, frame: pl.DataFrame) -> Columns:
         """The mapping, with the columns `cluster`, `group` and `dataset` of a table of items and systems added, if each
         item has only one value in the column."""
-        new_roles = self._old_names(frame.columns)
-        if "item" not in new_roles or {"system", "system_a", "model_a"}.isdisjoint(new_roles):
+        old_name_of_new_name = self._old_names(frame.columns)
+        if "item" not in old_name_of_new_name or {"system", "system_a", "model_a"}.isdisjoint(old_name_of_new_name):
             return self
-        item = new_roles["item"]
-        roles: dict[str, str] = {
+        item_column_name = old_name_of_new_name["item"]
+        added_roles: dict[str, str] = {
             name: name
             for name in ("cluster", "group", "dataset")
-            if new_roles.get(name) == name and frame.select(item, name).n_unique() == frame[item].n_unique()
+            if old_name_of_new_name.get(name) == name
+            and frame.select(item_column_name, name).n_unique() == frame[item_column_name].n_unique()
         }
-        return replace(self, roles={**self.roles, **roles}) if roles else self
+        return replace(self, roles={**self.roles, **added_roles}) if added_roles else self
 
     def expand_nested(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The table with nested cells expanded to columns, if the mapping has paths into nested cells; otherwise the
         unchanged table."""
-        mapped_names = [name for role, name in self.roles.items() if role != "phrase"]
-        if not any("." in name or "*" in name for name in (*mapped_names, *self.patterns)):
+        mapped_names = [mapped_name for role, mapped_name in self.roles.items() if role != "phrase"]
+        if not any("." in mapped_name or "*" in mapped_name for mapped_name in (*mapped_names, *self.patterns)):
             return frame
         matched_patterns = self.match_patterns(frame.columns)
-        unmatched_names = [name for name in mapped_names if not expand_name(name, frame.columns)]
+        unmatched_names = [mapped_name for mapped_name in mapped_names if not expand_name(mapped_name, frame.columns)]
         unmatched_names += [pattern for pattern in self.patterns if pattern not in matched_patterns]
         return flatten_nested(frame, unmatched_names) if unmatched_names and nested_columns(frame) else frame
 
@@ -230,38 +233,41 @@ class Columns:
 
         `column_names_of_table` has the names of the columns of each table.
         """
-        lone_role = next((name for name in PAIR if name in self.roles and not set(PAIR) <= set(self.roles)), None)
+        lone_role = next((role for role in PAIR if role in self.roles and not set(PAIR) <= set(self.roles)), None)
         if lone_role is not None:
             raise OptionError(f"columns: {lone_role} is mapped without {PAIR[1 - PAIR.index(lone_role)]}; map both")
         if not column_names_of_table:
             raise OptionError("columns: a mapping applies only to tables, and no input is a table; leave columns out")
-        column_names = list(
-            dict.fromkeys(name for table_column_names in column_names_of_table for name in table_column_names)
+        all_column_names = list(
+            dict.fromkeys(
+                column_name for table_column_names in column_names_of_table for column_name in table_column_names
+            )
         )
-        for role, name in self.roles.items():
+        for role, name_or_pattern in self.roles.items():
             if role == "phrase":
-                compile_phrases(name)
-                if "winner" not in self.roles and "winner" not in column_names:
+                compile_phrases(name_or_pattern)
+                if "winner" not in self.roles and "winner" not in all_column_names:
                     raise OptionError(
                         "columns: phrase needs a column of winners; map winner to the column with the phrases"
                     )
             elif role == "text" and self.text_pattern:
                 if not any(self.texts(table_column_names).systems for table_column_names in column_names_of_table):
                     raise OptionError(
-                        f"columns: text={name!r} matches no column that is still without a role; columns: "
-                        f"{join_labels(column_names, limit=MAX_LISTED)}"
+                        f"columns: text={name_or_pattern!r} matches no column that is still without a role; columns: "
+                        f"{join_labels(all_column_names, limit=MAX_LISTED)}"
                     )
-            elif not expand_name(name, column_names) and not (
+            elif not expand_name(name_or_pattern, all_column_names) and not (
                 role == "winner" and any(map(self.verdict_columns, column_names_of_table))
             ):
                 raise OptionError(
-                    f"columns: {role}={name!r}: no such column{suggestion(name, column_names)}; columns: "
-                    f"{join_labels(column_names, limit=MAX_LISTED)}"
+                    f"columns: {role}={name_or_pattern!r}: no such "
+                    f"column{suggestion(name_or_pattern, all_column_names)}; columns: "
+                    f"{join_labels(all_column_names, limit=MAX_LISTED)}"
                 )
         free_column_names = {
-            name: None
+            column_name: None
             for table_column_names in column_names_of_table
-            for name in _unmapped_columns(self._old_names(table_column_names))
+            for column_name in _unmapped_columns(self._old_names(table_column_names))
         }
         matched_patterns = {
             pattern
@@ -278,7 +284,7 @@ class Columns:
 
     def match_patterns(self, column_names: Sequence[str]) -> set[str]:
         """The patterns that match a column of a table with these columns."""
-        return {pattern.written for pattern, _ in self.split(column_names).values()}
+        return {column_pattern.written for column_pattern, _ in self.split(column_names).values()}
 
     def apply(self, frame: pl.DataFrame, *, where: str) -> MappingResult:
         """The table with its columns named by roles; the input frame is not modified.
@@ -321,15 +327,15 @@ class Columns:
         mapped_table = frame.select(pl.col(name).alias(new_name) for new_name, name in old_name_of_new_name.items())
         mapped_table, notes = with_kinds(mapped_table, self.roles, where=where)
         role_of_overridden_column = _overridden_columns(self._present_roles(frame.columns), frame.columns)
-        overridden_texts = [
+        overridden_column_texts = [
             f"{name!r} ({role}={self.roles[role]!r} is used)" for name, role in role_of_overridden_column.items()
         ]
         notes = [
             *build_notes(
                 (
                     "column-gave-way",
-                    len(overridden_texts),
-                    f"{where}: columns not used: {join_labels(overridden_texts)}",
+                    len(overridden_column_texts),
+                    f"{where}: columns not used: {join_labels(overridden_column_texts)}",
                 )
             ),
             *notes,
@@ -339,8 +345,8 @@ class Columns:
             notes += phrase_notes
         if PAIR[0] in text_columns.roles and not {"system_a", "model_a"} & set(mapped_table.columns):
             mapped_table = mapped_table.with_columns(system_a=pl.lit("a"), system_b=pl.lit("b"))
-            message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
-            notes += build_notes(("nameless-systems", True, message))
+            note_message = f"{where}: no column names the two systems of a pair, so the systems are called a and b"
+            notes += build_notes(("nameless-systems", True, note_message))
         item_table = self._extract_item_table(frame, mapped_table, where=where)
         has_one_system = (
             not any("system" in label_by_role for _, label_by_role in match_of_score_column.values())
@@ -356,10 +362,10 @@ class Columns:
         ):
             system_name = PurePath(where).name.partition(".")[0]
             mapped_table = mapped_table.with_columns(system=pl.lit(system_name))
-            message = (
+            note_message = (
                 f"{where}: no column names the system; all rows are of one system, called {system_name} after the file"
             )
-            notes += build_notes(("system-of-file", True, message))
+            notes += build_notes(("system-of-file", True, note_message))
         if not match_of_score_column:
             return MappingResult(
                 frame=mapped_table, items=item_table, texts=text_table, notes=(*notes, *text_notes), wide=False
@@ -425,15 +431,15 @@ class Columns:
             _unmapped_columns(self._old_names(column_names)),
             dict[str, tuple[ColumnPattern, dict[str, str]]](),
         )
-        for pattern in self.patterns:
-            for column_pattern in ColumnPattern.readings(pattern):
+        for pattern_text in self.patterns:
+            for column_pattern in ColumnPattern.readings(pattern_text):
                 label_by_role_of_column = split_columns(
                     column_pattern, [name for name in free_column_names if name not in match_of_column]
                 )
                 match_of_column |= {
                     name: (column_pattern, label_by_role) for name, label_by_role in label_by_role_of_column.items()
                 }
-                if label_by_role_of_column and not is_path(pattern):
+                if label_by_role_of_column and not is_path(pattern_text):
                     break
             free_column_names = [name for name in free_column_names if name not in match_of_column]
         return {name: match_of_column[name] for name in column_names if name in match_of_column}
@@ -446,7 +452,7 @@ def _replace_phrases(
     system_column_names = [
         name for name in mapped_table.columns if name in ("system_a", "system_b", "model_a", "model_b")
     ]
-    system_labels = {str(label) for name in system_column_names for label in mapped_table[name].unique()}
+    system_labels = {str(system_label) for name in system_column_names for system_label in mapped_table[name].unique()}
     winner_cells = label_column(mapped_table, "winner", where=where, empty=True)
     verdict_words, invalid_reasons, notes = read_phrases(
         winner_cells, phrase_patterns_text, system_names=system_labels, where=where
@@ -458,17 +464,17 @@ def _overridden_columns(column_of_role: Mapping[str, str], column_names: Sequenc
     """The columns that are named like a role although a different column is mapped to this role. The values are the
     roles."""
     role_of_name = {name: role for role in column_of_role for name in (role, *ROLE_SYNONYMS.get(role, ()))}
-    mapped_names = set(column_of_role.values())
-    return {name: role_of_name[name] for name in column_names if name in role_of_name and name not in mapped_names}
+    used_names = set(column_of_role.values())
+    return {name: role_of_name[name] for name in column_names if name in role_of_name and name not in used_names}
 
 
 def _unmapped_columns(column_names: Iterable[str]) -> list[str]:
     """The columns without a role, which patterns may match. The result is empty for a table of verdicts and for a long
     table."""
-    listed_names = list(column_names)
-    if {"winner", "preference"} & set(listed_names) or {"rater", "score"} <= set(listed_names):
+    column_name_list = list(column_names)
+    if {"winner", "preference"} & set(column_name_list) or {"rater", "score"} <= set(column_name_list):
         return []
-    return [name for name in listed_names if name == "score" or name not in TABLE_ROLES]
+    return [name for name in column_name_list if name == "score" or name not in TABLE_ROLES]
 
 
 def item_facts(mapped_table: pl.DataFrame, fact_table: pl.DataFrame, *, where: str) -> pl.DataFrame:
@@ -478,9 +484,9 @@ def item_facts(mapped_table: pl.DataFrame, fact_table: pl.DataFrame, *, where: s
         raise OptionError(
             f"columns: {fact_table.columns[0]} describes items, but {where} has no column of items; map item"
         )
-    fact_series = [typed_column(fact_table, name, ITEM_SCHEMA[name], where=where) for name in fact_table.columns]
+    fact_series_list = [typed_column(fact_table, name, ITEM_SCHEMA[name], where=where) for name in fact_table.columns]
     item_rows = pl.DataFrame(
-        [label_column(mapped_table, item_column_name, where=where, empty=True).alias("item"), *fact_series]
+        [label_column(mapped_table, item_column_name, where=where, empty=True).alias("item"), *fact_series_list]
     )
     item_rows = item_rows.filter(pl.col("item") != "").with_columns(pl.col(pl.String).replace("", None))
     return merge_item_rows(item_rows, where=where)

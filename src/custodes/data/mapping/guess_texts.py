@@ -77,7 +77,9 @@ def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Colum
     )
     yielded_mappings = []
     system_column_pairs = [name_pair for name_pair in find_side_pairs(free_columns) if _are_systems(frame, name_pair)]
-    has_ratings |= any(not WINNER_WORDS.isdisjoint(split_name(first_column)) for first_column, _ in system_column_pairs)
+    has_ratings |= any(
+        not WINNER_WORDS.isdisjoint(split_name(first_system_column)) for first_system_column, _ in system_column_pairs
+    )
     for make_layouts in (
         (_pair_layouts,)
         if system_column_pairs
@@ -127,27 +129,29 @@ def system_column_layouts(
     """
     score_columns = [name for name in free_columns if is_number(frame[name]) and not is_fact(name)]
     for column_of_role, _ in _common_word_layouts(frame, free_columns, {}):
-        system_names = {labels["system"] for labels in match_columns(column_of_role["text"], free_columns).values()}
-        column_names_of_rater: dict[
+        system_names = {
+            label_by_role["system"] for label_by_role in match_columns(column_of_role["text"], free_columns).values()
+        }
+        column_names_of_name_parts: dict[
             tuple[str, str, str], list[str]
         ] = {}  # texts before and after the system, and the rater
-        for name, system in product(score_columns, system_names):
-            text_before, system_text, text_after = name.partition(system)
+        for name, system_name in product(score_columns, system_names):
+            text_before, system_text, text_after = name.partition(system_name)
             separator, rater = re.fullmatch(r"([\W_]*)(.*)", text_after).groups()  # type: ignore[union-attr]
             if system_text and (separator or not rater) and "." not in rater and not text_before[-1:].isalnum():
-                column_names_of_rater.setdefault((text_before, separator, rater), []).append(name)
-        raters_of_pattern: dict[str, list[str]] = {}
-        for (text_before, separator, rater), column_names in column_names_of_rater.items():
+                column_names_of_name_parts.setdefault((text_before, separator, rater), []).append(name)
+        rater_names_of_pattern_start: dict[str, list[str]] = {}
+        for (text_before, separator, rater), column_names in column_names_of_name_parts.items():
             if len(column_names) > 1:
                 kind_prefix = _kind_prefix(frame, text_before + rater, column_names)
-                pattern = f"{kind_prefix}{escape_braces(text_before)}{{system}}{escape_braces(separator)}"
-                raters_of_pattern.setdefault(pattern, []).append(escape_braces(rater))
-        if raters_of_pattern:
+                pattern_start = f"{kind_prefix}{escape_braces(text_before)}{{system}}{escape_braces(separator)}"
+                rater_names_of_pattern_start.setdefault(pattern_start, []).append(escape_braces(rater))
+        if rater_names_of_pattern_start:
             yield (
                 column_of_role,
                 tuple(
-                    f"{pattern}{{rater:{','.join(rater_names)}}}" if any(rater_names) else pattern
-                    for pattern, rater_names in raters_of_pattern.items()
+                    f"{pattern_start}{{rater:{','.join(rater_names)}}}" if any(rater_names) else pattern_start
+                    for pattern_start, rater_names in rater_names_of_pattern_start.items()
                 ),
             )
 
@@ -171,18 +175,18 @@ def _item_text_roles(frame: pl.DataFrame, free_columns: Sequence[str], output_co
             for name in remaining_columns
             if is_text(frame[name]) or (may_be_list and frame[name].dtype == pl.List(pl.String))
         ]
-        candidate_names = [
+        columns_or_globs = [
             *(_numbered_globs(remaining_columns, role) if role == "references" else ()),
             *find_columns(role, text_columns),
         ]
         role_words = CORE.get(role, frozenset())
-        candidate_names += [
+        columns_or_globs += [
             name for name in text_columns if not role_words.isdisjoint(split_name(name)) and is_prose(frame[name])
         ]
-        if candidate_names:
-            column_of_role[role] = candidate_names[0]
+        if columns_or_globs:
+            column_of_role[role] = columns_or_globs[0]
             remaining_columns = [
-                name for name in remaining_columns if name not in expand_name(candidate_names[0], remaining_columns)
+                name for name in remaining_columns if name not in expand_name(columns_or_globs[0], remaining_columns)
             ]
     return column_of_role
 
@@ -191,13 +195,15 @@ def _numbered_globs(column_names: Sequence[str], role: str) -> list[str]:
     """Globs of numbered columns: `reference_*` for `reference_1` and `reference_2`."""
     names_of_stem: dict[str, list[str]] = {}
     for name in column_names:
-        match = re.fullmatch(r"(.*?)[\W_]?\d+", name)
-        if match and (match[1].lower() in NAMES[role] or not CORE[role].isdisjoint(split_name(match[1]))):
-            names_of_stem.setdefault(match[1], []).append(name)
+        number_match = re.fullmatch(r"(.*?)[\W_]?\d+", name)
+        if number_match and (
+            number_match[1].lower() in NAMES[role] or not CORE[role].isdisjoint(split_name(number_match[1]))
+        ):
+            names_of_stem.setdefault(number_match[1], []).append(name)
     return [
         f"{name_stem}*"
-        for name_stem, names in names_of_stem.items()
-        if len(names) > 1 and name_stem not in column_names
+        for name_stem, stem_column_names in names_of_stem.items()
+        if len(stem_column_names) > 1 and name_stem not in column_names
     ]
 
 
@@ -228,16 +234,16 @@ def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source_co
 def _system_candidates(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[list[str], list[str]]:
     """Candidate columns for the system, found by name (columns with several labels first), and then candidates found by
     cells."""
-    system_series = [
+    usual_system_series_list = [
         frame[name]
         for name in find_columns("system", free_columns)
         if not (frame[name].dtype.is_nested() or is_time(frame[name]))
     ]
     usual_system_columns = [
-        column.name
-        for column in system_series
-        if column.n_unique() <= max(1, min(MOST_SYSTEMS, column.len() / 2))
-        and not (column.dtype.is_float() or is_prose(column))
+        system_series.name
+        for system_series in usual_system_series_list
+        if system_series.n_unique() <= max(1, min(MOST_SYSTEMS, system_series.len() / 2))
+        and not (system_series.dtype.is_float() or is_prose(system_series))
     ]
     usual_system_columns.sort(key=lambda name: frame[name].n_unique() < 2)
     likely_system_columns = [
@@ -306,8 +312,8 @@ def _output_row_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declar
             item_column_of_role.get("source"),
             declared_roles,
         ):
-            other_columns = {text_column, *(name for role, name in item_column_of_role.items() if role != "source")}
-            if other_columns.isdisjoint(key_column_of_role.values()):
+            non_key_columns = {text_column, *(name for role, name in item_column_of_role.items() if role != "source")}
+            if non_key_columns.isdisjoint(key_column_of_role.values()):
                 has_clear_text_name = "system" in key_column_of_role or not set(lookup_names(text_column)) & UNCLEAR
                 yield (
                     {**key_column_of_role, "text": text_column, **item_column_of_role},
@@ -326,29 +332,25 @@ def _conversation_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decl
     for conversation_column in [
         conversation_column for conversation_column in free_columns if _are_conversations(frame[conversation_column])
     ]:
-        remaining_columns = [other_name for other_name in free_columns if other_name != conversation_column]
+        remaining_columns = [name for name in free_columns if name != conversation_column]
         last_speakers = [
             turns[-1][0].lower()
             for cell in frame[conversation_column].drop_nulls().head(20)
             if (turns := parse_turns(cell))
         ]
-        ends_in_answer = sum(speaker in ANSWERS for speaker in last_speakers) * 2 > len(last_speakers)
+        do_most_end_in_answer = sum(speaker in ANSWERS for speaker in last_speakers) * 2 > len(last_speakers)
         text_columns = [
-            other_name
-            for other_name in remaining_columns
-            if is_text(frame[other_name]) and not _are_conversations(frame[other_name])
+            name for name in remaining_columns if is_text(frame[name]) and not _are_conversations(frame[name])
         ]
         output_column_of_role = (
-            {} if ends_in_answer else dict(zip(("text",), find_columns("text", text_columns), strict=False))
+            {} if do_most_end_in_answer else dict(zip(("text",), find_columns("text", text_columns), strict=False))
         )
-        if not ends_in_answer and not output_column_of_role:
+        if not do_most_end_in_answer and not output_column_of_role:
             continue
-        remaining_columns = [
-            other_name for other_name in remaining_columns if other_name not in output_column_of_role.values()
-        ]
+        remaining_columns = [name for name in remaining_columns if name not in output_column_of_role.values()]
         item_column_of_role = {
-            role: item_column
-            for role, item_column in _item_text_roles(frame, remaining_columns, []).items()
+            role: reference_column
+            for role, reference_column in _item_text_roles(frame, remaining_columns, []).items()
             if role == "references"
         }
         column_of_role = {"messages": conversation_column, **output_column_of_role, **item_column_of_role}
@@ -369,7 +371,7 @@ def _are_systems(frame: pl.DataFrame, name_pair: Sequence[str]) -> bool:
 def _remove_side(name: str) -> str:
     """The name of a column without the part that distinguishes the two outputs of a pair; `system` if no part
     remains."""
-    outcome_words = {side_word for pair in OUTCOME_PAIRS for side_word in pair}
+    outcome_words = {side_word for outcome_pair in OUTCOME_PAIRS for side_word in outcome_pair}
     return re.sub(SIDE, "", "_".join(word for word in split_name(name) if word not in outcome_words) or "system")
 
 
@@ -418,15 +420,15 @@ def _item_row_roles(
         if "item" in declared_roles
         else _item_candidates(frame, remaining_columns, item_text_column_of_role.get("source"))
     )
-    unique_columns = [name for name in item_columns if frame[name].n_unique() == frame.height]
-    likely_columns = [
+    unique_item_columns = [name for name in item_columns if frame[name].n_unique() == frame.height]
+    likely_item_columns = [
         name
-        for name in unique_columns
+        for name in unique_item_columns
         if name == item_text_column_of_role.get("source") or find_columns("item", [name]) or is_index(frame[name])
     ]
-    if item_columns and not unique_columns:
+    if item_columns and not unique_item_columns:
         return None
-    item_column = next(iter(likely_columns or unique_columns), "item")
+    item_column = next(iter(likely_item_columns or unique_item_columns), "item")
     return item_text_column_of_role if item_column == "item" else {"item": item_column, **item_text_column_of_role}
 
 
@@ -437,18 +439,18 @@ def _common_word_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decla
         name for name in candidate_columns if is_text(frame[name]) or not count_filled_cells(frame[name])[0]
     ]
     for pattern in dict.fromkeys(pattern for name in text_columns for pattern in _iter_name_patterns(name)):
-        labels_of_column = {
-            name: labels_of_name
-            for name, labels_of_name in match_columns(pattern, text_columns).items()
-            if not has_text_role(labels_of_name["system"])
+        label_by_role_of_column = {
+            name: label_by_role
+            for name, label_by_role in match_columns(pattern, text_columns).items()
+            if not has_text_role(label_by_role["system"])
         }
-        if len(labels_of_column) < 2 or not any(is_prose(frame[name]) for name in labels_of_column):
+        if len(label_by_role_of_column) < 2 or not any(is_prose(frame[name]) for name in label_by_role_of_column):
             continue
-        if set(match_columns(pattern, free_columns)) != set(labels_of_column):
-            systems_text = ",".join(labels["system"] for labels in labels_of_column.values())
+        if set(match_columns(pattern, free_columns)) != set(label_by_role_of_column):
+            systems_text = ",".join(label_by_role["system"] for label_by_role in label_by_role_of_column.values())
             pattern = pattern.replace("{system}", f"{{system:{systems_text}}}")
-        column_of_role = _item_row_roles(frame, free_columns, list(labels_of_column), declared_roles)
-        if column_of_role is not None and not set(labels_of_column) & set(column_of_role.values()):
+        column_of_role = _item_row_roles(frame, free_columns, list(label_by_role_of_column), declared_roles)
+        if column_of_role is not None and not set(label_by_role_of_column) & set(column_of_role.values()):
             yield {**column_of_role, "text": pattern}, True
 
 
@@ -461,12 +463,12 @@ def _iter_name_patterns(name: str) -> Iterator[str]:
     suffix_match = re.match(rf"(?i)(.+?)([\W_]+(?:{words_regex}))$", name)
     if suffix_match:
         yield f"{{system}}{escape_braces(suffix_match[2])}"
-    parent_path, dot, last_part = name.rpartition(".")
+    parent_path, dot, last_key = name.rpartition(".")
     if dot:
         yield f"{escape_braces(parent_path)}.{{system}}"
         grandparent_path, dot, _ = parent_path.rpartition(".")
-        if dot and normalise_name(last_part) in OUTPUT_WORDS:
-            yield f"{escape_braces(grandparent_path)}.{{system}}.{escape_braces(last_part)}"
+        if dot and normalise_name(last_key) in OUTPUT_WORDS:
+            yield f"{escape_braces(grandparent_path)}.{{system}}.{escape_braces(last_key)}"
 
 
 def _system_name_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:

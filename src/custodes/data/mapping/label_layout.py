@@ -80,7 +80,7 @@ class LabelLayout:
     def columns(self) -> Columns:
         """The equivalent column mapping."""
         column_of_role = {
-            name: getattr(self, name) for name in ("item", "cluster", "probability", "n_outputs", "repeat")
+            role: getattr(self, role) for role in ("item", "cluster", "probability", "n_outputs", "repeat")
         }
         if len(self.systems) == 1:
             column_of_role["system"] = self.systems[0]
@@ -89,14 +89,14 @@ class LabelLayout:
             column_of_role |= {"score": self.label, "kind": self.kind, "aspect": self.aspect}
         patterns = [
             pattern
-            for kind, column_names in (("human", self.human), ("metric", self.metrics))
+            for rater_kind, column_names in (("human", self.human), ("metric", self.metrics))
             if column_names
             for pattern in (
-                dict.fromkeys(f"{kind}:{self._criterion_pattern(name)}" for name in column_names)
+                dict.fromkeys(f"{rater_kind}:{self._criterion_pattern(name)}" for name in column_names)
                 if self.criteria
-                else [f"{kind}:{escape_braces(name)}" for name in column_names]
-                if self.rater and kind == "human"
-                else [f"{kind}:{{rater:{','.join(map(escape_braces, column_names))}}}"]
+                else [f"{rater_kind}:{escape_braces(name)}" for name in column_names]
+                if self.rater and rater_kind == "human"
+                else [f"{rater_kind}:{{rater:{','.join(map(escape_braces, column_names))}}}"]
             )
         ]
         return Columns(roles={role: name for role, name in column_of_role.items() if name}, patterns=tuple(patterns))
@@ -135,49 +135,55 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
     free_columns = [
         name for name in frame.columns if name not in assigned_columns and not frame[name].dtype.is_nested()
     ]
-    other_columns = [name for name in free_columns if name not in column_of_role.values()]
+    undeclared_columns = [name for name in free_columns if name not in column_of_role.values()]
     system_columns = (
-        (column_of_role["system"],) if "system" in column_of_role else _system_columns(frame, other_columns)
+        (column_of_role["system"],) if "system" in column_of_role else _system_columns(frame, undeclared_columns)
     )
-    other_columns = [name for name in other_columns if name not in system_columns]
+    undeclared_columns = [name for name in undeclared_columns if name not in system_columns]
     rater_aspect_columns = [layout.rater, layout.kind, layout.aspect]
     declared_repeat_column = column_of_role.get("repeat", "")
     fixed_key_columns = list(
         filter(None, dict.fromkeys([*system_columns, *rater_aspect_columns, declared_repeat_column]))
     )
-    repeat_columns = [""] if declared_repeat_column else ["", *find_columns("repeat", other_columns)[:1]]
+    repeat_columns = [""] if declared_repeat_column else ["", *find_columns("repeat", undeclared_columns)[:1]]
     item_column = column_of_role.get("item") or layout.item
     id_columns = (
         name
-        for name in other_columns
+        for name in undeclared_columns
         if split_name(name)[-1] == "id" and not set(split_name(name)) & {*CLUSTERS, *REVIEWS}
     )
-    likely_items = (
-        [item_column] if item_column else list(dict.fromkeys([*find_columns("item", other_columns), *id_columns]))
+    likely_item_columns = (
+        [item_column] if item_column else list(dict.fromkeys([*find_columns("item", undeclared_columns), *id_columns]))
     )
     human_criteria = {layout.criteria.get(name, ("", ""))[1] for name in layout.human}
     may_have_reviewers = layout.human and len(human_criteria) == len(layout.human) and not layout.rater
     reviewer_columns = [
-        name for name in other_columns if may_have_reviewers and looks_like_person(name) and _has_person(frame[name])
+        name
+        for name in undeclared_columns
+        if may_have_reviewers and looks_like_person(name) and _has_person(frame[name])
     ]
-    fallback_item_columns = [] if item_column else [name for name in other_columns if _may_be_key(frame[name])]
+    fallback_item_columns = [] if item_column else [name for name in undeclared_columns if _may_be_key(frame[name])]
 
     def identify_rows(*names: str) -> bool:
         key_rows = frame.select(name for name in {*names, *fixed_key_columns} if name)
         return key_rows[names[-1]].null_count() == 0 and not bool(key_rows.is_duplicated().any())
 
-    output_columns = [*layout.metrics, *find_columns("text", other_columns)]
-    candidate_keys = chain(
-        (key for key in product(["", *reviewer_columns], repeat_columns, likely_items) if identify_rows(*key)),
+    output_columns = [*layout.metrics, *find_columns("text", undeclared_columns)]
+    candidate_key_tuples = chain(
         (
-            (reviewer, "", item)
-            for reviewer, item in product(reviewer_columns, likely_items)
-            if _are_reviews(frame, reviewer, [item, *fixed_key_columns], output_columns)
+            key_columns
+            for key_columns in product(["", *reviewer_columns], repeat_columns, likely_item_columns)
+            if identify_rows(*key_columns)
+        ),
+        (
+            (reviewer_column, "", likely_item_column)
+            for reviewer_column, likely_item_column in product(reviewer_columns, likely_item_columns)
+            if _are_reviews(frame, reviewer_column, [likely_item_column, *fixed_key_columns], output_columns)
         ),
         (("", "", name) for name in fallback_item_columns if identify_rows(name)),
         [("", "", item_column)],
     )
-    reviewer_column, repeat_column, item_column = next(candidate_keys)
+    reviewer_column, repeat_column, item_column = next(candidate_key_tuples)
     cluster_column = column_of_role.get("cluster") or next(
         (
             name
@@ -216,27 +222,32 @@ def _are_reviews(
 ) -> bool:
     """Whether rows are reviews: an output has several reviewers, and all rows of an output have the same text and the
     same labels of judges."""
-    value_columns = [name for name in output_columns if name not in output_key]
-    n_values = (
+    output_value_columns = [name for name in output_columns if name not in output_key]
+    has_several_values_frame = (
         frame.drop_nulls([reviewer_column])
         .group_by(output_key)
-        .agg(pl.col(reviewer_column, *value_columns).n_unique() > 1)
+        .agg(pl.col(reviewer_column, *output_value_columns).n_unique() > 1)
     )
-    has_several_reviewers, *varying_columns = n_values.select(reviewer_column, *value_columns).max().row(0)
-    return bool(has_several_reviewers) and not any(varying_columns) and frame[output_key[0]].null_count() == 0
+    has_several_reviewers, *column_variation_flags = (
+        has_several_values_frame.select(reviewer_column, *output_value_columns).max().row(0)
+    )
+    return bool(has_several_reviewers) and not any(column_variation_flags) and frame[output_key[0]].null_count() == 0
 
 
 def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[str, ...]:
     """The columns of model and version that have several values; both columns if both are constant."""
-    versions = [name for version in VERSIONS for name in free_columns if normalise_name(name) == version]
-    models = [name for name in find_columns("system", free_columns) if name not in versions]
+    version_columns = [
+        name for version_word in VERSIONS for name in free_columns if normalise_name(name) == version_word
+    ]
+    model_columns = [name for name in find_columns("system", free_columns) if name not in version_columns]
     varying_columns = [
-        [name for name in names if 1 < frame[name].n_unique() <= MOST_SYSTEMS][:1] for names in (models, versions)
+        [name for name in column_names if 1 < frame[name].n_unique() <= MOST_SYSTEMS][:1]
+        for column_names in (model_columns, version_columns)
     ]
     constant_model_columns = [
-        name for name in models if frame[name].n_unique() == 1 and split_name(name)[-1] != "version"
+        name for name in model_columns if frame[name].n_unique() == 1 and split_name(name)[-1] != "version"
     ]
     constant_version_columns = [
-        name for name in versions if frame[name].n_unique() == 1 and not frame[name].null_count()
+        name for name in version_columns if frame[name].n_unique() == 1 and not frame[name].null_count()
     ]
     return tuple(chain(*varying_columns)) or (*constant_model_columns[:1], *constant_version_columns[:1])

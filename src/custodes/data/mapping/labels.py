@@ -100,11 +100,15 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
             name: name for name in ("cluster", "probability", "n_outputs") if name in frame.columns
         }
         return replace(OWN_LAYOUT, **column_of_item_role)
-    sample = frame.head(LAYOUT_ROWS) if frame.height <= LAYOUT_ROWS else frame.sample(LAYOUT_ROWS, seed=0)
-    words = {name: label_words(sample[name]) for name in frame.columns if _may_hold_labels(sample[name])}
-    binary_columns = [name for name, column in words.items() if is_binary(column.drop_nulls().unique())]
-    layout = _long_layout(sample, words, binary_columns, declared) or _wide_layout(
-        sample, words, binary_columns, declared
+    sample_rows = frame.head(LAYOUT_ROWS) if frame.height <= LAYOUT_ROWS else frame.sample(LAYOUT_ROWS, seed=0)
+    words_of_column = {
+        name: label_words(sample_rows[name]) for name in frame.columns if _may_hold_labels(sample_rows[name])
+    }
+    binary_columns = [
+        name for name, word_series in words_of_column.items() if is_binary(word_series.drop_nulls().unique())
+    ]
+    layout = _long_layout(sample_rows, words_of_column, binary_columns, declared) or _wide_layout(
+        sample_rows, words_of_column, binary_columns, declared
     )
     return None if layout is None else add_key_columns(frame, layout, declared)
 
@@ -116,7 +120,7 @@ def _may_hold_labels(column: pl.Series) -> bool:
 
 
 def _wide_layout(
-    frame: pl.DataFrame, words: dict[str, pl.Series], binary_columns: Sequence[str], declared: Columns
+    frame: pl.DataFrame, words_of_column: dict[str, pl.Series], binary_columns: Sequence[str], declared: Columns
 ) -> LabelLayout | None:
     """Layout with one row per output, and a column for each rater. `binary_columns` have binary labels."""
     if "score" in declared.roles:
@@ -130,27 +134,29 @@ def _wide_layout(
     if kind_of_column and not set(kind_of_column.values()) <= {"human", "metric"}:
         return None
     if kind_of_column:
-        human_columns = [name for name, kind in kind_of_column.items() if kind == "human"]
-        metric_columns = [name for name, kind in kind_of_column.items() if kind == "metric"]
+        human_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "human"]
+        metric_columns = [name for name, rater_kind in kind_of_column.items() if rater_kind == "metric"]
         if reviewer_column and (
             not human_columns or any("rater" in match_of_column[name][1] for name in human_columns)
         ):
             return None
         has_system_column = "system" in declared.roles or "system" in frame.columns
-        has_word_labels = all(name in words for name in human_columns) and _has_only_words(
+        has_word_labels = all(name in words_of_column for name in human_columns) and _has_only_words(
             frame[name] for name in human_columns or metric_columns
         )
-        placeholders = {placeholder for _, label_by_role in match_of_column.values() for placeholder in label_by_role}
-        has_criteria = "aspect" in placeholders
+        placeholder_roles = {
+            placeholder_role for _, label_by_role in match_of_column.values() for placeholder_role in label_by_role
+        }
+        has_criteria = "aspect" in placeholder_roles
         is_review_table = reviewer_column and all(name in binary_columns for name in human_columns)
         has_judge_words = bool(metric_columns) and all(
             name in binary_columns and _has_only_words([frame[name]]) for name in metric_columns
         )
-        if placeholders - {"rater", "kind", "aspect"} or (
+        if placeholder_roles - {"rater", "kind", "aspect"} or (
             (has_system_column or has_criteria) and not (has_word_labels or is_review_table or has_judge_words)
         ):
             return None  # ratings
-        if not all(name in words and _has_few_words(words[name]) for name in human_columns) or not (
+        if not all(name in words_of_column and _has_few_words(words_of_column[name]) for name in human_columns) or not (
             human_columns or any(name in binary_columns for name in metric_columns)
         ):
             return None  # scores or texts
@@ -171,13 +177,15 @@ def _wide_layout(
             rater=reviewer_column,
         )
     declared_columns = set(declared.roles.values())
-    free_columns = [name for name in words if name not in declared_columns and not NOT_LABELS & set(split_name(name))]
+    free_columns = [
+        name for name in words_of_column if name not in declared_columns and not NOT_LABELS & set(split_name(name))
+    ]
     human_columns = [
         name
         for name in free_columns
         if (looks_human(name) or HUMAN & set(split_name(name)))
         and split_name(name)[0] not in JUDGE
-        and _has_few_words(words[name])
+        and _has_few_words(words_of_column[name])
         and not is_prose(frame[name])
     ]
     judge_columns = [
@@ -187,7 +195,7 @@ def _wide_layout(
         and JUDGE & set(split_name(name))
         and (split_name(name)[0] in JUDGE or not looks_human(name))
     ]
-    human_columns = _columns_without_names(human_columns, judge_columns, words)
+    human_columns = _columns_without_names(human_columns, judge_columns, words_of_column)
     if not judge_columns and (human_columns or not find_columns("text", frame.columns)):
         judge_columns = _flag_columns(
             frame, [name for name in binary_columns if name not in (*declared_columns, *human_columns)]
@@ -197,16 +205,18 @@ def _wide_layout(
         judge_columns = [name for name in judge_columns if name not in confidence_columns]
     if any(name in binary_columns for name in human_columns):
         human_columns = [name for name in human_columns if name in binary_columns]
-    elif human_columns and not _has_only_words(words[name] for name in human_columns):
-        has_judge_words = any(name in binary_columns and _has_only_words([words[name]]) for name in judge_columns)
-        has_scores = any(
+    elif human_columns and not _has_only_words(words_of_column[name] for name in human_columns):
+        has_judge_words = any(
+            name in binary_columns and _has_only_words([words_of_column[name]]) for name in judge_columns
+        )
+        has_score_columns = any(
             is_number(frame[name]) and looks_like_score(name) for name in frame.columns if name not in human_columns
         )
-        if has_scores or not has_judge_words:
+        if has_score_columns or not has_judge_words:
             return None  # ratings
     if any(name in binary_columns for name in judge_columns):
         judge_columns = [name for name in judge_columns if name in binary_columns or SCORE & set(split_name(name))]
-    judge_columns = [name for name in judge_columns if _has_few_words(words[name]) or is_number(frame[name])]
+    judge_columns = [name for name in judge_columns if _has_few_words(words_of_column[name]) or is_number(frame[name])]
     if not judge_columns and (find_columns("text", frame.columns) or not human_columns):
         return None  # texts
     # Without a judge, the words or the name of a column must show that the column holds human labels.
@@ -214,7 +224,11 @@ def _wide_layout(
         _has_only_words([frame[name]]) and (name in binary_columns or LABEL_WORDS & set(split_name(name)))
         for name in human_columns
     )
-    if not judge_columns and not has_label_names and not _have_common_words([words[name] for name in human_columns]):
+    if (
+        not judge_columns
+        and not has_label_names
+        and not _have_common_words([words_of_column[name] for name in human_columns])
+    ):
         return None
     if not human_columns:
         if reviewer_column:
@@ -234,7 +248,7 @@ def _wide_layout(
 
 
 def _columns_without_names(
-    human_columns: Sequence[str], judge_columns: Sequence[str], words: Mapping[str, pl.Series]
+    human_columns: Sequence[str], judge_columns: Sequence[str], words_of_column: Mapping[str, pl.Series]
 ) -> list[str]:
     """The columns of human labels, except columns such as `reviewer` that hold names of people.
 
@@ -242,12 +256,14 @@ def _columns_without_names(
     A single column of human labels may also have labels that the judges do not use: known words, or two words in a
     column such as `expert`.
     """
-    words_of_column = {name: set(words[name].drop_nulls()) for name in (*human_columns, *judge_columns)}
+    distinct_words_of_column = {
+        name: set(words_of_column[name].drop_nulls()) for name in (*human_columns, *judge_columns)
+    }
     person_columns = [name for name in human_columns if looks_like_person(name)]
-    label_columns = [name for name in words_of_column if name not in person_columns]
+    label_columns = [name for name in distinct_words_of_column if name not in person_columns]
 
     def holds_names(name: str) -> bool:
-        column_words, is_number_column = words_of_column[name], is_number(words[name])
+        column_words, is_number_column = distinct_words_of_column[name], is_number(words_of_column[name])
         if not column_words or is_binary(column_words):
             return False
         if len(human_columns) == 1 and label_columns and not is_number_column:
@@ -255,10 +271,14 @@ def _columns_without_names(
             has_known_words = any(len(word) > 1 for word in column_words & POLARITY.keys())  # `t` may be initials
             if has_known_words or (len(column_words) == 2 and last_word in LABEL_PERSONS):
                 return False
-        other_columns = label_columns or [other for other in person_columns if other != name]
-        if is_number_column and (not other_columns or any(is_number(words[other]) for other in other_columns)):
+        other_columns = label_columns or [other_column for other_column in person_columns if other_column != name]
+        if is_number_column and (
+            not other_columns or any(is_number(words_of_column[other_column]) for other_column in other_columns)
+        ):
             return False
-        label_words_of_others = set().union(*(words_of_column[other] for other in other_columns)) or POLARITY.keys()
+        label_words_of_others = (
+            set().union(*(distinct_words_of_column[other_column] for other_column in other_columns)) or POLARITY.keys()
+        )
         return column_words.isdisjoint(label_words_of_others)
 
     return [name for name in human_columns if name not in person_columns or not holds_names(name)]
@@ -268,9 +288,9 @@ def _flag_columns(frame: pl.DataFrame, binary_columns: Sequence[str]) -> list[st
     """Columns with known binary labels and names such as `is_correct` or `passed`; empty if the table has scores."""
     if any(is_number(frame[name]) and looks_like_score(name) for name in frame.columns):
         return []
-    last_words = {*LABEL_WORDS, *POLARITY}
+    flag_words = {*LABEL_WORDS, *POLARITY}
     flag_columns = [
-        name for name in binary_columns if split_name(name)[0] in ("is", "has") or split_name(name)[-1] in last_words
+        name for name in binary_columns if split_name(name)[0] in ("is", "has") or split_name(name)[-1] in flag_words
     ]
     return [name for name in flag_columns if frame[name].dtype == pl.Boolean or not is_number(frame[name])]
 
@@ -283,9 +303,9 @@ def _criteria(human_columns: Sequence[str], judge_columns: Sequence[str]) -> dic
     """
     rater_and_criterion_of_column: dict[str, tuple[str, str]] = {}
     for name in (*human_columns, *judge_columns):
-        words = [word for word in re.split(r"[\W_]+", name) if word]
-        rater_words = [word for word in words if word.lower() in JUDGE | HUMAN or looks_human(word)]
-        criterion_words = [word for word in words if word not in rater_words and word.lower() not in LABEL_WORDS]
+        name_words = [word for word in re.split(r"[\W_]+", name) if word]
+        rater_words = [word for word in name_words if word.lower() in JUDGE | HUMAN or looks_human(word)]
+        criterion_words = [word for word in name_words if word not in rater_words and word.lower() not in LABEL_WORDS]
         criterion_name = "_".join(criterion_words)
         if not criterion_name or criterion_name not in name:
             return {}
@@ -305,9 +325,15 @@ def _criteria(human_columns: Sequence[str], judge_columns: Sequence[str]) -> dic
 def _have_common_words(columns: Sequence[pl.Series]) -> bool:
     """Whether there are several columns of words, and the words that occur in all columns are more than half of the
     words of each column."""
-    vocabularies = [set(column.drop_nulls()) for column in columns]
-    common_words = set.intersection(*vocabularies) if len(vocabularies) > 1 and _has_only_words(columns) else set()
-    return bool(common_words) and all(2 * len(common_words) > len(vocabulary) for vocabulary in vocabularies)
+    distinct_words_of_columns = [set(column.drop_nulls()) for column in columns]
+    common_words = (
+        set.intersection(*distinct_words_of_columns)
+        if len(distinct_words_of_columns) > 1 and _has_only_words(columns)
+        else set()
+    )
+    return bool(common_words) and all(
+        2 * len(common_words) > len(distinct_words) for distinct_words in distinct_words_of_columns
+    )
 
 
 def _has_few_words(column: pl.Series) -> bool:
@@ -320,52 +346,66 @@ def _has_only_words(columns: Iterable[pl.Series]) -> bool:
 
 
 def _long_layout(
-    frame: pl.DataFrame, words: dict[str, pl.Series], binary_columns: Sequence[str], declared: Columns
+    frame: pl.DataFrame, words_of_column: dict[str, pl.Series], binary_columns: Sequence[str], declared: Columns
 ) -> LabelLayout | None:
     """Layout with one row per label, and a column for the rater or the kind. `binary_columns` have binary labels."""
     if declared.patterns:
         return None
-    roles = declared.roles
+    declared_roles = declared.roles
 
     def columns_named(usual_names: Sequence[str]) -> list[str]:
-        return list(dict.fromkeys(name for word in usual_names for name in words if word in lookup_names(name)))
+        return list(
+            dict.fromkeys(
+                name for usual_name in usual_names for name in words_of_column if usual_name in lookup_names(name)
+            )
+        )
 
-    kind_columns = [roles["kind"]] if "kind" in roles else columns_named(NAMES["kind"])
-    kind_columns = [name for name in kind_columns if name in words and set(words[name].unique()) <= KINDS.keys()]
+    kind_columns = [declared_roles["kind"]] if "kind" in declared_roles else columns_named(NAMES["kind"])
+    kind_columns = [
+        name for name in kind_columns if name in words_of_column and set(words_of_column[name].unique()) <= KINDS.keys()
+    ]
     if not kind_columns:
         return None
-    assigned_columns, kind_series = {*roles.values(), kind_columns[0]}, words[kind_columns[0]]
+    assigned_columns, kind_series = {*declared_roles.values(), kind_columns[0]}, words_of_column[kind_columns[0]]
     label_columns = (
-        [roles["score"]]
-        if "score" in roles
+        [declared_roles["score"]]
+        if "score" in declared_roles
         else [name for name in columns_named(LONG_LABEL) if name not in assigned_columns]
     )
-    label_columns = [name for name in label_columns if name in words and words[name].drop_nulls().len()]
+    label_columns = [
+        name for name in label_columns if name in words_of_column and words_of_column[name].drop_nulls().len()
+    ]
     binary_label_columns = [name for name in label_columns if name in binary_columns]
-    has_no_system = "system" not in roles and not find_columns("system", frame.columns)  # no table of ratings
-    nominal_columns = [
+    has_no_system = "system" not in declared_roles and not find_columns("system", frame.columns)  # no table of ratings
+    nominal_label_columns = [
         name
         for name in label_columns
-        if "score" in roles or (_has_few_words(words[name]) and (has_no_system or _has_only_words([frame[name]])))
+        if "score" in declared_roles
+        or (_has_few_words(words_of_column[name]) and (has_no_system or _has_only_words([frame[name]])))
     ]
-    ranked_label_columns = sorted(binary_label_columns, key=lambda name: is_number(frame[name])) or nominal_columns
+    ranked_label_columns = (
+        sorted(binary_label_columns, key=lambda name: is_number(frame[name])) or nominal_label_columns
+    )
     if not ranked_label_columns:
         return None
     assigned_columns.add(ranked_label_columns[0])
     rater_columns = [
         name
-        for name in find_columns("rater", list(words))
+        for name in find_columns("rater", list(words_of_column))
         if name not in assigned_columns
         and normalise_name(name) not in LONG_ASPECT
-        and not _is_in_both_kinds(words[name], kind_series)
+        and not _is_in_both_kinds(words_of_column[name], kind_series)
     ]
-    rater_column = roles.get("rater") or next(iter(rater_columns), "")
-    aspect_columns = [roles["aspect"]] if "aspect" in roles else columns_named(LONG_ASPECT)
+    rater_column = declared_roles.get("rater") or next(iter(rater_columns), "")
+    aspect_columns = [declared_roles["aspect"]] if "aspect" in declared_roles else columns_named(LONG_ASPECT)
     aspect_columns = [
         name
         for name in aspect_columns
-        if (name in roles.values() or (name not in {*assigned_columns, rater_column} and not words[name].null_count()))
-        and (kind_series.n_unique() < 2 or _is_in_both_kinds(words.get(name, frame[name]), kind_series))
+        if (
+            name in declared_roles.values()
+            or (name not in {*assigned_columns, rater_column} and not words_of_column[name].null_count())
+        )
+        and (kind_series.n_unique() < 2 or _is_in_both_kinds(words_of_column.get(name, frame[name]), kind_series))
     ]
     aspect_columns.sort(key=lambda name: name.rpartition(".")[0] != ranked_label_columns[0].rpartition(".")[0])
     return LabelLayout(
@@ -373,7 +413,7 @@ def _long_layout(
         kind=kind_columns[0],
         rater=rater_column,
         aspect=aspect_columns[0] if aspect_columns else "",
-        item=roles.get("item") or _find_item_column(frame, kind_series, assigned_columns),
+        item=declared_roles.get("item") or _find_item_column(frame, kind_series, assigned_columns),
     )
 
 
@@ -384,16 +424,19 @@ def _is_in_both_kinds(column: pl.Series, kinds: pl.Series) -> bool:
 
 def _find_item_column(frame: pl.DataFrame, kind_series: pl.Series, assigned_columns: Iterable[str]) -> str:
     """The column with the most values that occur both in rows of human raters and in rows of metrics."""
-    best_column, max_common_values = "", 0
-    candidates = [name for name in frame.columns if name not in set(assigned_columns)]
-    likely_columns = [*find_columns("item", candidates), *(name for name in candidates if "id" in split_name(name))]
-    for name in dict.fromkeys([*likely_columns, *candidates]):
+    best_column, max_n_common_values = "", 0
+    candidate_columns = [name for name in frame.columns if name not in set(assigned_columns)]
+    likely_columns = [
+        *find_columns("item", candidate_columns),
+        *(name for name in candidate_columns if "id" in split_name(name)),
+    ]
+    for name in dict.fromkeys([*likely_columns, *candidate_columns]):
         if frame[name].dtype.is_nested() or frame[name].dtype.is_float():
             continue
-        rows = pl.DataFrame(
+        value_kind_rows = pl.DataFrame(
             {"value": frame[name].cast(pl.String), "kind": kind_series.replace_strict(KINDS)}
         ).drop_nulls()
-        n_common_values = int(rows.unique()["value"].is_duplicated().sum()) // 2
-        if n_common_values > max_common_values and rows["value"].n_unique() > max_common_values:
-            best_column, max_common_values = name, n_common_values
+        n_common_values = int(value_kind_rows.unique()["value"].is_duplicated().sum()) // 2
+        if n_common_values > max_n_common_values and value_kind_rows["value"].n_unique() > max_n_common_values:
+            best_column, max_n_common_values = name, n_common_values
     return best_column or next(iter(likely_columns), "")

@@ -35,32 +35,39 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
     ['id', 'scores.style.ann.0', 'scores.style.ann.1']
     """
     named_paths = list(paths)
-    for name in nested_columns(frame):
-        cell_values = _cell_values(frame[name])
-        starred_paths = [path for path in named_paths if path.startswith(f"{name}.") and ".*." in path]
+    for column_name in nested_columns(frame):
+        cell_values = _cell_values(frame[column_name])
+        starred_paths = [
+            leaf_path for leaf_path in named_paths if leaf_path.startswith(f"{column_name}.") and ".*." in leaf_path
+        ]
         if starred_paths and any(
-            isinstance(value, list) and value and isinstance(value[0], dict) for value in cell_values
+            isinstance(cell_value, list) and cell_value and isinstance(cell_value[0], dict)
+            for cell_value in cell_values
         ):
-            n_rows_of_cell = [len(value) if isinstance(value, list) else 1 for value in cell_values]
-            entries = [entry for value in cell_values for entry in (value if isinstance(value, list) else [value])]
+            n_rows_of_cells = [len(cell_value) if isinstance(cell_value, list) else 1 for cell_value in cell_values]
+            list_entries = [
+                list_entry
+                for cell_value in cell_values
+                for list_entry in (cell_value if isinstance(cell_value, list) else [cell_value])
+            ]
             frame = frame.select(
-                pl.all().gather([row_index for row_index, n in enumerate(n_rows_of_cell) for _ in range(n)])
+                pl.all().gather([row_index for row_index, n_rows in enumerate(n_rows_of_cells) for _ in range(n_rows)])
             )
-            frame = frame.with_columns(_cell_column(name, [{"*": entry} for entry in entries]))
+            frame = frame.with_columns(_cell_column(column_name, [{"*": list_entry} for list_entry in list_entries]))
     column_of_path: dict[str, pl.Series] = {}
     for column in frame.iter_columns():
         is_nested = _is_nested(column)
         cells_of_path: dict[str, list[Any]] = {}
-        for row_index, value in enumerate(_cell_values(column) if is_nested else ()):
-            for path, leaf in _iter_leaves(value, column.name, named_paths, DEPTH):
-                cells_of_path.setdefault(path, [None] * frame.height)[row_index] = leaf
+        for row_index, cell_value in enumerate(_cell_values(column) if is_nested else ()):
+            for leaf_path, leaf_value in _iter_leaves(cell_value, column.name, named_paths, DEPTH):
+                cells_of_path.setdefault(leaf_path, [None] * frame.height)[row_index] = leaf_value
         if not is_nested or len(column_of_path) + len(cells_of_path) > MAX_COLUMNS:
             column_of_path[column.name] = column
         else:
             column_of_path |= {
-                path: _cell_column(path, cells)
-                for path, cells in cells_of_path.items()
-                if path == column.name or path not in frame
+                leaf_path: _cell_column(leaf_path, cells)
+                for leaf_path, cells in cells_of_path.items()
+                if leaf_path == column.name or leaf_path not in frame
             }
     return pl.DataFrame(list(column_of_path.values()))
 
@@ -68,19 +75,30 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
 def iter_entry_tables(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """For each column with lists of objects, the table with one row per entry, if the objects name a system or a
     rater."""
-    for name in nested_columns(frame):
-        cell_values = [value for value in _cell_values(frame[name].head(LONGEST)) if value is not None]
-        entries = [entry for value in cell_values if isinstance(value, list) for entry in value]
-        has_objects = entries and all(isinstance(entry, dict) and len(entry) > 1 for entry in entries)
-        if not has_objects or not all(parse_turns(value) is None for value in cell_values):
+    for column_name in nested_columns(frame):
+        cell_values = [
+            cell_value for cell_value in _cell_values(frame[column_name].head(LONGEST)) if cell_value is not None
+        ]
+        list_entries = [
+            list_entry for cell_value in cell_values if isinstance(cell_value, list) for list_entry in cell_value
+        ]
+        has_objects = list_entries and all(
+            isinstance(list_entry, dict) and len(list_entry) > 1 for list_entry in list_entries
+        )
+        if not has_objects or not all(parse_turns(cell_value) is None for cell_value in cell_values):
             continue
-        entry_paths = [path.removeprefix(f"{name}.*.") for path, _ in _iter_leaves(entries[0], f"{name}.*", (), DEPTH)]
-        has_name_key = any(normalise_name(key).rpartition("_")[2] in ("name", "metric") for key in entry_paths)
+        entry_paths = [
+            leaf_path.removeprefix(f"{column_name}.*.")
+            for leaf_path, _ in _iter_leaves(list_entries[0], f"{column_name}.*", (), DEPTH)
+        ]
+        has_name_key = any(
+            normalise_name(entry_key).rpartition("_")[2] in ("name", "metric") for entry_key in entry_paths
+        )
         has_score_key = has_name_key and find_columns(
-            "score", [key.rpartition(".")[2] for key in entry_paths if key != "source"]
+            "score", [entry_key.rpartition(".")[2] for entry_key in entry_paths if entry_key != "source"]
         )
         if find_columns("system", entry_paths) or find_columns("rater", entry_paths) or has_score_key:
-            yield flatten_nested(frame, [f"{name}.*.{key}" for key in entries[0]])
+            yield flatten_nested(frame, [f"{column_name}.*.{entry_key}" for entry_key in list_entries[0]])
 
 
 def _is_nested(column: pl.Series) -> bool:
@@ -107,16 +125,16 @@ def _parse_cell(cell: str | None) -> Any:
 def _iter_leaves(value: Any, path: str, named_paths: Iterable[str], remaining_depth: int) -> Iterator[tuple[str, Any]]:
     """The values below a path, with their paths."""
     if isinstance(value, dict) and remaining_depth:
-        for key, entry in value.items():
-            yield from _iter_leaves(entry, f"{path}.{key}", named_paths, remaining_depth - 1)
+        for key, child_value in value.items():
+            yield from _iter_leaves(child_value, f"{path}.{key}", named_paths, remaining_depth - 1)
     elif (
         isinstance(value, list)
         and remaining_depth
         and len(value) <= LONGEST
         and _is_expandable(value, path, named_paths)
     ):
-        for index, entry in enumerate(value):
-            yield from _iter_leaves(entry, f"{path}.{index}", named_paths, remaining_depth - 1)
+        for position, child_value in enumerate(value):
+            yield from _iter_leaves(child_value, f"{path}.{position}", named_paths, remaining_depth - 1)
     elif value is not None:
         yield path, json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
 
@@ -130,11 +148,11 @@ def _is_expandable(value: list[Any], path: str, named_paths: Iterable[str]) -> b
     )
     if has_named_position or (len(value) == 1 and isinstance(value[0], dict) and parse_turns(value) is None):
         return True
-    has_objects = bool(value) and all(isinstance(entry, dict) and entry for entry in value)
+    has_objects = bool(value) and all(isinstance(list_entry, dict) and list_entry for list_entry in value)
     # objects such as the ratings of each annotator
-    leaves = [leaf for entry in value for leaf in entry.values()] if has_objects else value
-    filled_leaves = [leaf for leaf in leaves if leaf is not None]
-    return all(map(_is_number, filled_leaves)) and (has_objects or bool(filled_leaves))
+    leaf_values = [leaf_value for list_entry in value for leaf_value in list_entry.values()] if has_objects else value
+    filled_leaf_values = [leaf_value for leaf_value in leaf_values if leaf_value is not None]
+    return all(map(_is_number, filled_leaf_values)) and (has_objects or bool(filled_leaf_values))
 
 
 def _is_number(value: Any) -> bool:

@@ -75,56 +75,56 @@ class ColumnPattern:
 
         A path such as `human:scores.*` matches the keys of an object, and positions in lists below the keys.
 
-        >>> [made.kind for made in ColumnPattern.readings("metric:{rater}")]
+        >>> [reading.kind for reading in ColumnPattern.readings("metric:{rater}")]
         ['metric', 'metric']
-        >>> [made.fields for made in ColumnPattern.readings("human:scores.*")]
+        >>> [reading.fields for reading in ColumnPattern.readings("human:scores.*")]
         [(), ('aspect', 'rater'), ('aspect',)]
         """
         if not pattern_text.strip():
             raise OptionError(f"columns: a pattern is empty; give one such as {EXAMPLE}")
-        kind, colon, path = pattern_text.partition(":")
+        kind_prefix, colon, path_text = pattern_text.partition(":")
         literal_readings = [cls._parse_text(pattern_text, pattern_text)]
         if is_path(pattern_text):
-            placeholders = [f"{{{name}}}" for name in PATHS[kind]]
-            n_stars = min(path.count("*"), len(placeholders))
-            for placeholder in placeholders[:n_stars]:
-                path = path.replace("*", placeholder, 1)
-            list_path = f"{path}.{{{PATHS[kind][1]}:{POSITION}}}"
-            path_texts = [list_path, path] if n_stars < len(placeholders) else [path]
+            placeholders = [f"{{{role}}}" for role in PATHS[kind_prefix]]
+            n_replaced_stars = min(path_text.count("*"), len(placeholders))
+            for placeholder in placeholders[:n_replaced_stars]:
+                path_text = path_text.replace("*", placeholder, 1)
+            list_path = f"{path_text}.{{{PATHS[kind_prefix][1]}:{POSITION}}}"
+            reading_texts = [list_path, path_text] if n_replaced_stars < len(placeholders) else [path_text]
             return [
                 *literal_readings,
-                *(cls._parse_text(pattern_text, path_text, kind=kind) for path_text in path_texts),
+                *(cls._parse_text(pattern_text, path_text, kind=kind_prefix) for path_text in reading_texts),
             ]
         return (
-            [*literal_readings, cls._parse_text(pattern_text, path, kind=kind)]
-            if colon and path and kind in KINDS
+            [*literal_readings, cls._parse_text(pattern_text, path_text, kind=kind_prefix)]
+            if colon and path_text and kind_prefix in KINDS
             else literal_readings
         )
 
     @classmethod
     def _parse_text(cls, pattern_text: str, text: str, kind: str = "") -> ColumnPattern:
-        fixed_texts, fields, globs = [""], list[str](), list[tuple[str, ...]]()
+        fixed_texts, placeholder_names, globs_of_placeholders = [""], list[str](), list[tuple[str, ...]]()
         try:
             template_fields = list(Formatter().parse(text))
         except ValueError as error:
             raise OptionError(
                 f"columns: pattern {pattern_text!r} cannot be read: {error}; an example: {EXAMPLE}"
             ) from None
-        for fixed_text, field, globs_text, conversion in template_fields:
+        for fixed_text, placeholder_name, globs_text, conversion in template_fields:
             fixed_texts[-1] += fixed_text
-            if field is None:
+            if placeholder_name is None:
                 continue
-            placeholder = f"{field}!{conversion}" if conversion else field
+            placeholder = f"{placeholder_name}!{conversion}" if conversion else placeholder_name
             if placeholder not in FIELDS:
                 raise OptionError(
                     f"columns: pattern {pattern_text!r} has the unknown placeholder "
                     f"{{{placeholder}}}{suggestion(placeholder, FIELDS)}; placeholders: "
                     f"{', '.join(f'{{{name}}}' for name in FIELDS[:-1])}, and {{order}} for verdicts"
                 )
-            fields.append(field)
-            globs.append(tuple(glob.strip() for glob in (globs_text or "").split(",") if glob.strip()))
+            placeholder_names.append(placeholder_name)
+            globs_of_placeholders.append(tuple(glob.strip() for glob in (globs_text or "").split(",") if glob.strip()))
             fixed_texts.append("")
-        duplicate_placeholder = next((name for name in fields if fields.count(name) > 1), None)
+        duplicate_placeholder = next((name for name in placeholder_names if placeholder_names.count(name) > 1), None)
         reject(
             (
                 duplicate_placeholder,
@@ -137,14 +137,18 @@ class ColumnPattern:
                 "separates them",
             ),
             (
-                kind and "kind" in fields,
+                kind and "kind" in placeholder_names,
                 f"columns: pattern {pattern_text!r} gives the kind twice; remove {kind}: or {{kind}}",
             ),
         )
         kind_words = [word for word in re.split(r"[^a-z]+", " ".join(fixed_texts).lower()) if word in KINDS]
-        pattern_kind = kind or (kind_words[0] if len(set(kind_words)) == 1 and "kind" not in fields else "")
+        pattern_kind = kind or (kind_words[0] if len(set(kind_words)) == 1 and "kind" not in placeholder_names else "")
         return cls(
-            written=pattern_text, kind=pattern_kind, texts=tuple(fixed_texts), fields=tuple(fields), globs=tuple(globs)
+            written=pattern_text,
+            kind=pattern_kind,
+            texts=tuple(fixed_texts),
+            fields=tuple(placeholder_names),
+            globs=tuple(globs_of_placeholders),
         )
 
     def splits(self, column_name: str) -> list[dict[str, str]]:
@@ -157,12 +161,15 @@ class ColumnPattern:
         if has_many_gaps or not column_name.startswith(prefix):
             return []
         partial_matches: list[tuple[tuple[str, ...], str]] = [((), column_name[len(prefix) :])]
-        for index, fixed_text in enumerate(inner_texts):
+        for field_index, fixed_text in enumerate(inner_texts):
             partial_matches = [
-                ((*labels, remaining_text[: match.start()]), remaining_text[match.start() + len(fixed_text) :])
+                (
+                    (*labels, remaining_text[: text_match.start()]),
+                    remaining_text[text_match.start() + len(fixed_text) :],
+                )
                 for labels, remaining_text in partial_matches
-                for match in re.finditer(f"(?={re.escape(fixed_text)})", remaining_text)
-                if self._allows(index, remaining_text[: match.start()])
+                for text_match in re.finditer(f"(?={re.escape(fixed_text)})", remaining_text)
+                if self._allows(field_index, remaining_text[: text_match.start()])
             ]
         label_tuples = [
             (*labels, remaining_text.removesuffix(suffix))
@@ -195,25 +202,25 @@ def split_columns(pattern: ColumnPattern, column_names: Sequence[str]) -> dict[s
     two ways and a pattern that allows only one way.
     """
     splits_of_column = {column_name: pattern.splits(column_name) for column_name in column_names}
-    unambiguous_labels = {
-        (name, label) for splits in splits_of_column.values() if len(splits) == 1 for name, label in splits[0].items()
+    unambiguous_role_labels = {
+        (role, label) for splits in splits_of_column.values() if len(splits) == 1 for role, label in splits[0].items()
     }
-    labels_of_column = {}
+    label_by_role_of_column = {}
     for column_name, splits in splits_of_column.items():
         if splits:
-            n_unambiguous_labels = [
-                sum(field_and_label in unambiguous_labels for field_and_label in split_labels.items())
-                for split_labels in splits
+            n_unambiguous_of_splits = [
+                sum(role_and_label in unambiguous_role_labels for role_and_label in label_by_role.items())
+                for label_by_role in splits
             ]
             best_splits = [
-                split_labels
-                for split_labels, count in zip(splits, n_unambiguous_labels, strict=True)
-                if count == max(n_unambiguous_labels)
+                label_by_role
+                for label_by_role, n_unambiguous in zip(splits, n_unambiguous_of_splits, strict=True)
+                if n_unambiguous == max(n_unambiguous_of_splits)
             ]
             if len(best_splits) > 1:
                 first_split_text, second_split_text, *_ = (
-                    ", ".join(f"{field} {label!r}" for field, label in split_labels.items())
-                    for split_labels in best_splits
+                    ", ".join(f"{role} {label!r}" for role, label in label_by_role.items())
+                    for label_by_role in best_splits
                 )
                 limited_placeholder = f"{{{pattern.fields[0]}:{best_splits[1][pattern.fields[0]]}}}"
                 example_pattern = pattern.written.replace(f"{{{pattern.fields[0]}}}", limited_placeholder)
@@ -222,14 +229,14 @@ def split_columns(pattern: ColumnPattern, column_names: Sequence[str]) -> dict[s
                     f"{second_split_text}); list "
                     f"the labels, as in {example_pattern!r} (a comma list of globs)"
                 )
-            labels_of_column[column_name] = best_splits[0]
-    return labels_of_column
+            label_by_role_of_column[column_name] = best_splits[0]
+    return label_by_role_of_column
 
 
 def is_path(pattern_text: str) -> bool:
     """Whether a pattern consists of a kind and a path with `*`, as in `human:scores.*`."""
-    kind, colon, path = pattern_text.partition(":")
-    return bool(colon) and kind in PATHS and "*" in path and "{" not in path
+    kind_prefix, colon, path_text = pattern_text.partition(":")
+    return bool(colon) and kind_prefix in PATHS and "*" in path_text and "{" not in path_text
 
 
 def escape_braces(text: str) -> str:
@@ -240,45 +247,53 @@ def escape_braces(text: str) -> str:
 def match_columns(pattern_text: str, column_names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
     """The columns that a pattern matches; empty if the pattern is ambiguous."""
     try:
-        matches = [split_columns(reading, column_names) for reading in ColumnPattern.readings(pattern_text)]
+        matches_of_readings = [
+            split_columns(pattern_reading, column_names) for pattern_reading in ColumnPattern.readings(pattern_text)
+        ]
     except OptionError:
         return {}
-    return next((match for match in matches if match), {})
+    return next(
+        (label_by_role_of_column for label_by_role_of_column in matches_of_readings if label_by_role_of_column), {}
+    )
 
 
 def melt_patterns(
     mapped_table: pl.DataFrame, match_of_column: Mapping[str, tuple[ColumnPattern, dict[str, str]]], *, where: str
 ) -> tuple[pl.DataFrame, list[Note]]:
     """The long table of the score columns, and notes on columns that are not used."""
-    key_column_names = [name for name in ROW_KEYS if name in mapped_table.columns]
-    has_system_placeholder = all("system" in labels for _, labels in match_of_column.values())
-    for name in ("item",) if has_system_placeholder else ("item", "system"):
-        if name not in key_column_names:
+    key_column_names = [column_name for column_name in ROW_KEYS if column_name in mapped_table.columns]
+    has_system_placeholder = all("system" in label_by_role for _, label_by_role in match_of_column.values())
+    for role in ("item",) if has_system_placeholder else ("item", "system"):
+        if role not in key_column_names:
             raise UnfitError(
-                f"{where}: the patterns match score columns, but no column has the role {name}; map one, as in "
-                f"{name}=NAME. Columns: {join_labels(mapped_table.columns, limit=MAX_LISTED)}"
+                f"{where}: the patterns match score columns, but no column has the role {role}; map one, as in "
+                f"{role}=NAME. Columns: {join_labels(mapped_table.columns, limit=MAX_LISTED)}"
             )
-    labels_of_column = {
-        name: _column_labels(pattern, column_labels, name, key_column_names)
-        for name, (pattern, column_labels) in match_of_column.items()
+    label_by_role_of_column = {
+        column_name: _column_labels(pattern, label_by_role, column_name, key_column_names)
+        for column_name, (pattern, label_by_role) in match_of_column.items()
     }
     text_column_names = [
-        name
-        for name in labels_of_column
-        if count_filled_cells(mapped_table[name])[0] and not count_filled_cells(mapped_table[name])[1]
+        column_name
+        for column_name in label_by_role_of_column
+        if count_filled_cells(mapped_table[column_name])[0] and not count_filled_cells(mapped_table[column_name])[1]
     ]
-    labels_of_column = {
-        name: column_labels for name, column_labels in labels_of_column.items() if name not in text_column_names
+    label_by_role_of_column = {
+        column_name: label_by_role
+        for column_name, label_by_role in label_by_role_of_column.items()
+        if column_name not in text_column_names
     }
-    if not labels_of_column:
+    if not label_by_role_of_column:
         raise InputError(
             f"{where}: no column matched by the patterns holds a number ({join_labels(text_column_names)}); name the "
             "score columns"
         )
-    _check_people(match_of_column, labels_of_column, where=where)
-    _check_distinct(labels_of_column, where=where)
+    _check_people(match_of_column, label_by_role_of_column, where=where)
+    _check_distinct(label_by_role_of_column, where=where)
     unused_column_names = [
-        name for name in mapped_table.columns if name not in key_column_names and name not in match_of_column
+        column_name
+        for column_name in mapped_table.columns
+        if column_name not in key_column_names and column_name not in match_of_column
     ]
     notes = build_notes(
         unused_columns(unused_column_names, where=where),
@@ -289,17 +304,17 @@ def melt_patterns(
             f"{where}: columns matched by a pattern hold text, not scores: {join_labels(text_column_names)}",
         ),
     )
-    return melt_scores(mapped_table, labels_of_column, key_column_names=key_column_names, where=where), notes
+    return melt_scores(mapped_table, label_by_role_of_column, key_column_names=key_column_names, where=where), notes
 
 
 def melt_scores(
     frame: pl.DataFrame,
-    labels_of_column: Mapping[str, Mapping[str, str]],
+    label_by_role_of_column: Mapping[str, Mapping[str, str]],
     *,
     key_column_names: Sequence[str],
     where: str,
 ) -> pl.DataFrame:
-    """The long table of the score columns in `labels_of_column`. `key_column_names` identify a row.
+    """The long table of the score columns in `label_by_role_of_column`. `key_column_names` identify a row.
 
     Duplicate keys, empty keys (except item, aspect, kind and repeat) and text among scores raise `InputError`. The
     message gives the row of the wide table.
@@ -308,21 +323,23 @@ def melt_scores(
         [label_column(frame, name, where=where, empty=name not in ("system", "rater")) for name in key_column_names]
     )
     identifying_column_names = [name for name in key_column_names if name != "kind"]
-    hint = "one row per output; number the runs in a column 'repeat'"
-    check_unique(key_rows, identifying_column_names, where=where, what="output", hint=hint)
-    score_series = [number_column(frame, name, where=where) for name in labels_of_column]
-    label_column_names = dict.fromkeys(name for labels in labels_of_column.values() for name in labels)
+    error_hint = "one row per output; number the runs in a column 'repeat'"
+    check_unique(key_rows, identifying_column_names, where=where, what="output", hint=error_hint)
+    score_series_list = [number_column(frame, name, where=where) for name in label_by_role_of_column]
+    label_column_names = dict.fromkeys(
+        name for label_by_role in label_by_role_of_column.values() for name in label_by_role
+    )
     return pl.concat(
         [
             key_rows.with_columns(
                 *(
-                    pl.lit(labels_of_column[score.name].get(name, ""), dtype=pl.String).alias(name)
+                    pl.lit(label_by_role_of_column[score_series.name].get(name, ""), dtype=pl.String).alias(name)
                     for name in label_column_names
-                    if name in labels_of_column[score.name] or name not in key_column_names
+                    if name in label_by_role_of_column[score_series.name] or name not in key_column_names
                 ),
-                score=score,
+                score=score_series,
             )
-            for score in score_series
+            for score_series in score_series_list
         ]
     )
 
@@ -334,11 +351,11 @@ def unused_people_notes(
     human_column_names = [
         name for name in unused_column_names if looks_human(name) and count_filled_cells(frame[name])[1]
     ]
-    message = (
+    note_message = (
         f"{where}: columns that look like human ratings are not used: {join_labels(human_column_names)}; name them in "
         "columns"
     )
-    return [("unused-annotators", len(human_column_names), message)]
+    return [("unused-annotators", len(human_column_names), note_message)]
 
 
 def _column_labels(
@@ -348,69 +365,78 @@ def _column_labels(
 
     The kind in a pattern takes precedence over the kind in the row.
     """
-    duplicate_role = next((name for name in label_of_placeholder if name in key_column_names and name != "kind"), None)
+    duplicate_role = next((role for role in label_of_placeholder if role in key_column_names and role != "kind"), None)
     if duplicate_role:
         raise OptionError(
             f"columns: the {duplicate_role} is given twice, by the pattern {pattern.written!r} and by a column; remove "
             f"{{{duplicate_role}}} from the pattern, or map no column to {duplicate_role}"
         )
-    label_of_role = {name: label.strip() for name, label in label_of_placeholder.items()}
-    kind = label_of_role.get("kind", "").lower() or pattern.kind
+    label_of_role = {role: label.strip() for role, label in label_of_placeholder.items()}
+    rater_kind = label_of_role.get("kind", "").lower() or pattern.kind
     if "rater" not in label_of_role and "rater" not in key_column_names:
-        label_of_role["rater"] = (pattern.constant_text if pattern.fields else column_name) or kind
+        label_of_role["rater"] = (pattern.constant_text if pattern.fields else column_name) or rater_kind
         if not label_of_role["rater"]:
             raise OptionError(f"columns: {pattern.written!r} gives no rater; add {{rater}}, or map rater to a column")
-    return label_of_role | ({"kind": kind} if kind or "kind" not in key_column_names else {})
+    return label_of_role | ({"kind": rater_kind} if rater_kind or "kind" not in key_column_names else {})
 
 
 def _check_people(
     match_of_column: Mapping[str, tuple[ColumnPattern, dict[str, str]]],
-    labels_of_column: Mapping[str, Mapping[str, str]],
+    label_by_role_of_column: Mapping[str, Mapping[str, str]],
     *,
     where: str,
 ) -> None:
     """Raise `InputError` if a pattern of human ratings matches an average, or splits the name of a metric."""
-    labels_of_human_column = {
-        name: column_labels
-        for name, column_labels in labels_of_column.items()
-        if column_labels.get("kind") == "human" and {"aspect", "rater"} <= set(match_of_column[name][1])
+    label_by_role_of_human_column = {
+        column_name: label_by_role
+        for column_name, label_by_role in label_by_role_of_column.items()
+        if label_by_role.get("kind") == "human" and {"aspect", "rater"} <= set(match_of_column[column_name][1])
     }
-    raters = list(dict.fromkeys(column_labels["rater"] for column_labels in labels_of_human_column.values()))
-    generic_raters = {rater for rater in raters if set(split_name(rater)) <= AVERAGES | GENERIC}
-    for name, column_labels in labels_of_human_column.items():
-        other_raters = [rater for rater in raters if rater != column_labels["rater"] and rater not in generic_raters]
-        if other_raters and (
-            column_labels["rater"] in generic_raters or not SCORERS.isdisjoint(name_stems(column_labels["aspect"]))
+    rater_names = list(
+        dict.fromkeys(label_by_role["rater"] for label_by_role in label_by_role_of_human_column.values())
+    )
+    generic_rater_names = {
+        rater_name for rater_name in rater_names if set(split_name(rater_name)) <= AVERAGES | GENERIC
+    }
+    for column_name, label_by_role in label_by_role_of_human_column.items():
+        other_rater_names = [
+            rater_name
+            for rater_name in rater_names
+            if rater_name != label_by_role["rater"] and rater_name not in generic_rater_names
+        ]
+        if other_rater_names and (
+            label_by_role["rater"] in generic_rater_names or not SCORERS.isdisjoint(name_stems(label_by_role["aspect"]))
         ):
             raise InputError(
-                f"{where}: pattern {match_of_column[name][0].written!r} reads column {name!r} as aspect "
-                f"{column_labels['aspect']!r} "
-                f"rated by annotator {column_labels['rater']!r}; if {name!r} is a metric or an average, list the "
-                f"annotators, as in {{rater:{','.join(other_raters[:3])}}} (a comma list of globs)"
+                f"{where}: pattern {match_of_column[column_name][0].written!r} reads column {column_name!r} as aspect "
+                f"{label_by_role['aspect']!r} "
+                f"rated by annotator {label_by_role['rater']!r}; if {column_name!r} is a metric or an average, list "
+                f"the annotators, as in {{rater:{','.join(other_rater_names[:3])}}} (a comma list of globs)"
             )
 
 
-def _check_distinct(labels_of_column: Mapping[str, Mapping[str, str]], *, where: str) -> None:
+def _check_distinct(label_by_role_of_column: Mapping[str, Mapping[str, str]], *, where: str) -> None:
     """Raise `InputError` for columns with the same rater, aspect and repeat, and for a rater of two kinds."""
-    column_of_key: dict[tuple[str, ...], str] = {}
+    column_of_role_labels: dict[tuple[str, ...], str] = {}
     first_column_and_kind_of_rater: dict[str, tuple[str, str]] = {}
-    for name, column_labels in labels_of_column.items():
-        key = tuple(column_labels.get(role, "") for role in ("rater", "aspect", "repeat", "system"))
-        if key in column_of_key:
-            key_text = ", ".join(
-                f"{role} {label!r}" for role, label in column_labels.items() if label and role != "kind"
+    for column_name, label_by_role in label_by_role_of_column.items():
+        role_labels = tuple(label_by_role.get(role, "") for role in ("rater", "aspect", "repeat", "system"))
+        if role_labels in column_of_role_labels:
+            role_labels_text = ", ".join(
+                f"{role} {label!r}" for role, label in label_by_role.items() if label and role != "kind"
             )
             raise InputError(
-                f"{where}: columns {column_of_key[key]!r} and {name!r} have the same {key_text or 'rater'}; "
+                f"{where}: columns {column_of_role_labels[role_labels]!r} and {column_name!r} have the same "
+                f"{role_labels_text or 'rater'}; "
                 "distinguish them by {rater}, {aspect} or {repeat}"
             )
-        column_of_key[key] = name
-        other_column_name, kind = first_column_and_kind_of_rater.setdefault(
-            column_labels.get("rater", name), (name, column_labels.get("kind", ""))
+        column_of_role_labels[role_labels] = column_name
+        first_column_name, first_kind = first_column_and_kind_of_rater.setdefault(
+            label_by_role.get("rater", column_name), (column_name, label_by_role.get("kind", ""))
         )
-        if column_labels.get("kind", "") != kind:
+        if label_by_role.get("kind", "") != first_kind:
             raise InputError(
-                f"{where}: rater {column_labels['rater']!r} is {kind or 'of unknown kind'} in column "
-                f"{other_column_name!r} and {column_labels.get('kind') or 'of unknown kind'} in column {name!r}; give "
-                "each rater one kind"
+                f"{where}: rater {label_by_role['rater']!r} is {first_kind or 'of unknown kind'} in column "
+                f"{first_column_name!r} and {label_by_role.get('kind') or 'of unknown kind'} in column "
+                f"{column_name!r}; give each rater one kind"
             )

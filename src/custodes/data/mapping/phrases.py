@@ -54,7 +54,7 @@ def read_phrases(
     is a phrase for a tie. A single word needs no pattern.
     """
     kinds_and_patterns = compile_phrases(patterns_text)
-    has_position_pattern = any(kind == "position" for kind, _ in kinds_and_patterns)
+    has_position_pattern = any(pattern_kind == "position" for pattern_kind, _ in kinds_and_patterns)
     allowed_words = {*WORDS, *map(_normalise_word, system_names)}
     word_of_cell = {
         cell: _read_verdict(cell, kinds_and_patterns, allowed_words, has_position_pattern=has_position_pattern)
@@ -64,7 +64,7 @@ def read_phrases(
     verdict_words = cells.replace_strict(word_of_cell, default=None, return_dtype=pl.String)
     is_unread_cell = (verdict_words.fill_null("") == "") & (cells.fill_null("").str.strip_chars() != "")
     unread_cells = cells.filter(is_unread_cell).str.slice(0, 40)
-    message = (
+    note_message = (
         f"{where}: {is_unread_cell.sum()} verdicts match no pattern of phrases and count as not rated "
         f"({format_counts(unread_cells)})"
     )
@@ -72,7 +72,7 @@ def read_phrases(
     return (
         verdict_words.fill_null(""),
         unread_reasons,
-        build_notes(("unread-phrases", int(is_unread_cell.sum()), message)),
+        build_notes(("unread-phrases", int(is_unread_cell.sum()), note_message)),
     )
 
 
@@ -83,18 +83,20 @@ def compile_phrases(patterns_text: str) -> list[tuple[str, re.Pattern[str]]]:
 
 def _compile_pattern(pattern_text: str) -> tuple[str, re.Pattern[str]]:
     """The kind of a pattern and its regular expression."""
-    placeholders = [match for match in PLACEHOLDER.finditer(pattern_text.strip()) if match[1]]
-    if len(placeholders) != 1 or set(PLACEHOLDER.sub("", pattern_text)) & set("{}"):
+    placeholder_matches = [
+        placeholder_match for placeholder_match in PLACEHOLDER.finditer(pattern_text.strip()) if placeholder_match[1]
+    ]
+    if len(placeholder_matches) != 1 or set(PLACEHOLDER.sub("", pattern_text)) & set("{}"):
         raise OptionError(
             f"columns: phrase={pattern_text.strip()!r}: give one of {{winner}}, {{position}} and {{tie:GLOB}} in each "
             "pattern, and {{ and }} for literal braces, as in '{winner}:*|Summary {winner} is better*'"
         )
-    start, end = placeholders[0].span()
+    placeholder_start, placeholder_end = placeholder_matches[0].span()
     text_before, text_after = (
-        text.replace("{{", "{").replace("}}", "}")
-        for text in (pattern_text.strip()[:start], pattern_text.strip()[end:])
+        side_text.replace("{{", "{").replace("}}", "}")
+        for side_text in (pattern_text.strip()[:placeholder_start], pattern_text.strip()[placeholder_end:])
     )
-    placeholder_kind, _, globs_text = placeholders[0][1].partition(":")
+    placeholder_kind, _, globs_text = placeholder_matches[0][1].partition(":")
     word_regex = "(?:" + "|".join(_glob_regex(glob) for glob in globs_text.split(",")) + ")" if globs_text else WORD
     return placeholder_kind, re.compile(
         rf"\s*{_glob_regex(text_before)}{word_regex}{_glob_regex(text_after)}\s*", re.I | re.S
@@ -114,12 +116,14 @@ def _read_verdict(
     has_position_pattern: bool,
 ) -> str:
     """The verdict of a phrase as one word, '' if no pattern matches."""
-    for kind, pattern in (("position" if has_position_pattern else "winner", SINGLE), *kinds_and_patterns):
-        match = pattern.fullmatch(cell)
-        if match and kind == "tie":
+    for pattern_kind, pattern in (("position" if has_position_pattern else "winner", SINGLE), *kinds_and_patterns):
+        phrase_match = pattern.fullmatch(cell)
+        if phrase_match and pattern_kind == "tie":
             return "tie"
-        if match and _normalise_word(match[1]) in allowed_words:
-            return LETTERS.get(match[1].lower(), match[1]) if kind == "position" else match[1]
+        if phrase_match and _normalise_word(phrase_match[1]) in allowed_words:
+            return (
+                LETTERS.get(phrase_match[1].lower(), phrase_match[1]) if pattern_kind == "position" else phrase_match[1]
+            )
     return ""
 
 
@@ -138,56 +142,58 @@ def propose_phrases(cells: pl.Series) -> str:
     """
     count_of_cell = Counter(cell.strip()[:LONGEST] for cell in cells.drop_nulls() if cell.strip())
     word_counts_of_template: dict[str, Counter[str]] = {}
-    for cell, n in count_of_cell.items():
+    for cell, n_occurrences in count_of_cell.items():
         for template, word in _iter_templates(cell):
-            word_counts_of_template.setdefault(template, Counter())[word] += n
+            word_counts_of_template.setdefault(template, Counter())[word] += n_occurrences
     count_of_template = {
         template: sum(word_counts.values())
         for template, word_counts in word_counts_of_template.items()
         if len({*word_counts} - {"C"}) > 1
     }
-    patterns: list[str] = []
-    count_of_unread_cell = {cell: n for cell, n in count_of_cell.items() if not SINGLE.fullmatch(cell)}
+    chosen_templates: list[str] = []
+    count_of_unread_cell = {
+        cell: n_occurrences for cell, n_occurrences in count_of_cell.items() if not SINGLE.fullmatch(cell)
+    }
     n_cells = sum(count_of_cell.values())
     n_read_cells = n_cells - sum(count_of_unread_cell.values())
     for template in sorted(count_of_template, key=lambda name: count_of_template[name], reverse=True):
-        _, pattern = _compile_pattern(template)
-        matched_cells = [cell for cell in count_of_unread_cell if pattern.fullmatch(cell)]
-        if matched_cells and len(patterns) < MAX_PATTERNS:
-            patterns.append(template)
+        _, template_regex = _compile_pattern(template)
+        matched_cells = [cell for cell in count_of_unread_cell if template_regex.fullmatch(cell)]
+        if matched_cells and len(chosen_templates) < MAX_PATTERNS:
+            chosen_templates.append(template)
             n_read_cells += sum(count_of_unread_cell.pop(cell) for cell in matched_cells)
     tie_cells = [cell.lower() for cell in count_of_unread_cell if not TOKEN.search(cell)]
     tie_globs = sorted(
         (glob for glob in TIES if any(glob in cell for cell in tie_cells)),
         key=lambda glob: -sum(glob in cell for cell in tie_cells),
     )
-    if tie_globs and patterns:
-        patterns.append(f"{{tie:*{tie_globs[0]}*}}")
-    return "|".join(patterns) if patterns and n_read_cells >= MIN_COVERAGE * n_cells else ""
+    if tie_globs and chosen_templates:
+        chosen_templates.append(f"{{tie:*{tie_globs[0]}*}}")
+    return "|".join(chosen_templates) if chosen_templates and n_read_cells >= MIN_COVERAGE * n_cells else ""
 
 
 def _iter_templates(cell: str) -> Iterator[tuple[str, str]]:
     """Candidate patterns for a phrase, each with the word that it reads."""
-    for match in TOKEN.finditer(cell):
-        text_before, text_after = cell[: match.start()], cell[match.end() :]
+    for word_match in TOKEN.finditer(cell):
+        text_before, text_after = cell[: word_match.start()], cell[word_match.end() :]
         if set(text_before + text_after) & set("{}|*"):
             continue
         clause_start = re.split(r"(?<=[.!?\n])\s+", text_before)[-1]
         wildcard = "*" if clause_start != text_before else ""
         clause_end = re.split(r"[.!?\n,;]", text_after, maxsplit=1)[0]
-        mark_match = re.match(r"\s*[:.)\-\u2013,]", text_after)
+        punctuation_match = re.match(r"\s*[:.)\-\u2013,]", text_after)
         if WORSE.search(clause_start + clause_end):
             continue
-        word = match[1].upper()
-        if match[0].startswith("[[") and not set(match[0]) & set("*#"):
-            opening, closing = match[0].split(match[1])
-            yield f"*{opening}{{winner}}{closing}*", word
-        elif not clause_start.strip() and mark_match:
-            yield f"{wildcard}{{winner}}{mark_match[0]}*", word
+        word = word_match[1].upper()
+        if word_match[0].startswith("[[") and not set(word_match[0]) & set("*#"):
+            opening_brackets, closing_brackets = word_match[0].split(word_match[1])
+            yield f"*{opening_brackets}{{winner}}{closing_brackets}*", word
+        elif not clause_start.strip() and punctuation_match:
+            yield f"{wildcard}{{winner}}{punctuation_match[0]}*", word
         elif BETTER.search(clause_start):
             yield f"{wildcard}{clause_start}{{winner}}*", word
-        elif better_match := BETTER.search(clause_end):
-            yield f"{wildcard}{clause_start}{{winner}}{clause_end[: better_match.end()]}*", word
+        elif better_word_match := BETTER.search(clause_end):
+            yield f"{wildcard}{clause_start}{{winner}}{clause_end[: better_word_match.end()]}*", word
 
 
 def may_be_phrases(column: pl.Series) -> bool:

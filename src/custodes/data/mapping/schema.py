@@ -35,41 +35,54 @@ class Schema:
     def load(cls, path: str | Path) -> Schema:
         """Read a schema from a TOML file. Paths are relative to the file. Unknown keys raise an error with a
         suggestion."""
-        toml_file = Path(path)
+        toml_path = Path(path)
         try:
-            toml_values = tomllib.loads(utf8_text(read_small_file(toml_file, "a schema"), toml_file.name))
+            toml_value_of_key = tomllib.loads(utf8_text(read_small_file(toml_path, "a schema"), toml_path.name))
         except OSError as error:
-            raise InputError(f"schema {toml_file}: cannot be read: {error.strerror}") from None
+            raise InputError(f"schema {toml_path}: cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
-            raise InputError(f'{toml_file.name}: not TOML: {error}; an example: reader = "ratings"') from None
-        for key, value in toml_values.items():
-            if key not in KEYS:
+            raise InputError(f'{toml_path.name}: not TOML: {error}; an example: reader = "ratings"') from None
+        for toml_key, toml_value in toml_value_of_key.items():
+            if toml_key not in KEYS:
                 raise InputError(
-                    f"{toml_file.name}: unknown key {key!r}{suggestion(key, KEYS)}; keys: {', '.join(KEYS)}"
+                    f"{toml_path.name}: unknown key {toml_key!r}{suggestion(toml_key, KEYS)}; keys: {', '.join(KEYS)}"
                 )
-            is_text_list = isinstance(value, list) and key in SELECTION and all(isinstance(text, str) for text in value)
-            if key != TABLE and not (isinstance(value, str) or is_text_list):
+            is_text_list = (
+                isinstance(toml_value, list)
+                and toml_key in SELECTION
+                and all(isinstance(element, str) for element in toml_value)
+            )
+            if toml_key != TABLE and not (isinstance(toml_value, str) or is_text_list):
                 raise InputError(
-                    f"{toml_file.name}: {key} = {value!r} is not a text; write the value in quotes, such as {key} = "
+                    f"{toml_path.name}: {toml_key} = {toml_value!r} is not a text; write the value in quotes, such as "
+                    f"{toml_key} = "
                     '"..."'
                 )
         try:
-            columns = Columns.make(toml_values.get(TABLE, {}))
+            column_mapping = Columns.make(toml_value_of_key.get(TABLE, {}))
         except OptionError as error:
-            raise InputError(f"{toml_file.name}: {error}") from None
-        reading = {key: toml_values[key] for key in WORDS if key in toml_values}
-        reading |= {key: toml_file.parent / toml_values[key] for key in PATHS if key in toml_values}
+            raise InputError(f"{toml_path.name}: {error}") from None
+        reading_options = {toml_key: toml_value_of_key[toml_key] for toml_key in WORDS if toml_key in toml_value_of_key}
+        reading_options |= {
+            toml_key: toml_path.parent / toml_value_of_key[toml_key]
+            for toml_key in PATHS
+            if toml_key in toml_value_of_key
+        }
         return cls(
-            columns=columns,
-            reading=reading,
-            selection={key: toml_values[key] for key in SELECTION if key in toml_values},
+            columns=column_mapping,
+            reading=reading_options,
+            selection={
+                toml_key: toml_value_of_key[toml_key] for toml_key in SELECTION if toml_key in toml_value_of_key
+            },
         )
 
     def merge_arguments(
         self, columns: Columns, reading: Mapping[str, Any], selection: Mapping[str, Patterns] | None = None
     ) -> Schema:
         """The schema with the arguments of a caller added. Arguments take precedence if they are not None."""
-        reading_options = {name: value for name, value in reading.items() if value is not None}
+        reading_options = {
+            option_name: option_value for option_name, option_value in reading.items() if option_value is not None
+        }
         return replace(
             self,
             columns=columns.merge_defaults(self.columns),
@@ -79,16 +92,20 @@ class Schema:
 
     def to_toml(self, folder: Path) -> str:
         """The schema as TOML text, with paths relative to the folder of the file."""
-        path_of_key = {key: os.path.relpath(self.reading[key], folder) for key in PATHS if key in self.reading}
+        path_of_key = {
+            toml_key: os.path.relpath(self.reading[toml_key], folder) for toml_key in PATHS if toml_key in self.reading
+        }
         value_of_key = {**self.reading, **path_of_key, **self.selection}
-        lines = [f"{key} = {_format_toml(value_of_key[key])}" for key in KEYS if key in value_of_key]
+        toml_lines = [
+            f"{toml_key} = {_format_toml(value_of_key[toml_key])}" for toml_key in KEYS if toml_key in value_of_key
+        ]
         if self.columns:
-            lines += [
+            toml_lines += [
                 "",
                 f"[{TABLE}]",
-                *(f"{role} = {_format_toml(name)}" for role, name in self.columns.mapping.items()),
+                *(f"{role} = {_format_toml(column_name)}" for role, column_name in self.columns.mapping.items()),
             ]
-        return "\n".join(lines).strip() + "\n"
+        return "\n".join(toml_lines).strip() + "\n"
 
 
 def _format_toml(value: Any) -> str:

@@ -39,10 +39,10 @@ class TextColumns:
     def assigned_columns(self, column_names: Sequence[str]) -> set[str]:
         """The columns with texts."""
         text_column_names = {
-            name
+            column_name
             for role, name_or_pattern in self.roles.items()
             if role in TEXTS
-            for name in expand_name(name_or_pattern, column_names)
+            for column_name in expand_name(name_or_pattern, column_names)
         }
         return {*text_column_names, *self.systems}
 
@@ -60,8 +60,8 @@ class TextColumns:
         if "messages" in column_of_role:
             conversation_table = pl.DataFrame(
                 [
-                    _split_conversation(cell, f"{where}, row {row}", uses_last_turn=uses_last_turn)
-                    for row, cell in enumerate(frame[column_of_role["messages"]], start=1)
+                    _split_conversation(cell, f"{where}, row {row_number}", uses_last_turn=uses_last_turn)
+                    for row_number, cell in enumerate(frame[column_of_role["messages"]], start=1)
                 ],
                 schema=dict.fromkeys(("text", "source", "context"), pl.String),
                 orient="row",
@@ -75,27 +75,37 @@ class TextColumns:
                 (self._system(frame, where), convert_to_text(frame[column_of_role["text"]], where=where))
             )
         system_text_pairs += [
-            (system, convert_to_text(frame[name], where=where)) for name, system in self.systems.items()
+            (system_labels, convert_to_text(frame[column_name], where=where))
+            for column_name, system_labels in self.systems.items()
         ]
         for role, system_role in zip(PAIR, ("system_a", "system_b"), strict=True):
             if role in column_of_role:
                 system_column_name = column_of_role.get(system_role) or next(
-                    (name for name in (system_role, system_role.replace("system", "model")) if name in frame), None
+                    (
+                        column_name
+                        for column_name in (system_role, system_role.replace("system", "model"))
+                        if column_name in frame
+                    ),
+                    None,
                 )
-                system = (
+                system_labels = (
                     system_role[-1]
                     if system_column_name is None
                     else label_column(frame, system_column_name, where=where)
                 )
-                system_text_pairs.append((system, convert_to_text(frame[column_of_role[role]], where=where)))
-        item_series = self._item(frame, cells_of_role, where, per_row=bool(self.systems) or PAIR[0] in column_of_role)
-        item_text_series = [column.alias(role) for role, column in cells_of_role.items()]
+                system_text_pairs.append((system_labels, convert_to_text(frame[column_of_role[role]], where=where)))
+        item_label_series = self._item(
+            frame, cells_of_role, where, per_row=bool(self.systems) or PAIR[0] in column_of_role
+        )
+        item_text_series_list = [cell_series.alias(role) for role, cell_series in cells_of_role.items()]
         output_rows = pl.concat(
             [
-                pl.DataFrame([item_series, text.alias("text"), *item_text_series]).with_columns(
-                    pl.lit(system).alias("system") if isinstance(system, str) else system.alias("system")
+                pl.DataFrame([item_label_series, text_series.alias("text"), *item_text_series_list]).with_columns(
+                    pl.lit(system_labels).alias("system")
+                    if isinstance(system_labels, str)
+                    else system_labels.alias("system")
                 )
-                for system, text in system_text_pairs
+                for system_labels, text_series in system_text_pairs
             ]
         )
         if not has_rating_rows and len(system_text_pairs) == 1 and "text" in column_of_role:
@@ -111,7 +121,7 @@ class TextColumns:
         if "source" in cells_of_role and cells_of_role["source"].is_not_null().all():
             return cells_of_role["source"].str.strip_chars().alias("item")
         if per_row:
-            return pl.Series("item", [str(row) for row in range(1, frame.height + 1)])
+            return pl.Series("item", [str(row_number) for row_number in range(1, frame.height + 1)])
         raise InputError(
             f"{where}: no column has the role item, so outputs of an item cannot be joined; map item or source"
         )
@@ -126,14 +136,19 @@ class TextColumns:
 
     def _cells(self, frame: pl.DataFrame, role: str) -> pl.Series:
         """The cells of a role. If the role has several columns, a cell is a JSON list of the non-empty cells."""
-        text_series = [
-            convert_to_text(frame[name], where=role, allows_lists=role != "source")
-            for name in expand_name(self.roles[role], frame.columns)
+        text_series_list = [
+            convert_to_text(frame[column_name], where=role, allows_lists=role != "source")
+            for column_name in expand_name(self.roles[role], frame.columns)
         ]
-        if len(text_series) == 1:
-            return text_series[0]
-        rows = zip(*text_series, strict=True)
-        return pl.Series([json.dumps([text for text in row if text], ensure_ascii=False) for row in rows])
+        if len(text_series_list) == 1:
+            return text_series_list[0]
+        cell_rows = zip(*text_series_list, strict=True)
+        return pl.Series(
+            [
+                json.dumps([cell_text for cell_text in row_cells if cell_text], ensure_ascii=False)
+                for row_cells in cell_rows
+            ]
+        )
 
 
 def expand_name(name: str, column_names: Sequence[str]) -> list[str]:
@@ -155,8 +170,10 @@ def convert_to_text(column: pl.Series, *, where: str, allows_lists: bool = True)
         return column.cast(pl.String)
     if not allows_lists:
         raise InputError(f"{where}: column {column.name!r} holds {column.dtype}, expected text")
-    cells = [None if cell is None else json.dumps(cell, ensure_ascii=False, default=str) for cell in column.to_list()]
-    return pl.Series(column.name, cells, dtype=pl.String)
+    json_cells = [
+        None if cell is None else json.dumps(cell, ensure_ascii=False, default=str) for cell in column.to_list()
+    ]
+    return pl.Series(column.name, json_cells, dtype=pl.String)
 
 
 def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple[str | None, str | None, str | None]:
@@ -171,17 +188,17 @@ def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple
     if turns is None:
         raise InputError(f"{where}: messages must be a list of turns, each with role and content")
     *earlier_turns, (speaker, last_text) = turns
-    answer = last_text if uses_last_turn and speaker.lower() in ANSWERS else None
-    earlier_turns = earlier_turns if answer is not None else turns
+    answer_text = last_text if uses_last_turn and speaker.lower() in ANSWERS else None
+    earlier_turns = earlier_turns if answer_text is not None else turns
     user_turn_indices = [
-        index
-        for index, (turn_speaker, _) in enumerate(earlier_turns)
+        turn_index
+        for turn_index, (turn_speaker, _) in enumerate(earlier_turns)
         if turn_speaker.lower() not in (*ANSWERS, *INSTRUCTIONS)
     ]
     if not user_turn_indices:
-        return answer, None, format_dialogue(earlier_turns) if earlier_turns else None
-    source = earlier_turns.pop(user_turn_indices[-1])[1]
-    return answer, source, format_dialogue(earlier_turns) if earlier_turns else None
+        return answer_text, None, format_dialogue(earlier_turns) if earlier_turns else None
+    source_text = earlier_turns.pop(user_turn_indices[-1])[1]
+    return answer_text, source_text, format_dialogue(earlier_turns) if earlier_turns else None
 
 
 def _select_first_texts(rows: pl.DataFrame, *, where: str, has_rating_rows: bool) -> tuple[pl.DataFrame, list[Note]]:
@@ -189,9 +206,9 @@ def _select_first_texts(rows: pl.DataFrame, *, where: str, has_rating_rows: bool
     is the first non-empty value of the item."""
     source_rows = rows.drop("system", "text")
     text_rows = rows.select("item", "system", "text").drop_nulls("text").unique(maintain_order=True)
-    first_texts, source_rows, notes = select_first_values(text_rows, source_rows, where=where)
+    first_text_rows, source_rows, notes = select_first_values(text_rows, source_rows, where=where)
     is_repeated_empty_row = (pl.col("text") == "") & (pl.col("text") != "").any().over("item", "system")
-    text_rows = first_texts if has_rating_rows else text_rows.filter(~is_repeated_empty_row)
+    text_rows = first_text_rows if has_rating_rows else text_rows.filter(~is_repeated_empty_row)
     n_items_without_output = source_rows.join(text_rows, on="item", how="anti").height
     notes += build_notes(
         (

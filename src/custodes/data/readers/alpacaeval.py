@@ -54,31 +54,32 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
     _, *generator_column_names, _ = layout_column_names = fitting_columns(frame, COLUMNS, where=where)
     is_anonymous = layout_column_names == COLUMNS[2]
     instruction_texts, input_texts = (
-        label_column(frame, name, where=where, empty=name == "input") for name in ("instruction", "input")
+        label_column(frame, column_name, where=where, empty=column_name == "input")
+        for column_name in ("instruction", "input")
     )
     # AlpacaEval combines the instruction and the input in the same way.
     instructions = pl.select(
         pl.when(input_texts == "").then(instruction_texts).otherwise(instruction_texts + "\n\n" + input_texts)
     ).to_series()
-    system_series = [
-        pl.Series([name] * frame.height) if is_anonymous else label_column(frame, name, where=where)
-        for name in generator_column_names
+    system_series_pair = [
+        pl.Series([column_name] * frame.height) if is_anonymous else label_column(frame, column_name, where=where)
+        for column_name in generator_column_names
     ]
-    text_series = [_text_column(frame, name) for name in ("output_1", "output_2")]
-    raters, has_human_raters = _annotators(frame, is_anonymous=is_anonymous, where=where)
+    text_series_pair = [_text_column(frame, column_name) for column_name in ("output_1", "output_2")]
+    rater_labels, has_human_raters = _annotators(frame, is_anonymous=is_anonymous, where=where)
     verdict_texts = without_empty(label_column(frame, "preference", where=where, empty=True)).replace("", UNPARSED)
     graded_preferences = verdict_texts.cast(pl.Float64, strict=False)
     is_old_draw = graded_preferences == 0
     graded_preferences = graded_preferences.set(~graded_preferences.is_between(1, 2).fill_null(False), None).set(
         is_old_draw.fill_null(False), 1.5
     )
-    items = _items(instructions, system_series, text_series)
+    item_labels = _items(instructions, system_series_pair, text_series_pair)
     verdict_table = pl.DataFrame(
         {
-            "item": items,
-            "system_a": system_series[0],
-            "system_b": system_series[1],
-            "rater": raters,
+            "item": item_labels,
+            "system_a": system_series_pair[0],
+            "system_b": system_series_pair[1],
+            "rater": rater_labels,
             "verdict": verdict_texts,
             "preference": (1.5 - graded_preferences).sign(),
         }
@@ -104,25 +105,27 @@ def read_alpacaeval(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stu
         ),
     )
     group_labels = label_column(frame, "dataset", where=where, empty=True)
-    cluster_labels = instructions.set(instructions == items, "")
+    cluster_labels = instructions.set(instructions == item_labels, "")
     return log_study(
         verdict_table,
         where=where,
         invalid=invalid,
         allowed=ALLOWED,
         failure_code=UNPARSED,
-        items=pl.DataFrame({"item": items, "group": group_labels, "dataset": group_labels, "cluster": cluster_labels}),
+        items=pl.DataFrame(
+            {"item": item_labels, "group": group_labels, "dataset": group_labels, "cluster": cluster_labels}
+        ),
         kind="human" if has_human_raters else "",
         outputs=build_outputs(
             (
-                row
-                for system, text in zip(system_series, text_series, strict=True)
-                for row in zip(items, system, text, strict=True)
+                output_row
+                for systems, texts in zip(system_series_pair, text_series_pair, strict=True)
+                for output_row in zip(item_labels, systems, texts, strict=True)
             ),
-            ((label, text, []) for label, text in zip(items, instructions, strict=True)),
+            ((item_label, instruction, []) for item_label, instruction in zip(item_labels, instructions, strict=True)),
             where=where,
         )[0],
-        notes=[*notes, *_rounding_notes(graded_preferences, system_series[1], where=where)],
+        notes=[*notes, *_rounding_notes(graded_preferences, system_series_pair[1], where=where)],
     )
 
 
@@ -135,12 +138,12 @@ def _rounding_notes(graded_preferences: pl.Series, second_systems: pl.Series, *,
         if n_fractional_preferences and second_systems.n_unique() == 1
         else ""
     )
-    message = (
+    note_message = (
         f"{where}: {n_fractional_preferences} of {filled_preferences.len()} preferences are graded (not whole "
         "numbers); each counts as a full win of the preferred output. The table 'reference' of leaderboard "
         f"has the win rate from the graded preferences, as AlpacaEval defines it (mean of (preference − 1){rate_text})"
     )
-    return build_notes(("graded-preference", n_fractional_preferences, message))
+    return build_notes(("graded-preference", n_fractional_preferences, note_message))
 
 
 def _text_column(frame: pl.DataFrame, column_name: str) -> pl.Series:
@@ -152,7 +155,9 @@ def _text_column(frame: pl.DataFrame, column_name: str) -> pl.Series:
 def _annotators(frame: pl.DataFrame, *, is_anonymous: bool, where: str) -> tuple[pl.Series, bool]:
     """The annotators, and whether the annotators are human. Only files of human annotations have numbers as
     annotators."""
-    annotator_column_name = next((name for name in ("annotator", "annotator_index") if name in frame.columns), None)
+    annotator_column_name = next(
+        (column_name for column_name in ("annotator", "annotator_index") if column_name in frame.columns), None
+    )
     if annotator_column_name is None:
         rater_name = "human" if is_anonymous else "annotator"
         return pl.Series("rater", [rater_name] * frame.height), is_anonymous
@@ -162,13 +167,15 @@ def _annotators(frame: pl.DataFrame, *, is_anonymous: bool, where: str) -> tuple
     return rater_labels, False
 
 
-def _items(instructions: pl.Series, system_series: list[pl.Series], text_series: list[pl.Series]) -> pl.Series:
+def _items(
+    instructions: pl.Series, system_series_pair: list[pl.Series], text_series_pair: list[pl.Series]
+) -> pl.Series:
     """The item of each row: the instruction, and an id of the two texts if a system has several texts for the
     instruction."""
     text_rows = pl.concat(
         [
             pl.DataFrame({"instruction": instructions, "system": systems, "text": texts})
-            for systems, texts in zip(system_series, text_series, strict=True)
+            for systems, texts in zip(system_series_pair, text_series_pair, strict=True)
         ]
     )
     text_count_table = text_rows.drop_nulls("text").group_by("instruction", "system").agg(pl.col("text").n_unique())
@@ -179,7 +186,7 @@ def _items(instructions: pl.Series, system_series: list[pl.Series], text_series:
         else instruction
         for instruction, text_pair, is_ambiguous_instruction in zip(
             instructions,
-            zip(*text_series, strict=True),
+            zip(*text_series_pair, strict=True),
             instructions.is_in(ambiguous_instructions.implode()),
             strict=True,
         )
@@ -190,58 +197,70 @@ def _items(instructions: pl.Series, system_series: list[pl.Series], text_series:
 def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     """A study of the annotations of all models; `part` is a glob that selects annotators, which are the names of
     folders."""
-    annotation_files = _files(path)
-    selected_files = [file for file in annotation_files if part is None or fnmatchcase(file.parent.name, part)]
-    if not selected_files:
-        annotators = sorted({file.parent.name for file in annotation_files})
-        raise InputError(
-            f"{path.name}: no annotator {part!r}{suggestion(part or '', annotators)}; annotators: "
-            f"{join_labels(annotators)}"
-        )
-    file_tables = [(file, load_table(file)) for file in selected_files]
-    for file, table in file_tables:  # errors name the file and the row
-        read_alpacaeval(table.frame, where=str(file.relative_to(path)), invalid=invalid)
-    column_names = {name for columns in COLUMNS for name in columns} | set(OPTIONAL_COLUMNS)
-    frames = [
-        table.frame.select(name for name in table.frame.columns if name in column_names) for _, table in file_tables
+    annotation_paths = _files(path)
+    selected_paths = [
+        annotation_path
+        for annotation_path in annotation_paths
+        if part is None or fnmatchcase(annotation_path.parent.name, part)
     ]
-    frames, renamed_texts = _rename_by_folder(selected_files, frames)
-    study = read_alpacaeval(pl.concat(frames, how="diagonal"), where=path.name, invalid=invalid)
-    message = (
+    if not selected_paths:
+        annotator_names = sorted({annotation_path.parent.name for annotation_path in annotation_paths})
+        raise InputError(
+            f"{path.name}: no annotator {part!r}{suggestion(part or '', annotator_names)}; annotators: "
+            f"{join_labels(annotator_names)}"
+        )
+    paths_and_tables = [(annotation_path, load_table(annotation_path)) for annotation_path in selected_paths]
+    for annotation_path, loaded_table in paths_and_tables:  # errors name the file and the row
+        read_alpacaeval(loaded_table.frame, where=str(annotation_path.relative_to(path)), invalid=invalid)
+    column_names = {column_name for layout_columns in COLUMNS for column_name in layout_columns} | set(OPTIONAL_COLUMNS)
+    annotation_frames = [
+        loaded_table.frame.select(
+            column_name for column_name in loaded_table.frame.columns if column_name in column_names
+        )
+        for _, loaded_table in paths_and_tables
+    ]
+    annotation_frames, renaming_texts = _rename_by_folder(selected_paths, annotation_frames)
+    study = read_alpacaeval(pl.concat(annotation_frames, how="diagonal"), where=path.name, invalid=invalid)
+    note_message = (
         f"{path.name}: systems are named after their folders, not as in the files "
-        f"({join_labels(renamed_texts, limit=3)})"
+        f"({join_labels(renaming_texts, limit=3)})"
     )
-    study = replace(study, notes=(*study.notes, *build_notes(("folder-name", len(renamed_texts), message))))
-    return replace(study, digest=digest_of(*(table.digest for _, table in file_tables)))
+    study = replace(study, notes=(*study.notes, *build_notes(("folder-name", len(renaming_texts), note_message))))
+    return replace(study, digest=digest_of(*(loaded_table.digest for _, loaded_table in paths_and_tables)))
 
 
 def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
     """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
     the folder of the table."""
-    system_columns_of_frame = [
-        [name for name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if name in frame.columns] for frame in frames
+    system_column_names_of_frames = [
+        [column_name for column_name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if column_name in frame.columns]
+        for frame in frames
     ]
-    systems_of_frame = [
+    system_sets_of_frames = [
         {str(system) for column_name in system_column_names for system in frame[column_name].unique()}
-        for system_column_names, frame in zip(system_columns_of_frame, frames, strict=True)
+        for system_column_names, frame in zip(system_column_names_of_frames, frames, strict=True)
     ]
-    common_systems = set.intersection(*systems_of_frame) if len(systems_of_frame) > 1 else set()
+    common_systems = set.intersection(*system_sets_of_frames) if len(system_sets_of_frames) > 1 else set()
     renamed_frames, renaming_texts = [], []
-    for file, frame, system_column_names, frame_systems in zip(
-        files, frames, system_columns_of_frame, systems_of_frame, strict=True
+    for annotation_path, frame, system_column_names, frame_systems in zip(
+        files, frames, system_column_names_of_frames, system_sets_of_frames, strict=True
     ):
-        folder_name, distinct_systems = file.parent.parent.name, frame_systems - common_systems
-        if len(distinct_systems) == 1 and len(frame_systems) == 2 and folder_name not in frame_systems:
+        folder_name, uncommon_systems = annotation_path.parent.parent.name, frame_systems - common_systems
+        if len(uncommon_systems) == 1 and len(frame_systems) == 2 and folder_name not in frame_systems:
             frame = frame.with_columns(
-                pl.col(system_column_names).cast(pl.String).replace({next(iter(distinct_systems)): folder_name})
+                pl.col(system_column_names).cast(pl.String).replace({next(iter(uncommon_systems)): folder_name})
             )
-            renaming_texts.append(f"{next(iter(distinct_systems))!r} is renamed to {folder_name!r}")
+            renaming_texts.append(f"{next(iter(uncommon_systems))!r} is renamed to {folder_name!r}")
         renamed_frames.append(frame)
     return renamed_frames, renaming_texts
 
 
 def _files(path: Path) -> list[Path]:
-    return sorted(file for depth in DEPTHS for file in path.glob(depth)) if path.is_dir() else []
+    return (
+        sorted(annotation_path for glob_pattern in DEPTHS for annotation_path in path.glob(glob_pattern))
+        if path.is_dir()
+        else []
+    )
 
 
 READER = TableReader(name="alpacaeval", columns=COLUMNS, make=read_alpacaeval)

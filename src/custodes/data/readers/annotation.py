@@ -124,8 +124,10 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     """The study that one transaction of a connection reads; see `read_annotation`."""
     frame_of_view = _read_frames(connection, where)
     n_excluded_people, n_excluded_answers = connection.execute(EXCLUSION_QUERY).fetchone()
-    cost, currency = connection.execute(COST_QUERY).fetchone() or (None, None)
-    (n_peeks,), (n_marked_comparisons,) = (connection.execute(query).fetchone() for query in (PEEK_QUERY, MARK_QUERY))
+    cost_per_answer, currency = connection.execute(COST_QUERY).fetchone() or (None, None)
+    (n_peeks,), (n_marked_comparisons,) = (
+        connection.execute(count_query).fetchone() for count_query in (PEEK_QUERY, MARK_QUERY)
+    )
     battle_rows, rating_rows, metric_verdict_rows = (
         frame_of_view["battles"],
         frame_of_view["ratings"],
@@ -143,13 +145,15 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
     score_study = _with_labels(score_study, connection)
     answering_rater_rows = pl.concat([battle_rows.select("rater"), rating_rows.select("rater")])
     annotator_rows = frame_of_view["raters"].join(answering_rater_rows, on="rater", how="semi", maintain_order="left")
-    raters = Raters.infer(
+    rater_metadata = Raters.infer(
         {**dict.fromkeys(annotator_rows["rater"], "human"), **dict.fromkeys(metric_verdict_rows["rater"], "metric")}
     )
     if annotator_rows.height:
-        raters, _ = raters.merge_side_table(
+        rater_metadata, _ = rater_metadata.merge_side_table(
             annotator_rows.with_columns(
-                person=pl.lit("true"), cost=cost or None, cost_unit=pl.lit(currency if cost else None)
+                person=pl.lit("true"),
+                cost=cost_per_answer or None,
+                cost_unit=pl.lit(currency if cost_per_answer else None),
             )
         )
     outputs = (
@@ -157,8 +161,8 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         if frame_of_view["outputs"].height
         else None
     )
-    items, _ = Items.make(frame_of_view["items"], where=where)
-    n_second_ratings = _count_questions(second_preferences.frame, "system_a", "system_b") + _count_questions(
+    item_properties, _ = Items.make(frame_of_view["items"], where=where)
+    n_second_opinions = _count_questions(second_preferences.frame, "system_a", "system_b") + _count_questions(
         score_study.second_ratings.frame, "system"
     )
     notes = build_notes(
@@ -176,8 +180,8 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         ),
         (
             "second-opinions",
-            n_second_ratings,
-            f"{where}: {n_second_ratings} second opinions (answers to a question that another annotator answered "
+            n_second_opinions,
+            f"{where}: {n_second_opinions} second opinions (answers to a question that another annotator answered "
             "first) only measure the agreement of annotators and are not used to compare systems",
         ),
         (
@@ -201,8 +205,8 @@ def read_open_study(connection: sqlite3.Connection, where: str) -> Study:
         second_ratings=score_study.second_ratings,
         labels=score_study.labels,
         looks=sort_pair_labels(frame_of_view["looks"]),
-        raters=raters,
-        items=items,
+        raters=rater_metadata,
+        items=item_properties,
         outputs=outputs,
         notes=(*verdict_notes, *score_study.notes, *notes),
         name=where,
@@ -215,46 +219,55 @@ def _with_labels(score_study: Study, connection: sqlite3.Connection) -> Study:
 
     Known pairs of words determine the positive label (`data.labels`); otherwise it is the label of the higher rating.
     """
-    mode, low, high, labels_json = connection.execute(SCALE_QUERY).fetchone() or ("", 0, 0, "[]")
-    words = label_words(pl.Series(json.loads(labels_json or "[]"), dtype=pl.String)).to_list()
-    if mode != "rate" or high - low != 1 or len(set(filter(None, words))) != 2:
+    question_mode, lowest_rating, highest_rating, labels_json = connection.execute(SCALE_QUERY).fetchone() or (
+        "",
+        0,
+        0,
+        "[]",
+    )
+    scale_words = label_words(pl.Series(json.loads(labels_json or "[]"), dtype=pl.String)).to_list()
+    if question_mode != "rate" or highest_rating - lowest_rating != 1 or len(set(filter(None, scale_words))) != 2:
         return score_study
-    if is_binary(words) and len({POLARITY[word] for word in words}) == 2:
-        scores_and_codes = [(low + index, POLARITY[word]) for index, word in enumerate(words)]
-        words = sorted(words, key=POLARITY.__getitem__)
-    elif is_binary(words):
+    if is_binary(scale_words) and len({POLARITY[word] for word in scale_words}) == 2:
+        scores_and_codes = [
+            (lowest_rating + label_index, POLARITY[word]) for label_index, word in enumerate(scale_words)
+        ]
+        scale_words = sorted(scale_words, key=POLARITY.__getitem__)
+    elif is_binary(scale_words):
         return score_study
     else:
-        scores_and_codes = [(low, 0), (high, 1)]
+        scores_and_codes = [(lowest_rating, 0), (highest_rating, 1)]
     code_of_score = {float(score): float(code) for score, code in scores_and_codes}
-    scale = LabelScale(words=tuple(words))
-    frames = [
+    scale = LabelScale(words=tuple(scale_words))
+    rating_frames = [
         ratings.frame.with_columns(pl.col("score").replace_strict(code_of_score, return_dtype=pl.Float64))
         for ratings in (score_study.ratings, score_study.second_ratings)
     ]
     return replace(
         score_study,
-        ratings=Ratings(frame=frames[0]),
-        second_ratings=Ratings(frame=frames[1]),
-        labels=dict.fromkeys(pl.concat(frames)["aspect"].unique(maintain_order=True), scale),
+        ratings=Ratings(frame=rating_frames[0]),
+        second_ratings=Ratings(frame=rating_frames[1]),
+        labels=dict.fromkeys(pl.concat(rating_frames)["aspect"].unique(maintain_order=True), scale),
     )
 
 
 def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.DataFrame]:
     """The rows of the views, of incomplete interim analyses (`waiting`) and of the verdicts of the metric."""
     view_names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
-    missing_names = [name for name in (*VIEWS, "answers") if name not in view_names]
-    for view in sorted(view_names.intersection(VIEWS)):  # SQLite treats the quoted name of a missing column as a text
-        column_names = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (view,))}
-        missing_names += [f"{view}.{name}" for name in VIEWS[view] if name not in column_names]
-    if missing_names:
+    missing_view_or_column_names = [name for name in (*VIEWS, "answers") if name not in view_names]
+    for view_name in sorted(
+        view_names.intersection(VIEWS)
+    ):  # SQLite treats the quoted name of a missing column as a text
+        column_names = {name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (view_name,))}
+        missing_view_or_column_names += [f"{view_name}.{name}" for name in VIEWS[view_name] if name not in column_names]
+    if missing_view_or_column_names:
         raise InputError(
-            f"{where}: {join_labels(missing_names)} is missing, so another version of custodes wrote this file; update "
-            "custodes"
+            f"{where}: {join_labels(missing_view_or_column_names)} is missing, so another version of custodes wrote "
+            "this file; update custodes"
         )
     query_of_view: dict[str, tuple[str, Mapping[str, Any]]] = {
-        view: (f"SELECT {', '.join(f'[{name}]' for name in schema)} FROM {view}", schema)
-        for view, schema in VIEWS.items()
+        view_name: (f"SELECT {', '.join(f'[{name}]' for name in schema)} FROM {view_name}", schema)
+        for view_name, schema in VIEWS.items()
     }
     query_of_view["waiting"] = (WAITING_QUERY, dict.fromkeys(PAIR_KEY, pl.String))
     metric_schema = {
@@ -262,8 +275,8 @@ def _read_frames(connection: sqlite3.Connection, where: str) -> dict[str, pl.Dat
     }
     query_of_view["metric"] = (METRIC, metric_schema)
     frame_of_view = {
-        name: pl.DataFrame(connection.execute(query).fetchall(), schema=schema, orient="row", strict=False)
-        for name, (query, schema) in query_of_view.items()
+        name: pl.DataFrame(connection.execute(sql_query).fetchall(), schema=schema, orient="row", strict=False)
+        for name, (sql_query, schema) in query_of_view.items()
     }
     if (frame_of_view["sources"]["references"] == "[]").all():
         frame_of_view["sources"] = frame_of_view["sources"].drop("references")
@@ -292,11 +305,11 @@ def _verdicts(rows: pl.DataFrame, where: str) -> tuple[Preferences, Preferences,
     is_second_opinion = second_rows(rows, where=where)
     assert is_second_opinion is not None
     unrated_rows = rows.filter(pl.col("preference").is_null())
-    message = (
+    note_message = (
         f"{where}: {unrated_rows.height} comparisons could not be rated by the annotator and count as "
         f"not rated ({format_counts(unrated_rows['invalid'])})"
     )
-    notes = [replace(note, message=message) if note.rule == INVALID else note for note in notes]
+    notes = [replace(note, message=note_message) if note.rule == INVALID else note for note in notes]
     return *preferences.split_opinions(is_second_opinion, rows["preference"].is_not_null()), notes
 
 
@@ -305,8 +318,8 @@ def read_interim_analyses(frame: pl.DataFrame, *, where: str, invalid: Invalid) 
     notes = check_columns(frame, where=where, required=tuple(LOOKS))
     interim_analyses = pl.DataFrame(
         [
-            typed_column(frame, name, data_type, where=where, empty=name == "system_b")
-            for name, data_type in LOOKS.items()
+            typed_column(frame, column_name, data_type, where=where, empty=column_name == "system_b")
+            for column_name, data_type in LOOKS.items()
         ]
     )
     refuse_values(

@@ -65,35 +65,35 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     unknown, as these files do not record it.
     """
     question_column_name = fitting_columns(frame, COLUMNS, where=where)[0]
-    unused_table = frame.drop(question_column_name, *USED_COLUMNS, *MARKS, *METADATA, strict=False)
+    unused_column_table = frame.drop(question_column_name, *USED_COLUMNS, *MARKS, *METADATA, strict=False)
     has_rated_turn = not set(COUNTS_TURNS) & set(frame.columns)
     item_table = read_items(frame, where=where, question_column_name=question_column_name, has_turns=has_rated_turn)
-    rater, notes = _raters(frame, where=where)
+    rater_series, notes = _raters(frame, where=where)
     verdict_cells = _decode_one_hot(frame, where=where) if "winner" not in frame.columns else frame["winner"]
     verdict_cells = label_column(frame.with_columns(winner=verdict_cells), "winner", where=where, empty=True)
     verdict_table = pl.DataFrame(
         [
             item_table["item"],
-            *(label_column(frame, name, where=where).alias(f"system_{name[-1]}") for name in PAIR),
-            rater,
+            *(label_column(frame, column_name, where=where).alias(f"system_{column_name[-1]}") for column_name in PAIR),
+            rater_series,
             without_empty(verdict_cells).alias("verdict"),
         ]
     )
-    verdicts, order_notes = interpret_verdicts(verdict_table, frame, where=where, verdict_column_name="winner")
-    notes += build_notes(unused_columns(unused_table.columns, where=where))
-    notes += item_per_row_notes(frame, question_column_name, [*unused_table.columns, "prompt"], where=where)
+    verdict_rows, order_notes = interpret_verdicts(verdict_table, frame, where=where, verdict_column_name="winner")
+    notes += build_notes(unused_columns(unused_column_table.columns, where=where))
+    notes += item_per_row_notes(frame, question_column_name, [*unused_column_table.columns, "prompt"], where=where)
     turn_labels = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
-    text_rows, source_rows = _texts(
+    text_tuples, source_tuples = _texts(
         frame, verdict_table, turn_labels.cast(pl.Int64, strict=False).fill_null(0), where=where
     )
     return log_study(
-        verdicts,
+        verdict_rows,
         where=where,
         invalid=invalid,
-        unused_table=unused_table,
+        unused_table=unused_column_table,
         items=item_table.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
         kind=kind_of_label,
-        outputs=build_outputs(text_rows, source_rows, where=where)[0],
+        outputs=build_outputs(text_tuples, source_tuples, where=where)[0],
         notes=[*notes, *order_notes],
     )
 
@@ -107,20 +107,22 @@ def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     judge_names = read_judges(frame, where=where)
     is_arena_user = judge_names.str.starts_with(f"{USERS}_")
     n_users = judge_names.filter(is_arena_user).n_unique()
-    users_text = f"{where}: {n_users} users of the arena are treated as one rater, {USERS!r}"
-    return judge_names.set(is_arena_user, USERS), build_notes((USERS_TOGETHER, n_users, users_text))
+    users_note_message = f"{where}: {n_users} users of the arena are treated as one rater, {USERS!r}"
+    return judge_names.set(is_arena_user, USERS), build_notes((USERS_TOGETHER, n_users, users_note_message))
 
 
 def _decode_one_hot(frame: pl.DataFrame, *, where: str) -> pl.Series:
     """The winner, from three columns of 0 and 1. If not exactly one cell is 1, the result is a text such as '1/1/0'."""
-    flag_series = [label_column(frame, name, where=where, empty=True) for name in ONE_HOT]
-    winners = [
-        next(iter(ONE_HOT[name] for name, flag in zip(ONE_HOT, row, strict=True) if flag == "1"), "")
-        if sorted(row) == ["0", "0", "1"]
-        else f"{'/'.join(row)}"
-        for row in zip(*flag_series, strict=True)
+    flag_series_list = [label_column(frame, column_name, where=where, empty=True) for column_name in ONE_HOT]
+    winner_words = [
+        next(
+            iter(ONE_HOT[column_name] for column_name, flag in zip(ONE_HOT, row_flags, strict=True) if flag == "1"), ""
+        )
+        if sorted(row_flags) == ["0", "0", "1"]
+        else f"{'/'.join(row_flags)}"
+        for row_flags in zip(*flag_series_list, strict=True)
     ]
-    return pl.Series("winner", winners)
+    return pl.Series("winner", winner_words)
 
 
 def _texts(
@@ -132,27 +134,34 @@ def _texts(
     )
     if conversation_column_names is None:
         return [], []
-    text_rows: list[tuple[str, str, str | None]] = []
-    source_rows: list[tuple[str, str | None, list[str]]] = []
-    prompts = frame["prompt"] if "prompt" in frame.columns else [None] * frame.height
-    rows = zip(
+    text_tuples: list[tuple[str, str, str | None]] = []
+    source_tuples: list[tuple[str, str | None, list[str]]] = []
+    prompt_cells = frame["prompt"] if "prompt" in frame.columns else [None] * frame.height
+    row_tuples = zip(
         verdict_table["item"],
         verdict_table["system_a"],
         verdict_table["system_b"],
         turn_numbers,
-        *(frame[name] for name in conversation_column_names),
-        prompts,
+        *(frame[column_name] for column_name in conversation_column_names),
+        prompt_cells,
         strict=True,
     )
-    for row_number, (item, first_system, second_system, turn, *cells, prompt) in enumerate(rows, start=1):
-        conversations = [parse_messages(cell, where=f"{where}, row {row_number}") for cell in cells]
-        text_rows += [
-            (item, system, role_text(conversation, "assistant", turn))
-            for system, conversation in zip((first_system, second_system), conversations, strict=True)
+    for row_number, (item, first_system, second_system, turn_number, *conversation_cells, prompt_cell) in enumerate(
+        row_tuples, start=1
+    ):
+        turns_of_conversations = [
+            parse_messages(conversation_cell, where=f"{where}, row {row_number}")
+            for conversation_cell in conversation_cells
         ]
-        question_turns = [("user", text) for _, text in parse_messages(prompt, where=f"{where}, row {row_number}")]
-        source_rows.append((item, role_text(list(chain(question_turns, conversations[0])), "user", turn), []))
-    return text_rows, source_rows
+        text_tuples += [
+            (item, system, role_text(conversation_turns, "assistant", turn_number))
+            for system, conversation_turns in zip((first_system, second_system), turns_of_conversations, strict=True)
+        ]
+        prompt_turns = [("user", text) for _, text in parse_messages(prompt_cell, where=f"{where}, row {row_number}")]
+        source_tuples.append(
+            (item, role_text(list(chain(prompt_turns, turns_of_conversations[0])), "user", turn_number), [])
+        )
+    return text_tuples, source_tuples
 
 
 READER = TableReader(name="arena", columns=COLUMNS, make=read_arena, absent=FOREIGN_COLUMNS, marks=MARKS)

@@ -61,16 +61,18 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         COLUMNS, key=lambda columns: (len(set(columns) & present_column_names), columns == COLUMNS[1])
     )
     _, first_system_column_name, second_system_column_name, verdict_column_name = layout_column_names
-    for synonyms in SYNONYMS:
-        if set(synonyms) <= present_column_names:
-            raise InputError(f"{where}: columns {synonyms[0]!r} and {synonyms[1]!r} have the same meaning; remove one")
+    for synonym_pair in SYNONYMS:
+        if set(synonym_pair) <= present_column_names:
+            raise InputError(
+                f"{where}: columns {synonym_pair[0]!r} and {synonym_pair[1]!r} have the same meaning; remove one"
+            )
     has_rater_column = "rater" in frame.columns or "kind" in frame.columns
     required_column_names = (*layout_column_names, "rater") if has_rater_column else layout_column_names
     rater_notes = [] if has_rater_column else one_annotator_notes(frame, where=where, missing_column_name="rater")
     is_second_opinion = second_rows(frame, where=where)
     optional_column_names = OPTIONAL if is_second_opinion is None else (*OPTIONAL, "role")
     notes = check_columns(frame, where=where, required=required_column_names, optional=optional_column_names)
-    key_column_names = [name for name in ("aspect", "repeat") if name in frame.columns]
+    key_column_names = [column_name for column_name in ("aspect", "repeat") if column_name in frame.columns]
     verdict_table = pl.DataFrame(
         [
             label_column(frame, "item", where=where),
@@ -79,20 +81,22 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             label_column(frame, "rater", where=where)
             if has_rater_column
             else pl.repeat("human", frame.height, eager=True).alias("rater"),
-            *(label_column(frame, name, where=where, empty=True) for name in key_column_names),
+            *(label_column(frame, column_name, where=where, empty=True) for column_name in key_column_names),
             without_empty(label_column(frame, verdict_column_name, where=where, empty=True)).alias("verdict"),
             *([label_column(frame, "invalid", where=where, empty=True)] if "invalid" in frame.columns else []),
-            *(frame[name] for name in (*CHANCES, SECONDS) if name in frame.columns),
+            *(frame[column_name] for column_name in (*CHANCES, SECONDS) if column_name in frame.columns),
         ]
     )
-    verdicts, order_notes = interpret_verdicts(
+    verdict_rows, order_notes = interpret_verdicts(
         verdict_table, frame, where=where, verdict_column_name=verdict_column_name
     )
     unused_column_names = [
-        name for name in frame.columns if name not in (*required_column_names, *optional_column_names)
+        column_name
+        for column_name in frame.columns
+        if column_name not in (*required_column_names, *optional_column_names)
     ]
     preferences, verdict_notes = read_verdicts(
-        verdicts, where=where, invalid=invalid, unused_column_names=unused_column_names
+        verdict_rows, where=where, invalid=invalid, unused_column_names=unused_column_names
     )
     notes += [
         *order_notes,
@@ -104,7 +108,7 @@ def read_battles(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     second_opinions = Preferences()
     if is_second_opinion is not None:
         preferences, second_opinions = preferences.split_opinions(
-            is_second_opinion, verdicts["preference"].is_not_null()
+            is_second_opinion, verdict_rows["preference"].is_not_null()
         )
     return Study(
         preferences=preferences,
@@ -122,11 +126,11 @@ def interpret_verdicts(
     `preference` and `order`."""
     verdict_cells = verdict_table["verdict"].alias(verdict_column_name)
     is_own_format = set(frame.columns) >= OWN_COLUMNS
-    meaning_of_cells = interpret_cells(
+    cell_meaning_rows = interpret_cells(
         verdict_cells, verdict_table["system_a"], verdict_table["system_b"], where=where, is_own_format=is_own_format
     )
     order_signs, notes = read_orders(verdict_table, frame, where=where, is_own_format=is_own_format)
-    is_position_cell = meaning_of_cells["place"].is_not_null()
+    is_position_cell = cell_meaning_rows["place"].is_not_null()
     if "order" in frame.columns and (order_signs != 0).any():
         refuse(
             is_position_cell & (order_signs == 0),
@@ -138,31 +142,42 @@ def interpret_verdicts(
     # If cells name positions and there is no column of orders, the columns of systems are in displayed order.
     order_signs = order_signs.set(is_position_cell & (order_signs == 0), 1.0)
     preference_signs = (
-        meaning_of_cells["preference"]
+        cell_meaning_rows["preference"]
         .set(is_position_cell & (order_signs < 0), None)
-        .fill_null(-meaning_of_cells["place"])
+        .fill_null(-cell_meaning_rows["place"])
     )
-    verdicts = verdict_table.with_columns(
+    verdict_rows = verdict_table.with_columns(
         preference=preference_signs, order=order_signs.replace_strict(ORDERS, return_dtype=pl.String)
     )
-    n_both_bad = int(meaning_of_cells["both_bad"].sum())
-    return verdicts, [
+    n_both_bad_verdicts = int(cell_meaning_rows["both_bad"].sum())
+    return verdict_rows, [
         *notes,
         *_ambiguous_place_notes(
-            verdicts, meaning_of_cells["unsure"], where=where, verdict_column_name=verdict_column_name
+            verdict_rows, cell_meaning_rows["unsure"], where=where, verdict_column_name=verdict_column_name
         ),
-        *build_notes(("both-bad", n_both_bad, f'{where}: {n_both_bad} verdicts "both bad" count as ties')),
+        *build_notes(
+            ("both-bad", n_both_bad_verdicts, f'{where}: {n_both_bad_verdicts} verdicts "both bad" count as ties')
+        ),
     ]
 
 
 def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing_column_name: str) -> list[Note]:
     """A note for a table without the column `missing_column_name`, whose verdicts are attributed to one annotator. A
     column that may name the raters, such as `annotator` or `judge_name`, raises `InputError`."""
-    filled_column_names = [name for name in frame.columns if frame[name].null_count() < frame.height]
-    bare_name_of_column = {name: re.sub(r"_(name|id|model)$", "", normalise_name(name)) for name in filled_column_names}
+    filled_column_names = [
+        column_name for column_name in frame.columns if frame[column_name].null_count() < frame.height
+    ]
+    bare_name_of_column = {
+        column_name: re.sub(r"_(name|id|model)$", "", normalise_name(column_name))
+        for column_name in filled_column_names
+    }
     usual_rater_names = {"judge", *NAMES["rater"]}
     rater_column_name = next(
-        (name for name in filled_column_names if {bare_name_of_column[name], normalise_name(name)} & usual_rater_names),
+        (
+            column_name
+            for column_name in filled_column_names
+            if {bare_name_of_column[column_name], normalise_name(column_name)} & usual_rater_names
+        ),
         None,
     )
     if rater_column_name is not None:
@@ -171,10 +186,10 @@ def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing_column_name:
             f"{column_option('rater', rater_column_name)} (in Python columns={{'rater': {rater_column_name!r}}}), or "
             "remove the column if one person gave all verdicts"
         )
-    message = (
+    note_message = (
         f"{where}: there is no column {missing_column_name!r}, so all verdicts are attributed to one annotator, 'human'"
     )
-    return build_notes(("rater-assumed", True, message))
+    return build_notes(("rater-assumed", True, note_message))
 
 
 def number_rows(frame: pl.DataFrame, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
@@ -182,17 +197,19 @@ def number_rows(frame: pl.DataFrame, *, where: str) -> tuple[pl.DataFrame, list[
 
     The label of an item contains the name of the table, so that rows of two tables are different items.
     """
-    names = set(frame.columns)
-    layouts = [{*columns} - {"item"} for columns in COLUMNS]
-    if not any(columns <= names for columns in layouts) or _item_columns(list(names.difference(*layouts))):
+    present_column_names = set(frame.columns)
+    layout_column_sets = [{*layout_columns} - {"item"} for layout_columns in COLUMNS]
+    if not any(layout_columns <= present_column_names for layout_columns in layout_column_sets) or _item_columns(
+        list(present_column_names.difference(*layout_column_sets))
+    ):
         return frame, []
     row_numbers = pl.int_range(1, frame.height + 1, eager=True)
-    labels = pl.select(pl.format("{}/{}", pl.lit(where), row_numbers)).to_series().alias("item")
-    message = (
+    item_labels = pl.select(pl.format("{}/{}", pl.lit(where), row_numbers)).to_series().alias("item")
+    note_message = (
         f"{where}: no column names the item, so each row is an item of its own, and verdicts of several raters on one "
         "comparison are not matched; if a column has the item, map it to the role item"
     )
-    return frame.with_columns(labels), build_notes(("row-is-item", True, message))
+    return frame.with_columns(item_labels), build_notes(("row-is-item", True, note_message))
 
 
 def _item_columns(column_names: Sequence[str]) -> list[str]:
@@ -205,18 +222,22 @@ def item_per_row_notes(
 ) -> list[Note]:
     """A note for a table in which each row is a different item although the values of an unused item column repeat."""
     candidate_column_names = [
-        name for name in unused_column_names if name in frame.columns and not frame[name].dtype.is_nested()
+        column_name
+        for column_name in unused_column_names
+        if column_name in frame.columns and not frame[column_name].dtype.is_nested()
     ]
     repeating_column_names = [
-        name for name in _item_columns(candidate_column_names) if 1 < frame[name].n_unique() <= frame.height / 2
+        column_name
+        for column_name in _item_columns(candidate_column_names)
+        if 1 < frame[column_name].n_unique() <= frame.height / 2
     ]
     if not repeating_column_names or frame[item_column_name].n_unique() < frame.height:
         return []
-    message = (
+    note_message = (
         f"{where}: {item_column_name} differs in every row, but values of {repeating_column_names[0]!r} repeat; if "
         f"{repeating_column_names[0]!r} is the item, try {column_option('item', repeating_column_names[0])}"
     )
-    return build_notes(("item-in-each-row", True, message))
+    return build_notes(("item-in-each-row", True, note_message))
 
 
 def _ambiguous_place_notes(
@@ -227,40 +248,47 @@ def _ambiguous_place_notes(
     is_reversed_position = is_ambiguous_cell & (verdict_table["order"] == "ba")
     if not is_reversed_position.any():
         return []
-    direction_expression = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
-    comparisons = verdict_table.drop_nulls("preference").with_columns(
+    pair_direction_expression = pl.when(pl.col("system_a") < pl.col("system_b")).then(1.0).otherwise(-1.0)
+    comparison_rows = verdict_table.drop_nulls("preference").with_columns(
         low=pl.min_horizontal("system_a", "system_b"),
         high=pl.max_horizontal("system_a", "system_b"),
-        taken=pl.col("preference") * direction_expression,
+        taken=pl.col("preference") * pair_direction_expression,
         place=pl.col("preference")
-        * direction_expression
+        * pair_direction_expression
         * is_reversed_position.filter(verdict_table["preference"].is_not_null()).replace_strict(SIGNS),
     )
     key_column_names = [
-        name for name in ("item", "low", "high", "rater", "aspect", "repeat") if name in comparisons.columns
+        column_name
+        for column_name in ("item", "low", "high", "rater", "aspect", "repeat")
+        if column_name in comparison_rows.columns
     ]
-    repeated_comparisons = (
-        comparisons.group_by(key_column_names)
+    repeated_comparison_rows = (
+        comparison_rows.group_by(key_column_names)
         .agg(pl.len(), pl.col("taken", "place").n_unique() > 1)
         .filter(pl.col("len") > 1)
     )
-    contradiction_rates = repeated_comparisons.select(pl.col("taken", "place").mean()).row(0)
+    contradiction_rates = repeated_comparison_rows.select(pl.col("taken", "place").mean()).row(0)
     words_text = ", ".join(verdict_table.filter(is_ambiguous_cell)["verdict"].unique(maintain_order=True).head(2))
-    column_rate, position_rate = contradiction_rates if repeated_comparisons.height else (0.0, 0.0)
-    rates_text = (
-        f"{100 * column_rate:.0f} % of comparisons have contradictory verdicts in this reading, and "
-        f"{100 * position_rate:.0f} % if the cells mean the position"
+    column_contradiction_rate, position_contradiction_rate = (
+        contradiction_rates if repeated_comparison_rows.height else (0.0, 0.0)
     )
-    if repeated_comparisons.height >= FEW and column_rate >= max(CONTRADICTED, CLEARER * position_rate):
+    rates_text = (
+        f"{100 * column_contradiction_rate:.0f} % of comparisons have contradictory verdicts in this reading, and "
+        f"{100 * position_contradiction_rate:.0f} % if the cells mean the position"
+    )
+    if repeated_comparison_rows.height >= FEW and column_contradiction_rate >= max(
+        CONTRADICTED, CLEARER * position_contradiction_rate
+    ):
         raise InputError(
             f"{where}: {verdict_column_name} {words_text} may mean a column or a position and is read as the "
             f"name of a column ({rates_text}). Write left and right for positions, or model_a and model_b for columns"
         )
-    message = (
+    note_message = (
         f"{where}: {verdict_column_name} {words_text} is read as the name of a column, whatever the presentation "
-        f"order{f' ({rates_text})' if repeated_comparisons.height else ''}; if a position is meant, write left or right"
+        f"order{f' ({rates_text})' if repeated_comparison_rows.height else ''}; if a position is meant, write left or "
+        "right"
     )
-    return build_notes(("place-or-column", int(is_reversed_position.sum()), message))
+    return build_notes(("place-or-column", int(is_reversed_position.sum()), note_message))
 
 
 READER = TableReader(name="battles", columns=COLUMNS, make=read_battles)

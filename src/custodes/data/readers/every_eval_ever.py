@@ -74,48 +74,67 @@ def read_every_eval_ever(files: Sequence[Path], *, where: str, invalid: Invalid)
 
     The aggregate file names the metric; without an aggregate file, the rater is the name of the evaluation.
     """
-    records = LogRecords(where=where)
-    result_of_key = _results({file.parent for file in files})
-    dataset_names = {result.source_data.dataset_name for result in result_of_key.values()}
-    for sample in (sample for file in files for _, sample in records.lines(file, file.name, SAMPLE, what=FORMAT_NAME)):
+    log_records = LogRecords(where=where)
+    result_of_evaluation_and_name = _results({file.parent for file in files})
+    dataset_names = {
+        aggregate_result.source_data.dataset_name for aggregate_result in result_of_evaluation_and_name.values()
+    }
+    for sample in (
+        sample for file in files for _, sample in log_records.lines(file, file.name, SAMPLE, what=FORMAT_NAME)
+    ):
         result_names = (sample.evaluation_result_id, sample.evaluation_name)
-        result = next(
-            (result_of_key[key] for name in result_names if (key := (sample.evaluation_id, name)) in result_of_key),
+        aggregate_result = next(
+            (
+                result_of_evaluation_and_name[evaluation_and_name]
+                for result_name in result_names
+                if (evaluation_and_name := (sample.evaluation_id, result_name)) in result_of_evaluation_and_name
+            ),
             None,
         )
-        details = {} if result is None else result.metric_config.additional_details
-        metric_name = None if result is None else result.metric_config.metric_name
-        rater = details.get("rater") or metric_name or sample.evaluation_name
-        item = (
-            f"{result.source_data.dataset_name}/{sample.sample_id}"
-            if len(dataset_names) > 1 and result
+        metric_details = {} if aggregate_result is None else aggregate_result.metric_config.additional_details
+        metric_name = None if aggregate_result is None else aggregate_result.metric_config.metric_name
+        rater_name = metric_details.get("rater") or metric_name or sample.evaluation_name
+        item_label = (
+            f"{aggregate_result.source_data.dataset_name}/{sample.sample_id}"
+            if len(dataset_names) > 1 and aggregate_result
             else sample.sample_id
         )
-        repeat = str((sample.metadata or {}).get("repeat", "0"))
-        records.kinds.setdefault(rater, details.get("kind", "metric"))
-        aspect = details.get("aspect", "")
-        records.scores.append((item, sample.model_id, rater, aspect, repeat, sample.evaluation.score))
-        if result is not None and result.metric_config.lower_is_better:
-            records.lower.add(rater)
+        repeat_label = str((sample.metadata or {}).get("repeat", "0"))
+        log_records.kinds.setdefault(rater_name, metric_details.get("kind", "metric"))
+        aspect = metric_details.get("aspect", "")
+        log_records.scores.append(
+            (item_label, sample.model_id, rater_name, aspect, repeat_label, sample.evaluation.score)
+        )
+        if aggregate_result is not None and aggregate_result.metric_config.lower_is_better:
+            log_records.lower.add(rater_name)
         answer_texts = [turn.content for turn in sample.messages or [] if turn.role == "assistant" and turn.content]
         output_texts = list(sample.output.raw) if sample.output else answer_texts[-1:]
-        records.texts.append((item, sample.model_id, output_texts[0] if output_texts and output_texts[0] else None))
-        records.sources.append((item, sample.input.raw or "", list(sample.input.reference)))
-    return records.study()
+        log_records.texts.append(
+            (item_label, sample.model_id, output_texts[0] if output_texts and output_texts[0] else None)
+        )
+        log_records.sources.append((item_label, sample.input.raw or "", list(sample.input.reference)))
+    return log_records.study()
 
 
 def _results(folders: set[Path]) -> dict[tuple[str, str], Any]:
     """The aggregate results in the folders, by evaluation and by id or name of the result."""
-    result_of_key: dict[tuple[str, str], Any] = {}
-    for path in (path for folder in sorted(folders) for path in sorted(folder.glob("*.json"))):
-        if has_keys(path, "evaluation_id", "evaluation_results"):
-            aggregate = parse_log(
-                log_bytes(path), RESULTS, where=path.name, what="an aggregate file of Every Eval Ever"
+    result_of_evaluation_and_name: dict[tuple[str, str], Any] = {}
+    for aggregate_path in (
+        aggregate_path for folder in sorted(folders) for aggregate_path in sorted(folder.glob("*.json"))
+    ):
+        if has_keys(aggregate_path, "evaluation_id", "evaluation_results"):
+            parsed_aggregate = parse_log(
+                log_bytes(aggregate_path),
+                RESULTS,
+                where=aggregate_path.name,
+                what="an aggregate file of Every Eval Ever",
             )
-            for result in aggregate.evaluation_results:
-                for name in filter(None, (result.evaluation_name, result.evaluation_result_id)):
-                    result_of_key[aggregate.evaluation_id, name] = result
-    return result_of_key
+            for aggregate_result in parsed_aggregate.evaluation_results:
+                for result_name in filter(
+                    None, (aggregate_result.evaluation_name, aggregate_result.evaluation_result_id)
+                ):
+                    result_of_evaluation_and_name[parsed_aggregate.evaluation_id, result_name] = aggregate_result
+    return result_of_evaluation_and_name
 
 
 def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
@@ -126,30 +145,34 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
     Each score of an output is one line. The details of the metric have the rater, the aspect and the kind. Unknown
     texts are empty. Verdicts are not written, since the schema has no verdicts.
     """
-    ratings = study.ratings.frame.filter(pl.col("item") != "")
-    if not ratings.height:
+    item_rating_rows = study.ratings.frame.filter(pl.col("item") != "")
+    if not item_rating_rows.height:
         raise OptionError("Every Eval Ever holds scores of outputs, but the input has no scores")
-    text_of_output, source_row_of_item = {}, {}
+    text_of_item_and_system, source_row_of_item = {}, {}
     if study.outputs is not None:
-        text_of_output = {(item, system): text for item, system, text in study.outputs.texts.iter_rows()}
-        source_row_of_item = {row["item"]: row for row in study.outputs.sources.iter_rows(named=True)}
+        text_of_item_and_system = {
+            (item, system_name): text for item, system_name, text in study.outputs.texts.iter_rows()
+        }
+        source_row_of_item = {
+            source_row["item"]: source_row for source_row in study.outputs.sources.iter_rows(named=True)
+        }
     timestamp = f"{time.time():.0f}"
-    for (system,), system_rows in ratings.group_by("system", maintain_order=True):
-        evaluation_id = f"{study.name}/{system}/{timestamp}"
-        developer, _, model = str(system).rpartition("/")
+    for (system_name,), system_rows in item_rating_rows.group_by("system", maintain_order=True):
+        evaluation_id = f"{study.name}/{system_name}/{timestamp}"
+        developer, _, model_name = str(system_name).rpartition("/")
         file_uuid = UUID(bytes=hashlib.sha256(evaluation_id.encode()).digest()[:16], version=4)
-        relative_path = "/".join(map(_path_part, (study.name, developer or "unknown", model, str(file_uuid))))
+        relative_path = "/".join(map(_path_part, (study.name, developer or "unknown", model_name, str(file_uuid))))
         sample_lines = [
             _format_sample(
-                row,
+                rating_row,
                 evaluation_id,
-                text_of_output.get((row["item"], row["system"]), ""),
-                source_row_of_item.get(row["item"], {}),
+                text_of_item_and_system.get((rating_row["item"], rating_row["system"]), ""),
+                source_row_of_item.get(rating_row["item"], {}),
             )
-            for row in system_rows.iter_rows(named=True)
+            for rating_row in system_rows.iter_rows(named=True)
         ]
-        sample_bytes = b"".join(msgspec.json.encode(line) + b"\n" for line in sample_lines)
-        aggregate = _format_aggregate(study, system_rows, evaluation_id, timestamp) | {
+        sample_bytes = b"".join(msgspec.json.encode(sample_line) + b"\n" for sample_line in sample_lines)
+        aggregate_object = _format_aggregate(study, system_rows, evaluation_id, timestamp) | {
             "detailed_evaluation_results": {
                 "format": "jsonl",
                 "file_path": f"data/{relative_path}_samples.jsonl",
@@ -158,9 +181,9 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
                 "total_rows": len(sample_lines),
             }
         }
-        base_path = make_folder(into / Path(relative_path).parent) / Path(relative_path).name
-        yield write_atomically(f"{base_path}_samples.jsonl", sample_bytes)
-        yield write_atomically(f"{base_path}.json", msgspec.json.encode(aggregate))
+        path_without_suffix = make_folder(into / Path(relative_path).parent) / Path(relative_path).name
+        yield write_atomically(f"{path_without_suffix}_samples.jsonl", sample_bytes)
+        yield write_atomically(f"{path_without_suffix}.json", msgspec.json.encode(aggregate_object))
 
 
 def _path_part(name: str) -> str:
@@ -193,16 +216,16 @@ def _format_sample(row: dict[str, Any], evaluation_id: str, text: str, source_ro
 
 def _format_aggregate(study: Study, rating_rows: pl.DataFrame, evaluation_id: str, timestamp: str) -> dict[str, Any]:
     """The aggregate of one system: the mean of each rater and aspect."""
-    row_of_rater = {row["rater"]: row for row in study.raters.frame.iter_rows(named=True)}
-    system = rating_rows["system"][0]
-    results = []
+    row_of_rater = {rater_row["rater"]: rater_row for rater_row in study.raters.frame.iter_rows(named=True)}
+    system_name = rating_rows["system"][0]
+    evaluation_results = []
     mean_table = rating_rows.group_by("rater", "aspect", maintain_order=True).agg(pl.col("score").mean(), pl.len())
     for mean_row in mean_table.iter_rows(named=True):
         rater_row = row_of_rater[mean_row["rater"]]
         min_score = "-Infinity" if rater_row["low"] is None else rater_row["low"]
         max_score = "Infinity" if rater_row["high"] is None else rater_row["high"]
-        details = {"rater": mean_row["rater"], "aspect": mean_row["aspect"], "kind": rater_row["kind"]}
-        results.append(
+        metric_details = {"rater": mean_row["rater"], "aspect": mean_row["aspect"], "kind": rater_row["kind"]}
+        evaluation_results.append(
             {
                 "evaluation_result_id": f"{evaluation_id}/{_result_name(mean_row)}",
                 "evaluation_name": _result_name(mean_row),
@@ -213,7 +236,9 @@ def _format_aggregate(study: Study, rating_rows: pl.DataFrame, evaluation_id: st
                     "score_type": "continuous",
                     "min_score": min_score,
                     "max_score": max_score,
-                    "additional_details": {key: value for key, value in details.items() if value},
+                    "additional_details": {
+                        detail_name: detail_text for detail_name, detail_text in metric_details.items() if detail_text
+                    },
                 },
                 "score_details": {"score": mean_row["score"], "uncertainty": {"num_samples": mean_row["len"]}},
             }
@@ -230,12 +255,12 @@ def _format_aggregate(study: Study, rating_rows: pl.DataFrame, evaluation_id: st
         },
         "eval_library": {"name": "custodes", "version": version("custodes")},
         "model_info": {
-            "name": system,
-            "id": system,
-            "developer": system.rpartition("/")[0] or "unknown",
+            "name": system_name,
+            "id": system_name,
+            "developer": system_name.rpartition("/")[0] or "unknown",
             "additional_details": UNKNOWN,
         },
-        "evaluation_results": results,
+        "evaluation_results": evaluation_results,
     }
 
 

@@ -63,45 +63,55 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
     The name of a run without the model is the task, which is also the group. Only the test split is read. Trials with
     different training examples are repeats.
     """
-    records = LogRecords(where=where)
-    split_counts: Counter[str] = Counter()
+    log_records = LogRecords(where=where)
+    n_statistics_of_other_split: Counter[str] = Counter()
     for folder in sorted(file.parent for file in files):
-        file_names = [name for name in LAYOUTS if (folder / name).is_file()]
-        missing_files = {SPEC, STATS}.difference(file_names)
-        if missing_files:
+        file_names = [file_name for file_name in LAYOUTS if (folder / file_name).is_file()]
+        missing_file_names = {SPEC, STATS}.difference(file_names)
+        if missing_file_names:
             raise InputError(
-                f"{where}: {folder.name} lacks {join_labels(sorted(missing_files))}; {FORMAT_NAME} needs {SPEC} and "
-                f"{STATS}"
+                f"{where}: {folder.name} lacks {join_labels(sorted(missing_file_names))}; {FORMAT_NAME} needs {SPEC} "
+                f"and {STATS}"
             )
-        content_of_file = {name: records.load(folder / name, f"{folder.name}/{name}") for name in file_names}
-        parsed_content_of_file = {
-            name: parse_log(content_of_file[name], LAYOUTS[name], where=f"{folder.name}/{name}", what=FORMAT_NAME)
-            for name in file_names
+        bytes_of_file = {
+            file_name: log_records.load(folder / file_name, f"{folder.name}/{file_name}") for file_name in file_names
         }
-        model, task = parsed_content_of_file[SPEC].adapter_spec.model, _without_model(parsed_content_of_file[SPEC].name)
-        records.run(task, model, str(folder))
-        for instance in parsed_content_of_file[STATS]:
-            item = _item_label(task, instance.instance_id, instance.perturbation)
-            for stat in instance.stats:
-                if stat.name.split not in ("test", None):
-                    split_counts[stat.name.split] += 1
+        parsed_object_of_file = {
+            file_name: parse_log(
+                bytes_of_file[file_name], LAYOUTS[file_name], where=f"{folder.name}/{file_name}", what=FORMAT_NAME
+            )
+            for file_name in file_names
+        }
+        model_name, task_name = (
+            parsed_object_of_file[SPEC].adapter_spec.model,
+            _without_model(parsed_object_of_file[SPEC].name),
+        )
+        log_records.run(task_name, model_name, str(folder))
+        for instance in parsed_object_of_file[STATS]:
+            item_label = _item_label(task_name, instance.instance_id, instance.perturbation)
+            for statistic in instance.stats:
+                if statistic.name.split not in ("test", None):
+                    n_statistics_of_other_split[statistic.name.split] += 1
                     continue
-                records.groups.setdefault(item, task)
-                records.score(item, model, stat.name.name, stat.mean, repeat=str(instance.train_trial_index))
-        for request in parsed_content_of_file[STATE].request_states if STATE in parsed_content_of_file else ():
-            instance = request.instance
-            item = _item_label(task, instance.id, instance.perturbation)
-            if request.reference_index is not None or item not in records.groups:
+                log_records.groups.setdefault(item_label, task_name)
+                log_records.score(
+                    item_label, model_name, statistic.name.name, statistic.mean, repeat=str(instance.train_trial_index)
+                )
+        for request_state in parsed_object_of_file[STATE].request_states if STATE in parsed_object_of_file else ():
+            instance = request_state.instance
+            item_label = _item_label(task_name, instance.id, instance.perturbation)
+            if request_state.reference_index is not None or item_label not in log_records.groups:
                 continue  # a request that scores a single reference has no answer
             references = [reference.output.text for reference in instance.references if "correct" in reference.tags]
-            records.sources.append((item, instance.input.text, list(filter(None, references))))
-            if request.result and request.result.completions:
-                records.texts.append((item, model, request.result.completions[0].text))
+            log_records.sources.append((item_label, instance.input.text, list(filter(None, references))))
+            if request_state.result and request_state.result.completions:
+                log_records.texts.append((item_label, model_name, request_state.result.completions[0].text))
     notes = build_notes(
         (
             "other-splits",
-            split_counts.total(),
-            f"{where}: {split_counts.total()} statistics of other splits are not read ({join_labels(split_counts)})",
+            n_statistics_of_other_split.total(),
+            f"{where}: {n_statistics_of_other_split.total()} statistics of other splits are not read "
+            f"({join_labels(n_statistics_of_other_split)})",
         ),
         (
             "direction-unknown",
@@ -110,7 +120,7 @@ def read_helm(files: Sequence[Path], *, where: str, invalid: Invalid) -> Study:
             "metrics with the opposite direction, give a raters file with higher_is_better",
         ),
     )
-    return records.study(notes=notes)
+    return log_records.study(notes=notes)
 
 
 def _item_label(task: str, instance_id: Label, perturbation: Any) -> str:
@@ -119,13 +129,13 @@ def _item_label(task: str, instance_id: Label, perturbation: Any) -> str:
 
 def _without_model(name: str) -> str:
     """The name of a run without the model arguments. This name is equal for runs of different models."""
-    scenario, _, arguments = name.partition(":")
+    scenario_name, _, arguments_text = name.partition(":")
     other_arguments = [
         argument
-        for argument in arguments.split(",")
+        for argument in arguments_text.split(",")
         if argument and not argument.startswith(("model=", "model_deployment="))
     ]
-    return f"{scenario}:{','.join(other_arguments)}" if other_arguments else scenario
+    return f"{scenario_name}:{','.join(other_arguments)}" if other_arguments else scenario_name
 
 
 READER = log_reader(

@@ -58,43 +58,49 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
 
     Epochs are repeats. The group is the task. The text is the last answer of the model.
     """
-    records = LogRecords(where=where)
+    log_records = LogRecords(where=where)
     unfinished_log_texts: list[str] = []
     text_counts_of_rater: dict[str, Counter[str]] = defaultdict(Counter)
-    list_count_of_rater: Counter[str] = Counter()
+    n_lists_of_rater: Counter[str] = Counter()
     for file in files:
-        log, samples = _parsed_log(file, records.load(file, file.name))
-        task, model = log.eval.task, log.eval.model
-        records.run(task, model, file.name)
+        log, samples = _parsed_log(file, log_records.load(file, file.name))
+        task_name, model_name = log.eval.task, log.eval.model
+        log_records.run(task_name, model_name, file.name)
         if log.status != "success":
             unfinished_log_texts.append(f"{file.name} ({log.status})")
         for sample in samples:
-            item = f"{task}/{format_label(sample.id)}"
-            records.groups.setdefault(item, task)
+            item_label = f"{task_name}/{format_label(sample.id)}"
+            log_records.groups.setdefault(item_label, task_name)
             references = [sample.target] if isinstance(sample.target, str) else sample.target
-            source = _plain(sample.input, sample.attachments)
-            records.sources.append((item, source, list(filter(None, references))))
+            source_text = _plain(sample.input, sample.attachments)
+            log_records.sources.append((item_label, source_text, list(filter(None, references))))
             if sample.output and sample.output.choices:
-                text = _plain(sample.output.choices[0].message.content, sample.attachments)
-                records.texts.append((item, model, text))
-            for scorer, score in (sample.scores or {}).items():
+                answer_text = _plain(sample.output.choices[0].message.content, sample.attachments)
+                log_records.texts.append((item_label, model_name, answer_text))
+            for scorer_name, score in (sample.scores or {}).items():
                 value_of_name = score.value if isinstance(score.value, dict) else {"": score.value}
-                for name, value in value_of_name.items():
-                    rater = f"{scorer}/{name}" if name else scorer
-                    score_number = parse_number(value, GRADES)
-                    if isinstance(value, list | dict):
-                        list_count_of_rater[rater] += 1
-                    elif score_number is None and value is not None:
-                        text_counts_of_rater[rater][str(value)[:40]] += 1
+                for value_name, score_value in value_of_name.items():
+                    rater_name = f"{scorer_name}/{value_name}" if value_name else scorer_name
+                    score_number = parse_number(score_value, GRADES)
+                    if isinstance(score_value, list | dict):
+                        n_lists_of_rater[rater_name] += 1
+                    elif score_number is None and score_value is not None:
+                        text_counts_of_rater[rater_name][str(score_value)[:40]] += 1
                     else:
-                        records.score(item, model, rater, score_number, repeat=str(sample.epoch))
+                        log_records.score(item_label, model_name, rater_name, score_number, repeat=str(sample.epoch))
     text_counts_of_numeric_rater = {
-        rater: counts for rater, counts in text_counts_of_rater.items() if rater in records.kinds
+        rater_name: text_counts
+        for rater_name, text_counts in text_counts_of_rater.items()
+        if rater_name in log_records.kinds
     }
-    n_lost_scores = sum(counts.total() for counts in text_counts_of_numeric_rater.values())
+    n_lost_scores = sum(text_counts.total() for text_counts in text_counts_of_numeric_rater.values())
     if text_counts_of_numeric_rater and invalid == "error":
         examples_text = join_labels(
-            (f"{rater} {value!r}" for rater, counts in text_counts_of_numeric_rater.items() for value in counts),
+            (
+                f"{rater_name} {score_text!r}"
+                for rater_name, text_counts in text_counts_of_numeric_rater.items()
+                for score_text in text_counts
+            ),
             limit=3,
         )
         raise InputError(
@@ -103,11 +109,11 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
             f"numbers and {', '.join(grade.upper() if len(grade) == 1 else grade for grade in GRADES)}. To drop and "
             "count these scores, use --invalid drop (in Python invalid='drop')"
         )
-    non_number_count_of_rater = list_count_of_rater + Counter(
+    non_number_count_of_rater = n_lists_of_rater + Counter(
         {
-            rater: counts.total()
-            for rater, counts in text_counts_of_rater.items()
-            if rater not in text_counts_of_numeric_rater
+            rater_name: text_counts.total()
+            for rater_name, text_counts in text_counts_of_rater.items()
+            if rater_name not in text_counts_of_numeric_rater
         }
     )
     notes = build_notes(
@@ -128,41 +134,47 @@ def read_inspect_ai(files: Sequence[Path], *, where: str, invalid: Invalid) -> S
             f"({join_labels(non_number_count_of_rater)})",
         ),
     )
-    return records.study(notes=notes)
+    return log_records.study(notes=notes)
 
 
-def _parsed_log(file: Path, data: bytes) -> tuple[Any, Iterable[Any]]:
+def _parsed_log(file: Path, file_bytes: bytes) -> tuple[Any, Iterable[Any]]:
     """A log, and an iterator over its samples."""
-    if not zipfile.is_zipfile(io.BytesIO(data)):
+    if not zipfile.is_zipfile(io.BytesIO(file_bytes)):
         if file.suffix.lower() == SUFFIX:
             raise InputError(f"{file.name}: not a zip file, or a damaged one; copy the log again")
-        log = parse_log(data, LOG, where=file.name, what=FORMAT_NAME)
+        log = parse_log(file_bytes, LOG, where=file.name, what=FORMAT_NAME)
         if log.samples is None:
             raise InputError(f"{file.name}: the log holds no samples, only a header; run the evaluation again")
         return log, log.samples
-    archive = zip_archive(data, file.name)
+    archive = zip_archive(file_bytes, file.name)
     member_names = archive.namelist()
-    header_name = next((name for name in HEADERS if name in member_names), None)
+    header_name = next((member_name for member_name in HEADERS if member_name in member_names), None)
     if header_name is None:
         raise InputError(f"{file.name}: contains neither {HEADERS[0]} nor {HEADERS[1]}, so it is not {FORMAT_NAME}")
 
-    def read_member(name: str, layout: Any) -> Any:
-        where = f"{file.name}, {name}"
-        return parse_log(zip_member(archive, name, where), layout, where=where, what=FORMAT_NAME)
+    def read_member(member_name: str, layout: Any) -> Any:
+        member_location = f"{file.name}, {member_name}"
+        return parse_log(
+            zip_member(archive, member_name, member_location), layout, where=member_location, what=FORMAT_NAME
+        )
 
-    sample_names = (name for name in member_names if name.startswith("samples/") and name.endswith(".json"))
-    return read_member(header_name, LOG), (read_member(name, SAMPLE) for name in sample_names)
+    sample_names = (
+        member_name
+        for member_name in member_names
+        if member_name.startswith("samples/") and member_name.endswith(".json")
+    )
+    return read_member(header_name, LOG), (read_member(member_name, SAMPLE) for member_name in sample_names)
 
 
 def _plain(content: Any, text_of_attachment: dict[str, str]) -> str:
     """The text of `content`, which is a text, a list of parts or a list of messages. Long texts are attachments."""
     if isinstance(content, str):
         return text_of_attachment.get(content.removeprefix("attachment://"), content)
-    texts = (
+    part_texts = (
         _plain(content_part.text if isinstance(content_part, PART) else content_part.content, text_of_attachment)
         for content_part in content
     )
-    return "\n".join(text for text in texts if text)
+    return "\n".join(part_text for part_text in part_texts if part_text)
 
 
 READER = log_reader(

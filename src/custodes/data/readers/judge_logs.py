@@ -59,10 +59,10 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     is_pairwise = "model_1" in frame.columns or set(PAIR) <= set(frame.columns)
     check_columns(frame, where=where, required=PAIR if is_pairwise else SINGLE, optional=frame.columns)
     item_table = read_items(frame, where=where)
-    raters_of_rows = (
+    rater_series = (
         read_judges(frame, where=where) if "judge" in frame.columns else pl.Series("rater", ["judge"] * frame.height)
     )
-    key_table = pl.DataFrame([item_table["item"], raters_of_rows])
+    key_table = pl.DataFrame([item_table["item"], rater_series])
     if is_pairwise:
         return log_study(
             _read_games(frame, key_table, where=where),
@@ -74,27 +74,27 @@ def read_mtbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
             kind="metric",
         )
     ratings, notes = _read_scores(frame, key_table, where=where)
-    unique_items, _ = Items.make(item_table.unique("item", keep="first", maintain_order=True), where=where)
-    raters = Raters.infer(dict.fromkeys(raters_of_rows.unique(maintain_order=True), "metric"))
-    return Study(ratings=ratings, raters=raters, items=unique_items, notes=tuple(notes), name=where)
+    item_properties, _ = Items.make(item_table.unique("item", keep="first", maintain_order=True), where=where)
+    rater_metadata = Raters.infer(dict.fromkeys(rater_series.unique(maintain_order=True), "metric"))
+    return Study(ratings=ratings, raters=rater_metadata, items=item_properties, notes=tuple(notes), name=where)
 
 
 def _read_games(frame: pl.DataFrame, key_table: pl.DataFrame, *, where: str) -> pl.DataFrame:
     """A table with one row per game. In both games, the winner is given as a model. In the first game, model_1 was
     shown first."""
-    system_series = [
-        label_column(frame, name, where=where).alias(f"system_{side}")
-        for name, side in (("model_1", "a"), ("model_2", "b"))
+    system_series_list = [
+        label_column(frame, column_name, where=where).alias(f"system_{side}")
+        for column_name, side in (("model_1", "a"), ("model_2", "b"))
     ]
     # If a log compares scores, the judge saw no pair, and the second game is a copy of the first game.
     is_scored = label_column(frame, "m1_score", where=where, empty=True) != ""
-    rows = key_table.with_columns(*system_series, row=pl.int_range(1, pl.len() + 1), scored=is_scored)
+    judgment_rows = key_table.with_columns(*system_series_list, row=pl.int_range(1, pl.len() + 1), scored=is_scored)
     game_tables = [
-        rows.with_columns(
-            verdict=without_empty(label_column(frame, name, where=where, empty=True)),
+        judgment_rows.with_columns(
+            verdict=without_empty(label_column(frame, column_name, where=where, empty=True)),
             order=pl.when("scored").then(pl.lit("")).otherwise(pl.lit(order)),
         ).filter(~pl.col("scored") | (order == "ab"))
-        for name, order in (("g1_winner", "ab"), ("g2_winner", "ba"))
+        for column_name, order in (("g1_winner", "ab"), ("g2_winner", "ba"))
     ]
     game_table = pl.concat(game_tables).drop("scored")
     return game_table.with_columns(preference=look_up(game_table["verdict"], GAME_WINNERS))
@@ -102,17 +102,17 @@ def _read_games(frame: pl.DataFrame, key_table: pl.DataFrame, *, where: str) -> 
 
 def _read_scores(frame: pl.DataFrame, key_table: pl.DataFrame, *, where: str) -> tuple[Ratings, list[Note]]:
     """The scores of single answers. The log has -1 if the reply of the judge had no score."""
-    scores = number_column(frame, "score", where=where)
-    is_failed_score = scores == -1
-    rows = key_table.with_columns(
+    score_series = number_column(frame, "score", where=where)
+    is_failed_score = score_series == -1
+    score_rows = key_table.with_columns(
         label_column(frame, "model", where=where).alias("system"),
-        score=scores.set(is_failed_score.fill_null(False), None),
+        score=score_series.set(is_failed_score.fill_null(False), None),
     ).with_columns(repeat=pl.int_range(pl.len()).over("item", "rater", "system"))
-    ratings, notes = Ratings.make(rows, where=where)
+    ratings, notes = Ratings.make(score_rows, where=where)
     n_failed_scores, n_empty_scores, n_repeats = (
         int(is_failed_score.sum()),
-        scores.null_count(),
-        int((rows["repeat"] > 0).sum()),
+        score_series.null_count(),
+        int((score_rows["repeat"] > 0).sum()),
     )
     return ratings, [
         *(note for note in notes if note.rule != "missing-score"),
@@ -137,14 +137,14 @@ def read_items(
 ) -> pl.DataFrame:
     """The `item` and the `cluster` of each row, such as `81/turn 2` and `81`. If `has_turns` is false, the item is
     the question, and there is no cluster."""
-    rows = pl.DataFrame(
+    question_turn_rows = pl.DataFrame(
         [
             label_column(frame, question_column_name, where=where).alias("question"),
             label_column(frame if has_turns else frame.select(question_column_name), "turn", where=where, empty=True),
         ]
     )
     is_single_turn = pl.col("turn") == ""
-    return rows.select(
+    return question_turn_rows.select(
         item=pl.when(is_single_turn).then("question").otherwise(pl.format("{}/turn {}", "question", "turn")),
         cluster=pl.when(is_single_turn).then(pl.lit("")).otherwise("question"),
     )
@@ -158,8 +158,12 @@ def read_judges(frame: pl.DataFrame, *, where: str) -> pl.Series:
             judge=judge_series.list.first() if judge_series.dtype == pl.List else judge_series.arr.first()
         )
     judge_labels = label_column(frame, "judge", where=where)
-    name_of_label = {label: _judge_name(label, where=where) for label in judge_labels.unique() if label.startswith("[")}
-    return judge_labels.replace(name_of_label).alias("rater")
+    judge_name_of_label = {
+        judge_label: _judge_name(judge_label, where=where)
+        for judge_label in judge_labels.unique()
+        if judge_label.startswith("[")
+    }
+    return judge_labels.replace(judge_name_of_label).alias("rater")
 
 
 def _judge_name(label: str, *, where: str) -> str:
@@ -186,7 +190,7 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
     """
     question_column_name = fitting_columns(frame, ARENAHARD_COLUMNS, where=where)[0]
     has_baseline = BASELINE in frame.columns
-    rows = pl.DataFrame(
+    judgment_rows = pl.DataFrame(
         [
             pl.Series("row", range(1, frame.height + 1)),
             label_column(frame, question_column_name, where=where).alias("item"),
@@ -202,13 +206,13 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
         schema={"row": pl.Int64, "order": pl.String, "verdict": pl.String},
         orient="row",
     )
-    verdict_table = rows.join(game_table, on="row", maintain_order="left")
+    verdict_table = judgment_rows.join(game_table, on="row", maintain_order="left")
     if verdict_table.is_empty():
         raise InputError(f"{where}: no row has a game; give a file of judgments with 'games'")
-    sign_of_word = {
+    sign_of_verdict_word = {
         verdict_word: sign for verdict_word, sign in UNSURE.items() if ">" in verdict_word or "<" in verdict_word
     } | dict.fromkeys(TIES, 0.0)
-    preference_signs = look_up(normalise_words(verdict_table["verdict"]), sign_of_word)
+    preference_signs = look_up(normalise_words(verdict_table["verdict"]), sign_of_verdict_word)
     verdict_table = verdict_table.with_columns(preference=preference_signs).with_columns(
         preference=pl.when(pl.col("order") == "ba").then(-pl.col("preference")).otherwise("preference")
     )
@@ -221,7 +225,7 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
         invalid=invalid,
         allowed="A>>B, A>B, A=B, B>A, B>>A, null",
         failure_code=NO_SCORE,
-        items=rows.select("item", label_column(frame, "category", where=where, empty=True).alias("group")),
+        items=judgment_rows.select("item", label_column(frame, "category", where=where, empty=True).alias("group")),
         kind="metric",
         notes=build_notes(("baseline-unnamed", not has_baseline, baseline_message)),
     )
@@ -229,8 +233,10 @@ def read_arenahard(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Stud
 
 def _games(game_cells: pl.Series, *, where: str) -> Iterator[tuple[int, str, str]]:
     """The row, order and score of each game. The baseline (system_b) is shown first in games 1, 3 and so on."""
-    for row_number, cell in enumerate(game_cells, start=1):
-        games: Any = parse_json(cell, where=f"{where}, row {row_number}") if isinstance(cell, str) else cell
+    for row_number, game_cell in enumerate(game_cells, start=1):
+        games: Any = (
+            parse_json(game_cell, where=f"{where}, row {row_number}") if isinstance(game_cell, str) else game_cell
+        )
         if games is None:
             continue
         if not isinstance(games, Sequence | pl.Series) or not all(isinstance(game, dict | None) for game in games):
@@ -254,11 +260,13 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     order.
     """
     check_columns(frame, where=where, required=LLMBAR_COLUMNS, optional=("repeat",))
-    series_of_column = {name: label_column(frame, name, where=where) for name in LLMBAR_COLUMNS[:4]}
+    series_of_column = {
+        column_name: label_column(frame, column_name, where=where) for column_name in LLMBAR_COLUMNS[:4]
+    }
     judgment_table = pl.DataFrame([*series_of_column.values(), label_column(frame, "repeat", where=where, empty=True)])
-    hint = "number the runs of a judge in a column 'repeat', or remove the duplicate row"
-    check_unique(judgment_table, judgment_table.columns, where=where, what="judgment", hint=hint)
-    rows = judgment_table.select(
+    error_hint = "number the runs of a judge in a column 'repeat', or remove the duplicate row"
+    check_unique(judgment_table, judgment_table.columns, where=where, what="judgment", hint=error_hint)
+    judgment_rows = judgment_table.select(
         item=pl.concat_str("dataset", "item", separator="/"),
         system_a=pl.lit("output_1"),
         system_b=pl.lit("output_2"),
@@ -267,19 +275,21 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         row=pl.int_range(1, pl.len() + 1),
     )
     judgment_tables = [
-        rows.with_columns(order=pl.lit(order), verdict=label_column(frame, name, where=where, empty=True))
-        for name, order in ORDERS.items()
+        judgment_rows.with_columns(
+            order=pl.lit(order), verdict=label_column(frame, column_name, where=where, empty=True)
+        )
+        for column_name, order in ORDERS.items()
     ]
     gold_labels = label_column(frame, "gold", where=where)
     refuse_values(gold_labels, ~gold_labels.is_in(list(WINNERS)), where=where, allowed="1, 2")
-    gold_rows = rows.with_columns(
+    gold_rows = judgment_rows.with_columns(
         verdict=gold_labels.str.slice(0, 1), rater=pl.lit(GOLD), repeat=pl.lit("0"), order=pl.lit("")
     ).select(judgment_tables[0].columns)
     refuse(
         gold_rows.select(pl.col("verdict") != pl.col("verdict").first().over("item")).to_series(),
-        lambda rows, row_index: (
-            f"{where}: item {gold_rows['item'][row_index]!r} has a different gold label in row {rows}; give each item "
-            "one gold label"
+        lambda row_numbers, row_index: (
+            f"{where}: item {gold_rows['item'][row_index]!r} has a different gold label in row {row_numbers}; give "
+            "each item one gold label"
         ),
     )
     verdict_table = pl.concat([*judgment_tables, gold_rows.unique("item", keep="first", maintain_order=True)])
@@ -288,16 +298,16 @@ def read_llmbar(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         verdict_table, where=where, allowed="1 (output_1), 2 (output_2)", invalid=invalid
     )
     dataset_table = pl.DataFrame(
-        [rows["item"], judgment_table["dataset"].alias("group"), judgment_table["dataset"]]
+        [judgment_rows["item"], judgment_table["dataset"].alias("group"), judgment_table["dataset"]]
     ).unique(maintain_order=True)
-    items, _ = Items.make(dataset_table, where=where)
-    judge_names = rows["rater"].unique(maintain_order=True)
+    item_properties, _ = Items.make(dataset_table, where=where)
+    judge_names = judgment_rows["rater"].unique(maintain_order=True)
     if GOLD in judge_names:
         raise InputError(f"{where}: a judge is named {GOLD!r}, the name of the human rater; rename the judge")
     return Study(
         preferences=preferences,
         raters=Raters.infer({GOLD: "human", **dict.fromkeys(judge_names, "metric")}),
-        items=items,
+        items=item_properties,
         notes=tuple(notes),
         name=where,
         sides=True,

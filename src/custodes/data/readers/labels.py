@@ -45,19 +45,29 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     key_table = _read_keys(frame, layout, where=where)
     label_table, notes = (_read_long if layout.label else _read_wide)(frame, key_table, layout, where=where)
     study = _build_study(label_table, notes, where=where)
-    role_columns = ("role",) if layout.label and second_rows(frame, where=where) is not None else ()
+    role_column_names = ("role",) if layout.label and second_rows(frame, where=where) is not None else ()
     unused_column_names = [
-        name for name in frame.columns if name not in {*layout.assigned_columns, *role_columns, "item", "system"}
+        column_name
+        for column_name in frame.columns
+        if column_name not in {*layout.assigned_columns, *role_column_names, "item", "system"}
     ]
-    slice_column_names = [name for name in unused_column_names if not frame[name].dtype.is_nested()]
-    other_column_names = [name for name in slice_column_names if len(layout.systems) != 1 or name not in layout.systems]
+    slice_column_names = [
+        column_name for column_name in unused_column_names if not frame[column_name].dtype.is_nested()
+    ]
+    other_column_names = [
+        column_name
+        for column_name in slice_column_names
+        if len(layout.systems) != 1 or column_name not in layout.systems
+    ]
     attribute_table = pl.concat(
         [key_table.select("item", "system"), frame.select(slice_column_names)], how="horizontal"
     )
     if layout.label or layout.repeat or layout.rater:
         attribute_table = attribute_table.unique(["item", "system"], keep="first", maintain_order=True)
     column_of_fact = {"cluster": layout.cluster, "probability": layout.probability, "n_outputs": layout.n_outputs}
-    fact_table = frame.select(pl.col(name).alias(role) for role, name in column_of_fact.items() if name)
+    fact_table = frame.select(
+        pl.col(column_name).alias(role) for role, column_name in column_of_fact.items() if column_name
+    )
     if fact_table.width:
         study = study.describe(items=item_facts(key_table, fact_table, where=where), items_name=where)
     message_parts = [
@@ -65,13 +75,13 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
         "" if layout.item else "item: number of the row",
         f"other columns are slices ({join_labels(other_column_names, limit=4)})" if other_column_names else "",
     ]
-    message = f"{where}: read as labels with {layout}" + "".join(
+    note_message = f"{where}: read as labels with {layout}" + "".join(
         f"; {message_part}" for message_part in message_parts if message_part
     )
     return replace(
         study,
         attributes=attribute_table,
-        notes=(*study.notes, *build_notes(("label-columns", guessed, message))),
+        notes=(*study.notes, *build_notes(("label-columns", guessed, note_message))),
         unnamed_system=not layout.systems,
     )
 
@@ -79,13 +89,13 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
 def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:
     """The item, the system and the repeat of each row."""
     row_numbers = pl.int_range(1, frame.height + 1, eager=True).cast(pl.String)
-    items = label_column(frame, layout.item, where=where) if layout.item else row_numbers
-    system_part_series = [label_column(frame, name, where=where) for name in layout.systems]
+    item_labels = label_column(frame, layout.item, where=where) if layout.item else row_numbers
+    system_part_series_list = [label_column(frame, column_name, where=where) for column_name in layout.systems]
     file_stem = where.removesuffix(".gz").rpartition(".")[0] or where
-    repeats = label_column(frame, layout.repeat, where=where, empty=True) if layout.repeat else pl.lit("0")
-    return pl.DataFrame({"item": items}).with_columns(
-        system=pl.concat_str(system_part_series, separator=" ") if system_part_series else pl.lit(file_stem),
-        repeat=repeats.replace("", "0"),
+    repeat_labels = label_column(frame, layout.repeat, where=where, empty=True) if layout.repeat else pl.lit("0")
+    return pl.DataFrame({"item": item_labels}).with_columns(
+        system=pl.concat_str(system_part_series_list, separator=" ") if system_part_series_list else pl.lit(file_stem),
+        repeat=repeat_labels.replace("", "0"),
     )
 
 
@@ -94,48 +104,53 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
 
     The reviewer is the rater of the human labels. A reviewer with the name of a model is a metric.
     """
-    reviewers = pl.repeat("", frame.height, dtype=pl.String, eager=True)
+    reviewer_labels = pl.repeat("", frame.height, dtype=pl.String, eager=True)
     if layout.rater:
-        reviewers = label_column(frame, layout.rater, where=where, empty=True)
+        reviewer_labels = label_column(frame, layout.rater, where=where, empty=True)
     else:
-        hint = (
+        error_hint = (
             "one row per output; name another column with item=NAME, number the runs in a column with repeat=NAME, or "
             "name the reviewers of rows with rater=NAME"
         )
-        check_unique(key_table, OUTPUT_KEY, where=where, what="output", hint=hint)
-    is_model = reviewers.is_in(list(filter(is_model_name, reviewers.unique())))
-    label_tables = []
-    for kind, name in [*(("human", name) for name in layout.human), *(("metric", name) for name in layout.metrics)]:
-        rater, aspect = layout.criteria.get(name, (name, ""))
+        check_unique(key_table, OUTPUT_KEY, where=where, what="output", hint=error_hint)
+    is_model_reviewer = reviewer_labels.is_in(list(filter(is_model_name, reviewer_labels.unique())))
+    label_tables_of_columns = []
+    for rater_kind, column_name in [
+        *(("human", column_name) for column_name in layout.human),
+        *(("metric", column_name) for column_name in layout.metrics),
+    ]:
+        rater_name, aspect = layout.criteria.get(column_name, (column_name, ""))
         label_rows = key_table.with_columns(
-            rater=reviewers.replace("", rater) if kind == "human" else pl.lit(rater),
+            rater=reviewer_labels.replace("", rater_name) if rater_kind == "human" else pl.lit(rater_name),
             aspect=pl.lit(aspect),
-            kind=pl.when(is_model).then(pl.lit("metric")).otherwise(pl.lit(kind)),
-            word=label_words(frame[name]),
+            kind=pl.when(is_model_reviewer).then(pl.lit("metric")).otherwise(pl.lit(rater_kind)),
+            word=label_words(frame[column_name]),
         )
         if layout.rater:
             label_rows = label_rows.with_row_index("row", offset=1).drop_nulls("word")
-            _check_reviews(label_rows, name if kind == "metric" else "", layout.rater, where=where)
+            _check_reviews(label_rows, column_name if rater_kind == "metric" else "", layout.rater, where=where)
             label_rows = label_rows.unique([*OUTPUT_KEY, "rater"], keep="first", maintain_order=True).drop("row")
-        elif kind == "human":  # a human label repeated for every run of a judge was given once
+        elif rater_kind == "human":  # a human label repeated for every run of a judge was given once
             distinct_label_rows = label_rows.drop_nulls("word").unique(
                 ["item", "system", "word"], keep="first", maintain_order=True
             )
-            has_repeats = distinct_label_rows.select("item", "system").is_duplicated().any()
-            label_rows = distinct_label_rows if distinct_label_rows.height and not has_repeats else label_rows
-        label_tables.append(label_rows)
-    return pl.concat(label_tables), []
+            has_conflicting_labels = distinct_label_rows.select("item", "system").is_duplicated().any()
+            label_rows = (
+                distinct_label_rows if distinct_label_rows.height and not has_conflicting_labels else label_rows
+            )
+        label_tables_of_columns.append(label_rows)
+    return pl.concat(label_tables_of_columns), []
 
 
 def _check_reviews(label_rows: pl.DataFrame, judge: str, reviewer_column: str, *, where: str) -> None:
     """Raise `InputError` for two reviews of an output by one reviewer, or for different labels of a judge."""
-    is_refused = (
+    is_refused_row = (
         pl.col("word").n_unique().over(OUTPUT_KEY) > 1 if judge else pl.struct(*OUTPUT_KEY, "rater").is_duplicated()
     )
-    refused_rows = label_rows.filter(is_refused).sort(OUTPUT_KEY, maintain_order=True)
+    refused_rows = label_rows.filter(is_refused_row).sort(OUTPUT_KEY, maintain_order=True)
     if refused_rows.height:
         item, system, rater = refused_rows.select("item", "system", "rater").row(0)
-        same_rows = refused_rows.filter(item=item, system=system, rater=rater)["row"]
+        refused_row_numbers = refused_rows.filter(item=item, system=system, rater=rater)["row"]
         problem_text, advice_text = (
             (
                 f"different labels in {judge!r}",
@@ -146,33 +161,33 @@ def _check_reviews(label_rows: pl.DataFrame, judge: str, reviewer_column: str, *
             else (f"two reviews by {rater!r}", "keep one of them, or number the runs in a column with repeat=NAME")
         )
         raise InputError(
-            f"{where}: {problem_text} for one output, in rows {join_labels(same_rows, limit=5)} (item {item!r}, "
-            f"system {system!r}); {advice_text}"
+            f"{where}: {problem_text} for one output, in rows {join_labels(refused_row_numbers, limit=5)} (item "
+            f"{item!r}, system {system!r}); {advice_text}"
         )
 
 
 def _read_long(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout, *, where: str) -> Labels:
     """The labels of a table with one row per label. Rows with `role` `second` are second opinions."""
     is_second_opinion = second_rows(frame, where=where)
-    kinds = label_column(frame, layout.kind, where=where)
-    raters = label_column(frame, layout.rater, where=where, empty=True) if layout.rater else kinds
+    kind_labels = label_column(frame, layout.kind, where=where)
+    rater_labels = label_column(frame, layout.rater, where=where, empty=True) if layout.rater else kind_labels
     label_table = key_table.with_columns(
-        rater=raters.zip_with(raters != "", kinds),  # logs name annotators, but not the judge
+        rater=rater_labels.zip_with(rater_labels != "", kind_labels),  # logs name annotators, but not the judge
         aspect=label_column(frame, layout.aspect, where=where, empty=True) if layout.aspect else pl.lit(""),
         kind=label_words(frame[layout.kind]).replace_strict(KINDS, default=""),
         word=label_words(frame[layout.label]),
     )
     if is_second_opinion is not None:
         label_table = label_table.with_columns(is_second=is_second_opinion)
-    hint = "number the runs in a column, and name this column with repeat=NAME"
+    error_hint = "number the runs in a column, and name this column with repeat=NAME"
     key_column_names = ["item", "system", "rater", "kind", "aspect", "repeat"]
-    check_unique(label_table, key_column_names, where=where, what="label", hint=hint)
+    check_unique(label_table, key_column_names, where=where, what="label", hint=error_hint)
     invalid_reasons = label_column(frame, layout.invalid, where=where, empty=True).replace("", None).drop_nulls()
-    note_text = (
+    note_message = (
         f"{where}: {invalid_reasons.len()} labels are invalid and count as not labelled "
         f"({format_counts(invalid_reasons)})"
     )
-    return label_table, build_notes(("invalid-label", invalid_reasons.len(), note_text))
+    return label_table, build_notes(("invalid-label", invalid_reasons.len(), note_message))
 
 
 def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) -> Study:
@@ -185,30 +200,40 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
             f"{where}: rater {raters_of_two_kinds[0]!r} has labels of kind human and of kind metric; give each rater "
             "one kind"
         )
-    score_tables, scale_of_aspect = [], dict[str, LabelScale]()
+    score_tables_of_raters, scale_of_aspect = [], dict[str, LabelScale]()
     for (aspect,), aspect_rows in label_table.group_by("aspect", maintain_order=True):
-        rows_by_rater = {
-            str(rater): rater_rows for (rater,), rater_rows in aspect_rows.group_by("rater", maintain_order=True)
+        rows_of_rater = {
+            str(rater_name): rater_rows
+            for (rater_name,), rater_rows in aspect_rows.group_by("rater", maintain_order=True)
         }
-        words_of_rater = {rater: rater_rows["word"].alias(rater) for rater, rater_rows in rows_by_rater.items()}
+        words_of_rater = {
+            rater_name: rater_rows["word"].alias(rater_name) for rater_name, rater_rows in rows_of_rater.items()
+        }
         human_raters = aspect_rows.filter(pl.col("kind") == "human")["rater"].unique(maintain_order=True).to_list()
         scale_of_aspect[str(aspect)] = scale = infer_scale(words_of_rater, human_raters=human_raters, where=where)
         check_common_labels(words_of_rater, human_raters, scale, where=where)
-        for rater, rater_rows in rows_by_rater.items():
-            label_codes = encode_labels(words_of_rater[rater], rater_rows["rater"], scale)
-            unknown_words = words_of_rater[rater].filter(label_codes.is_null() & words_of_rater[rater].is_not_null())
-            message = (
-                f"{where}: {unknown_words.len()} labels of {rater} are not among {join_labels(scale.words)} and count "
-                f"as not labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})"
+        for rater_name, rater_rows in rows_of_rater.items():
+            label_codes = encode_labels(words_of_rater[rater_name], rater_rows["rater"], scale)
+            unknown_words = words_of_rater[rater_name].filter(
+                label_codes.is_null() & words_of_rater[rater_name].is_not_null()
             )
-            notes += build_notes(("unknown-label", unknown_words.len(), message))
-            score_tables.append(rater_rows.with_columns(score=label_codes).drop_nulls("score"))
-    rating_rows, output_key = pl.concat(score_tables), list(OUTPUT_ASPECT)
+            note_message = (
+                f"{where}: {unknown_words.len()} labels of {rater_name} are not among {join_labels(scale.words)} and "
+                f"count as not labelled ({join_labels(unknown_words.unique(maintain_order=True), limit=3)})"
+            )
+            notes += build_notes(("unknown-label", unknown_words.len(), note_message))
+            score_tables_of_raters.append(rater_rows.with_columns(score=label_codes).drop_nulls("score"))
+    rating_rows, output_key_column_names = pl.concat(score_tables_of_raters), list(OUTPUT_ASPECT)
     if rating_rows.is_empty():
         raise InputError(f"{where}: no row has a label; give at least one")
     kind_of_rater = dict(rater_kind_rows.iter_rows())
-    kind_of_rater = {name: kind or ("human" if looks_human(name) else "metric") for name, kind in kind_of_rater.items()}
-    raters_without_labels = [name for name in kind_of_rater if not rating_rows.filter(pl.col("rater") == name).height]
+    kind_of_rater = {
+        rater_name: rater_kind or ("human" if looks_human(rater_name) else "metric")
+        for rater_name, rater_kind in kind_of_rater.items()
+    }
+    raters_without_labels = [
+        rater_name for rater_name in kind_of_rater if not rating_rows.filter(pl.col("rater") == rater_name).height
+    ]
     notes += build_notes(
         (
             "rater-without-labels",
@@ -216,19 +241,29 @@ def _build_study(label_table: pl.DataFrame, notes: list[Note], *, where: str) ->
             f"{where}: raters without a label: {join_labels(raters_without_labels)}",
         )
     )
-    is_second = pl.col("is_second") if "is_second" in rating_rows.columns else pl.lit(False)
+    is_second_opinion = pl.col("is_second") if "is_second" in rating_rows.columns else pl.lit(False)
     first_ratings, second_ratings = (
-        Ratings(frame=rows.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items()))
-        for rows in (rating_rows.filter(~is_second), rating_rows.filter(is_second))
+        Ratings(
+            frame=opinion_rows.select(
+                pl.col(column_name).cast(column_type) for column_name, column_type in SCHEMA.items()
+            )
+        )
+        for opinion_rows in (rating_rows.filter(~is_second_opinion), rating_rows.filter(is_second_opinion))
     )
     return Study(
         ratings=first_ratings,
         second_ratings=second_ratings,
-        raters=Raters.infer({name: kind for name, kind in kind_of_rater.items() if name not in raters_without_labels}),
+        raters=Raters.infer(
+            {
+                rater_name: rater_kind
+                for rater_name, rater_kind in kind_of_rater.items()
+                if rater_name not in raters_without_labels
+            }
+        ),
         labels=scale_of_aspect,
-        unlabelled=label_table.select(output_key)
+        unlabelled=label_table.select(output_key_column_names)
         .unique(maintain_order=True)
-        .join(rating_rows, on=output_key, how="anti"),
+        .join(rating_rows, on=output_key_column_names, how="anti"),
         notes=tuple(notes),
         name=where,
     )

@@ -58,36 +58,40 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
     gives the model and the directions. Without a results file, the system is the name of the folder and higher is
     better.
     """
-    records = LogRecords(where=where)
-    direction_tasks_of_rater: dict[str, dict[bool, str]] = {}
-    folder_systems: dict[str, None] = {}
+    log_records = LogRecords(where=where)
+    task_by_direction_of_rater: dict[str, dict[bool, str]] = {}
+    systems_named_after_folders: dict[str, None] = {}
     non_number_count_of_metric: Counter[str] = Counter()
-    latest_file_of_key: dict[tuple[Path, str], Path] = {}
+    latest_file_of_folder_and_task: dict[tuple[Path, str], Path] = {}
     older_file_names: list[str] = []
     for file in sorted(files):  # in the order of their dates
-        match = NAME.fullmatch(file.name)
-        key = (file.parent, match["task"] if match else file.stem)
-        older_file_names += [latest_file_of_key[key].name] if key in latest_file_of_key else []
-        latest_file_of_key[key] = file
-    for (_, task), file in latest_file_of_key.items():
+        name_match = NAME.fullmatch(file.name)
+        folder_and_task = (file.parent, name_match["task"] if name_match else file.stem)
+        older_file_names += (
+            [latest_file_of_folder_and_task[folder_and_task].name]
+            if folder_and_task in latest_file_of_folder_and_task
+            else []
+        )
+        latest_file_of_folder_and_task[folder_and_task] = file
+    for (_, task_name), file in latest_file_of_folder_and_task.items():
         run_results = _results(file)
-        model = run_results.model_name or file.resolve().parent.name
+        model_name = run_results.model_name or file.resolve().parent.name
         if not run_results.model_name:
-            folder_systems[model] = None
-        is_higher_better_of_metric = run_results.higher_is_better.get(task, {})
-        metric_of_rater = _add_samples(file, task, model, records, non_number_count_of_metric)
-        for rater, metric in metric_of_rater.items():
-            is_higher_better = is_higher_better_of_metric.get(metric.split("/")[0])
+            systems_named_after_folders[model_name] = None
+        is_higher_better_of_metric = run_results.higher_is_better.get(task_name, {})
+        metric_of_rater = _add_samples(file, task_name, model_name, log_records, non_number_count_of_metric)
+        for rater_name, metric_name in metric_of_rater.items():
+            is_higher_better = is_higher_better_of_metric.get(metric_name.split("/")[0])
             if is_higher_better is not None:
-                direction_tasks_of_rater.setdefault(rater, {})[is_higher_better] = task
-    for rater, task_of_direction in direction_tasks_of_rater.items():
-        if len(task_of_direction) > 1:
+                task_by_direction_of_rater.setdefault(rater_name, {})[is_higher_better] = task_name
+    for rater_name, task_by_direction in task_by_direction_of_rater.items():
+        if len(task_by_direction) > 1:
             raise InputError(
-                f"{where}: for {rater}, higher is better in {task_of_direction[True]} and lower is better in "
-                f"{task_of_direction[False]}; read these tasks separately"
+                f"{where}: for {rater_name}, higher is better in {task_by_direction[True]} and lower is better in "
+                f"{task_by_direction[False]}; read these tasks separately"
             )
-    records.lower = {
-        rater for rater, task_of_direction in direction_tasks_of_rater.items() if False in task_of_direction
+    log_records.lower = {
+        rater_name for rater_name, task_by_direction in task_by_direction_of_rater.items() if False in task_by_direction
     }
     notes = build_notes(
         (
@@ -98,9 +102,9 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
         ),
         (
             "system-from-folder",
-            len(folder_systems),
+            len(systems_named_after_folders),
             f"{where}: no results file names the model, so systems are named after their folders: "
-            f"{join_labels(folder_systems)}",
+            f"{join_labels(systems_named_after_folders)}",
         ),
         (
             "score-not-number",
@@ -109,7 +113,7 @@ def read_lm_eval(files: Sequence[Path], *, where: str, invalid: Invalid) -> Stud
             f"({join_labels(non_number_count_of_metric)})",
         ),
     )
-    return records.study(notes=notes)
+    return log_records.study(notes=notes)
 
 
 def _add_samples(
@@ -118,19 +122,19 @@ def _add_samples(
     """Add the lines of one file to the records. Return, for each rater, the name of its metric in the file."""
     metric_of_rater: dict[str, str] = {}
     for record, sample in records.lines(file, f"{model}/{file.name}", SAMPLE, what=FORMAT_NAME):
-        item = f"{task}/{format_label(sample.doc_id)}"
-        records.groups.setdefault(item, task)
-        records.texts.append((item, model, _text(sample.resps)))
+        item_label = f"{task}/{format_label(sample.doc_id)}"
+        records.groups.setdefault(item_label, task)
+        records.texts.append((item_label, model, _text(sample.resps)))
         references = [sample.target] if isinstance(sample.target, str) and sample.target else []
-        records.sources.append((item, _prompt(sample.arguments), references))
+        records.sources.append((item_label, _prompt(sample.arguments), references))
         filter_suffix = "" if sample.filter in ("", "none") else f"/{sample.filter}"
-        for metric in sample.metrics or [name for name in record if name not in NON_METRIC_KEYS]:
-            number = parse_number(record.get(metric))
-            if number is None and record.get(metric) is not None:
-                non_number_count_of_metric[metric] += 1
+        for metric_name in sample.metrics or [record_key for record_key in record if record_key not in NON_METRIC_KEYS]:
+            score_number = parse_number(record.get(metric_name))
+            if score_number is None and record.get(metric_name) is not None:
+                non_number_count_of_metric[metric_name] += 1
             else:
-                records.score(item, model, metric + filter_suffix, number)
-                metric_of_rater[metric + filter_suffix] = metric
+                records.score(item_label, model, metric_name + filter_suffix, score_number)
+                metric_of_rater[metric_name + filter_suffix] = metric_name
     if not metric_of_rater and not non_number_count_of_metric:
         raise InputError(
             f"{file.name}: no line has a metric; a metric is any key other than "
@@ -148,23 +152,25 @@ def _text(responses: list[Any]) -> str | None:
 
 
 def _prompt(arguments: Any) -> str:
-    for key in ("gen_args_0", "arg_0"):
-        arguments = arguments.get(key) if isinstance(arguments, dict) else None
+    for argument_key in ("gen_args_0", "arg_0"):
+        arguments = arguments.get(argument_key) if isinstance(arguments, dict) else None
     return arguments if isinstance(arguments, str) else ""
 
 
 def _results(file: Path) -> Any:
     """The results file that belongs to a sample file. This is the results file of the same date, or otherwise the last
     results file in the folder."""
-    match = NAME.fullmatch(file.name)
-    results_files = sorted(file.parent.glob("results_*.json"))
-    matching_files = [
-        path for path in results_files if match and path.name == f"results_{match['date']}.json"
-    ] or results_files
-    if not matching_files:
+    name_match = NAME.fullmatch(file.name)
+    results_paths = sorted(file.parent.glob("results_*.json"))
+    matching_paths = [
+        results_path
+        for results_path in results_paths
+        if name_match and results_path.name == f"results_{name_match['date']}.json"
+    ] or results_paths
+    if not matching_paths:
         return RESULTS()
     return parse_log(
-        log_bytes(matching_files[-1]), RESULTS, where=matching_files[-1].name, what="results of lm-evaluation-harness"
+        log_bytes(matching_paths[-1]), RESULTS, where=matching_paths[-1].name, what="results of lm-evaluation-harness"
     )
 
 

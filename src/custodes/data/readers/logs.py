@@ -53,14 +53,16 @@ def layout_type(fields: Any) -> Any:
         return fields
     if list(fields) == [str]:
         return dict[str, layout_type(fields[str])]  # type: ignore[misc]
-    struct_fields: list[Any] = []
-    for name, field_layout in fields.items():
+    struct_field_tuples: list[Any] = []
+    for field_name, field_layout in fields.items():
         if isinstance(field_layout, tuple):
-            field_type, default = layout_type(field_layout[0]), field_layout[1]
-            struct_fields.append((name, field_type | None if default is None else field_type, default))
+            field_type, default_value = layout_type(field_layout[0]), field_layout[1]
+            struct_field_tuples.append(
+                (field_name, field_type | None if default_value is None else field_type, default_value)
+            )
         else:
-            struct_fields.append((name, layout_type(field_layout)))
-    return prepare_decoder(msgspec.defstruct("Layout", struct_fields, kw_only=True))
+            struct_field_tuples.append((field_name, layout_type(field_layout)))
+    return prepare_decoder(msgspec.defstruct("Layout", struct_field_tuples, kw_only=True))
 
 
 def log_bytes(path: Path) -> bytes:
@@ -70,11 +72,11 @@ def log_bytes(path: Path) -> bytes:
     return read_file_bytes(path)
 
 
-def parse_log(data: bytes, layout: Any, *, where: str, what: str) -> Any:
+def parse_log(json_bytes: bytes, layout: Any, *, where: str, what: str) -> Any:
     """Parse JSON with a declared layout. Invalid JSON and JSON with a different layout give different messages."""
-    text = utf8_text(data, where)
-    decoded_value = parse_json(text, where=where, as_text=False)
-    if "\\ud" in text.lower() and LONE_SURROGATE.search(json.dumps(decoded_value, ensure_ascii=False)):
+    json_text = utf8_text(json_bytes, where)
+    decoded_value = parse_json(json_text, where=where, as_text=False)
+    if "\\ud" in json_text.lower() and LONE_SURROGATE.search(json.dumps(decoded_value, ensure_ascii=False)):
         raise InputError(f"{where}: holds {UNPAIRED_SURROGATE}; correct the text")
     return convert_to_layout(decoded_value, layout, where=where, what=what)
 
@@ -158,9 +160,9 @@ class LogRecords:
         """The object in each line of a file of JSON Lines, as decoded and in the declared layout."""
         for line_number, line in enumerate(self.load(path, name).split(b"\n"), start=1):
             if line.strip():
-                where = f"{path.name}, line {line_number}"
-                record = parse_log(line, dict[str, Any], where=where, what=what)
-                yield record, convert_to_layout(record, layout, where=where, what=what)
+                line_location = f"{path.name}, line {line_number}"
+                line_object = parse_log(line, dict[str, Any], where=line_location, what=what)
+                yield line_object, convert_to_layout(line_object, layout, where=line_location, what=what)
 
     def run(self, task: str, model: str, source: str) -> None:
         """Register a run. A second run of the same model on the same task raises `InputError`."""
@@ -196,11 +198,11 @@ class LogRecords:
             raise InputError(f"{self.where}: no sample has a score; give logs with scores")
         duplicate_rows = score_table.filter(pl.struct(KEY).is_duplicated())
         if duplicate_rows.height:
-            first_duplicate = duplicate_rows.row(0, named=True)
+            first_duplicate_row = duplicate_rows.row(0, named=True)
             raise InputError(
-                f"{self.where}: {first_duplicate['rater']} scored item {first_duplicate['item']!r} of "
-                f"{first_duplicate['system']} more than once ({duplicate_rows.height} such scores); give one run of "
-                "each system"
+                f"{self.where}: {first_duplicate_row['rater']} scored item {first_duplicate_row['item']!r} of "
+                f"{first_duplicate_row['system']} more than once ({duplicate_rows.height} such scores); give one run "
+                "of each system"
             )
         rater_table = Raters.infer(self.kinds).frame.with_columns(
             higher_is_better=~pl.col("rater").is_in([*self.lower])
@@ -257,20 +259,27 @@ def log_reader(
     """
 
     def logs(path: Path) -> Iterator[Path]:
-        globs = ("*/" * level + pattern for level in range(depth + 1) for pattern in patterns)
-        return (file for glob in globs for file in sorted(path.glob(glob)) if file.is_file() and is_log(file))
+        path_globs = (
+            "*/" * subfolder_level + name_pattern for subfolder_level in range(depth + 1) for name_pattern in patterns
+        )
+        return (
+            log_path
+            for path_glob in path_globs
+            for log_path in sorted(path.glob(path_glob))
+            if log_path.is_file() and is_log(log_path)
+        )
 
     def fits(path: Path) -> bool:
         return next(logs(path), None) is not None if path.is_dir() else path.is_file() and is_log(path)
 
     def read(path: Path, *, part: str | None, invalid: Invalid) -> Study:
-        where = path.resolve().name
+        source_name = path.resolve().name
         if part is not None:
-            raise InputError(f"{where}: {what} has no parts; remove ::{part} from the path")
-        files = list(logs(path)) if path.is_dir() else [path]
-        if not files:
-            raise InputError(f"{where}: the folder does not hold {what}: {contents}")
-        return make(files, where=where, invalid=invalid)
+            raise InputError(f"{source_name}: {what} has no parts; remove ::{part} from the path")
+        log_paths = list(logs(path)) if path.is_dir() else [path]
+        if not log_paths:
+            raise InputError(f"{source_name}: the folder does not hold {what}: {contents}")
+        return make(log_paths, where=source_name, invalid=invalid)
 
     return PathReader(name=name, fits=fits, make=read)
 

@@ -44,7 +44,7 @@ def _layout_problem(path: Path, name: str) -> str:
     """Why a folder or tar cannot be read."""
     if not path.is_dir():
         return f"{name}: no test sets of mt-metrics-eval, as TESTSET/sources/LP.txt is missing; give a tar of test sets"
-    entry_names = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("."))
+    entry_names = sorted(folder_entry.name for folder_entry in path.iterdir() if not folder_entry.name.startswith("."))
     if not entry_names:
         return f"{name}: the folder is empty; give a folder or file with data"
     entries_text = join_labels(entry_names, limit=5)
@@ -61,27 +61,35 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     are the stems of the score files. System-level scores are rows with an empty item.
     """
     path_name = path.resolve().name
-    root_language_pairs = {(match[1] or "", match[2]) for match, _ in _iter_members(path, SOURCE)}
-    if not root_language_pairs:
+    roots_and_language_pairs = {
+        (member_match[1] or "", member_match[2]) for member_match, _ in _iter_members(path, SOURCE)
+    }
+    if not roots_and_language_pairs:
         raise InputError(_layout_problem(path, path_name))
-    common_folder = commonpath([PurePosixPath(root).parent for root, _ in root_language_pairs])
+    common_folder = commonpath([PurePosixPath(test_set_root).parent for test_set_root, _ in roots_and_language_pairs])
     # Test sets by their path below the common folder. If `path` is itself a test set, its name is used.
     root_and_pair_of_label = {
-        (PurePosixPath(root).relative_to(common_folder) if root else PurePosixPath(path_name))
+        (PurePosixPath(test_set_root).relative_to(common_folder) if test_set_root else PurePosixPath(path_name))
         .joinpath(language_pair)
         .as_posix(): (
-            root,
+            test_set_root,
             language_pair,
         )
-        for root, language_pair in sorted(root_language_pairs)
+        for test_set_root, language_pair in sorted(roots_and_language_pairs)
     }
-    test_set = _select_test_set(root_and_pair_of_label, part, where=path_name)
-    root, language_pair = root_and_pair_of_label[test_set]
-    root_pattern = re.escape(f"{root}/" if root else "")
-    pattern = re.compile(rf"(?:\./)?{root_pattern}((?:{'|'.join(PARTS)})/{re.escape(language_pair)}(?:\.[^/]+|/[^/]+))")
-    content_of_member = {match[1]: data for match, data in _iter_members(path, pattern)}
-    text_of_file = {file: utf8_text(content_of_member[file], file) for file in sorted(content_of_member)}
-    return _study(text_of_file, language_pair, name=f"{path_name}::{test_set}")
+    test_set_label = _select_test_set(root_and_pair_of_label, part, where=path_name)
+    test_set_root, language_pair = root_and_pair_of_label[test_set_label]
+    root_regex = re.escape(f"{test_set_root}/" if test_set_root else "")
+    member_regex = re.compile(
+        rf"(?:\./)?{root_regex}((?:{'|'.join(PARTS)})/{re.escape(language_pair)}(?:\.[^/]+|/[^/]+))"
+    )
+    bytes_of_member = {
+        member_match[1]: member_bytes for member_match, member_bytes in _iter_members(path, member_regex)
+    }
+    text_of_file = {
+        member_name: utf8_text(bytes_of_member[member_name], member_name) for member_name in sorted(bytes_of_member)
+    }
+    return _study(text_of_file, language_pair, name=f"{path_name}::{test_set_label}")
 
 
 def _select_test_set(labels: Collection[str], part: str | None, *, where: str) -> str:
@@ -110,38 +118,40 @@ def _iter_members(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[re.Mat
     """
     if path.is_dir():
         for depth_glob in ("", "*/", "*/*/"):
-            for file in (
-                file
-                for folder in PARTS
+            for file_path in (
+                file_path
+                for folder_name in PARTS
                 for subpath_glob in ("*", "*/*")
-                for file in path.glob(f"{depth_glob}{folder}/{subpath_glob}")
+                for file_path in path.glob(f"{depth_glob}{folder_name}/{subpath_glob}")
             ):
-                match = pattern.fullmatch(file.relative_to(path).as_posix())
-                if match and file.is_file():
-                    yield match, b"" if file.name.endswith(UNUSED_SUFFIXES) else read_file_bytes(file)
+                name_match = pattern.fullmatch(file_path.relative_to(path).as_posix())
+                if name_match and file_path.is_file():
+                    yield name_match, b"" if file_path.name.endswith(UNUSED_SUFFIXES) else read_file_bytes(file_path)
         return
     total_size = 0
     try:
-        with tarfile.open(path) as tar:
-            for member in tar:
-                match = pattern.fullmatch(member.name) if member.isreg() and not member.issparse() else None
-                if not match:
+        with tarfile.open(path) as tar_file:
+            for tar_member in tar_file:
+                name_match = (
+                    pattern.fullmatch(tar_member.name) if tar_member.isreg() and not tar_member.issparse() else None
+                )
+                if not name_match:
                     continue
-                if member.size > LARGEST_MEMBER:
+                if tar_member.size > LARGEST_MEMBER:
                     raise InputError(
-                        f"{path.name}: {member.name} is larger than 512 MiB; unpack the tar and give the folder"
+                        f"{path.name}: {tar_member.name} is larger than 512 MiB; unpack the tar and give the folder"
                     )
-                total_size += member.size
+                total_size += tar_member.size
                 if total_size > LARGEST:
                     raise InputError(
                         f"{path.name}: a test set is larger than 2,048 MiB; unpack the tar and give the folder"
                     )
-                member_stream = tar.extractfile(member)
+                member_stream = tar_file.extractfile(tar_member)
                 yield (
-                    match,
-                    b"" if member_stream is None or member.name.endswith(UNUSED_SUFFIXES) else member_stream.read(),
+                    name_match,
+                    b"" if member_stream is None or tar_member.name.endswith(UNUSED_SUFFIXES) else member_stream.read(),
                 )
-            _check_end(tar)
+            _check_end(tar_file)
     except InputError:
         raise
     except Exception as error:  # tarfile and decompressors raise many kinds of errors on damaged bytes
@@ -166,19 +176,26 @@ def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) ->
     score_tables = [
         pl.DataFrame(schema={"item": pl.String, "system": pl.String, "score": pl.Float64, "rater": pl.String})
     ]
-    for file, text in text_of_file.items():
-        match = re.fullmatch(rf"(human|metric)-scores/{re.escape(language_pair)}[./](.+)\.(seg|sys)\.score", file)
-        if match:
-            kind, rater, score_level = match.groups()
-            if kind_of_rater.setdefault(rater, kind) != kind:
-                raise InputError(f"{name}: {rater!r} has human and metric scores; rename one of the files")
+    for file_name, file_text in text_of_file.items():
+        score_file_match = re.fullmatch(
+            rf"(human|metric)-scores/{re.escape(language_pair)}[./](.+)\.(seg|sys)\.score", file_name
+        )
+        if score_file_match:
+            rater_kind, rater_name, score_level = score_file_match.groups()
+            if kind_of_rater.setdefault(rater_name, rater_kind) != rater_kind:
+                raise InputError(f"{name}: {rater_name!r} has human and metric scores; rename one of the files")
             score_table = _scores(
-                text, len(source_lines) if score_level == "seg" else 1, where=file, n_segments=len(source_lines)
+                file_text,
+                len(source_lines) if score_level == "seg" else 1,
+                where=file_name,
+                n_segments=len(source_lines),
             )
             item_expression = pl.col("item") if score_level == "seg" else pl.lit("")
-            score_tables.append(score_table.with_columns(item_expression.alias("item"), rater=pl.lit(rater)))
+            score_tables.append(score_table.with_columns(item_expression.alias("item"), rater=pl.lit(rater_name)))
     score_table = pl.concat(score_tables)
-    unused_file_names = [file.rpartition("/")[2] for file in text_of_file if file.endswith(UNUSED_SUFFIXES)]
+    unused_file_names = [
+        file_name.rpartition("/")[2] for file_name in text_of_file if file_name.endswith(UNUSED_SUFFIXES)
+    ]
     missing_score_rows = score_table.filter(pl.col("score").is_null())
     notes = build_notes(
         (
@@ -190,22 +207,25 @@ def _study(text_of_file: Mapping[str, str], language_pair: str, *, name: str) ->
         ("unused-files", len(unused_file_names), f"{name}: files not used: {join_labels(unused_file_names)}"),
     )
     rating_rows = score_table.drop_nulls("score").with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
-    documents_file = f"documents/{language_pair}.docs"
-    items = Items()
-    if documents_file in text_of_file:
+    documents_file_name = f"documents/{language_pair}.docs"
+    item_properties = Items()
+    if documents_file_name in text_of_file:
         document_table = _read_word_pairs(
-            text_of_file[documents_file], ("group", "cluster"), where=documents_file, layout="DOMAIN<TAB>DOCUMENT"
+            text_of_file[documents_file_name],
+            ("group", "cluster"),
+            where=documents_file_name,
+            layout="DOMAIN<TAB>DOCUMENT",
         )
-        _check_length(document_table.height, len(source_lines), where=documents_file)
-        items, _ = Items.make(document_table.with_columns(segment_labels), where=documents_file)
+        _check_length(document_table.height, len(source_lines), where=documents_file_name)
+        item_properties, _ = Items.make(document_table.with_columns(segment_labels), where=documents_file_name)
     return Study(
         ratings=Ratings(frame=rating_rows.select(list(RATINGS))),
         raters=Raters.infer(kind_of_rater),
-        items=items,
+        items=item_properties,
         outputs=_outputs(text_of_file, language_pair, segment_labels, source_lines),
         notes=tuple(notes),
         name=name,
-        digest=digest_of(*(f"{file}\0{text}\0" for file, text in text_of_file.items())),
+        digest=digest_of(*(f"{file_name}\0{file_text}\0" for file_name, file_text in text_of_file.items())),
     )
 
 
@@ -215,11 +235,11 @@ def _scores(text: str, n_lines: int, *, where: str, n_segments: int) -> pl.DataF
     line_count_table = score_table["system"].value_counts(sort=True)
     wrong_count_rows = line_count_table.filter(pl.col("count") != n_lines).sort("system")
     if wrong_count_rows.height:
-        system, count = wrong_count_rows.row(0)
+        system_name, n_system_lines = wrong_count_rows.row(0)
         raise InputError(
-            f"{where}: system {system!r} has {count} lines, expected {n_lines} (the source has {n_segments} lines; "
-            f"this file has {score_table.height} lines for {line_count_table.height} systems and should have "
-            f"{line_count_table.height * n_lines})"
+            f"{where}: system {system_name!r} has {n_system_lines} lines, expected {n_lines} (the source has "
+            f"{n_segments} lines; this file has {score_table.height} lines for {line_count_table.height} systems and "
+            f"should have {line_count_table.height * n_lines})"
         )
     segment_expression = pl.col("system").cum_count().over("system").cast(pl.String)
     return score_table.select(
@@ -231,22 +251,32 @@ def _outputs(
     text_of_file: Mapping[str, str], language_pair: str, segment_labels: pl.Series, source_lines: Sequence[str]
 ) -> Outputs:
     """The texts of systems, and the sources with references."""
-    prefix = f"system-outputs/{language_pair}/"
+    output_folder_prefix = f"system-outputs/{language_pair}/"
     lines_of_file = {
-        file: _lines(text) for file, text in text_of_file.items() if file.startswith(("references/", prefix))
+        file_name: _lines(file_text)
+        for file_name, file_text in text_of_file.items()
+        if file_name.startswith(("references/", output_folder_prefix))
     }
-    for file, file_lines in lines_of_file.items():
-        _check_length(len(file_lines), len(source_lines), where=file)
+    for file_name, file_lines in lines_of_file.items():
+        _check_length(len(file_lines), len(source_lines), where=file_name)
     system_tables = [
         pl.DataFrame(
-            {"item": segment_labels, "system": file.removeprefix(prefix).removesuffix(".txt"), "text": file_lines}
+            {
+                "item": segment_labels,
+                "system": file_name.removeprefix(output_folder_prefix).removesuffix(".txt"),
+                "text": file_lines,
+            }
         )
-        for file, file_lines in lines_of_file.items()
-        if file.startswith(prefix) and file.endswith(".txt")
+        for file_name, file_lines in lines_of_file.items()
+        if file_name.startswith(output_folder_prefix) and file_name.endswith(".txt")
     ]
-    reference_lines = [file_lines for file, file_lines in lines_of_file.items() if file.startswith("references/")]
+    lines_of_references = [
+        file_lines for file_name, file_lines in lines_of_file.items() if file_name.startswith("references/")
+    ]
     references_of_item = (
-        [list(row) for row in zip(*reference_lines, strict=True)] if reference_lines else [[] for _ in source_lines]
+        [list(segment_references) for segment_references in zip(*lines_of_references, strict=True)]
+        if lines_of_references
+        else [[] for _ in source_lines]
     )
     source_table = pl.DataFrame(
         {"item": segment_labels, "source": source_lines, "references": references_of_item},
@@ -261,10 +291,12 @@ def _lines(text: str) -> list[str]:
 
 def _read_word_pairs(text: str, column_names: tuple[str, str], *, where: str, layout: str) -> pl.DataFrame:
     line_series = pl.Series("line", _lines(text), dtype=pl.String).str.strip_chars()
-    first_name, second_name = column_names
-    table = line_series.str.extract_groups(rf"^(?<{first_name}>\S+)\s+(?<{second_name}>\S+)$").struct.unnest()
-    refuse(table[first_name].is_null(), lambda rows, _: f"{where}: line {rows} is not {layout}")
-    return table
+    first_column_name, second_column_name = column_names
+    word_pair_table = line_series.str.extract_groups(
+        rf"^(?<{first_column_name}>\S+)\s+(?<{second_column_name}>\S+)$"
+    ).struct.unnest()
+    refuse(word_pair_table[first_column_name].is_null(), lambda rows, _: f"{where}: line {rows} is not {layout}")
+    return word_pair_table
 
 
 def _check_length(n_lines: int, n_expected: int, *, where: str) -> None:

@@ -49,32 +49,41 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     if {"image", "images"} <= set(frame.columns):
         raise InputError(f"{where}: columns 'image' and 'images' have the same meaning; remove one")
     fact_table, output_cells, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
-    text_rows: list[tuple[str, str, str]] = []
-    image_rows: list[tuple[str, str, str]] = []
+    text_tuples: list[tuple[str, str, str]] = []
+    image_tuples: list[tuple[str, str, str]] = []
     n_boolean_outputs = 0
-    for item, system, value, location in output_cells:
-        text, output_images = _output(value, location)
-        if text is not None:
-            n_boolean_outputs += not isinstance(text, str)
-            text_rows.append((item, system, text if isinstance(text, str) else json.dumps(text)))
-            image_rows += [(item, system, image) for image in output_images]
-    if not text_rows:
+    for item, system, output_value, location in output_cells:
+        output_text, output_images = _output(output_value, location)
+        if output_text is not None:
+            n_boolean_outputs += not isinstance(output_text, str)
+            text_tuples.append((item, system, output_text if isinstance(output_text, str) else json.dumps(output_text)))
+            image_tuples += [(item, system, image_name) for image_name in output_images]
+    if not text_tuples:
         raise InputError(f"{where}: no outputs; give outputs as an object {{system: text}}")
-    fact_series = [fact_table["item"], label_column(fact_table, "source", where=where, empty=True)]
-    for name in (name for name in CELLS if name in fact_table.columns):
-        is_plain_context = name == "context" and not fact_table[name].dtype.is_nested()
-        cells = label_column(fact_table, name, where=where, empty=True) if is_plain_context else fact_table[name]
-        cell_values = [CELLS[name](cell, name, f"{where}, row {row}") for row, cell in enumerate(cells, start=1)]
-        column_name = "images" if name == "image" else name
-        fact_series.append(pl.Series(column_name, cell_values, dtype=SOURCES[column_name]))
-    keys_with_image = {(item, system) for item, system, _ in image_rows}
-    empty_outputs = [
-        f"{system} of {item}" for item, system, text in text_rows if not text and (item, system) not in keys_with_image
+    fact_series_list = [fact_table["item"], label_column(fact_table, "source", where=where, empty=True)]
+    for column_name in (column_name for column_name in CELLS if column_name in fact_table.columns):
+        is_plain_context = column_name == "context" and not fact_table[column_name].dtype.is_nested()
+        column_cells = (
+            label_column(fact_table, column_name, where=where, empty=True)
+            if is_plain_context
+            else fact_table[column_name]
+        )
+        converted_cells = [
+            CELLS[column_name](cell, column_name, f"{where}, row {row_number}")
+            for row_number, cell in enumerate(column_cells, start=1)
+        ]
+        source_column_name = "images" if column_name == "image" else column_name
+        fact_series_list.append(pl.Series(source_column_name, converted_cells, dtype=SOURCES[source_column_name]))
+    keys_with_image = {(item, system) for item, system, _ in image_tuples}
+    empty_output_descriptions = [
+        f"{system} of {item}"
+        for item, system, output_text in text_tuples
+        if not output_text and (item, system) not in keys_with_image
     ]
     outputs = Outputs.from_sources(
-        pl.DataFrame(text_rows, schema=SCHEMA, orient="row"),
-        pl.DataFrame(fact_series),
-        pl.DataFrame(image_rows, schema=IMAGES, orient="row"),
+        pl.DataFrame(text_tuples, schema=SCHEMA, orient="row"),
+        pl.DataFrame(fact_series_list),
+        pl.DataFrame(image_tuples, schema=IMAGES, orient="row"),
     )
     notes += build_notes(
         (
@@ -85,9 +94,10 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         ),
         (
             "empty-output",
-            len(empty_outputs),
-            f"{where}: the text of {len(empty_outputs)} of {len(text_rows)} outputs is empty "
-            f"({join_labels(empty_outputs, limit=3)}); they count as outputs, so remove those that do not exist",
+            len(empty_output_descriptions),
+            f"{where}: the text of {len(empty_output_descriptions)} of {len(text_tuples)} outputs is empty "
+            f"({join_labels(empty_output_descriptions, limit=3)}); they count as outputs, so remove those that do not "
+            "exist",
         ),
     )
     return Study(raters=Raters.infer({}), outputs=outputs, notes=tuple(notes), name=where)
@@ -103,19 +113,25 @@ def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     item_labels = label_column(frame, "item", where=where)
     check_unique(item_labels.to_frame(), ["item"], where=where, what="item", hint="one row per item")
     output_cells: list[tuple[str, str, Any, str]] = []
-    for row, (item, cell) in enumerate(zip(item_labels, frame["outputs"], strict=True), start=1):
-        location = f"{where}, row {row}"
-        value_of_system = _decode_cell(cell, location)
-        if not isinstance(value_of_system, dict):
+    for row_number, (item, outputs_cell) in enumerate(zip(item_labels, frame["outputs"], strict=True), start=1):
+        location = f"{where}, row {row_number}"
+        output_of_system = _decode_cell(outputs_cell, location)
+        if not isinstance(output_of_system, dict):
             raise InputError(f"{location}: outputs must be an object {{system: text}}")
-        system_names = [str(name).strip() for name, value in value_of_system.items() if value is not None]
+        system_names = [
+            str(system_name).strip()
+            for system_name, output_value in output_of_system.items()
+            if output_value is not None
+        ]
         if len({*system_names} - {""}) < len(system_names):
             raise InputError(
                 f"{location}: two outputs have the same system, or a system has no name; give each output a different "
                 f"system"
             )
         output_cells += [
-            (item, str(name).strip(), value, location) for name, value in value_of_system.items() if value is not None
+            (item, str(system_name).strip(), output_value, location)
+            for system_name, output_value in output_of_system.items()
+            if output_value is not None
         ]
     return frame.with_columns(item_labels), output_cells, notes
 
@@ -125,62 +141,73 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     required_column_names, optional_column_names = ("item", "system", "text"), ("output_image", *ITEM_FIELDS)
     notes = check_columns(frame, where=where, required=required_column_names, optional=optional_column_names)
     other_column_names = [
-        name for name in frame.columns if name not in (*required_column_names, *optional_column_names)
+        column_name
+        for column_name in frame.columns
+        if column_name not in (*required_column_names, *optional_column_names)
     ]
     score_column_names = [
-        name for name in other_column_names if count_filled_cells(frame[name])[1] and not is_fact(name)
+        column_name
+        for column_name in other_column_names
+        if count_filled_cells(frame[column_name])[1] and not is_fact(column_name)
     ]
     if score_column_names:
         raise UnfitError(
             f"{where}: the table has texts and scores ({join_labels(score_column_names)})",
             "; map the scores, as in --columns 'metric:{rater}', and text=text",
         )
-    rows = frame.with_columns(
-        label_column(frame, name, where=where, empty=name == "system") for name in required_column_names[:2]
+    labelled_rows = frame.with_columns(
+        label_column(frame, column_name, where=where, empty=column_name == "system")
+        for column_name in required_column_names[:2]
     )
     is_filled_row = frame.select(pl.any_horizontal(pl.col("^(text|output_image)$").is_not_null())).to_series()
     refuse(
-        is_filled_row & (rows["system"] == ""),
-        lambda rows, _: f"{where}: column 'system' is empty in row {rows}; name the system that wrote each text",
+        is_filled_row & (labelled_rows["system"] == ""),
+        lambda row_numbers, _: (
+            f"{where}: column 'system' is empty in row {row_numbers}; name the system that wrote each text"
+        ),
     )
-    check_unique(rows.filter(is_filled_row), ["item", "system"], where=where, what="output", hint="one row per output")
+    check_unique(
+        labelled_rows.filter(is_filled_row), ["item", "system"], where=where, what="output", hint="one row per output"
+    )
     output_cells: list[tuple[str, str, Any, str]] = []
-    filled_keys = {*rows.filter(is_filled_row).select("item", "system").iter_rows()}
-    for row_number, row in enumerate(rows.iter_rows(named=True), start=1):
-        image = row.get("output_image")
-        value = row["text"] if image is None else {"text": row["text"], "images": image}
-        if value is None and row["system"] and "output_image" not in row:
-            value = "" if (row["item"], row["system"]) not in filled_keys else None
-            filled_keys.add((row["item"], row["system"]))
-        if value is not None:
-            output_cells.append((row["item"], row["system"], value, f"{where}, row {row_number}"))
+    filled_output_keys = {*labelled_rows.filter(is_filled_row).select("item", "system").iter_rows()}
+    for row_number, output_row in enumerate(labelled_rows.iter_rows(named=True), start=1):
+        image_cell = output_row.get("output_image")
+        output_value = output_row["text"] if image_cell is None else {"text": output_row["text"], "images": image_cell}
+        if output_value is None and output_row["system"] and "output_image" not in output_row:
+            output_value = "" if (output_row["item"], output_row["system"]) not in filled_output_keys else None
+            filled_output_keys.add((output_row["item"], output_row["system"]))
+        if output_value is not None:
+            output_cells.append((output_row["item"], output_row["system"], output_value, f"{where}, row {row_number}"))
     return (
-        merge_item_rows(rows.select("item", pl.col("^(" + "|".join(ITEM_FIELDS) + ")$")), where=where),
+        merge_item_rows(labelled_rows.select("item", pl.col("^(" + "|".join(ITEM_FIELDS) + ")$")), where=where),
         output_cells,
         notes,
     )
 
 
-def _output(value: Any, where: str) -> tuple[str | bool | None, list[str]]:
+def _output(output_value: Any, where: str) -> tuple[str | bool | None, list[str]]:
     """The text and the images of an output, from a text or from an object with text and images.
 
     In a dataframe, every struct has the keys of all rows, so an output whose values are all null is missing.
     """
-    if isinstance(value, str | bool):
-        return value, []
-    if not isinstance(value, dict) or not set(value) <= set(OUTPUT_FIELDS):
+    if isinstance(output_value, str | bool):
+        return output_value, []
+    if not isinstance(output_value, dict) or not set(output_value) <= set(OUTPUT_FIELDS):
         raise InputError(f"{where}: outputs must be an object {{system: text}}, or {{system: {{text, image}}}}")
-    value_of_field = {name: field_value for name, field_value in value.items() if field_value is not None}
-    text = value_of_field.get("text", "" if value_of_field else None)
-    if not isinstance(text, str | None) or len(value_of_field.keys() & {"image", "images"}) > 1:
+    value_of_field = {
+        field_name: field_value for field_name, field_value in output_value.items() if field_value is not None
+    }
+    output_text = value_of_field.get("text", "" if value_of_field else None)
+    if not isinstance(output_text, str | None) or len(value_of_field.keys() & {"image", "images"}) > 1:
         raise InputError(
             f"{where}: the text of an output is not a text, or the output has both image and images; give a text, and "
             "one of image and images"
         )
-    return text, [
-        image
-        for name in value_of_field.keys() & {"image", "images"}
-        for image in _read_texts(value_of_field[name], name, where)
+    return output_text, [
+        image_name
+        for field_name in value_of_field.keys() & {"image", "images"}
+        for image_name in _read_texts(value_of_field[field_name], field_name, where)
     ]
 
 
@@ -201,14 +228,18 @@ def _format_meta(value: Any, column_name: str, where: str) -> str:
     """
     if value is None or value == "":
         return ""
-    meta = _decode_cell(value, where)
-    if not isinstance(meta, dict):
+    meta_object = _decode_cell(value, where)
+    if not isinstance(meta_object, dict):
         raise InputError(
             f'{where}: {column_name} must be a JSON object, such as {{"year": 2024}}; plain text belongs in context'
         )
     if isinstance(value, str):
         return value
-    return json.dumps({key: entry for key, entry in meta.items() if entry is not None}, ensure_ascii=False, default=str)
+    return json.dumps(
+        {meta_key: meta_value for meta_key, meta_value in meta_object.items() if meta_value is not None},
+        ensure_ascii=False,
+        default=str,
+    )
 
 
 def _format_context(value: Any, column_name: str, where: str) -> str:
@@ -235,15 +266,16 @@ def build_outputs(
     texts. The outputs are None if there is no text. The first non-empty text of an output and the first source of an
     item are used."""
     text_rows = pl.DataFrame(list(texts), schema=SCHEMA, orient="row").drop_nulls()
-    source_schema = {name: SOURCES[name] for name in ("item", "source", "references")}
+    source_schema = {column_name: SOURCES[column_name] for column_name in ("item", "source", "references")}
     source_rows = pl.DataFrame(list(sources), source_schema, orient="row")
     text_rows, source_rows = (
-        rows.with_columns(pl.col("^(item|system)$").str.strip_chars()) for rows in (text_rows, source_rows)
+        text_or_source_rows.with_columns(pl.col("^(item|system)$").str.strip_chars())
+        for text_or_source_rows in (text_rows, source_rows)
     )
-    first_texts, source_rows, notes = select_first_values(
+    first_text_rows, source_rows, notes = select_first_values(
         text_rows, source_rows.unique("item", keep="first", maintain_order=True), where=where
     )
-    return (Outputs.from_sources(first_texts, source_rows) if text_rows.height else None), notes
+    return (Outputs.from_sources(first_text_rows, source_rows) if text_rows.height else None), notes
 
 
 def parse_messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
@@ -259,19 +291,21 @@ def parse_messages(cell: Any, *, where: str) -> list[tuple[str, str]]:
         if not cell.lstrip().startswith("["):
             return [("assistant", cell)] if cell else []
         cell = parse_json(cell, where=where)
-    answers = list(cell) if isinstance(cell, Sequence | pl.Series) else None
-    if answers is None or not all(isinstance(answer, str | None) for answer in answers):
+    answer_texts = list(cell) if isinstance(cell, Sequence | pl.Series) else None
+    if answer_texts is None or not all(isinstance(answer_text, str | None) for answer_text in answer_texts):
         raise InputError(f"{where}: a conversation must be a text or a list of {{role, content}}")
-    return [("assistant", answer or "") for answer in answers]
+    return [("assistant", answer_text or "") for answer_text in answer_texts]
 
 
 def role_text(turns: Sequence[tuple[str, str]], role: str, turn_number: int = 0) -> str | None:
     """The text of a role in one turn (counted from 1), or in all turns if `turn_number` is 0 or does not exist; None
     if there is no text."""
-    texts = [text for speaker, text in turns if (speaker == "user") == (role == "user") and speaker != "system"]
-    if not texts:
+    turn_texts = [
+        turn_text for speaker, turn_text in turns if (speaker == "user") == (role == "user") and speaker != "system"
+    ]
+    if not turn_texts:
         return None
-    return texts[turn_number - 1] if 0 < turn_number <= len(texts) else "\n\n".join(texts)
+    return turn_texts[turn_number - 1] if 0 < turn_number <= len(turn_texts) else "\n\n".join(turn_texts)
 
 
 CELLS: dict[str, Callable[[Any, str, str], Any]] = {
@@ -291,45 +325,55 @@ READER = TableReader(
 
 def read_texts_folder(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     """The study of the texts below a folder; an item is the name of a file without its suffix."""
-    where = path.resolve().name
+    folder_name = path.resolve().name
     if part is not None:
-        raise InputError(f"{where}: a folder of texts has no parts; remove '::{part}'")
-    output_rows: list[tuple[str, str, str]] = []
-    texts_of_role: dict[str, dict[str, str]] = {role: {} for role in FOLDER_ROLES}
-    file_contents = []
+        raise InputError(f"{folder_name}: a folder of texts has no parts; remove '::{part}'")
+    output_tuples: list[tuple[str, str, str]] = []
+    text_of_item_by_role: dict[str, dict[str, str]] = {role: {} for role in FOLDER_ROLES}
+    names_and_bytes_of_files = []
     for folder in _folders(path):
         role = _role(folder.name)
-        for file in _text_files(folder):
-            data = read_file_bytes(file)
-            file_contents.append((file.relative_to(path).as_posix(), data))
-            text = utf8_text(data, f"{where}/{folder.name}/{file.name}").rstrip("\r\n")
+        for text_path in _text_files(folder):
+            file_bytes = read_file_bytes(text_path)
+            names_and_bytes_of_files.append((text_path.relative_to(path).as_posix(), file_bytes))
+            file_text = utf8_text(file_bytes, f"{folder_name}/{folder.name}/{text_path.name}").rstrip("\r\n")
             if role is None:
-                output_rows.append((file.stem, folder.name, text))
-            elif file.stem in texts_of_role[role]:
-                raise InputError(f"{where}: {file.stem} has two files of {role}; keep one of them")
+                output_tuples.append((text_path.stem, folder.name, file_text))
+            elif text_path.stem in text_of_item_by_role[role]:
+                raise InputError(f"{folder_name}: {text_path.stem} has two files of {role}; keep one of them")
             else:
-                texts_of_role[role][file.stem] = text
-    if not output_rows:
-        raise InputError(f"{where}: no outputs; give a folder for each system, SYSTEM/ITEM.txt")
-    frame = pl.DataFrame(output_rows, schema=["item", "system", "text"], orient="row")
-    filled_texts_of_role = {role: texts for role, texts in texts_of_role.items() if texts}
-    frame = frame.with_columns(
-        pl.col("item").replace_strict(texts, default=None, return_dtype=pl.String).alias(role)
-        for role, texts in filled_texts_of_role.items()
+                text_of_item_by_role[role][text_path.stem] = file_text
+    if not output_tuples:
+        raise InputError(f"{folder_name}: no outputs; give a folder for each system, SYSTEM/ITEM.txt")
+    output_frame = pl.DataFrame(output_tuples, schema=["item", "system", "text"], orient="row")
+    filled_text_of_item_by_role = {
+        role: text_of_item for role, text_of_item in text_of_item_by_role.items() if text_of_item
+    }
+    output_frame = output_frame.with_columns(
+        pl.col("item").replace_strict(text_of_item, default=None, return_dtype=pl.String).alias(role)
+        for role, text_of_item in filled_text_of_item_by_role.items()
     )
-    study = read_outputs(frame, where=where, invalid=invalid)
-    n_items, system_names = frame["item"].n_unique(), frame["system"].unique(maintain_order=True)
-    n_missing = n_items * system_names.len() - frame.height
+    study = read_outputs(output_frame, where=folder_name, invalid=invalid)
+    n_items, system_names = output_frame["item"].n_unique(), output_frame["system"].unique(maintain_order=True)
+    n_missing_outputs = n_items * system_names.len() - output_frame.height
     notes = build_notes(
         (
             "texts-folder",
             True,
-            f"{where}: each folder is read as a system ({join_labels(system_names)}), and each file as an item",
+            f"{folder_name}: each folder is read as a system ({join_labels(system_names)}), and each file as an item",
         ),
-        ("missing-outputs", n_missing, f"{where}: {n_missing} of {n_items * system_names.len()} outputs have no file"),
+        (
+            "missing-outputs",
+            n_missing_outputs,
+            f"{folder_name}: {n_missing_outputs} of {n_items * system_names.len()} outputs have no file",
+        ),
     )
-    digest = digest_of(*(f"{name}\0{data.hex()}\0" for name, data in file_contents))
-    return Study(raters=study.raters, outputs=study.outputs, notes=(*notes, *study.notes), name=where, digest=digest)
+    digest = digest_of(
+        *(f"{relative_path}\0{file_bytes.hex()}\0" for relative_path, file_bytes in names_and_bytes_of_files)
+    )
+    return Study(
+        raters=study.raters, outputs=study.outputs, notes=(*notes, *study.notes), name=folder_name, digest=digest
+    )
 
 
 def _folders(path: Path) -> Iterator[Path]:
@@ -337,19 +381,19 @@ def _folders(path: Path) -> Iterator[Path]:
 
 
 def _text_files(folder: Path) -> list[Path]:
-    files = (file for file in sorted(folder.iterdir()) if not file.name.startswith("."))
-    return [file for file in files if file.is_file() and file.suffix.lower() in TEXT_SUFFIXES]
+    visible_files = (file for file in sorted(folder.iterdir()) if not file.name.startswith("."))
+    return [file for file in visible_files if file.is_file() and file.suffix.lower() in TEXT_SUFFIXES]
 
 
 def _role(name: str) -> str | None:
     """The role of the files in a folder with this name, such as `sources`; None for outputs."""
-    singular = normalise_name(name).removesuffix("s")
-    return next((role for role, names in FOLDER_ROLES.items() if singular in names), None)
+    singular_name = normalise_name(name).removesuffix("s")
+    return next((role for role, folder_names in FOLDER_ROLES.items() if singular_name in folder_names), None)
 
 
 def _is_texts_folder(path: Path) -> bool:
     try:
-        if not path.is_dir() or holds_table(path) or any((path / name).is_dir() for name in MTME_FOLDERS):
+        if not path.is_dir() or holds_table(path) or any((path / folder_name).is_dir() for folder_name in MTME_FOLDERS):
             return False
         system_folders = [folder for folder in _folders(path) if _role(folder.name) is None and _text_files(folder)]
     except OSError:

@@ -28,7 +28,9 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
     ignored_column_names = ("kind",) if is_second_opinion is None else ("kind", "role")
     ratings, notes = Ratings.make(frame, where=where, ignore=ignored_column_names, unit=unit)
     unused_column_names = [
-        name for name in frame.columns if name not in (*KEY, *OPTIONAL, *ignored_column_names, "score")
+        column_name
+        for column_name in frame.columns
+        if column_name not in (*KEY, *OPTIONAL, *ignored_column_names, "score")
     ]
     notes += build_notes(*unused_people_notes(frame, unused_column_names, where=where))
     second_ratings = Ratings()
@@ -36,8 +38,8 @@ def read_ratings(frame: pl.DataFrame, *, where: str, invalid: Invalid, unit: str
         ratings, second_ratings = ratings.split_opinions(
             is_second_opinion, number_column(frame, "score", where=where).is_not_null()
         )
-    raters = Raters.infer(rater_kinds(frame, where=where))
-    return Study(ratings=ratings, second_ratings=second_ratings, raters=raters, notes=tuple(notes), name=where)
+    rater_metadata = Raters.infer(rater_kinds(frame, where=where))
+    return Study(ratings=ratings, second_ratings=second_ratings, raters=rater_metadata, notes=tuple(notes), name=where)
 
 
 READER = TableReader(name="ratings", columns=(("item", "system", "rater", "score"),), make=read_ratings)
@@ -50,7 +52,7 @@ WIDE_KEY = ("item", "system", "aspect", "repeat")
 def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of the scores in a wide table. A column `human` has human ratings; the kinds of other raters are
     unknown, because the name of a column need not be the label of a rater."""
-    rater_names = [name for name in frame.columns if name not in WIDE_KEY]
+    rater_names = [rater_name for rater_name in frame.columns if rater_name not in WIDE_KEY]
     check_columns(frame, where=where, required=("item", "system"), optional=(*WIDE_KEY, *rater_names))
     reject(
         (
@@ -64,11 +66,11 @@ def read_wide(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         error=InputError,
     )
     long_table = melt_scores(
-        frame, {name: {"rater": name} for name in rater_names}, key_column_names=WIDE_KEY, where=where
+        frame, {rater_name: {"rater": rater_name} for rater_name in rater_names}, key_column_names=WIDE_KEY, where=where
     )
     ratings, notes = Ratings.make(long_table, where=where, unit="cells")
-    raters = Raters.infer({name: HUMAN if name == HUMAN else "" for name in rater_names})
-    return Study(ratings=ratings, raters=raters, notes=tuple(notes), name=where)
+    rater_metadata = Raters.infer({rater_name: HUMAN if rater_name == HUMAN else "" for rater_name in rater_names})
+    return Study(ratings=ratings, raters=rater_metadata, notes=tuple(notes), name=where)
 
 
 WIDE = TableReader(name="wide", columns=(("item", "system"),), make=read_wide, absent=("rater", "score"))

@@ -38,10 +38,10 @@ class TableReader:
 
     def fits(self, columns: Sequence[str]) -> bool:
         """Whether a table with these columns may have this format."""
-        fits_columns = any(set(required_columns) <= set(columns) for required_columns in self.columns) and not set(
-            self.absent
-        ) & set(columns)
-        return fits_columns and (not self.marks or bool(set(self.marks) & set(columns)))
+        has_required_columns = any(
+            set(required_columns) <= set(columns) for required_columns in self.columns
+        ) and not set(self.absent) & set(columns)
+        return has_required_columns and (not self.marks or bool(set(self.marks) & set(columns)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +66,10 @@ GROUP = "custodes.readers"
 def plugin_readers(builtin_names: tuple[str, ...]) -> dict[str, TableReader]:
     """The readers of other packages by name, sorted by package. `builtin_names` are the names of built-in
     readers."""
-    plugins = load_plugins(GROUP, TableReader, builtin_names, name=lambda reader: reader.name, check=_check)
+    plugin_of_name = load_plugins(GROUP, TableReader, builtin_names, name=lambda reader: reader.name, check=_check)
     return {
-        name: replace(plugin.value, make=_wrap_reader(plugin.value, plugin.package)) for name, plugin in plugins.items()
+        reader_name: replace(plugin.value, make=_wrap_reader(plugin.value, plugin.package))
+        for reader_name, plugin in plugin_of_name.items()
     }
 
 

@@ -72,61 +72,59 @@ def read_rewardbench2(files: Sequence[Path], *, where: str, invalid: Invalid) ->
 
 
 def _read_scores(path: Path) -> Study:
-    records = LogRecords(where=path.name, kinds={HUMAN_RATER: "human"})
-    score_lists = parse_log(records.load(path, path.name), SCORES, where=path.name, what=FORMAT_NAME)
-    if score_lists.model == HUMAN_RATER:
+    log_records = LogRecords(where=path.name, kinds={HUMAN_RATER: "human"})
+    score_file = parse_log(log_records.load(path, path.name), SCORES, where=path.name, what=FORMAT_NAME)
+    if score_file.model == HUMAN_RATER:
         raise InputError(
             f"{path.name}: the model is named {HUMAN_RATER!r}, the name of the human rater; rename the model"
         )
-    prompts: Prompts = []
+    prompts_with_completions: Prompts = []
     for entry_number, (prompt_id, subset, scores, n_correct, texts) in enumerate(
-        _iter_entries(score_lists, path.name), start=1
+        _iter_entries(score_file, path.name), start=1
     ):
         if not 0 <= n_correct <= len(scores) or len(texts) != len(scores):
             raise InputError(
                 f"{path.name}: entry {entry_number} has {len(scores)} scores, {len(texts)} texts and num_correct "
                 f"{n_correct}; give one score for each text, and a num_correct that does not exceed the number of texts"
             )
-        item = f"{subset.strip()}/{format_label(prompt_id)}"
-        prompts.append((item, subset.strip(), texts[:n_correct], texts[n_correct:]))
-        for system, value in zip(_position_names(n_correct, len(scores) - n_correct), scores, strict=True):
+        item_label = f"{subset.strip()}/{format_label(prompt_id)}"
+        prompts_with_completions.append((item_label, subset.strip(), texts[:n_correct], texts[n_correct:]))
+        for system, raw_score in zip(_position_names(n_correct, len(scores) - n_correct), scores, strict=True):
             # Models with a reward head give a list of one score.
-            value = value[0] if isinstance(value, list) and len(value) == 1 else value
-            score = parse_number(value)
-            if score is None and value is not None:
-                raise InputError(f"{path.name}: entry {entry_number}: score {str(value)[:40]!r} is not a number")
-            records.score(item, system, score_lists.model, score)
-    return _study(records, prompts)
+            raw_score = raw_score[0] if isinstance(raw_score, list) and len(raw_score) == 1 else raw_score
+            score = parse_number(raw_score)
+            if score is None and raw_score is not None:
+                raise InputError(f"{path.name}: entry {entry_number}: score {str(raw_score)[:40]!r} is not a number")
+            log_records.score(item_label, system, score_file.model, score)
+    return _study(log_records, prompts_with_completions)
 
 
-def _iter_entries(score_lists: Any, where: str) -> Iterator[tuple[Label, str, list[Any], int, list[Any]]]:
+def _iter_entries(score_file: Any, where: str) -> Iterator[tuple[Label, str, list[Any], int, list[Any]]]:
     """The identifier, the subset, the scores of all completions (right completions first), the number of right
     completions, and the texts."""
-    if score_lists.scores is not None and score_lists.num_correct is not None:
+    if score_file.scores is not None and score_file.num_correct is not None:
         texts = (
-            [[None] * len(entry_scores) for entry_scores in score_lists.scores]
-            if score_lists.text is None
-            else score_lists.text
+            [[None] * len(entry_scores) for entry_scores in score_file.scores]
+            if score_file.text is None
+            else score_file.text
         )
-        column_lists = [score_lists.scores, score_lists.num_correct, texts]
-    elif score_lists.scores_chosen is not None and score_lists.scores_rejected is not None:
-        entry_lists = [getattr(score_lists, list_name) for list_name in LIST_NAMES]
-        column_lists = [
-            [None] * len(score_lists.id) if entry_list is None else entry_list for entry_list in entry_lists
-        ]
+        field_lists = [score_file.scores, score_file.num_correct, texts]
+    elif score_file.scores_chosen is not None and score_file.scores_rejected is not None:
+        entry_lists = [getattr(score_file, field_name) for field_name in LIST_NAMES]
+        field_lists = [[None] * len(score_file.id) if entry_list is None else entry_list for entry_list in entry_lists]
     else:
         raise InputError(
             f"{where}: this is not a file of {FORMAT_NAME}, as required lists are missing: RewardBench 2 "
             "has scores and num_correct, RewardBench has scores_chosen and scores_rejected"
         )
-    column_lists = [score_lists.id, score_lists.subset, *column_lists]
-    lengths = {len(column) for column in column_lists}
-    if len(lengths) > 1:
+    field_lists = [score_file.id, score_file.subset, *field_lists]
+    list_lengths = {len(field_list) for field_list in field_lists}
+    if len(list_lengths) > 1:
         raise InputError(
-            f"{where}: the lists have different lengths ({join_labels(sorted(lengths))}), but each needs one "
+            f"{where}: the lists have different lengths ({join_labels(sorted(list_lengths))}), but each needs one "
             "entry per prompt; the file may be truncated"
         )
-    for prompt_id, subset, *entry_values in zip(*column_lists, strict=True):
+    for prompt_id, subset, *entry_values in zip(*field_lists, strict=True):
         scores, n_correct, texts = entry_values if len(entry_values) == 3 else (entry_values[:2], 1, entry_values[2:])
         yield prompt_id, subset, scores, n_correct, texts
 
@@ -134,18 +132,18 @@ def _iter_entries(score_lists: Any, where: str) -> Iterator[tuple[Label, str, li
 def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of preferences and texts, to be joined to scores. The labels are the same as in `read_rewardbench2`."""
     check_columns(frame, where=where, required=COLUMNS, optional=frame.columns)
-    prompt_ids, subsets = (label_column(frame, name, where=where) for name in ("id", "subset"))
-    records = LogRecords(where=where, kinds={HUMAN_RATER: "human"})
-    prompts: Prompts = []
-    for row_number, (row, prompt_id, subset) in enumerate(
-        zip(frame.iter_rows(named=True), prompt_ids, subsets, strict=True), 1
+    prompt_ids, subset_labels = (label_column(frame, column_name, where=where) for column_name in ("id", "subset"))
+    log_records = LogRecords(where=where, kinds={HUMAN_RATER: "human"})
+    prompts_with_completions: Prompts = []
+    for row_number, (data_row, prompt_id, subset) in enumerate(
+        zip(frame.iter_rows(named=True), prompt_ids, subset_labels, strict=True), 1
     ):
         right_texts, wrong_texts = (
-            _texts(row[text_column], f"{where}, row {row_number}") for text_column in ("chosen", "rejected")
+            _texts(data_row[text_column], f"{where}, row {row_number}") for text_column in ("chosen", "rejected")
         )
-        prompts.append((f"{subset}/{prompt_id}", subset, right_texts, wrong_texts))
-        records.sources.append((f"{subset}/{prompt_id}", str(row["prompt"] or ""), []))
-    return _study(records, prompts)
+        prompts_with_completions.append((f"{subset}/{prompt_id}", subset, right_texts, wrong_texts))
+        log_records.sources.append((f"{subset}/{prompt_id}", str(data_row["prompt"] or ""), []))
+    return _study(log_records, prompts_with_completions)
 
 
 def _texts(cell: Any, location: str) -> list[str]:
@@ -168,37 +166,40 @@ def _study(records: LogRecords, prompts: Prompts) -> Study:
                 f"{records.where}: prompt {item!r} occurs twice (again in entry {entry_number}); remove one"
             )
         records.groups[item] = subset
-        systems = _position_names(len(right_texts), len(wrong_texts))
-        texts = (text if isinstance(text, str) else None for text in (*right_texts, *wrong_texts))
-        records.texts += zip([item] * len(systems), systems, texts, strict=True)
+        system_names = _position_names(len(right_texts), len(wrong_texts))
+        completion_texts = (
+            completion_text if isinstance(completion_text, str) else None
+            for completion_text in (*right_texts, *wrong_texts)
+        )
+        records.texts += zip([item] * len(system_names), system_names, completion_texts, strict=True)
         preferred_pairs += [
             (item, right_system, wrong_system)
-            for right_system in systems[: len(right_texts)]
-            for wrong_system in systems[len(right_texts) :]
+            for right_system in system_names[: len(right_texts)]
+            for wrong_system in system_names[len(right_texts) :]
         ]
     if not preferred_pairs:
         raise InputError(
             f"{records.where}: no prompt has both a correct and an incorrect completion, so nothing can be compared"
         )
     pair_table = pl.DataFrame(preferred_pairs, schema=["item", "system_a", "system_b"], orient="row")
-    verdicts = pair_table.with_columns(rater=pl.lit(HUMAN_RATER), preference=1)
-    return records.study(preferences=Preferences.make(verdicts, where=records.where)[0], sides=True)
+    verdict_rows = pair_table.with_columns(rater=pl.lit(HUMAN_RATER), preference=1)
+    return records.study(preferences=Preferences.make(verdict_rows, where=records.where)[0], sides=True)
 
 
 def _position_names(n_right: int, n_wrong: int) -> list[str]:
     """The names of the completions: chosen and rejected. Several right or several wrong completions are numbered:
     chosen_1, chosen_2, ..."""
     return [
-        label if n_completions == 1 else f"{label}_{position}"
-        for label, n_completions in (("chosen", n_right), ("rejected", n_wrong))
-        for position in range(1, n_completions + 1)
+        system_label if n_completions == 1 else f"{system_label}_{completion_number}"
+        for system_label, n_completions in (("chosen", n_right), ("rejected", n_wrong))
+        for completion_number in range(1, n_completions + 1)
     ]
 
 
 def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of pairs. The item is the number of the pair, the systems are chosen and rejected, and the human rater
     `ref` prefers chosen."""
-    metric_column_names = [name for name in frame.columns if name not in ("ref", "subset")]
+    metric_column_names = [metric_name for metric_name in frame.columns if metric_name not in ("ref", "subset")]
     check_columns(frame, where=where, required=("ref", "subset"), optional=metric_column_names)
     if not metric_column_names:
         raise InputError(
@@ -207,14 +208,17 @@ def read_rewardbench(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> St
         )
     ref_numbers, subset_labels = number_column(frame, "ref", where=where), label_column(frame, "subset", where=where)
     _check_pairs(ref_numbers, subset_labels, where=where)
-    records = LogRecords(where=where, kinds={HUMAN_RATER: "human", **dict.fromkeys(metric_column_names, "metric")})
-    pairs = enumerate(subset_labels.gather_every(2), start=1)
-    study = _study(records, [(str(number), group, [None], [None]) for number, group in pairs])
+    log_records = LogRecords(where=where, kinds={HUMAN_RATER: "human", **dict.fromkeys(metric_column_names, "metric")})
+    numbered_subsets = enumerate(subset_labels.gather_every(2), start=1)
+    study = _study(
+        log_records,
+        [(str(pair_number), subset_label, [None], [None]) for pair_number, subset_label in numbered_subsets],
+    )
     system_names = ["chosen" if is_chosen else "rejected" for is_chosen in ref_numbers]
     key_rows = pl.DataFrame({"item": pl.Series(range(2, frame.height + 2)) // 2, "system": system_names})
     score_tables = [
-        key_rows.with_columns(rater=pl.lit(name), score=number_column(frame, name, where=where))
-        for name in metric_column_names
+        key_rows.with_columns(rater=pl.lit(metric_name), score=number_column(frame, metric_name, where=where))
+        for metric_name in metric_column_names
     ]
     ratings, notes = Ratings.make(pl.concat(score_tables), where=where)
     return replace(study, ratings=ratings, notes=tuple(notes))
