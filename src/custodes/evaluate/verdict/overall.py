@@ -243,9 +243,13 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
     if decided:
         yield f"On {_aspects_text(decided, views)}, more comparisons are not needed to name the best system."
     forecasts = [
-        (view.board[0]["system"] not in pair, n_more, f"{pair_forecast_text(*pair, n_more)} ({view.aspect})")
+        (
+            view.board[0]["system"] not in (system_a, system_b),
+            n_more,
+            f"{pair_forecast_text(system_a, system_b, n_more)} ({view.aspect})",
+        )
         for view in ranked_views
-        for *pair, n_more in pairs_of_aspect[view.aspect].forecasts
+        for system_a, system_b, n_more in pairs_of_aspect[view.aspect].forecasts
     ]  # pairs with the system that ranks first come first
     if forecasts:
         yield forecast_text([text for *_, text in sorted(forecasts)[:MOST_NAMED]])
