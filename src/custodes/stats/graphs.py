@@ -29,11 +29,11 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
     is_mutual = (is_reachable & is_reachable.T) | np.eye(len(adjacency), dtype=bool)
     # Each row is one component: that of its smallest member.
     member_masks = is_mutual[is_mutual.argmax(axis=1) == np.arange(len(is_mutual))]
-    component_edges = _product(_product(member_masks, adjacency), member_masks.T) & ~np.eye(
+    component_adjacency = _product(_product(member_masks, adjacency), member_masks.T) & ~np.eye(
         len(member_masks), dtype=bool
     )
-    component_order = np.argsort(layers(component_edges), kind="stable")
-    return member_masks[component_order].argmax(axis=0), component_edges[np.ix_(component_order, component_order)]
+    component_order = np.argsort(layers(component_adjacency), kind="stable")
+    return member_masks[component_order].argmax(axis=0), component_adjacency[np.ix_(component_order, component_order)]
 
 
 def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -112,8 +112,8 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
                 while cycle[-1] != target:
                     cycle.append(int(predecessor_of_node[cycle[-1]]))
                 cycle = [int(members[node]) for node in reversed(cycle)]
-                first_index = cycle.index(min(cycle))
-                cycles.append(cycle[first_index:] + cycle[:first_index])
+                index_of_smallest_node = cycle.index(min(cycle))
+                cycles.append(cycle[index_of_smallest_node:] + cycle[:index_of_smallest_node])
                 break
     return cycles
 
@@ -162,15 +162,15 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
             is_uncovered_pair[np.ix_(ranks_of_group[-1], ranks_of_group[-1])] = False
     ranks_of_group.sort()
     letters_of_node = [""] * len(different)
-    for i, group_ranks in enumerate(ranks_of_group):
-        letter_code = _ALPHABET[i % 26] + (str(i // 26) if i >= 26 else "")
+    for group_index, group_ranks in enumerate(ranks_of_group):
+        group_letter = _ALPHABET[group_index % 26] + (str(group_index // 26) if group_index >= 26 else "")
         for rank in group_ranks:
-            letters_of_node[ranked_nodes[rank]] += letter_code
+            letters_of_node[ranked_nodes[rank]] += group_letter
     return letters_of_node
 
 
 def _clique(is_not_different: Bools, is_uncovered_pair: Bools, first_node: int, second_node: int) -> list[int]:
-    """Maximal clique that contains nodes a and b. Nodes that cover an uncovered pair are added first, then further
+    """Maximal clique that contains both nodes. Nodes that cover an uncovered pair are added first, then further
     nodes."""
     clique = [first_node, second_node]
     is_adjacent_to_clique, has_uncovered_pair = (
@@ -195,10 +195,10 @@ def closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     b."""
     is_reachable = adjacency
     while True:
-        is_reachable_in_more = is_reachable | _product(is_reachable, is_reachable)
-        if (is_reachable_in_more == is_reachable).all():
+        is_reachable_by_longer_path = is_reachable | _product(is_reachable, is_reachable)
+        if (is_reachable_by_longer_path == is_reachable).all():
             return is_reachable
-        is_reachable = is_reachable_in_more
+        is_reachable = is_reachable_by_longer_path
 
 
 def _product(left: NDArray[np.bool_], right: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -111,7 +111,7 @@ def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column
     system_indices, pair_indices = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
     pair_membership = csr_array((np.ones(2 * n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs))
     win_signs = csr_array((np.repeat([1.0, -1.0], n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs))
-    sum_options = {"n_cells": n_pairs, "n_kinds": bootstrap_weights.shape[1]}
+    sum_options = {"n_cells": n_pairs, "n_groups": bootstrap_weights.shape[1]}
     for metric_group in equal_grounds(grounds_of(comparison)):
         sum_functions_of_metrics = []
         for metric in metric_group:

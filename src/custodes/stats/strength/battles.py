@@ -86,7 +86,10 @@ class Battles:
         np.minimum.at(smallest_code_of_unit, self.unit, battle_codes)
         unit_order = np.argsort(smallest_code_of_unit, kind="stable")
         cluster_groups = group_clusters(
-            battle_codes, np.argsort(unit_order)[self.unit], n_units=len(unit_order), number=self.clusters[unit_order]
+            battle_codes,
+            np.argsort(unit_order)[self.unit],
+            n_units=len(unit_order),
+            n_clusters_of_unit=self.clusters[unit_order],
         )
         return replace(
             self.select_rows(cluster_groups.rows),

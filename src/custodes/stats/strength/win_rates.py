@@ -73,7 +73,7 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     n_pairs, n_groups = len(battle_counts.first), len(cluster_counts)
     # A win has two points and a tie one, so that sums are integers.
     points_of_groups, weights_of_groups = (
-        sums_of(pair_of_battle, unit, weight * points, n_cells=n_pairs, n_kinds=n_groups)
+        sums_of(pair_of_battle, unit, weight * points, n_cells=n_pairs, n_groups=n_groups)
         for points in (1 + battle_counts.sign, 2)
     )
     pair_indices = np.arange(n_pairs)
@@ -82,7 +82,7 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     if cluster_counts.sum() < 2:
         resamples = 0
     draws = np.empty((1 + resamples, n_systems))
-    for draw_slice, resample_weights in iter_group_weights(cluster_counts, resamples, rng, size=n_pairs):
+    for draw_slice, resample_weights in iter_group_weights(cluster_counts, resamples, rng, size_per_column=n_pairs):
         points_won, points_possible = points_of_groups(resample_weights), weights_of_groups(resample_weights)
         rate_of_pair, has_battles = ratio(points_won, points_possible), points_possible > 0
         rate_of_first, rate_of_second = (
