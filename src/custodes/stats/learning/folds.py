@@ -27,11 +27,11 @@ def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generato
     group_of_row, group_sizes = np.unique(groups, return_inverse=True, return_counts=True)[1:]
     shuffled_groups = rng.permutation(len(group_sizes))
     fold_of_group = np.empty(len(group_sizes), dtype=np.intp)
-    fold_heap = [(0, f) for f in range(n_folds)]
+    size_and_fold_heap = [(0, fold_number) for fold_number in range(n_folds)]
     for group in shuffled_groups[np.argsort(-group_sizes[shuffled_groups], kind="stable")]:
-        n_rows, smallest_fold = fold_heap[0]
+        n_rows_in_fold, smallest_fold = size_and_fold_heap[0]
         fold_of_group[group] = smallest_fold
-        heapq.heapreplace(fold_heap, (n_rows + int(group_sizes[group]), smallest_fold))
+        heapq.heapreplace(size_and_fold_heap, (n_rows_in_fold + int(group_sizes[group]), smallest_fold))
     return fold_of_group[group_of_row]
 
 
