@@ -129,26 +129,30 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     sorted_single_rows = [_SortedRows.from_values(rows) if len(rows) == 1 else None for rows in (x, y)]
     tau = np.empty(math.prod(shape))
     for row_slice in chunks(len(tau), _CACHED * n):
-        rankings = [
-            ranking or _SortedRows.from_values(rows[row_slice])
-            for ranking, rows in zip(sorted_single_rows, (x, y), strict=True)
+        sorted_rankings = [
+            sorted_ranking or _SortedRows.from_values(rows[row_slice])
+            for sorted_ranking, rows in zip(sorted_single_rows, (x, y), strict=True)
         ]
         n_missing_in_slice = n_missing_by_row if len(n_missing_by_row) == 1 else n_missing_by_row[row_slice]
         n_missing_ordered_pairs = 2 * (n_missing_in_slice * (n - n_missing_in_slice))[:, 0]
-        first_ranking, second_ranking = rankings if rankings[0].has_ties or not rankings[1].has_ties else rankings[::-1]
+        first_sorted, second_sorted = (
+            sorted_rankings if sorted_rankings[0].has_ties or not sorted_rankings[1].has_ties else sorted_rankings[::-1]
+        )
         fourfold_lower_counts = [
             4 * count_earlier_lower(y_positions).sum(axis=1)
-            for _, y_positions in _sequences(first_ranking, second_ranking)
+            for _, y_positions in _sequences(first_sorted, second_sorted)
         ]
         doubled_concordance = (
             sum(fourfold_lower_counts) / len(fourfold_lower_counts)
-            - 2 * n * (n - 1)
-            + n * n
-            - (first_ranking.end - first_ranking.start).sum(axis=1)
+            - n * (n - 2)
+            - (first_sorted.end - first_sorted.start).sum(axis=1)
         )
         tau[row_slice] = tau_b(
             doubled_concordance - n_missing_ordered_pairs,
-            *(n * n - (ranking.end - ranking.start).sum(axis=1) - n_missing_ordered_pairs for ranking in rankings),
+            *(
+                n * n - (sorted_ranking.end - sorted_ranking.start).sum(axis=1) - n_missing_ordered_pairs
+                for sorted_ranking in sorted_rankings
+            ),
         )
     return tau.reshape(shape)
 
@@ -449,12 +453,12 @@ class _SortedRows(NamedTuple):
 
     @classmethod
     def from_values(cls, values: NDArray[Any]) -> _SortedRows:
-        order = np.argsort(values, axis=1)
-        sorted_values = _take_from_rows(values, order)
+        output_order = np.argsort(values, axis=1)
+        sorted_values = _take_from_rows(values, output_order)
         if (sorted_values[:, 1:] == sorted_values[:, :-1]).any():
-            return cls(order, *tie_runs(sorted_values), True)
+            return cls(output_order, *tie_runs(sorted_values), True)
         positions = np.arange(values.shape[1])[np.newaxis]
-        return cls(order, positions, positions + 1, False)
+        return cls(output_order, positions, positions + 1, False)
 
 
 def _sequences(x: _SortedRows, y: _SortedRows) -> Iterator[tuple[Ints, Ints]]:

@@ -44,22 +44,22 @@ def group_clusters(codes: Ints, units: Ints, *, n_units: int, n_clusters_of_unit
     ([2, 1, 1], [0, 1, 2], [0, 0, 1])
     """
     row_order = np.argsort(units, kind="stable")
-    size_of_cluster = np.bincount(units, minlength=n_units)
+    n_rows_of_cluster = np.bincount(units, minlength=n_units)
     _, sorted_row_codes = np.unique(codes[row_order], return_inverse=True)
     # Clusters are compared by the sum of their codes with random weights, modulo 2^64. Different clusters have equal
     # sums with a probability of about 2^-60.
     position_in_cluster = np.arange(len(codes)) - np.repeat(
-        np.cumsum(size_of_cluster) - size_of_cluster, size_of_cluster
+        np.cumsum(n_rows_of_cluster) - n_rows_of_cluster, n_rows_of_cluster
     )
     hash_weights = (
-        np.random.default_rng(0).integers(2**63, size=int(size_of_cluster.max(initial=0)), dtype=np.uint64) * 2 + 1
+        np.random.default_rng(0).integers(2**63, size=int(n_rows_of_cluster.max(initial=0)), dtype=np.uint64) * 2 + 1
     )
     cumulative_hashes = np.append(
         np.uint64(0), np.cumsum((sorted_row_codes + 1).astype(np.uint64) * hash_weights[position_in_cluster])
     )
-    hash_of_cluster = np.diff(cumulative_hashes[np.append(0, np.cumsum(size_of_cluster))])
+    hash_of_cluster = np.diff(cumulative_hashes[np.append(0, np.cumsum(n_rows_of_cluster))])
     _, first_cluster_of_hash, hash_index_of_cluster = np.unique(hash_of_cluster, return_index=True, return_inverse=True)
-    is_long_cluster = size_of_cluster > _MOST_ROWS
+    is_long_cluster = n_rows_of_cluster > _MOST_ROWS
     representative_of_cluster = np.where(
         is_long_cluster, np.arange(n_units), first_cluster_of_hash[hash_index_of_cluster]
     )

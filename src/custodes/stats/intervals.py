@@ -139,11 +139,11 @@ def student_interval(
         proportion_for_variance = np.where(
             (proportion * (1 - proportion)) > _NONE, proportion, mean_draw.clip(0.0, 1.0)
         )
-        variance = proportion_for_variance * (1 - proportion_for_variance)
-        is_observation_number_defined = (variance > _NONE) & (standard_error**2 > _NONE)
+        proportion_variance = proportion_for_variance * (1 - proportion_for_variance)
+        is_observation_number_defined = (proportion_variance > _NONE) & (standard_error**2 > _NONE)
         effective_n_observations = np.where(
             is_observation_number_defined,
-            variance / np.where(is_observation_number_defined, standard_error**2, 1.0),
+            proportion_variance / np.where(is_observation_number_defined, standard_error**2, 1.0),
             float(n_units),
         )
         return wilson_interval(proportion, effective_n_observations, quantile=t_quantile)

@@ -61,18 +61,18 @@ def kemeny(preference: NDArray[Any]) -> Kemeny:
         for members in members_of_component
         if len(members) > 1
     ]
-    system_order, is_placed_system, n_unplaced_before = (
+    system_order, is_placed_system, n_unplaced_predecessors = (
         np.empty(n_systems, dtype=np.intp),
         np.zeros(n_systems, dtype=bool),
         must_precede.sum(axis=0),
     )
-    for place in range(n_systems):
-        is_next_candidate = ~is_placed_system & (n_unplaced_before == 0)
+    for position in range(n_systems):
+        is_next_candidate = ~is_placed_system & (n_unplaced_predecessors == 0)
         for members, mark_candidates in members_and_candidate_finders:
             is_next_candidate[members] &= mark_candidates(is_placed_system[members])
-        system_order[place] = np.where(is_next_candidate, borda_rank_of_system, n_systems).argmin()
-        is_placed_system[system_order[place]] = True
-        n_unplaced_before -= must_precede[system_order[place]]
+        system_order[position] = np.where(is_next_candidate, borda_rank_of_system, n_systems).argmin()
+        is_placed_system[system_order[position]] = True
+        n_unplaced_predecessors -= must_precede[system_order[position]]
     is_exact = all(len(members) <= _EXACT_LIMIT for members in members_of_component)
     return Kemeny(system_order, float(np.tril(votes[np.ix_(system_order, system_order)]).sum()), is_exact)
 
@@ -128,15 +128,15 @@ def _solve_by_local_search(votes: NDArray[np.float64]) -> _MayFollow:
         swap_cost_of_pair = (votes - votes.T)[np.ix_(system_order, system_order)]
         cumulative_swap_cost = np.concatenate([np.zeros((n_systems, 1)), np.cumsum(swap_cost_of_pair, axis=1)], axis=1)
         # [i, j]: additional cost if the system at i is moved to position j, past i + 1 .. j or j .. i - 1
-        places = np.arange(n_systems)
+        positions = np.arange(n_systems)
         move_cost = (
-            np.where(places > places[:, np.newaxis], cumulative_swap_cost[:, 1:], cumulative_swap_cost[:, :-1])
-            - cumulative_swap_cost[places, places][:, np.newaxis]
+            np.where(positions > positions[:, np.newaxis], cumulative_swap_cost[:, 1:], cumulative_swap_cost[:, :-1])
+            - cumulative_swap_cost[positions, positions][:, np.newaxis]
         )
-        old_place, new_place = np.unravel_index(move_cost.argmin(), move_cost.shape)
-        if move_cost[old_place, new_place] >= -1e-9 * (1 + np.abs(votes).sum()):
+        old_position, new_position = np.unravel_index(move_cost.argmin(), move_cost.shape)
+        if move_cost[old_position, new_position] >= -1e-9 * (1 + np.abs(votes).sum()):
             break
-        system_order = np.insert(np.delete(system_order, old_place), new_place, system_order[old_place])
+        system_order = np.insert(np.delete(system_order, old_position), new_position, system_order[old_position])
 
     def mark_candidates(is_system_placed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return np.isin(np.arange(n_systems), system_order[is_system_placed.sum() : is_system_placed.sum() + 1])

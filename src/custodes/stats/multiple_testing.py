@@ -115,7 +115,7 @@ def flip_tests(
     ----------
     estimate : array of shape (k,)
         Estimates.
-    left : array of shape (blocks, k)
+    jackknife_estimates : array of shape (blocks, k)
         Estimates from the data without each block. The estimate is undefined if this is NaN for a block with data.
     present : array of bool of shape (blocks, k)
         Whether a block has data for an estimate.

@@ -124,17 +124,18 @@ def _pooled_pearson(
         for rater_deviations in (human_deviations, metric_deviations)
     )
     with np.errstate(invalid="ignore", divide="ignore"):
-        human_variances, metric_variances = (
+        human_squared_deviation_sums, metric_squared_deviation_sums = (
             human_square_sums - human_sums * human_sums / total_weight,
             metric_square_sums - metric_sums * metric_sums / total_weight,
         )
         (
-            human_variances[human_variances <= _CONSTANT * human_square_sums],
-            metric_variances[metric_variances <= _CONSTANT * metric_square_sums],
+            human_squared_deviation_sums[human_squared_deviation_sums <= _CONSTANT * human_square_sums],
+            metric_squared_deviation_sums[metric_squared_deviation_sums <= _CONSTANT * metric_square_sums],
         ) = np.nan, np.nan
         return np.asarray(
             (
-                (product_sums - human_sums * (metric_sums / total_weight)) / np.sqrt(human_variances * metric_variances)
+                (product_sums - human_sums * (metric_sums / total_weight))
+                / np.sqrt(human_squared_deviation_sums * metric_squared_deviation_sums)
             ).clip(-1.0, 1.0)
         )
 
@@ -259,11 +260,11 @@ def _pooled_spearman(
     cubed_total_weights = (
         weighted_sums(resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1])) ** 3
     )
-    variances = (
+    squared_deviation_sums = (
         cubed_total_weights - [ranking_levels.power_sums(resample_weights, 3) for ranking_levels in levels_of_rater]
     ) / 3
-    variances[variances <= _CONSTANT * cubed_total_weights] = np.nan
-    return ratio(covariances, np.sqrt(variances[1:] * variances[0])).T.clip(-1.0, 1.0)
+    squared_deviation_sums[squared_deviation_sums <= _CONSTANT * cubed_total_weights] = np.nan
+    return ratio(covariances, np.sqrt(squared_deviation_sums[1:] * squared_deviation_sums[0])).T.clip(-1.0, 1.0)
 
 
 def _pooled_kendall(

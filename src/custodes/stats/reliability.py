@@ -82,8 +82,8 @@ def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
     score_sd = np.sqrt((standard_scores**2).mean()) if len(value) else 0.0
     standard_scores = standard_scores / score_sd if score_sd > 0 else standard_scores
     n_ratings_of_task, score_sum_of_task, score_square_sum_of_task = (
-        np.bincount(task, weights=rating_values, minlength=len(units))
-        for rating_values in (np.ones(len(task)), standard_scores, standard_scores**2)
+        np.bincount(task, weights=summands, minlength=len(units))
+        for summands in (np.ones(len(task)), standard_scores, standard_scores**2)
     )
     squared_differences_of_task = (
         2 * (n_ratings_of_task * score_square_sum_of_task - score_sum_of_task**2) / np.maximum(n_ratings_of_task - 1, 1)
@@ -365,5 +365,5 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
         np.clip(margins + half_width, -1, 1),
         2 * stdtr(degrees_of_freedom, -t_statistics),
     )
-    low, high, p_value = (np.where(has_enough_annotators, pair_values, np.nan) for pair_values in bounds_and_p)
-    return ClusteredMargins(margins, low, high, p_value, n_annotators_of_pair, effective_n_annotators)
+    low, high, p_values = (np.where(has_enough_annotators, pair_values, np.nan) for pair_values in bounds_and_p)
+    return ClusteredMargins(margins, low, high, p_values, n_annotators_of_pair, effective_n_annotators)

@@ -47,9 +47,9 @@ def slot_test(
         )
     )
     variance_factor = further_variance_factors * few_clusters((np.abs(numerators) > NOTHING).sum(axis=-1))
-    estimate = ratio(numerator_total, denominator_total)
-    z = np.abs(numerator_total) / np.sqrt(np.maximum(numerator_square_sum * variance_factor, NOTHING))
-    p_value = np.where(np.isnan(estimate), np.nan, np.where(numerator_square_sum > NOTHING, 2 * ndtr(-z), 1.0))
+    estimates = ratio(numerator_total, denominator_total)
+    z_scores = np.abs(numerator_total) / np.sqrt(np.maximum(numerator_square_sum * variance_factor, NOTHING))
+    p_values = np.where(np.isnan(estimates), np.nan, np.where(numerator_square_sum > NOTHING, 2 * ndtr(-z_scores), 1.0))
     # (numerator total - x denominator total)^2 = limit * sum of (numerators - x denominators)^2, for the bounds x
     squared_z_limit = float(ndtri((1 + confidence) / 2)) ** 2 * variance_factor
     square_coefficient, half_linear_coefficient, constant_term = (
@@ -67,8 +67,10 @@ def slot_test(
             )
             for sign in (-1, 1)
         )
-    has_no_interval = np.isnan(estimate) | (numerator_square_sum <= NOTHING)
-    return Inference(estimate, np.where(has_no_interval, np.nan, low), np.where(has_no_interval, np.nan, high), p_value)
+    has_no_interval = np.isnan(estimates) | (numerator_square_sum <= NOTHING)
+    return Inference(
+        estimates, np.where(has_no_interval, np.nan, low), np.where(has_no_interval, np.nan, high), p_values
+    )
 
 
 def uneven_p(is_failed: Bools, features: Floats, *, units: Ints, n_draws: int, rng: np.random.Generator) -> float:
@@ -105,9 +107,9 @@ def uneven_p(is_failed: Bools, features: Floats, *, units: Ints, n_draws: int, r
     feature_sum_standard_error = np.sqrt(n_failures * (n_verdicts - n_failures) / max(n_verdicts - 1, 1))
     observed_statistic = np.abs(distinct_feature_vectors @ n_failures_of_vector).max() / feature_sum_standard_error
     verdict_contributions = (is_failed - n_failures / n_verdicts) * standardised_features
-    cluster_sums = unit_sums(verdict_contributions, units=units, n_units=int(units.max()) + 1)
+    contribution_sums_of_cluster = unit_sums(verdict_contributions, units=units, n_units=int(units.max()) + 1)
     design_effect = max(
-        1.0, float(ratio(np.array((cluster_sums**2).sum()), np.array((verdict_contributions**2).sum())))
+        1.0, float(ratio(np.array((contribution_sums_of_cluster**2).sum()), np.array((verdict_contributions**2).sum())))
     )
     n_extreme_draws = n_completed_draws = 0
     while n_completed_draws < n_draws and n_extreme_draws < ENOUGH:

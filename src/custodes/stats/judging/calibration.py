@@ -138,18 +138,18 @@ def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:
         ],
         axis=1,
     )
-    probability_sums, correctness_sums = (
+    probability_sums_by_comparison, correctness_sums_by_comparison = (
         np.stack(
             [np.bincount(comparison_of_verdict, weights=outcome_matrix[:, outcome]) for outcome in range(n_outcomes)],
             axis=1,
         )
         for outcome_matrix in (probabilities, correctness_by_outcome)
     )
-    mean_probabilities = probability_sums / np.bincount(comparison_of_verdict)[:, None]
+    mean_probabilities_by_comparison = probability_sums_by_comparison / np.bincount(comparison_of_verdict)[:, None]
     return float(
         (
-            (mean_probabilities * correctness_sums**2).sum(axis=1)
-            - (mean_probabilities * correctness_sums).sum(axis=1) ** 2
+            (mean_probabilities_by_comparison * correctness_sums_by_comparison**2).sum(axis=1)
+            - (mean_probabilities_by_comparison * correctness_sums_by_comparison).sum(axis=1) ** 2
         ).sum()
     )
 
@@ -197,7 +197,10 @@ def estimate_overconfidence(
         2 * stdtr(n_clusters - 1, -abs(mean_overconfidence) / standard_error),
     )
     return Inference(
-        *(np.asarray(statistic, dtype=np.float64) for statistic in (mean_overconfidence, low, high, p_value))
+        *(
+            np.asarray(estimate_bound_or_p, dtype=np.float64)
+            for estimate_bound_or_p in (mean_overconfidence, low, high, p_value)
+        )
     )
 
 

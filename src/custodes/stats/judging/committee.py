@@ -92,7 +92,7 @@ def best_subset(verdicts: Signs, human_verdicts: Signs) -> tuple[int, ...]:
     judges = range(len(verdicts))
     if len(verdicts) > ALL_SUBSETS:
         return _greedy_committee(verdicts, human_verdicts)
-    subsets = [subset for size in range(1, len(verdicts) + 1) for subset in combinations(judges, size)]
+    subsets = [subset for subset_size in range(1, len(verdicts) + 1) for subset in combinations(judges, subset_size)]
     accuracies = [correct(majority(verdicts[list(subset)]), human_verdicts).mean() for subset in subsets]
     return subsets[int(np.argmax(np.round(accuracies, 12)))]
 
@@ -103,8 +103,8 @@ def _greedy_committee(verdicts: Signs, human_verdicts: Signs) -> tuple[int, ...]
     accuracies_and_subsets: list[tuple[float, tuple[int, ...]]] = []
     while len(chosen_judges) < min(LONGEST, len(verdicts)):
         # In bytes: the same as the mean of `correct`, which takes several times as long.
-        distance_with_candidate = np.abs(np.sign(vote_sums + verdicts) - human_verdicts).sum(axis=1, dtype=np.int64)
-        accuracy_with_candidate = (1 - distance_with_candidate / (2 * len(human_verdicts))).round(12)
+        error_sum_with_candidate = np.abs(np.sign(vote_sums + verdicts) - human_verdicts).sum(axis=1, dtype=np.int64)
+        accuracy_with_candidate = (1 - error_sum_with_candidate / (2 * len(human_verdicts))).round(12)
         accuracy_with_candidate[chosen_judges] = -1.0
         chosen_judges.append(int(accuracy_with_candidate.argmax()))
         vote_sums = vote_sums + verdicts[chosen_judges[-1]]
@@ -127,14 +127,14 @@ def held_out_correctness(verdicts: Signs, human_verdicts: Signs, *, fold: Ints) 
     verdicts (judges, n), people (n,), fold (n,). The subset and the judge for a fold are selected on all other folds.
     So the difference between subset and judge has no selection bias.
     """
-    subset_correctness, judge_correctness = np.full((2, human_verdicts.size), np.nan)
+    best_subset_correctness, best_judge_correctness = np.full((2, human_verdicts.size), np.nan)
     for held_out_fold in np.unique(fold):
         is_held_out = fold == held_out_fold
         training_verdicts, training_human_verdicts = verdicts[:, ~is_held_out], human_verdicts[~is_held_out]
         best_judge = int(correct(training_verdicts, training_human_verdicts).mean(axis=1).round(12).argmax())
-        best_judges = list(best_subset(training_verdicts, training_human_verdicts))
-        subset_correctness[is_held_out] = correct(
-            majority(verdicts[best_judges][:, is_held_out]), human_verdicts[is_held_out]
+        best_subset_judges = list(best_subset(training_verdicts, training_human_verdicts))
+        best_subset_correctness[is_held_out] = correct(
+            majority(verdicts[best_subset_judges][:, is_held_out]), human_verdicts[is_held_out]
         )
-        judge_correctness[is_held_out] = correct(verdicts[best_judge, is_held_out], human_verdicts[is_held_out])
-    return subset_correctness, judge_correctness
+        best_judge_correctness[is_held_out] = correct(verdicts[best_judge, is_held_out], human_verdicts[is_held_out])
+    return best_subset_correctness, best_judge_correctness

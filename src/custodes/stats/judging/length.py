@@ -232,10 +232,10 @@ def length_bias(
         units=units,
         weights=with_point(jackknife_weights),
     )
-    quantile = student_quantile(confidence, len(jackknife_weights))
+    t_quantile = student_quantile(confidence, len(jackknife_weights))
     judge_correlation, human_correlation = float(moments.judge[0]), float(moments.people[0])
     if len(human_verdicts) < 2:
-        return _bound_length_bias(moments, quantile)
+        return _bound_length_bias(moments, t_quantile)
     mean_annotator_correlation = ratio((moments.shared * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
     mean_crossed_correlation = ratio((moments.crossed * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
     length_adjusted_agreement = float(
@@ -250,7 +250,7 @@ def length_bias(
         float(tetrad_differences[0]) / length_adjusted_agreement,
         float(np.hypot(standard_error / length_adjusted_agreement, MODEL_ERROR)),
     )
-    half_width = quantile * standard_error
+    half_width = t_quantile * standard_error
     return LengthBias(
         judge_correlation,
         human_correlation,
@@ -286,7 +286,7 @@ def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_
     return np.asarray(is_candidate & is_informative_stratum[stratum_of_comparison])
 
 
-def _bound_length_bias(moments: _Moments, quantile: float) -> LengthBias:
+def _bound_length_bias(moments: _Moments, t_quantile: float) -> LengthBias:
     """Result with one annotator. One bound assumes an annotator without noise, the other bound assumes a judge without
     noise."""
     judge_correlation, human_correlation, judge_human_correlation = moments.judge, moments.people, moments.agree[:, 0]
@@ -303,7 +303,7 @@ def _bound_length_bias(moments: _Moments, quantile: float) -> LengthBias:
     ]
     standard_errors = [float(np.hypot(_jackknife_error(excess), MODEL_ERROR)) for excess in excess_by_reliability]
     intervals = [
-        (excess[0] - quantile * standard_error, excess[0] + quantile * standard_error)
+        (excess[0] - t_quantile * standard_error, excess[0] + t_quantile * standard_error)
         for excess, standard_error in zip(excess_by_reliability, standard_errors, strict=True)
     ]
     has_equal_signs = bool(excess_by_reliability[0][0] * excess_by_reliability[1][0] > 0)

@@ -136,34 +136,36 @@ def _distances(row_points: Floats, column_points: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(squared_distances, 0.0)))
 
 
-def _fit_hyperparameters(points: Floats, y: Floats) -> tuple[float, float]:
+def _fit_hyperparameters(points: Floats, standardised_values: Floats) -> tuple[float, float]:
     """Length scale and noise with the largest marginal likelihood. The scale of the process is optimised in closed
     form."""
     n_points, n_dims = points.shape
     length_scales, noise_variances = (
         grid_matrix.ravel() for grid_matrix in np.meshgrid(_LENGTHS * math.sqrt(n_dims), _NOISES)
     )
-    kernels = _kernel(_distances(points, points) / length_scales[:, np.newaxis, np.newaxis])
-    cholesky_factors = np.linalg.cholesky(kernels + noise_variances[:, np.newaxis, np.newaxis] * np.eye(n_points))
-    whitened_y = np.linalg.solve(
-        cholesky_factors, np.broadcast_to(y[:, np.newaxis], (len(length_scales), n_points, 1))
+    kernel_matrices = _kernel(_distances(points, points) / length_scales[:, np.newaxis, np.newaxis])
+    cholesky_factors = np.linalg.cholesky(
+        kernel_matrices + noise_variances[:, np.newaxis, np.newaxis] * np.eye(n_points)
+    )
+    whitened_values = np.linalg.solve(
+        cholesky_factors, np.broadcast_to(standardised_values[:, np.newaxis], (len(length_scales), n_points, 1))
     )[..., 0]
-    process_variances = np.maximum((whitened_y * whitened_y).mean(axis=1), _TINY)
+    process_variances = np.maximum((whitened_values * whitened_values).mean(axis=1), _TINY)
     half_log_determinants = np.log(np.diagonal(cholesky_factors, axis1=1, axis2=2)).sum(axis=1)
     best_grid_index = int(np.argmin(n_points / 2 * np.log(process_variances) + half_log_determinants))
     return float(length_scales[best_grid_index]), float(noise_variances[best_grid_index])
 
 
-def _fit_process(points: Floats, y: Floats, length_scale: float, noise_variance: float) -> _Process:
+def _fit_process(points: Floats, standardised_values: Floats, length_scale: float, noise_variance: float) -> _Process:
     kernel_matrix = _kernel(_distances(points, points) / length_scale)
     whitening_matrix = np.linalg.inv(np.linalg.cholesky(kernel_matrix + noise_variance * np.eye(len(points))))
-    whitened_y = whitening_matrix @ y
+    whitened_values = whitening_matrix @ standardised_values
     return _Process(
         points,
         length_scale,
         whitening_matrix,
-        whitening_matrix.T @ whitened_y,
-        math.sqrt(max(float(whitened_y @ whitened_y) / len(y), _TINY)),
+        whitening_matrix.T @ whitened_values,
+        math.sqrt(max(float(whitened_values @ whitened_values) / len(standardised_values), _TINY)),
     )
 
 
@@ -186,14 +188,14 @@ def _improvements(process: _Process, candidates: Floats, best_value: float) -> F
     )
 
 
-def _propose_candidate(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
+def _propose_candidate(process: _Process, standardised_values: Floats, rng: np.random.Generator) -> Floats:
     """Candidate (n_dims,) with the largest expected improvement.
 
     The first candidates are random points and points near the best points. In each of several rounds, points near the
     best candidates are added.
     """
-    best_value = float(y.max())
-    best_points = process.points[np.argsort(-y, kind="stable")[:_STARTS]]
+    best_value = float(standardised_values.max())
+    best_points = process.points[np.argsort(-standardised_values, kind="stable")[:_STARTS]]
     candidates = np.concatenate([rng.random((_RANDOM, best_points.shape[1])), _perturb_points(best_points, rng)])
     expected_improvements = _improvements(process, candidates, best_value)
     for _ in range(_ROUNDS):

@@ -66,6 +66,6 @@ def splits(fold: Ints) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     >>> [(train.tolist(), held.tolist()) for train, held in splits(np.array([0, 1, -1]))]
     [([False, True, False], [True, False, False]), ([True, False, False], [False, True, False])]
     """
-    has_fold = fold >= 0
-    fold_numbers = np.unique(fold[has_fold])
-    return [(has_fold & (fold != fold_number), fold == fold_number) for fold_number in fold_numbers]
+    is_used_row = fold >= 0
+    fold_numbers = np.unique(fold[is_used_row])
+    return [(is_used_row & (fold != fold_number), fold == fold_number) for fold_number in fold_numbers]

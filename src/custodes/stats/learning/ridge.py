@@ -140,56 +140,62 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     clip_half_widths = _LIMIT * standard_deviation(deviation_square_sums, means_by_part)
     clip_half_widths[n_columns:] = np.inf  # targets are not clipped
     lower_limits, upper_limits = means_by_part - clip_half_widths, means_by_part + clip_half_widths
-    is_outer_row = (
+    is_clipped_row = (
         (column_values < lower_limits.max(axis=1, keepdims=True))
         | (column_values > upper_limits.min(axis=1, keepdims=True))
     ).any(axis=0)
     if np.isin((n_present_by_fold > 0).sum(axis=1), (1, 2)).any():
-        is_outer_row[:] = True  # the common shift may be far from the values of a part
-    is_outer_value_present, outer_fold_starts = (
-        is_present_value[:, is_outer_row],
-        np.searchsorted(fold_of_row[is_outer_row], np.arange(len(fold_starts) + 1)),
+        is_clipped_row[:] = True  # the common shift may be far from the values of a part
+    is_clipped_value_present, clipped_fold_starts = (
+        is_present_value[:, is_clipped_row],
+        np.searchsorted(fold_of_row[is_clipped_row], np.arange(len(fold_starts) + 1)),
     )
-    outer_row_training_indicators = training_fold_indicators[:, np.newaxis, fold_of_row[is_outer_row]]
-    outer_values = (
-        np.clip(column_values[:, is_outer_row], lower_limits.T[..., np.newaxis], upper_limits.T[..., np.newaxis])
-        * is_outer_value_present
+    clipped_row_training_indicators = training_fold_indicators[:, np.newaxis, fold_of_row[is_clipped_row]]
+    clipped_values = (
+        np.clip(column_values[:, is_clipped_row], lower_limits.T[..., np.newaxis], upper_limits.T[..., np.newaxis])
+        * is_clipped_value_present
     )
-    inner_values = np.vstack([column_values, is_present_value])
-    inner_values[:, is_outer_row] = 0.0
-    inner_grams = np.stack(
-        [fold_values @ fold_values.T for fold_values in np.split(inner_values, fold_starts[1:], axis=1)]
+    unclipped_values = np.vstack([column_values, is_present_value])
+    unclipped_values[:, is_clipped_row] = 0.0
+    unclipped_grams = np.stack(
+        [fold_values @ fold_values.T for fold_values in np.split(unclipped_values, fold_starts[1:], axis=1)]
     )
-    inner_sums = np.add.reduceat(inner_values[: len(column_values)], fold_starts, axis=1)
+    unclipped_sums = np.add.reduceat(unclipped_values[: len(column_values)], fold_starts, axis=1)
     means_by_part = (
-        inner_sums @ training_fold_indicators.T + (outer_values * outer_row_training_indicators).sum(axis=2).T
+        unclipped_sums @ training_fold_indicators.T + (clipped_values * clipped_row_training_indicators).sum(axis=2).T
     ) / n_present_by_part
-    outer_deviations = (outer_values - means_by_part.T[..., np.newaxis]) * is_outer_value_present
+    clipped_deviations = (clipped_values - means_by_part.T[..., np.newaxis]) * is_clipped_value_present
 
-    outer_training_products, outer_held_out_products = np.zeros(
+    clipped_training_products, clipped_held_out_products = np.zeros(
         (2, len(training_fold_indicators), len(column_values), len(column_values))
     )
-    for fold_index, (start, stop) in enumerate(pairwise(outer_fold_starts.tolist())):
-        outer_gram = outer_deviations[..., start:stop] @ outer_deviations[..., start:stop].mT
+    for fold_index, (clipped_start, clipped_stop) in enumerate(pairwise(clipped_fold_starts.tolist())):
+        clipped_gram = (
+            clipped_deviations[..., clipped_start:clipped_stop] @ clipped_deviations[..., clipped_start:clipped_stop].mT
+        )
         training_part_indicators = training_fold_indicators[:, fold_index, np.newaxis, np.newaxis]
-        outer_training_products += outer_gram * training_part_indicators
-        outer_held_out_products += outer_gram * (1 - training_part_indicators)
+        clipped_training_products += clipped_gram * training_part_indicators
+        clipped_held_out_products += clipped_gram * (1 - training_part_indicators)
 
-    def products(weights: Floats, outer_products: Floats) -> Floats:
-        """Products about the means, with weights (parts, folds) of inner rows and the products of outer rows."""
-        inner_grams_by_part, means_of_column, n_variables = (
-            np.tensordot(weights, inner_grams, 1),
+    def products(weights: Floats, clipped_products: Floats) -> Floats:
+        """Products about the means, from weights (parts, folds) of unclipped rows and products of clipped rows."""
+        unclipped_grams_by_part, means_of_column, n_variables = (
+            np.tensordot(weights, unclipped_grams, 1),
             means_by_part.T[..., np.newaxis],
             len(column_values),
         )
-        sum_mean_products = inner_grams_by_part[:, :n_variables, n_variables:] * means_of_column.mT
-        inner_products = inner_grams_by_part[:, :n_variables, :n_variables] - sum_mean_products - sum_mean_products.mT
-        inner_products += inner_grams_by_part[:, n_variables:, n_variables:] * means_of_column * means_of_column.mT
-        return np.asarray(inner_products + outer_products)
+        sum_by_mean_products = unclipped_grams_by_part[:, :n_variables, n_variables:] * means_of_column.mT
+        unclipped_products = (
+            unclipped_grams_by_part[:, :n_variables, :n_variables] - sum_by_mean_products - sum_by_mean_products.mT
+        )
+        unclipped_products += (
+            unclipped_grams_by_part[:, n_variables:, n_variables:] * means_of_column * means_of_column.mT
+        )
+        return np.asarray(unclipped_products + clipped_products)
 
     training_products, held_out_products = (
-        products(training_fold_indicators, outer_training_products),
-        products(1 - training_fold_indicators, outer_held_out_products),
+        products(training_fold_indicators, clipped_training_products),
+        products(1 - training_fold_indicators, clipped_held_out_products),
     )
     column_sds = standard_deviation(np.diagonal(training_products, axis1=1, axis2=2).T, means_by_part)
     column_sds[n_columns:] = 1.0  # targets are not scaled
@@ -446,8 +452,8 @@ def _select_penalty(products: Products, column_indices: Ints, target_column: int
         eigenvectors.mT @ training_products[:, :, [target_column]] / penalised_eigenvalues
     )
     # Squared error, without the squares of the target, which all penalties share.
-    squared_errors = (
+    squared_error_of_penalty = (
         weights_by_penalty
         * (held_out_products[:, :, column_indices] @ weights_by_penalty - 2 * held_out_products[:, :, [target_column]])
     ).sum(axis=(0, 1))
-    return float(penalties[np.argmin(squared_errors)])
+    return float(penalties[np.argmin(squared_error_of_penalty)])

@@ -161,18 +161,18 @@ def moves(
     sums_by_output = np.zeros((human.size, n_sums))
     presence_masks = [np.zeros(sums_by_label.shape[:2], dtype=bool) for sums_by_label in (sums_by_unit, sums_by_system)]
     for compared_group in np.unique(within[is_rated_output]):
-        compared_outputs = np.flatnonzero((is_rated_output & (within == compared_group)).ravel())
-        block_index = int(np.searchsorted(distinct_blocks, block.ravel()[compared_outputs[0]]))
-        item_of_output, system_of_output = np.divmod(compared_outputs, n_systems)
-        unit_of_output, model_of_output = units[item_of_output], model.ravel()[compared_outputs]
+        compared_output_indices = np.flatnonzero((is_rated_output & (within == compared_group)).ravel())
+        block_index = int(np.searchsorted(distinct_blocks, block.ravel()[compared_output_indices[0]]))
+        item_of_output, system_of_output = np.divmod(compared_output_indices, n_systems)
+        unit_of_output, model_of_output = units[item_of_output], model.ravel()[compared_output_indices]
         for is_present_label, label_of_output in zip(presence_masks, (unit_of_output, system_of_output), strict=True):
             is_present_label[block_index, label_of_output] = True
-        human_scores = _ranks_or_values(kind, human.ravel()[compared_outputs])
+        human_scores = _ranks_or_values(kind, human.ravel()[compared_output_indices])
         for model_index in np.unique(model_of_output):
             model_scores = np.stack(
                 [
                     _ranks_or_values(kind, raw_scores)
-                    for raw_scores in predicted[:, model_index].reshape(len(predicted), -1)[:, compared_outputs]
+                    for raw_scores in predicted[:, model_index].reshape(len(predicted), -1)[:, compared_output_indices]
                 ]
             )
             model_output_positions = np.flatnonzero(model_of_output == model_index)
@@ -185,8 +185,8 @@ def moves(
                 (unit_of_output, system_of_output),
             )
             sums_by_block[block_index] += model_pair_sums.row.sum(axis=1)
-            sums_by_output[compared_outputs[model_output_positions]] += model_pair_sums.row.T
-            sums_by_output[compared_outputs] += model_pair_sums.column.T
+            sums_by_output[compared_output_indices[model_output_positions]] += model_pair_sums.row.T
+            sums_by_output[compared_output_indices] += model_pair_sums.column.T
             for sums_by_label, label_of_output, same_label_sums in zip(
                 (sums_by_unit, sums_by_system), (unit_of_output, system_of_output), model_pair_sums.inside, strict=True
             ):

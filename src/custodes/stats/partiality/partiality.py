@@ -365,19 +365,19 @@ def _half_width(standard_errors: Floats, mixture_weights: Floats, freedom: Ints,
     t_density_at_zero = np.exp(gammaln((degrees_of_freedom + 1) / 2) - gammaln(degrees_of_freedom / 2)) / np.sqrt(
         degrees_of_freedom * np.pi
     )
-    half_width = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * standard_errors.min(axis=1)
+    half_widths = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * standard_errors.min(axis=1)
     for _ in range(_STEPS):  # Newton's steps increase towards the root, because the probability is a convex function
         t_densities = t_density_at_zero * (
-            1 + (half_width[:, np.newaxis] / standard_errors) ** 2 / degrees_of_freedom
+            1 + (half_widths[:, np.newaxis] / standard_errors) ** 2 / degrees_of_freedom
         ) ** (-(degrees_of_freedom + 1) / 2)
         probability_slopes = (2 * mixture_weights * t_densities / standard_errors).sum(axis=1)
         newton_steps = (
-            _tail_probability(half_width, standard_errors, mixture_weights, freedom) - (1 - confidence)
+            _tail_probability(half_widths, standard_errors, mixture_weights, freedom) - (1 - confidence)
         ) / probability_slopes
-        half_width = half_width + newton_steps
-        if not (newton_steps > _SMALL * half_width).any():
+        half_widths = half_widths + newton_steps
+        if not (newton_steps > _SMALL * half_widths).any():
             break
-    return np.asarray(half_width)
+    return np.asarray(half_widths)
 
 
 def _distances_from_curves(

@@ -125,20 +125,20 @@ def sign_placement(
     )
     mean_signs_by_rater = np.nan_to_num(ratio(np.stack(sign_sums_by_rater), n_comparisons_of_pair))
     n_opponents, n_comparisons = (
-        table_sums(first_systems, shape=(n_systems,), weights=pair_weights)
-        + table_sums(second_systems, shape=(n_systems,), weights=pair_weights)
-        for pair_weights in (n_comparisons_of_pair > 0, n_comparisons_of_pair)
+        table_sums(first_systems, shape=(n_systems,), weights=pair_masks_or_counts)
+        + table_sums(second_systems, shape=(n_systems,), weights=pair_masks_or_counts)
+        for pair_masks_or_counts in (n_comparisons_of_pair > 0, n_comparisons_of_pair)
     )
-    system_margins = np.stack(
+    system_margins_by_rater = np.stack(
         [
             table_sums(first_systems, shape=(n_systems,), weights=mean_signs_of_rater)
             - table_sums(second_systems, shape=(n_systems,), weights=mean_signs_of_rater)
             for mean_signs_of_rater in mean_signs_by_rater
         ]
     )
-    system_margins = system_margins / np.maximum(n_opponents, 1)
+    system_margins_by_rater = system_margins_by_rater / np.maximum(n_opponents, 1)
     smallest_win_rate = 0.5 / np.maximum(n_comparisons, 1)
-    positions_by_rater = ndtri(np.clip((1 + system_margins) / 2, smallest_win_rate, 1 - smallest_win_rate))
+    positions_by_rater = ndtri(np.clip((1 + system_margins_by_rater) / 2, smallest_win_rate, 1 - smallest_win_rate))
     probit_slopes = np.sqrt(np.pi / 2) * np.exp(positions_by_rater**2 / 2)  # derivative of the probit of a margin
     # the influence of each cluster and pair on the positions of the pair's two systems
     cell_codes, cell_of_comparison = np.unique(
@@ -150,7 +150,7 @@ def sign_placement(
         second_systems[pair_of_cell],
         table_sums(cell_of_comparison, shape=cell_codes.shape),
     )
-    influences = []
+    influence_matrices = []
     for rater_index, rater_signs in enumerate((human_verdicts, metric_verdicts)):
         deviation_of_cell = (
             table_sums(cell_of_comparison, shape=cell_codes.shape, weights=rater_signs)
@@ -163,22 +163,25 @@ def sign_placement(
                 -deviation_of_cell * influence_weight_of_system[second_system_of_cell],
             ]
         )
-        influence = csr_array(
+        influence_matrix = csr_array(
             (
                 influence_values,
                 (np.tile(unit_of_cell, 2), np.concatenate([first_system_of_cell, second_system_of_cell])),
             ),
             shape=(n_units, n_systems),
         )
-        influence.eliminate_zeros()
-        influences.append(influence)
-    human_influence, metric_influence = influences
-    ones = np.ones(2 * len(pair_of_comparison))
+        influence_matrix.eliminate_zeros()
+        influence_matrices.append(influence_matrix)
+    human_influence, metric_influence = influence_matrices
+    appearance_entries = np.ones(2 * len(pair_of_comparison))
     system_of_appearance = np.concatenate([first_systems[pair_of_comparison], second_systems[pair_of_comparison]])
     appearances_by_item = csr_array(
-        (ones, (np.tile(items, 2), system_of_appearance)), shape=(int(items.max(initial=-1)) + 1, n_systems)
+        (appearance_entries, (np.tile(items, 2), system_of_appearance)),
+        shape=(int(items.max(initial=-1)) + 1, n_systems),
     )
-    appearances_by_unit = csr_array((ones, (np.tile(units, 2), system_of_appearance)), shape=(n_units, n_systems))
+    appearances_by_unit = csr_array(
+        (appearance_entries, (np.tile(units, 2), system_of_appearance)), shape=(n_units, n_systems)
+    )
     return Placement(
         human=positions_by_rater[0],
         metric=positions_by_rater[1],

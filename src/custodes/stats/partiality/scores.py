@@ -104,9 +104,9 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
     `annotator_ratings` (annotators, items, systems) are the human ratings, `units` (items,) the clusters.
     """
     has_rating = np.isfinite(annotator_ratings) & output_mask
-    n_ratings = has_rating.sum(axis=0)
+    n_ratings_of_output = has_rating.sum(axis=0)
     adjusted_ratings = np.where(has_rating, level(np.where(has_rating, annotator_ratings, np.nan)), 0.0)
-    mean_ratings = adjusted_ratings.sum(axis=0) / np.maximum(n_ratings, 1)
+    mean_ratings = adjusted_ratings.sum(axis=0) / np.maximum(n_ratings_of_output, 1)
     rating_sd = float(mean_ratings[output_mask].std()) if output_mask.any() else 0.0
     rating_sd = rating_sd if rating_sd > 0 else 1.0
     rating_mean = float(mean_ratings[output_mask].mean()) if output_mask.any() else 0.0
@@ -187,11 +187,11 @@ def _residual_share(output_mask: Bools) -> Floats:
         np.maximum(output_mask.sum(axis=1, keepdims=True), 1),
         _laplacian_inverse(output_mask),
     )
-    item_sums = output_mask @ laplacian_inverse
+    item_inverse_sums = output_mask @ laplacian_inverse
     leverage_of_output = (
         laplacian_inverse.diagonal()
-        - 2 * item_sums / n_outputs_of_item
-        + (item_sums * output_mask).sum(axis=1, keepdims=True) / n_outputs_of_item**2
+        - 2 * item_inverse_sums / n_outputs_of_item
+        + (item_inverse_sums * output_mask).sum(axis=1, keepdims=True) / n_outputs_of_item**2
     )
     return np.where(output_mask, 1 - 1 / n_outputs_of_item - leverage_of_output, 0.0)
 

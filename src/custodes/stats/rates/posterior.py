@@ -108,11 +108,14 @@ def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
     0.0281
     """
     n_strata, n_labels = counts.labelled.shape
-    negative_counts, positive_counts = (counts.labelled + cell_prior(n_strata, n_labels, prior)).T
-    stratum_counts, stratum_parameters = negative_counts + positive_counts, counts.total + 1 / len(counts.total)
+    negative_parameters, positive_parameters = (counts.labelled + cell_prior(n_strata, n_labels, prior)).T
+    label_parameter_sums, stratum_parameters = (
+        negative_parameters + positive_parameters,
+        counts.total + 1 / len(counts.total),
+    )
     rate_means, rate_mean_squares = (
-        positive_counts / stratum_counts,
-        positive_counts * (positive_counts + 1) / (stratum_counts * (stratum_counts + 1)),
+        positive_parameters / label_parameter_sums,
+        positive_parameters * (positive_parameters + 1) / (label_parameter_sums * (label_parameter_sums + 1)),
     )
     parameter_sum = stratum_parameters.sum()
     square_moment_numerator = (

@@ -168,16 +168,17 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     if not is_defined_pair.any():
         return Inference(*inference_rows)
     # An analysis without new information is merged with the previous analysis; the smaller bound applies.
-    distinct_n, first_analysis_indices = np.unique(n, return_index=True)
+    distinct_n_annotations, first_analysis_indices = np.unique(n, return_index=True)
     path = paths(
-        np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first_analysis_indices), distinct_n.astype(np.float64)
+        np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first_analysis_indices),
+        distinct_n_annotations.astype(np.float64),
     )
     z_scores, drift_scale = (
         margin[is_defined_pair] / error[is_defined_pair],
-        error[is_defined_pair] * np.sqrt(distinct_n[-1]),
+        error[is_defined_pair] * np.sqrt(distinct_n_annotations[-1]),
     )
     drift_estimate, far_drift_bound, near_drift_bound, p_values = _infer_drift(
-        path, np.abs(z_scores) * np.sqrt(distinct_n[-1]), level=level
+        path, np.abs(z_scores) * np.sqrt(distinct_n_annotations[-1]), level=level
     )
     # Losses are computed as mirrored wins, so that swapping the systems negates all results exactly.
     low, high = (
@@ -202,13 +203,13 @@ def _infer_drift(path: Path, score: Floats, *, level: float) -> tuple[Floats, Fl
     target_probabilities, repeated_scores = np.repeat([0.5, 1 - level / 2, level / 2], len(score)), np.tile(score, 3)
     final_information = path.information[-1]
     drift_centres, search_half_widths = repeated_scores / final_information, _REACH / np.sqrt(final_information)
-    drift = bisect_condition(
-        lambda drift: path.upper_tail(drift, repeated_scores) < target_probabilities,
+    drifts = bisect_condition(
+        lambda drifts: path.upper_tail(drifts, repeated_scores) < target_probabilities,
         drift_centres - search_half_widths,
         drift_centres + search_half_widths,
     )
     upper_tail_probability = path.upper_tail(np.zeros(len(score)), score)
-    return (*drift.reshape(3, -1), 2 * np.minimum(upper_tail_probability, 1 - upper_tail_probability))
+    return (*drifts.reshape(3, -1), 2 * np.minimum(upper_tail_probability, 1 - upper_tail_probability))
 
 
 def predictive_probability(

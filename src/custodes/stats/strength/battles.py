@@ -50,7 +50,11 @@ class Battles:
         array_of_field = {field_name: getattr(self, field_name) for field_name in self.__dataclass_fields__}
         return replace(
             self,
-            **{field_name: array[row_selection] for field_name, array in array_of_field.items() if array is not None},
+            **{
+                field_name: field_array[row_selection]
+                for field_name, field_array in array_of_field.items()
+                if field_array is not None
+            },
         )
 
     @property
@@ -178,20 +182,20 @@ def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
     """
     is_swapped_battle = battles.first > battles.second
     orientation_signs = np.where(is_swapped_battle, -1, 1)
-    smaller_system, larger_system = np.where(
+    smaller_systems, larger_systems = np.where(
         is_swapped_battle, (battles.second, battles.first), (battles.first, battles.second)
     )
     oriented_covariates = battles.covariates * orientation_signs[:, np.newaxis] + 0.0  # no -0.0
     oriented_signs = (battles.sign * orientation_signs).astype(np.int8)
-    kind_codes = smaller_system * (int(larger_system.max(initial=0)) + 1) + larger_system
+    kind_codes = smaller_systems * (int(larger_systems.max(initial=0)) + 1) + larger_systems
     for covariate_values in oriented_covariates.T:
-        distinct_values, value_codes = np.unique(covariate_values, return_inverse=True)
+        distinct_covariate_values, covariate_codes = np.unique(covariate_values, return_inverse=True)
         _, kind_codes = np.unique(kind_codes, return_inverse=True)  # renumbered, to avoid integer overflow of products
-        kind_codes = kind_codes * len(distinct_values) + value_codes
+        kind_codes = kind_codes * len(distinct_covariate_values) + covariate_codes
     _, first_row_of_kind, kind_of_battle = np.unique(kind_codes, return_index=True, return_inverse=True)
     return BattleCounts(
-        first=smaller_system[first_row_of_kind],
-        second=larger_system[first_row_of_kind],
+        first=smaller_systems[first_row_of_kind],
+        second=larger_systems[first_row_of_kind],
         covariates=oriented_covariates[first_row_of_kind],
         outcomes=table_sums(
             kind_of_battle, 1 - oriented_signs, shape=(len(first_row_of_kind), 3), weights=weight

@@ -69,22 +69,22 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
     if first_fit is None:
         return None
     candidate_systems = [
-        int(system)
-        for system in component_systems[
+        int(rival)
+        for rival in component_systems[
             np.argsort(-round_for_sorting(estimated_strengths[component_systems]), kind="stable")
         ]
-        if system != leader
+        if rival != leader
     ]
     removal_costs = [
-        _select_removals(first_fit, mean_weight_of_outcome, n_battles_of_outcome, leader, system)[1]
-        for system in candidate_systems
+        _select_removals(first_fit, mean_weight_of_outcome, n_battles_of_outcome, leader, rival)[1]
+        for rival in candidate_systems
     ]
     cheapest_rivals = [
         candidate_systems[candidate_index] for candidate_index in np.argsort(removal_costs, kind="stable")[:_CANDIDATES]
     ]
     removals = [
         Removal(leader=leader, successor=successor, number=n_removed)
-        for system in cheapest_rivals
+        for rival in cheapest_rivals
         if (
             successor_and_number := _search_removal(
                 battle_counts,
@@ -92,7 +92,7 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
                 n_battles_of_outcome,
                 first_fit,
                 leader,
-                system,
+                rival,
                 strengths.component,
                 ties_are_half=ties_are_half,
             )

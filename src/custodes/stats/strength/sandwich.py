@@ -50,9 +50,9 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     )
     high_leverage_battles = np.flatnonzero(~has_low_leverage[unit])
     high_leverage_battles = high_leverage_battles[np.argsort(unit[high_leverage_battles], kind="stable")]
-    unit_pointers = np.append(0, np.cumsum(np.bincount(unit, minlength=n_units)[high_leverage_units]))
+    battle_pointers = np.append(0, np.cumsum(np.bincount(unit, minlength=n_units)[high_leverage_units]))
     for unit_slice in chunks(len(high_leverage_units), inverse_information_root.size):
-        slice_pointers = unit_pointers[unit_slice.start : unit_slice.stop + 1]
+        slice_pointers = battle_pointers[unit_slice.start : unit_slice.stop + 1]
         information_of_unit = _cluster_informations(
             fit, kinds, weight, high_leverage_battles[slice_pointers[0] : slice_pointers[-1]], slice_pointers
         )
