@@ -224,7 +224,7 @@ def length_bias(
     if len(informative_clusters) < 2 or not len(human_verdicts):
         return LengthBias()
     jackknife_weights, _ = without_block(len(informative_clusters), most=BLOCKS)
-    moments = _Moments.from_verdicts(
+    correlations = _LatentCorrelations.from_verdicts(
         judge_verdicts[is_informative_comparison],
         human_verdicts,
         log_length_ratios[is_informative_comparison],
@@ -233,16 +233,17 @@ def length_bias(
         weights=with_point(jackknife_weights),
     )
     t_quantile = student_quantile(confidence, len(jackknife_weights))
-    judge_correlation, human_correlation = float(moments.judge[0]), float(moments.people[0])
+    judge_correlation, human_correlation = float(correlations.judge[0]), float(correlations.people[0])
     if len(human_verdicts) < 2:
-        return _bound_length_bias(moments, t_quantile)
-    mean_annotator_correlation = ratio((moments.shared * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
-    mean_crossed_correlation = ratio((moments.crossed * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
-    length_adjusted_agreement = float(
-        mean_annotator_correlation[0]
-        - ratio((moments.bent * moments.weight).sum(axis=1), moments.weight.sum(axis=1))[0]
-    )
-    tetrad_differences = moments.judge * mean_annotator_correlation - mean_crossed_correlation
+        return _bound_length_bias(correlations, t_quantile)
+
+    def mean_over_pairs(pair_values: Floats) -> Floats:
+        return ratio((pair_values * correlations.weight).sum(axis=1), correlations.weight.sum(axis=1))
+
+    mean_annotator_correlation = mean_over_pairs(correlations.shared)
+    mean_crossed_correlation = mean_over_pairs(correlations.crossed)
+    length_adjusted_agreement = float(mean_annotator_correlation[0] - mean_over_pairs(correlations.bent)[0])
+    tetrad_differences = correlations.judge * mean_annotator_correlation - mean_crossed_correlation
     standard_error = _jackknife_error(tetrad_differences)
     if not (length_adjusted_agreement > LEAST_AGREEMENT and standard_error > 0):
         return LengthBias(judge_correlation, human_correlation)
@@ -286,16 +287,16 @@ def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_
     return np.asarray(is_candidate & is_informative_stratum[stratum_of_comparison])
 
 
-def _bound_length_bias(moments: _Moments, t_quantile: float) -> LengthBias:
+def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> LengthBias:
     """Result with one annotator. One bound assumes an annotator without noise, the other bound assumes a judge without
     noise."""
-    judge_correlation, human_correlation, judge_human_correlation = moments.judge, moments.people, moments.agree[:, 0]
+    judge_correlation, human_correlation = correlations.judge, correlations.people
+    judge_human_correlation = correlations.agree[:, 0]
     partial_correlation = (judge_human_correlation - judge_correlation * human_correlation) / np.sqrt(
         (1 - judge_correlation**2) * (1 - human_correlation**2)
     )
-    least_reliability = human_correlation**2 + partial_correlation**2 * (
-        1 - human_correlation**2
-    )  # lower bound of the reliability of a human verdict
+    # lower bound of the reliability of a human verdict
+    least_reliability = human_correlation**2 + partial_correlation**2 * (1 - human_correlation**2)
     excess_by_reliability = [
         (judge_correlation * reliabilities - judge_human_correlation * human_correlation)
         / (1.0 - human_correlation[0] ** 2)
@@ -335,7 +336,7 @@ def _p_value(t_statistic: float, n_blocks: int) -> float:
     return float(2 * stdtr(n_blocks - 1, -abs(t_statistic)))
 
 
-class _Moments(NamedTuple):
+class _LatentCorrelations(NamedTuple):
     """Latent correlations in every resample (R,), of the judge and of all annotators with length.
 
     `agree` (R, annotators) is the correlation of the judge with each annotator. The remaining fields have shape (R,
@@ -362,7 +363,7 @@ class _Moments(NamedTuple):
         strata: Ints,
         units: Ints,
         weights: Floats,
-    ) -> _Moments:
+    ) -> _LatentCorrelations:
         has_verdict = human_verdicts != ABSENT
         n_strata = int(strata.max()) + 1
         annotator_pairs = list(combinations(range(len(human_verdicts)), 2))
@@ -417,9 +418,7 @@ class _Moments(NamedTuple):
             if annotator_pairs
             else np.empty((len(weights), 0))
         )
-        n_shared_comparisons = np.broadcast_to(
-            has_both_verdicts.sum(axis=1, dtype=np.float64), human_pair_products.shape
-        )
+        n_shared_comparisons = np.broadcast_to(has_both_verdicts.sum(axis=1, dtype=float), human_pair_products.shape)
         annotator_correlations = [
             polychoric_correlation(
                 human_pair_products[:, pair_index],

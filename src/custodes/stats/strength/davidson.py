@@ -231,7 +231,7 @@ def _moments(log_odds: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:
         np.exp(-log_odds / 2 - log_normalisers),
     )
     mean_half_signs = (p_win - p_loss) / 2
-    # equals (p_win + p_loss) / 4 - mean_half_sign^2, but loses no precision if one side nearly always wins
+    # equals (p_win + p_loss) / 4 - mean_half_signs^2, but loses no precision if one side nearly always wins
     half_sign_variances = p_win * p_loss + p_tie * (p_win + p_loss) / 4
     return (
         mean_half_signs,
