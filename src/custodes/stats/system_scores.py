@@ -67,9 +67,9 @@ def weighted_item_mean(
     [[2.0]]
     """
     is_defined_value = ~np.isnan(values)
-    values_and_counts = np.stack([np.where(is_defined_value, values, 0.0), is_defined_value])
+    values_and_mask = np.stack([np.where(is_defined_value, values, 0.0), is_defined_value])
     sums_by_unit = unit_sums(
-        values_and_counts if item_weights is None else values_and_counts * item_weights,
+        values_and_mask if item_weights is None else values_and_mask * item_weights,
         units=units,
         n_units=weights.shape[1],
     )

@@ -161,15 +161,15 @@ def replacement(
     """
     from scipy.special import stdtr
 
-    closeness_indicators = advantages(judge, annotators, ordered=ordered)
-    n_compared_outputs = np.sum(~np.isnan(closeness_indicators.judge), axis=1)
+    advantage_indicators = advantages(judge, annotators, ordered=ordered)
+    n_compared_outputs = np.sum(~np.isnan(advantage_indicators.judge), axis=1)
     is_tested_annotator = n_compared_outputs >= FEWEST_OUTPUTS
-    closeness_differences = closeness_indicators.annotator - closeness_indicators.judge
-    mean_differences = mean_of_defined(closeness_differences)
+    advantage_differences = advantage_indicators.annotator - advantage_indicators.judge
+    mean_differences = mean_of_defined(advantage_differences)
     n_units = int(units.max(initial=-1)) + 1
-    is_compared_output = ~np.isnan(closeness_differences)
+    is_compared_output = ~np.isnan(advantage_differences)
     difference_sum_of_cluster = unit_sums(
-        np.where(is_compared_output, closeness_differences - mean_differences[:, np.newaxis], 0.0),
+        np.where(is_compared_output, advantage_differences - mean_differences[:, np.newaxis], 0.0),
         units=units,
         n_units=n_units,
     )
@@ -178,15 +178,15 @@ def replacement(
         (difference_sum_of_cluster**2).sum(axis=1) * ratio(n_clusters_of_annotator, n_clusters_of_annotator - 1)
     ) / np.maximum(n_compared_outputs, 1)
     t_statistics = ratio(mean_differences - epsilon, standard_errors)
-    is_certainly_better = (standard_errors == 0) & (mean_differences < epsilon)
-    p_values = np.where(is_certainly_better, 0.0, stdtr(np.maximum(n_clusters_of_annotator - 1, 1), t_statistics))
+    is_certainly_not_worse = (standard_errors == 0) & (mean_differences < epsilon)
+    p_values = np.where(is_certainly_not_worse, 0.0, stdtr(np.maximum(n_clusters_of_annotator - 1, 1), t_statistics))
     p_values = np.where(is_tested_annotator, np.where(np.isnan(p_values), 1.0, p_values), np.nan)
     harmonic_sum = (1 / np.arange(1, is_tested_annotator.sum() + 1)).sum()
     adjusted_p_values = np.minimum(adjust(p_values, correction="bh") * harmonic_sum, 1.0)
-    advantage_of_annotator = np.where(is_tested_annotator, mean_of_defined(closeness_indicators.judge), np.nan)
+    advantage_of_annotator = np.where(is_tested_annotator, mean_of_defined(advantage_indicators.judge), np.nan)
     is_tested_output = is_compared_output & is_tested_annotator[:, np.newaxis]
     advantage_deviations = np.where(
-        is_tested_output, closeness_indicators.judge - advantage_of_annotator[:, np.newaxis], 0.0
+        is_tested_output, advantage_indicators.judge - advantage_of_annotator[:, np.newaxis], 0.0
     )
     mean_deviation_of_output = (advantage_deviations / np.maximum(n_compared_outputs, 1)[:, np.newaxis]).sum(
         axis=0
