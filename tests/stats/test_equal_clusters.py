@@ -43,8 +43,8 @@ def test_the_law_of_drawn_kinds_is_that_of_drawn_clusters(per_cluster: int) -> N
     units = rng.permutation(np.repeat(np.arange(n_units), per_cluster)) if per_cluster > 1 else np.arange(n_units)
     number, rows, kind = group_clusters(codes_of(pair, sign[None].astype(np.int8)), units, n_units=n_units)
     assert len(number) < n_units
-    total = sums_of(pair[rows], kind, sign[rows], n_cells=3, n_kinds=len(number))
-    blocks = list(iter_group_weights(number, draws, np.random.default_rng(0), size=3))
+    total = sums_of(pair[rows], kind, sign[rows], n_cells=3, n_groups=len(number))
+    blocks = list(iter_group_weights(number, draws, np.random.default_rng(0), size_per_column=3))
     times = np.concatenate([weights for _, weights in blocks], axis=1)
     assert [block.stop - block.start for block, _ in blocks] == [weights.shape[1] for _, weights in blocks]
     drawn = total(times).T
@@ -65,15 +65,17 @@ def test_the_law_of_drawn_kinds_is_that_of_drawn_clusters(per_cluster: int) -> N
 
 
 def test_clusters_that_are_all_different_are_drawn_as_before() -> None:
-    _, times = next(iter_group_weights(np.ones(7, dtype=int), 5, np.random.default_rng(3), size=1))
+    _, times = next(iter_group_weights(np.ones(7, dtype=int), 5, np.random.default_rng(3), size_per_column=1))
     np.testing.assert_array_equal(times[:, 1:].T, bootstrap_weights(7, 5, np.random.default_rng(3))[1:])
     assert (times[:, 0] == 1).all()
 
 
 def test_blocks_change_nothing() -> None:
     number = np.array([3, 1, 2])
-    ((_, whole),) = iter_group_weights(number, 10, np.random.default_rng(0), size=3)
-    blocks = [*iter_group_weights(number, 10, np.random.default_rng(0), size=1_000_000)]  # few arrays of this size fit
+    ((_, whole),) = iter_group_weights(number, 10, np.random.default_rng(0), size_per_column=3)
+    blocks = [
+        *iter_group_weights(number, 10, np.random.default_rng(0), size_per_column=1_000_000)
+    ]  # few arrays of this size fit
     parts = [times for _, times in blocks]
     assert [rows.start for rows, _ in blocks] == [0, *np.cumsum([times.shape[1] for times in parts])[:-1]]
     assert len(parts) > 1
@@ -88,4 +90,4 @@ def test_sums_are_exact_dense_or_sparse(share: float) -> None:
     values, times = rng.integers(-3, 3, len(cell)), rng.integers(0, 9, (40, 6)).astype(float)
     expected = np.zeros((30, 6))
     np.add.at(expected, cell, values[:, None] * times[kind])
-    np.testing.assert_array_equal(sums_of(cell, kind, values, n_cells=30, n_kinds=40)(times), expected)
+    np.testing.assert_array_equal(sums_of(cell, kind, values, n_cells=30, n_groups=40)(times), expected)

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from custodes.stats import normal_pairs
-from custodes.stats.multiple_testing import AdjustedPValues
 from custodes.stats.normal_pairs import NormalMaximum, pair_tests
+from custodes.stats.step_down import AdjustedPValues
 
 
 def family(seed: int, systems: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -137,7 +137,7 @@ class ClusterCells(ReadOnlyArrays):
 
         Blocks are as large as memory allows for arrays of `size` numbers per resample.
         """
-        return iter_group_weights(self.number, resamples, rng, size=size)
+        return iter_group_weights(self.number, resamples, rng, size_per_column=size)
 
     def sums(self, values: NDArray[Any], is_selected_row: Bools, *, cell: Ints | None = None, width: int = 1) -> Sums:
         """A function that converts weights from `iter_weights` (groups, b) to weighted sums of values
@@ -153,7 +153,7 @@ class ClusterCells(ReadOnlyArrays):
             self.group[is_selected_row],
             values[is_selected_row],
             n_cells=self.n_pairs * width,
-            n_kinds=n_groups,
+            n_groups=n_groups,
         )
 
 

@@ -338,7 +338,7 @@ def _outcome_counter(
         cluster_rows.table,
         cluster_rows.cluster,
         n_cells=cluster_cells.n_pairs,
-        n_kinds=len(cluster_cells.number),
+        n_groups=len(cluster_cells.number),
     )
     sum_functions = [make_pair_sums(net_wins**2), make_pair_sums(net_wins != 0)] if clustered else []
 

@@ -66,8 +66,8 @@ def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     0.5
     """
     x, y = map(scaled_deviations, _mask_missing(x, y))
-    xy, xx, yy = (np.einsum("...n,...n->...", a, b) for a, b in ((x, y), (x, x), (y, y)))
-    return ratio(xy, np.sqrt(xx) * np.sqrt(yy)).clip(-1.0, 1.0)
+    xy_sum, xx_sum, yy_sum = (np.einsum("...n,...n->...", left, right) for left, right in ((x, y), (x, x), (y, y)))
+    return ratio(xy_sum, np.sqrt(xx_sum) * np.sqrt(yy_sum)).clip(-1.0, 1.0)
 
 
 def spearman(x: NDArray[Any], y: NDArray[Any]) -> Floats:
@@ -120,25 +120,39 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     n, shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
     if n <= _FEW:
-        counts = pair_counts(x, y)
-        return tau_b(counts.concordance, counts.untied_x, counts.untied_y)
+        concordance_counts = pair_counts(x, y)
+        return tau_b(concordance_counts.concordance, concordance_counts.untied_x, concordance_counts.untied_y)
     is_missing = np.isnan(x) | np.isnan(y)
     if is_missing.any():  # missing values get the highest rank on both sides: concordant with every present output
         x, y = np.where(is_missing, np.inf, x), np.where(is_missing, np.inf, y)
-    x, y, n_missing = (_rows(values, shape) for values in (x, y, is_missing.sum(axis=-1, keepdims=True)))
-    presorted_rows = [_SortedRows.from_values(values) if len(values) == 1 else None for values in (x, y)]
+    x, y, n_missing_by_row = (_rows(rows, shape) for rows in (x, y, is_missing.sum(axis=-1, keepdims=True)))
+    sorted_single_rows = [_SortedRows.from_values(rows) if len(rows) == 1 else None for rows in (x, y)]
     tau = np.empty(math.prod(shape))
     for row_slice in chunks(len(tau), _CACHED * n):
-        rankings = zip(presorted_rows, (x, y), strict=True)
-        sorted_rows = [ranking or _SortedRows.from_values(values[row_slice]) for ranking, values in rankings]
-        n_missing_of_row = n_missing if len(n_missing) == 1 else n_missing[row_slice]
-        n_missing_pairs = 2 * (n_missing_of_row * (n - n_missing_of_row))[:, 0]
-        first, second = sorted_rows if sorted_rows[0].has_ties or not sorted_rows[1].has_ties else sorted_rows[::-1]
-        totals = [4 * count_earlier_lower(sequence).sum(axis=1) for _, sequence in _sequences(first, second)]
-        net_counts = sum(totals) / len(totals) - 2 * n * (n - 1) + n * n - (first.end - first.start).sum(axis=1)
+        sorted_rankings = [
+            sorted_ranking or _SortedRows.from_values(rows[row_slice])
+            for sorted_ranking, rows in zip(sorted_single_rows, (x, y), strict=True)
+        ]
+        n_missing_in_slice = n_missing_by_row if len(n_missing_by_row) == 1 else n_missing_by_row[row_slice]
+        n_missing_ordered_pairs = 2 * (n_missing_in_slice * (n - n_missing_in_slice))[:, 0]
+        first_sorted, second_sorted = (
+            sorted_rankings if sorted_rankings[0].has_ties or not sorted_rankings[1].has_ties else sorted_rankings[::-1]
+        )
+        fourfold_lower_counts = [
+            4 * count_earlier_lower(y_positions).sum(axis=1)
+            for _, y_positions in _sequences(first_sorted, second_sorted)
+        ]
+        doubled_concordance = (
+            sum(fourfold_lower_counts) / len(fourfold_lower_counts)
+            - n * (n - 2)
+            - (first_sorted.end - first_sorted.start).sum(axis=1)
+        )
         tau[row_slice] = tau_b(
-            net_counts - n_missing_pairs,
-            *(n * n - (ranking.end - ranking.start).sum(axis=1) - n_missing_pairs for ranking in sorted_rows),
+            doubled_concordance - n_missing_ordered_pairs,
+            *(
+                n * n - (sorted_ranking.end - sorted_ranking.start).sum(axis=1) - n_missing_ordered_pairs
+                for sorted_ranking in sorted_rankings
+            ),
         )
     return tau.reshape(shape)
 
@@ -173,40 +187,44 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     n_axes = max(x.ndim, y.ndim)
-    x, y = (values.reshape((1,) * (n_axes - values.ndim) + values.shape) for values in (x, y))
-    x, y = (np.ascontiguousarray(np.moveaxis(values, -1, 0)) for values in (x, y))
+    x, y = (scores.reshape((1,) * (n_axes - scores.ndim) + scores.shape) for scores in (x, y))
+    x, y = (np.ascontiguousarray(np.moveaxis(scores, -1, 0)) for scores in (x, y))
     n, shape = len(x), np.broadcast_shapes(x.shape[1:], y.shape[1:])
-    is_rated_by_both = ~(np.isnan(x) | np.isnan(y))
-    are_all_pairs_counted = pairs is None and bool(is_rated_by_both.all())
+    is_rated_output = ~(np.isnan(x) | np.isnan(y))
+    are_all_pairs_counted = pairs is None and bool(is_rated_output.all())
     if pairs is not None:
-        is_counted = np.moveaxis(pairs, (-2, -1), (0, 1))
-        is_counted = is_counted.reshape(n, n, *(1,) * (len(shape) + 2 - is_counted.ndim), *is_counted.shape[2:])
+        is_selected_pair = np.moveaxis(pairs, (-2, -1), (0, 1))
+        is_selected_pair = is_selected_pair.reshape(
+            n, n, *(1,) * (len(shape) + 2 - is_selected_pair.ndim), *is_selected_pair.shape[2:]
+        )
     concordance, untied_x, untied_y, untied_in_both, n_pairs = np.zeros((5, *shape), dtype=np.int32)
 
-    def sum_as_int8(values: NDArray[Any]) -> NDArray[np.int8]:
-        return np.asarray(np.add.reduce(values, axis=0, dtype=np.int8))
+    def sum_as_int8(signs_or_mask: NDArray[Any]) -> NDArray[np.int8]:
+        return np.asarray(np.add.reduce(signs_or_mask, axis=0, dtype=np.int8))
 
-    for i in range(n - 1):
-        for offset_slice in chunks(n - 1 - i, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
-            later_output_slice = slice(i + 1 + offset_slice.start, i + 1 + offset_slice.stop)
-            signs_x, signs_y = (difference_signs(values[i], values[later_output_slice]) for values in (x, y))
+    for first_output in range(n - 1):
+        for offset_slice in chunks(n - 1 - first_output, max(_CACHE * math.prod(shape), CHUNK // _INT8)):
+            later_output_slice = slice(first_output + 1 + offset_slice.start, first_output + 1 + offset_slice.stop)
+            signs_x, signs_y = (difference_signs(scores[first_output], scores[later_output_slice]) for scores in (x, y))
             if are_all_pairs_counted:
                 n_pairs += len(signs_x)
             else:
-                is_rated_pair = (
-                    is_rated_by_both[i] & is_rated_by_both[later_output_slice]
+                is_counted_pair = (
+                    is_rated_output[first_output] & is_rated_output[later_output_slice]
                     if pairs is None
-                    else is_rated_by_both[i] & is_rated_by_both[later_output_slice] & is_counted[i, later_output_slice]
+                    else is_rated_output[first_output]
+                    & is_rated_output[later_output_slice]
+                    & is_selected_pair[first_output, later_output_slice]
                 )
-                signs_x, signs_y = signs_x * is_rated_pair, signs_y * is_rated_pair
-                n_pairs += sum_as_int8(is_rated_pair.view(np.int8))
+                signs_x, signs_y = signs_x * is_counted_pair, signs_y * is_counted_pair
+                n_pairs += sum_as_int8(is_counted_pair.view(np.int8))
             sign_products = signs_x * signs_y
             concordance += sum_as_int8(sign_products)
             untied_x += sum_as_int8(np.abs(signs_x))
             untied_y += sum_as_int8(np.abs(signs_y))
             untied_in_both += sum_as_int8(np.abs(sign_products))
-    counts = (concordance, untied_x, untied_y, untied_in_both, n_pairs)
-    return ConcordanceCounts(*(np.asarray(count, dtype=np.int64) for count in counts))
+    count_arrays = (concordance, untied_x, untied_y, untied_in_both, n_pairs)
+    return ConcordanceCounts(*(np.asarray(count_array, dtype=np.int64) for count_array in count_arrays))
 
 
 def system_counts(human: Floats, metrics: Floats, *, pairs: Bools) -> ConcordanceCounts:
@@ -272,19 +290,23 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     sorted_x, sorted_y = _SortedRows.from_values(x), _SortedRows.from_values(y)
     if sorted_y.has_ties and not sorted_x.has_ties:
         return concordance(y, x, weights=weights)
-    net_counts = []
+    counts_by_tie_order = []
     for outputs_in_y_order, y_positions in _sequences(sorted_x, sorted_y):
         outputs_in_x_order = _take_from_rows(outputs_in_y_order, y_positions)
-        weight_x, weight_y = (
+        weights_in_x_order, weights_in_y_order = (
             np.ones((1, n)) if weights is None else weights[ordered_outputs]
             for ordered_outputs in (outputs_in_x_order, outputs_in_y_order)
         )
-        n_lower = _take_from_rows(np.cumsum(weight_y, axis=1) - weight_y, y_positions)
-        n_lower += np.cumsum(weight_x, axis=1) - weight_x
-        n_lower_on_both = count_earlier_lower(y_positions, None if weights is None else weight_x)
-        net_counts.append(np.empty(y_positions.shape))
-        np.put_along_axis(net_counts[-1], outputs_in_x_order, 4 * n_lower_on_both - 2 * n_lower, axis=1)
-    return np.asarray(sum(net_counts) / len(net_counts) + total_output_weight - tie_counts(x, weights=weights))
+        n_lower_in_x_plus_y = _take_from_rows(np.cumsum(weights_in_y_order, axis=1) - weights_in_y_order, y_positions)
+        n_lower_in_x_plus_y += np.cumsum(weights_in_x_order, axis=1) - weights_in_x_order
+        n_lower_in_both = count_earlier_lower(y_positions, None if weights is None else weights_in_x_order)
+        counts_by_tie_order.append(np.empty(y_positions.shape))
+        np.put_along_axis(
+            counts_by_tie_order[-1], outputs_in_x_order, 4 * n_lower_in_both - 2 * n_lower_in_x_plus_y, axis=1
+        )
+    return np.asarray(
+        sum(counts_by_tie_order) / len(counts_by_tie_order) + total_output_weight - tie_counts(x, weights=weights)
+    )
 
 
 def tie_counts(values: NDArray[Any], *, weights: Floats | None = None) -> NDArray[Any]:
@@ -307,14 +329,16 @@ def tie_counts(values: NDArray[Any], *, weights: Floats | None = None) -> NDArra
     >>> tie_counts(np.array([[3, 5, 3]])).tolist()
     [[2, 1, 2]]
     """
-    runs = _SortedRows.from_values(values)
-    run_size: NDArray[Any] = runs.end - runs.start
+    sorted_rows = _SortedRows.from_values(values)
+    run_sizes: NDArray[Any] = sorted_rows.end - sorted_rows.start
     if weights is not None:
-        cumulative_weights = np.pad(np.cumsum(weights[runs.order], axis=1), ((0, 0), (1, 0)))
-        run_size = _take_from_rows(cumulative_weights, runs.end) - _take_from_rows(cumulative_weights, runs.start)
-    tie_sizes = np.empty(values.shape, dtype=run_size.dtype)
-    np.put_along_axis(tie_sizes, runs.order, run_size, axis=1)
-    return tie_sizes
+        cumulative_weights = np.pad(np.cumsum(weights[sorted_rows.order], axis=1), ((0, 0), (1, 0)))
+        run_sizes = _take_from_rows(cumulative_weights, sorted_rows.end) - _take_from_rows(
+            cumulative_weights, sorted_rows.start
+        )
+    n_tied_with_output = np.empty(values.shape, dtype=run_sizes.dtype)
+    np.put_along_axis(n_tied_with_output, sorted_rows.order, run_sizes, axis=1)
+    return n_tied_with_output
 
 
 def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bools) -> Floats:
@@ -348,20 +372,20 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     [[0.333]]
     """
     if kind == "kendall":
-        counts = system_counts(human, metrics, pairs=pairs)
-        return tau_b(counts.concordance, counts.untied_x, counts.untied_y)
+        concordance_counts = system_counts(human, metrics, pairs=pairs)
+        return tau_b(concordance_counts.concordance, concordance_counts.untied_x, concordance_counts.untied_y)
     human = _collapse_equal_rows(human)
     if _has_all_pairs(pairs):
         return ROWS[kind](human, metrics)
     block_of_system = blocks_of(pairs)
-    centred_scores = [np.zeros(np.broadcast_shapes(human.shape, metrics.shape)) for _ in range(2)]
+    centred_human_and_metric_scores = [np.zeros(np.broadcast_shapes(human.shape, metrics.shape)) for _ in range(2)]
     for block_number in np.unique(block_of_system):
-        human_and_metric_scores = _mask_missing(
-            *(np.where(block_of_system == block_number, values, np.nan) for values in (human, metrics))
+        block_scores = _mask_missing(
+            *(np.where(block_of_system == block_number, scores, np.nan) for scores in (human, metrics))
         )
-        for score_sum, values in zip(centred_scores, human_and_metric_scores, strict=True):
-            score_sum += deviations(mid_ranks(values) if kind == "spearman" else values)
-    return pearson(*centred_scores)
+        for rater_centred_scores, scores in zip(centred_human_and_metric_scores, block_scores, strict=True):
+            rater_centred_scores += deviations(mid_ranks(scores) if kind == "spearman" else scores)
+    return pearson(*centred_human_and_metric_scores)
 
 
 def within_item(human: Floats, metrics: Floats, *, kind: Kind) -> Floats:
@@ -429,12 +453,12 @@ class _SortedRows(NamedTuple):
 
     @classmethod
     def from_values(cls, values: NDArray[Any]) -> _SortedRows:
-        order = np.argsort(values, axis=1)
-        sorted_values = _take_from_rows(values, order)
+        output_order = np.argsort(values, axis=1)
+        sorted_values = _take_from_rows(values, output_order)
         if (sorted_values[:, 1:] == sorted_values[:, :-1]).any():
-            return cls(order, *tie_runs(sorted_values), True)
+            return cls(output_order, *tie_runs(sorted_values), True)
         positions = np.arange(values.shape[1])[np.newaxis]
-        return cls(order, positions, positions + 1, False)
+        return cls(output_order, positions, positions + 1, False)
 
 
 def _sequences(x: _SortedRows, y: _SortedRows) -> Iterator[tuple[Ints, Ints]]:

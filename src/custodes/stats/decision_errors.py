@@ -68,20 +68,24 @@ def divergence_from(human: NDArray[Any], *, estimate: Kld) -> Callable[[NDArray[
         smoothed_counts = [np.asarray(counts[..., outcome], dtype=np.float64) + pseudo_count for outcome in range(3)]
         return smoothed_counts, smoothed_counts[0] + smoothed_counts[1] + smoothed_counts[2]
 
-    smoothed_human_counts, human_total = smoothed_and_total(human)
+    smoothed_human_counts, smoothed_human_total = smoothed_and_total(human)
     with np.errstate(divide="ignore"):
-        log_human_counts = [np.log(smoothed_count) for smoothed_count in smoothed_human_counts]
+        log_smoothed_human_counts = [np.log(smoothed_count) for smoothed_count in smoothed_human_counts]
 
     def divergence(counts: NDArray[Any]) -> NDArray[np.float64]:
-        smoothed_other_counts, other_total = smoothed_and_total(counts)
-        divergence_sum = np.zeros_like(other_total)  # with the memory order of the counts
+        smoothed_other_counts, smoothed_other_total = smoothed_and_total(counts)
+        divergence_sum = np.zeros_like(smoothed_other_total)  # with the memory order of the counts
         with np.errstate(divide="ignore", invalid="ignore"):
-            for smoothed_count, log_human_count in zip(smoothed_other_counts, log_human_counts, strict=True):
-                term = (np.log(smoothed_count) - log_human_count) * smoothed_count
+            for smoothed_count, log_smoothed_human_count in zip(
+                smoothed_other_counts, log_smoothed_human_counts, strict=True
+            ):
+                outcome_contribution = (np.log(smoothed_count) - log_smoothed_human_count) * smoothed_count
                 # The term of an outcome without counts is 0.
-                divergence_sum += term if pseudo_count else np.where(smoothed_count > 0, term, 0.0)
-            divergence_sum = divergence_sum / other_total + np.log(human_total / other_total)
-        is_defined = (other_total > 3 * pseudo_count) & (human_total > 3 * pseudo_count)
+                divergence_sum += (
+                    outcome_contribution if pseudo_count else np.where(smoothed_count > 0, outcome_contribution, 0.0)
+                )
+            divergence_sum = divergence_sum / smoothed_other_total + np.log(smoothed_human_total / smoothed_other_total)
+        is_defined = (smoothed_other_total > 3 * pseudo_count) & (smoothed_human_total > 3 * pseudo_count)
         return np.where(is_defined, divergence_sum, np.nan)
 
     return divergence

@@ -33,51 +33,51 @@ class ClusterGroups(NamedTuple):
     kind: Ints
 
 
-def group_clusters(codes: Ints, units: Ints, *, n_units: int, number: Ints | None = None) -> ClusterGroups:
+def group_clusters(codes: Ints, units: Ints, *, n_units: int, n_clusters_of_unit: Ints | None = None) -> ClusterGroups:
     """Group the clusters whose rows have the same codes in the same order, given the code and cluster (unit) of each
     row.
 
-    `number` (units,) is the number of identical clusters that are merged in each unit, 1 by default.
+    `n_clusters_of_unit` (units,) is the number of identical clusters that are merged in each unit, 1 by default.
 
     >>> kinds = group_clusters(np.array([7, 8, 7, 7, 8]), np.array([0, 0, 1, 2, 2]), n_units=4)
     >>> kinds.number.tolist(), kinds.rows.tolist(), kinds.kind.tolist()
     ([2, 1, 1], [0, 1, 2], [0, 0, 1])
     """
     row_order = np.argsort(units, kind="stable")
-    size_of_cluster = np.bincount(units, minlength=n_units)
-    _, codes = np.unique(codes[row_order], return_inverse=True)
+    n_rows_of_cluster = np.bincount(units, minlength=n_units)
+    _, sorted_row_codes = np.unique(codes[row_order], return_inverse=True)
     # Clusters are compared by the sum of their codes with random weights, modulo 2^64. Different clusters have equal
     # sums with a probability of about 2^-60.
     position_in_cluster = np.arange(len(codes)) - np.repeat(
-        np.cumsum(size_of_cluster) - size_of_cluster, size_of_cluster
+        np.cumsum(n_rows_of_cluster) - n_rows_of_cluster, n_rows_of_cluster
     )
     hash_weights = (
-        np.random.default_rng(0).integers(2**63, size=int(size_of_cluster.max(initial=0)), dtype=np.uint64) * 2 + 1
+        np.random.default_rng(0).integers(2**63, size=int(n_rows_of_cluster.max(initial=0)), dtype=np.uint64) * 2 + 1
     )
     cumulative_hashes = np.append(
-        np.uint64(0), np.cumsum((codes + 1).astype(np.uint64) * hash_weights[position_in_cluster])
+        np.uint64(0), np.cumsum((sorted_row_codes + 1).astype(np.uint64) * hash_weights[position_in_cluster])
     )
-    hash_of_cluster = np.diff(cumulative_hashes[np.append(0, np.cumsum(size_of_cluster))])
+    hash_of_cluster = np.diff(cumulative_hashes[np.append(0, np.cumsum(n_rows_of_cluster))])
     _, first_cluster_of_hash, hash_index_of_cluster = np.unique(hash_of_cluster, return_index=True, return_inverse=True)
-    is_long_cluster = size_of_cluster > _MOST_ROWS
+    is_long_cluster = n_rows_of_cluster > _MOST_ROWS
     representative_of_cluster = np.where(
         is_long_cluster, np.arange(n_units), first_cluster_of_hash[hash_index_of_cluster]
     )
     distinct_representatives, group_of_cluster = np.unique(representative_of_cluster, return_inverse=True)
     representative_rows = np.flatnonzero(representative_of_cluster[units] == units)
-    n_clusters_of_group = np.bincount(group_of_cluster, weights=number, minlength=len(distinct_representatives)).astype(
-        np.int64
-    )
+    n_clusters_of_group = np.bincount(
+        group_of_cluster, weights=n_clusters_of_unit, minlength=len(distinct_representatives)
+    ).astype(np.int64)
     return ClusterGroups(n_clusters_of_group, representative_rows, group_of_cluster[units[representative_rows]])
 
 
-def codes_of(pair: Ints, signs: Signs) -> Ints:
+def codes_of(pair_of_row: Ints, signs_by_rater: Signs) -> Ints:
     """An integer code of each row (n,). Rows with the same pair and the same signs have the same code.
 
-    `signs` (k, n) are signs, or differences of two signs.
+    `signs_by_rater` (k, n) are signs, or differences of two signs.
     """
-    code_of_row, n_codes = pair.astype(np.int64), int(pair.max(initial=0)) + 1
-    for signs_of_rater in signs:
+    code_of_row, n_codes = pair_of_row.astype(np.int64), int(pair_of_row.max(initial=0)) + 1
+    for signs_of_rater in signs_by_rater:
         if 8 * n_codes > 2**62:
             distinct_codes, code_of_row = np.unique(code_of_row, return_inverse=True)
             n_codes = len(distinct_codes)
@@ -89,39 +89,47 @@ def codes_of(pair: Ints, signs: Signs) -> Ints:
 
 
 def iter_group_weights(
-    number: Ints, resamples: int, rng: np.random.Generator, *, size: int
+    n_clusters_of_group: Ints, resamples: int, rng: np.random.Generator, *, size_per_column: int
 ) -> Iterator[tuple[slice, Floats]]:
     """Yield bootstrap weights of groups in blocks: a slice of the 1 + B columns, and the weights (groups, columns).
 
-    Column 0 is the data. The size of a block is chosen so that an array with `size` numbers per column is not too
-    large. A single cluster is never resampled.
+    Column 0 is the data. The size of a block is chosen so that an array with `size_per_column` numbers per column is
+    not too large. A single cluster is never resampled.
 
     >>> rng = np.random.default_rng(0)
-    >>> [weights.shape for _, weights in iter_group_weights(np.array([1]), 4, rng, size=1)]
+    >>> [weights.shape for _, weights in iter_group_weights(np.array([1]), 4, rng, size_per_column=1)]
     [(1, 1)]
-    >>> [weights.shape for _, weights in iter_group_weights(np.array([2, 1]), 4, rng, size=1)]
+    >>> [weights.shape for _, weights in iter_group_weights(np.array([2, 1]), 4, rng, size_per_column=1)]
     [(2, 5)]
     """
-    n_clusters = int(number.sum())
-    for column_slice in chunks(1 + (resamples if n_clusters > 1 else 0), max(size, len(number)) // 4):
-        data_row = number[np.newaxis] if column_slice.start == 0 else np.empty((0, len(number)), dtype=np.int64)
-        resample_counts = rng.multinomial(
-            n_clusters, number / n_clusters, size=column_slice.stop - column_slice.start - len(data_row)
+    n_clusters = int(n_clusters_of_group.sum())
+    for column_slice in chunks(
+        1 + (resamples if n_clusters > 1 else 0), max(size_per_column, len(n_clusters_of_group)) // 4
+    ):
+        data_counts = (
+            n_clusters_of_group[np.newaxis]
+            if column_slice.start == 0
+            else np.empty((0, len(n_clusters_of_group)), dtype=np.int64)
         )
-        yield column_slice, np.ascontiguousarray(np.concatenate([data_row, resample_counts]).T, dtype=np.float64)
+        resample_counts = rng.multinomial(
+            n_clusters, n_clusters_of_group / n_clusters, size=column_slice.stop - column_slice.start - len(data_counts)
+        )
+        yield column_slice, np.ascontiguousarray(np.concatenate([data_counts, resample_counts]).T, dtype=np.float64)
 
 
 def sums_of(
-    cell: Ints, kind: Ints, values: NDArray[Any], *, n_cells: int, n_kinds: int
+    cell_of_value: Ints, group_of_value: Ints, values: NDArray[Any], *, n_cells: int, n_groups: int
 ) -> Callable[[Floats], NDArray[Any]]:
     """Function from bootstrap weights of groups (groups, b) to the sums of values in each cell (cells, b).
 
-    `cell` and `kind` (n,) are the cell and the group of each of the `values` (n,).
+    `cell_of_value` and `group_of_value` (n,) are the cell and the group of each of the `values` (n,).
     """
     from scipy.sparse import csr_array
 
-    value_matrix = csr_array((values.astype(np.float64), (cell, kind)), shape=(n_cells, n_kinds))
-    if _DENSE * value_matrix.nnz < n_cells * n_kinds:
-        return lambda group_weights: np.asarray(value_matrix @ group_weights)
-    dense_matrix = value_matrix.toarray()
-    return lambda group_weights: np.asarray(dense_matrix @ group_weights)
+    sparse_value_matrix = csr_array(
+        (values.astype(np.float64), (cell_of_value, group_of_value)), shape=(n_cells, n_groups)
+    )
+    if _DENSE * sparse_value_matrix.nnz < n_cells * n_groups:
+        return lambda group_weights: np.asarray(sparse_value_matrix @ group_weights)
+    dense_value_matrix = sparse_value_matrix.toarray()
+    return lambda group_weights: np.asarray(dense_value_matrix @ group_weights)

@@ -84,8 +84,8 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     Source: ours; the Favi-Score paper mentions in its section Robustness that the score has no measure of uncertainty.
     """
     if not draws:
-        undefined_values = np.full(counts.shape[:-2], np.nan)
-        return FaviPosterior(undefined_values, undefined_values, undefined_values)
+        nan_array = np.full(counts.shape[:-2], np.nan)
+        return FaviPosterior(nan_array, nan_array, nan_array)
     flat_tables = counts.reshape(-1, 9)
     # A table and its mirror image use the same draws.
     distinct_tables, is_symmetric_table, distinct_index_of_table, is_swapped_table = DistinctTables.from_tables(
@@ -93,11 +93,11 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
     )
     # 16 MB per array of draws in single precision, about eight such arrays
     table_slices = chunks(len(distinct_tables), draws // 4)
-    posterior_of_slice = [
+    bounds_and_flips_by_slice = [
         _posterior(distinct_tables[table_slice], confidence=confidence, draws=draws, rng=rng)
         for table_slice in table_slices
     ]
-    low, high, flip_probability = np.concatenate([np.empty((3, 0)), *posterior_of_slice], axis=1)
+    low, high, flip_probability = np.concatenate([np.empty((3, 0)), *bounds_and_flips_by_slice], axis=1)
 
     # For a table that is its own mirror image, both tails estimate the same number.
     half_width = (high - low) / 2
@@ -125,7 +125,7 @@ def _posterior(
         for human_outcome, metric_outcome in zip(*np.nonzero(ERROR_COST), strict=True)
     ]
     # Gamma draws per distinct count instead of per table: few items have few distinct counts.
-    distinct_counts_of_cell = {
+    distinct_counts_and_index_of_cell = {
         cell: np.unique(flat_tables[:, 3 * cell[0] + cell[1]], return_inverse=True)
         for cell in (*error_cells, (0, 0), (2, 2))
     }
@@ -133,32 +133,34 @@ def _posterior(
         cell: rng.standard_gamma(
             (distinct_counts + _PRIOR)[:, np.newaxis], size=(len(distinct_counts), draws), dtype=np.float32
         )
-        for cell, (distinct_counts, _) in distinct_counts_of_cell.items()
+        for cell, (distinct_counts, _) in distinct_counts_and_index_of_cell.items()
     }
     bounds_and_flips = np.empty((3, len(flat_tables)))
     tail_probability = (1 - confidence) / 2
     for table_slice in chunks(len(flat_tables), 4 * draws):  # of a size that fits the cache
 
         def gather_cell_draws(cell: tuple[int, int], table_slice: slice = table_slice) -> NDArray[np.float32]:
-            return np.asarray(gamma_draws_of_cell[cell][distinct_counts_of_cell[cell][1].reshape(-1)[table_slice]])
+            return np.asarray(
+                gamma_draws_of_cell[cell][distinct_counts_and_index_of_cell[cell][1].reshape(-1)[table_slice]]
+            )
 
-        human_margin, metric_margin, gamma_total = np.zeros(
+        human_margin_draws, metric_margin_draws, error_total_draws = np.zeros(
             (3, table_slice.stop - table_slice.start, draws), dtype=np.float32
         )
         for human_outcome, metric_outcome in error_cells:
             cell_draws = gather_cell_draws((human_outcome, metric_outcome))
-            gamma_total += cell_draws
-            human_margin += int(_SIGN[human_outcome]) * cell_draws
-            metric_margin += int(_SIGN[metric_outcome]) * cell_draws
+            error_total_draws += cell_draws
+            human_margin_draws += int(_SIGN[human_outcome]) * cell_draws
+            metric_margin_draws += int(_SIGN[metric_outcome]) * cell_draws
         # From the error cells only (Lemma 1; the diagonal cancels), since large diagonals would cause rounding errors.
-        favi_draws = (metric_margin - human_margin) / gamma_total
+        favi_draws = (metric_margin_draws - human_margin_draws) / error_total_draws
         # Sorted before quantile, because its partition takes several times as long as a vectorised sort.
         favi_draws.sort(axis=1)
         bounds_and_flips[:2, table_slice] = np.quantile(
             favi_draws, [tail_probability, 1 - tail_probability], axis=1, overwrite_input=True
         )
-        diagonal_margin = gather_cell_draws((0, 0)) - gather_cell_draws((2, 2))
+        diagonal_margin_draws = gather_cell_draws((0, 0)) - gather_cell_draws((2, 2))
         bounds_and_flips[2, table_slice] = (
-            (human_margin + diagonal_margin > 0) != (metric_margin + diagonal_margin > 0)
+            (human_margin_draws + diagonal_margin_draws > 0) != (metric_margin_draws + diagonal_margin_draws > 0)
         ).mean(axis=1)
     return bounds_and_flips[0], bounds_and_flips[1], bounds_and_flips[2]

@@ -29,11 +29,11 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
     is_mutual = (is_reachable & is_reachable.T) | np.eye(len(adjacency), dtype=bool)
     # Each row is one component: that of its smallest member.
     member_masks = is_mutual[is_mutual.argmax(axis=1) == np.arange(len(is_mutual))]
-    component_edges = _product(_product(member_masks, adjacency), member_masks.T) & ~np.eye(
+    component_adjacency = _product(_product(member_masks, adjacency), member_masks.T) & ~np.eye(
         len(member_masks), dtype=bool
     )
-    component_order = np.argsort(layers(component_edges), kind="stable")
-    return member_masks[component_order].argmax(axis=0), component_edges[np.ix_(component_order, component_order)]
+    component_order = np.argsort(layers(component_adjacency), kind="stable")
+    return member_masks[component_order].argmax(axis=0), component_adjacency[np.ix_(component_order, component_order)]
 
 
 def transitive_reduction(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -67,13 +67,13 @@ def layers(component_adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
         layer_of_component = next_layer_of_component
 
 
-def clearest_cycles(edge: Floats) -> list[list[int]]:
+def clearest_cycles(edge_strengths: Floats) -> list[list[int]]:
     """For each strongly connected component of two or more nodes, the cycle whose weakest edge is strongest.
 
     Parameters
     ----------
-    edge : array of shape (n, n)
-        `edge[a, b]` is the positive strength of the edge from a to b, or 0 without such an edge.
+    edge_strengths : array of shape (n, n)
+        `edge_strengths[a, b]` is the positive strength of the edge from a to b, or 0 without such an edge.
 
     Returns
     -------
@@ -89,10 +89,10 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
     """
     from scipy.sparse.csgraph import breadth_first_order
 
-    members_of_component = [np.flatnonzero(is_member) for is_member in _strong_parts(edge > 0)]
+    members_of_component = [np.flatnonzero(is_member) for is_member in _strong_parts(edge_strengths > 0)]
     cycles = []
     for members in sorted(members_of_component, key=lambda members: (-len(members), members[0])):
-        inner_edge_strengths = edge[np.ix_(members, members)]
+        inner_edge_strengths = edge_strengths[np.ix_(members, members)]
         distinct_strengths = np.unique(inner_edge_strengths[inner_edge_strengths > 0])
         low_index, high_index = 0, len(distinct_strengths) - 1  # search for the highest level at which a cycle remains
         while low_index < high_index:
@@ -112,8 +112,8 @@ def clearest_cycles(edge: Floats) -> list[list[int]]:
                 while cycle[-1] != target:
                     cycle.append(int(predecessor_of_node[cycle[-1]]))
                 cycle = [int(members[node]) for node in reversed(cycle)]
-                first_index = cycle.index(min(cycle))
-                cycles.append(cycle[first_index:] + cycle[:first_index])
+                index_of_smallest_node = cycle.index(min(cycle))
+                cycles.append(cycle[index_of_smallest_node:] + cycle[:index_of_smallest_node])
                 break
     return cycles
 
@@ -127,10 +127,10 @@ def _strong_parts(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(label_of_node == labels_of_several_nodes[:, np.newaxis])
 
 
-def letters(different: Bools, order: Sequence[int]) -> list[str]:
+def letters(is_different: Bools, order: Sequence[int]) -> list[str]:
     """Group letters of each node: two nodes share a letter if and only if they do not differ significantly.
 
-    `different` (n, n) is symmetric and marks pairs that differ significantly. `order` lists the nodes from the best
+    `is_different` (n, n) is symmetric and marks pairs that differ significantly. `order` lists the nodes from the best
     node, which gets the first letters. The letters after z are a1, b1 and so on. Every letter is given to as many nodes
     as possible. The number of letters is small, but not always minimal.
 
@@ -142,7 +142,7 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
     cliques.
     """
     ranked_nodes = np.asarray(order, dtype=np.intp)
-    is_not_different = ~np.asarray(different, dtype=bool)[np.ix_(ranked_nodes, ranked_nodes)]
+    is_not_different = ~np.asarray(is_different, dtype=bool)[np.ix_(ranked_nodes, ranked_nodes)]
     np.fill_diagonal(is_not_different, True)
     is_uncovered_pair = is_not_different.copy()
     ranks_of_group: list[list[int]] = []
@@ -161,16 +161,16 @@ def letters(different: Bools, order: Sequence[int]) -> list[str]:
             )
             is_uncovered_pair[np.ix_(ranks_of_group[-1], ranks_of_group[-1])] = False
     ranks_of_group.sort()
-    letters_of_node = [""] * len(different)
-    for i, group_ranks in enumerate(ranks_of_group):
-        letter_code = _ALPHABET[i % 26] + (str(i // 26) if i >= 26 else "")
+    letters_of_node = [""] * len(is_different)
+    for group_index, group_ranks in enumerate(ranks_of_group):
+        group_letter = _ALPHABET[group_index % 26] + (str(group_index // 26) if group_index >= 26 else "")
         for rank in group_ranks:
-            letters_of_node[ranked_nodes[rank]] += letter_code
+            letters_of_node[ranked_nodes[rank]] += group_letter
     return letters_of_node
 
 
 def _clique(is_not_different: Bools, is_uncovered_pair: Bools, first_node: int, second_node: int) -> list[int]:
-    """Maximal clique that contains nodes a and b. Nodes that cover an uncovered pair are added first, then further
+    """Maximal clique that contains both nodes. Nodes that cover an uncovered pair are added first, then further
     nodes."""
     clique = [first_node, second_node]
     is_adjacent_to_clique, has_uncovered_pair = (
@@ -195,10 +195,10 @@ def closure(adjacency: NDArray[np.bool_]) -> NDArray[np.bool_]:
     b."""
     is_reachable = adjacency
     while True:
-        is_reachable_in_more = is_reachable | _product(is_reachable, is_reachable)
-        if (is_reachable_in_more == is_reachable).all():
+        is_reachable_by_longer_path = is_reachable | _product(is_reachable, is_reachable)
+        if (is_reachable_by_longer_path == is_reachable).all():
             return is_reachable
-        is_reachable = is_reachable_in_more
+        is_reachable = is_reachable_by_longer_path
 
 
 def _product(left: NDArray[np.bool_], right: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -65,13 +65,13 @@ def wilson_interval(proportion: Any, n: Any, *, quantile: Any) -> tuple[Floats, 
     Source: Wilson 1927; with effective counts: Kish 1965, Korn and Graubard 1998.
     """
     proportion, squared_quantile_by_n = np.asarray(proportion, dtype=np.float64), quantile**2 / n
-    middle = (proportion + squared_quantile_by_n / 2) / (1 + squared_quantile_by_n)
+    interval_centre = (proportion + squared_quantile_by_n / 2) / (1 + squared_quantile_by_n)
     half_width = np.sqrt(squared_quantile_by_n * proportion * (1 - proportion) + squared_quantile_by_n**2 / 4) / (
         1 + squared_quantile_by_n
     )
-    return np.minimum(middle - half_width, proportion).clip(0, 1), np.maximum(middle + half_width, proportion).clip(
-        0, 1
-    )
+    return np.minimum(interval_centre - half_width, proportion).clip(0, 1), np.maximum(
+        interval_centre + half_width, proportion
+    ).clip(0, 1)
 
 
 def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -123,9 +123,9 @@ def student_interval(
     has_enough_draws = (
         np.isfinite(draws[0]) & (n_defined_draws > 1) & (n_defined_draws >= _ENOUGH * (len(draws) - 1)) & (n_units > 1)
     )
-    scaled_draws = draws if bounds == SHARE else _stabilise_variance(draws, bounds)
-    mean_draw = np.where(is_defined_draw, scaled_draws[1:], 0.0).sum(axis=0) / np.maximum(n_defined_draws, 1)
-    squared_deviations = np.where(is_defined_draw, scaled_draws[1:] - mean_draw, 0.0) ** 2
+    stabilised_draws = draws if bounds == SHARE else _stabilise_variance(draws, bounds)
+    mean_draw = np.where(is_defined_draw, stabilised_draws[1:], 0.0).sum(axis=0) / np.maximum(n_defined_draws, 1)
+    squared_deviations = np.where(is_defined_draw, stabilised_draws[1:] - mean_draw, 0.0) ** 2
     standard_error = np.sqrt(
         squared_deviations.sum(axis=0) / np.maximum(n_defined_draws - 1, 1) * (n_units / max(n_units - 1, 1))
     )
@@ -136,18 +136,22 @@ def student_interval(
     if bounds == SHARE:
         proportion = draws[0].clip(0.0, 1.0)  # rounding error
         # If p is 0 or 1, the number of observations is computed from the mean of the resamples instead of p.
-        center_proportion = np.where((proportion * (1 - proportion)) > _NONE, proportion, mean_draw.clip(0.0, 1.0))
-        variance = center_proportion * (1 - center_proportion)
-        is_effective_n_defined = (variance > _NONE) & (standard_error**2 > _NONE)
-        effective_n = np.where(
-            is_effective_n_defined, variance / np.where(is_effective_n_defined, standard_error**2, 1.0), float(n_units)
+        proportion_for_variance = np.where(
+            (proportion * (1 - proportion)) > _NONE, proportion, mean_draw.clip(0.0, 1.0)
         )
-        return wilson_interval(proportion, effective_n, quantile=t_quantile)
+        proportion_variance = proportion_for_variance * (1 - proportion_for_variance)
+        is_observation_number_defined = (proportion_variance > _NONE) & (standard_error**2 > _NONE)
+        effective_n_observations = np.where(
+            is_observation_number_defined,
+            proportion_variance / np.where(is_observation_number_defined, standard_error**2, 1.0),
+            float(n_units),
+        )
+        return wilson_interval(proportion, effective_n_observations, quantile=t_quantile)
     half_width = t_quantile * standard_error
     with np.errstate(invalid="ignore"):  # for infinite estimates, which have no interval
         low, high = (
-            _back_transform(scaled_draws[0] - half_width, bounds),
-            _back_transform(scaled_draws[0] + half_width, bounds),
+            _back_transform(stabilised_draws[0] - half_width, bounds),
+            _back_transform(stabilised_draws[0] + half_width, bounds),
         )
         # The transformation and its inverse have rounding errors.
         return np.minimum(low, draws[0]).clip(lowest_value, highest_value), np.maximum(high, draws[0]).clip(
@@ -181,8 +185,8 @@ def expanded_interval(
         is_degenerate_interval = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
         wilson_bounds = wilson_interval(estimate, float(n_units), quantile=student_quantile(confidence, n_units))
         low, high = (
-            np.where(is_degenerate_interval, wilson_bound, bound)
-            for wilson_bound, bound in zip(wilson_bounds, (low, high), strict=True)
+            np.where(is_degenerate_interval, wilson_bound, percentile_bound)
+            for wilson_bound, percentile_bound in zip(wilson_bounds, (low, high), strict=True)
         )
     return np.asarray(low), np.asarray(high)
 
@@ -336,42 +340,46 @@ def simultaneous_intervals(
     from scipy.special import ndtr
 
     estimate_of_index = {
-        i: estimate_i
-        for i, estimate_i in enumerate(estimates)
-        if estimate_i and np.isfinite(estimate_i.interval(confidence)[0])
+        index: estimate
+        for index, estimate in enumerate(estimates)
+        if estimate and np.isfinite(estimate.interval(confidence)[0])
     }
     n_estimates, level, normal_maximum = len(estimate_of_index), confidence, None
-    estimated_values, low, high, p_value = np.full((4, len(estimates)), np.nan)
+    estimated_values, low_bounds, high_bounds, p_values = np.full((4, len(estimates)), np.nan)
     estimated_values[:] = [
         np.nan if resampled_estimate is None else resampled_estimate.value for resampled_estimate in estimates
     ]
     if n_estimates > 1:
         # An estimate that does not vary is added, and each estimate is compared with it.
-        correlation = np.pad(
+        correlations = np.pad(
             _correlation([resampled_estimate.correlation_draws for resampled_estimate in estimate_of_index.values()]),
             (0, 1),
         )
         normal_maximum = NormalMaximum(
-            correlation, np.arange(n_estimates), np.full(n_estimates, n_estimates), n=N_DIRECTIONS
+            correlations, np.arange(n_estimates), np.full(n_estimates, n_estimates), n=N_DIRECTIONS
         )
         level = max(2 * float(ndtr(normal_maximum.quantile(1 - confidence))) - 1, confidence)
-    for i, resampled_estimate in estimate_of_index.items():
-        low[i], high[i] = resampled_estimate.interval(level)
-        if not np.isfinite(low[i]):
+    for index, resampled_estimate in estimate_of_index.items():
+        low_bounds[index], high_bounds[index] = resampled_estimate.interval(level)
+        if not np.isfinite(low_bounds[index]):
             continue
-        z = resampled_estimate.distance(at[i])
-        p_value[i] = unadjusted_p = 2 * float(ndtr(-z))
+        z = resampled_estimate.distance(at[index])
+        p_values[index] = unadjusted_p = 2 * float(ndtr(-z))
         if normal_maximum is not None:
-            p_value[i] = min(max(normal_maximum.tail(z), unadjusted_p), n_estimates * unadjusted_p, 1.0)
-    return SimultaneousIntervals(estimate=estimated_values, low=low, high=high, p_value=p_value, level=level)
+            p_values[index] = min(max(normal_maximum.tail(z), unadjusted_p), n_estimates * unadjusted_p, 1.0)
+    return SimultaneousIntervals(
+        estimate=estimated_values, low=low_bounds, high=high_bounds, p_value=p_values, level=level
+    )
 
 
 def _correlation(resampled_values: Sequence[Floats]) -> Floats:
     """Correlations of estimates over resamples (k, k). Undefined resamples are ignored."""
-    draws = np.stack(resampled_values)
-    is_defined = np.isfinite(draws)
-    mean_of_estimate = np.where(is_defined, draws, 0.0).sum(axis=1) / np.maximum(is_defined.sum(axis=1), 1)
-    return correlation_of(np.where(is_defined, draws - mean_of_estimate[:, np.newaxis], 0.0))
+    draws_by_estimate = np.stack(resampled_values)
+    is_defined_draw = np.isfinite(draws_by_estimate)
+    mean_of_estimate = np.where(is_defined_draw, draws_by_estimate, 0.0).sum(axis=1) / np.maximum(
+        is_defined_draw.sum(axis=1), 1
+    )
+    return correlation_of(np.where(is_defined_draw, draws_by_estimate - mean_of_estimate[:, np.newaxis], 0.0))
 
 
 def correlation_of(influences: Floats) -> Floats:
@@ -383,6 +391,6 @@ def correlation_of(influences: Floats) -> Floats:
     unit_vectors = np.where(
         norm_of_estimate > _SAME, influences / np.where(norm_of_estimate > _SAME, norm_of_estimate, 1.0), 0.0
     )
-    correlation = np.asarray(unit_vectors @ unit_vectors.T)
-    np.fill_diagonal(correlation, 1.0)
-    return correlation
+    correlation_matrix = np.asarray(unit_vectors @ unit_vectors.T)
+    np.fill_diagonal(correlation_matrix, 1.0)
+    return correlation_matrix

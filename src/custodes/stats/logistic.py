@@ -46,26 +46,26 @@ def first_coefficient(outcome: Floats, design: Floats, units: Ints, *, confidenc
     """
     from scipy.special import stdtr
 
-    undefined_inference = Inference(*np.full(4, np.nan))
+    nan_inference = Inference(*np.full(4, np.nan))
     distinct_units, units = np.unique(units, return_inverse=True)
     if len(distinct_units) < 2 or np.linalg.matrix_rank(design) < design.shape[1]:
-        return undefined_inference
+        return nan_inference
     coefficients = np.zeros(design.shape[1])
     for _ in range(STEPS):
-        probability = 1 / (1 + np.exp(-np.clip(design @ coefficients, -LARGEST, LARGEST)))
-        information = (design * (probability * (1 - probability))[:, None]).T @ design
-        if np.linalg.cond(information) > 1e12:
-            return undefined_inference
-        newton_step = np.linalg.solve(information, design.T @ (outcome - probability))
+        probabilities = 1 / (1 + np.exp(-np.clip(design @ coefficients, -LARGEST, LARGEST)))
+        information_matrix = (design * (probabilities * (1 - probabilities))[:, None]).T @ design
+        if np.linalg.cond(information_matrix) > 1e12:
+            return nan_inference
+        newton_step = np.linalg.solve(information_matrix, design.T @ (outcome - probabilities))
         coefficients = coefficients + newton_step
         if np.abs(newton_step).max() < 1e-10:
             break
     if np.abs(coefficients).max() > LARGEST:
-        return undefined_inference
+        return nan_inference
     scores_by_cluster = unit_sums(
-        (design * (outcome - probability)[:, None]).T, units=units, n_units=len(distinct_units)
+        (design * (outcome - probabilities)[:, None]).T, units=units, n_units=len(distinct_units)
     )
-    inverse_information = np.linalg.inv(information)
+    inverse_information = np.linalg.inv(information_matrix)
     standard_error = np.sqrt(
         (inverse_information @ (scores_by_cluster @ scores_by_cluster.T) @ inverse_information)[0, 0]
         * len(distinct_units)

@@ -1,4 +1,4 @@
-"""Step-down tests of a family of hypotheses by the maximum statistic, with sign flips, resamples or normal draws.
+"""Step-down tests of a family of estimates by the maximum statistic, with sign flips or resamples.
 
 The p-value and the interval of an estimate use the same draws under the hypothesis: p <= 1 - confidence if and only if
 the interval excludes 0. The estimates of a family share their draws, so their dependence is taken into account.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +15,7 @@ from numpy.typing import NDArray
 from custodes.stats.arrays import Bools, Floats, Ints, chunks
 from custodes.stats.bootstrap import sign_flips
 from custodes.stats.ratios import ratio
-
-SIGMAS = 4.0
-"""Minimum distance of a probability from a threshold for a clear decision, in Monte Carlo standard errors."""
+from custodes.stats.step_down import Batch, Statistics, step_down
 
 STREAM = 20_240_229
 """Seed of the random numbers of tests. It is fixed, so that decisions do not depend on the seed of an analysis."""
@@ -32,23 +28,6 @@ _SECOND = 3000  # flips of the second stage
 _FEW_BLOCKS = 20  # maximum number of blocks for which all flips may be enumerated
 _SAME = 1e-9  # smaller differences of statistics (of order 1) are rounding errors
 _CACHE = 2  # divisor of the size of temporary arrays, so that they fit the cache
-
-Statistics = Callable[[Ints], Floats]
-"""Function that returns |statistic| of some hypotheses (k',) in n draws, as a new array (k', n). In the draws, all
-hypotheses are true."""
-
-Batch = tuple[int, Statistics]
-"""A number n of draws, and the function that returns their statistics."""
-
-
-class AdjustedPValues(NamedTuple):
-    """Adjusted p-values of hypotheses (k,), NaN if not tested.
-
-    `at_threshold` is whether the Monte Carlo error of the p-value spans the level.
-    """
-
-    p_adjusted: Floats
-    at_threshold: Bools
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,95 +53,6 @@ class Family:
         return np.asarray((self.p_adjusted <= alpha) & ~self.at_threshold)
 
 
-def step_down(
-    order: Ints,
-    stages: Iterable[Iterable[Batch]],
-    tail_sums: Callable[[Floats, Ints], tuple[Floats | Ints, Floats | Ints]],
-    *,
-    alpha: float,
-    data: int = 0,
-    exact: bool = False,
-    limits: tuple[Floats | float, Floats | float] = (0.0, 1.0),
-    record: Callable[[Ints, Floats], None] | None = None,
-) -> AdjustedPValues:
-    """Adjusted p-values of a step-down test by the maximum statistic.
-
-    Each hypothesis is compared with the maximum statistic over this hypothesis and all less extreme hypotheses. All
-    hypotheses are tested with the draws of the first stage. Hypotheses whose p-value is too close to `alpha` for the
-    number of draws are tested again with the draws of the next stage.
-
-    Parameters
-    ----------
-    order : array of int of shape (k,)
-        Positions of the hypotheses; the least extreme hypothesis is first.
-    stages
-        The batches of draws of each stage.
-    tail_sums
-        Function of two arrays: the largest statistics (m, n) of each of m hypotheses and all less extreme ones in n
-        draws, and the positions (m,) of the hypotheses. It returns sums over draws of a value and of the squared value,
-        (m,) each. The value is the probability that the largest statistic is at least the observed one, or the
-        indicator of this event.
-    alpha : float
-        Level.
-    data : int, default 0
-        1 if the data count as a further draw, else 0.
-    exact : bool, default False
-        Whether the draws are all possible draws.
-    limits : pair of arrays of shape (k,), default (0, 1)
-        Lower and upper limits of the p-values, for the hypotheses in the given order.
-    record
-        Function that is called with hypotheses and their draws (m, n). The function may modify the draws.
-
-    Returns
-    -------
-    AdjustedPValues
-        Results for the hypotheses in the given order.
-
-    References
-    ----------
-    Romano and Wolf 2005.
-    """
-    n_hypotheses = len(order)
-    p_values, p_errors = np.ones((2, n_hypotheses))
-    at_threshold, positions = np.zeros(n_hypotheses, dtype=np.bool_), np.arange(n_hypotheses)
-    for batches in stages:
-        if not len(positions):
-            break
-        tail_totals, square_totals, n_draws = np.zeros((3, n_hypotheses))
-        for n, statistics in batches:
-            running_maximum = np.zeros(n)
-            for hypothesis_slice in chunks(int(positions[-1]) + 1, _CACHE * n):
-                draws = statistics(order[hypothesis_slice])
-                tested_rows = positions[(positions >= hypothesis_slice.start) & (positions < hypothesis_slice.stop)]
-                # Maxima over each hypothesis to test and the hypotheses before it. A loop over rows takes a fourth of
-                # the time of maximum.accumulate.
-                maxima, row_stops = np.empty((len(tested_rows), n)), (tested_rows - hypothesis_slice.start + 1).tolist()
-                for index, (start, stop) in enumerate(pairwise([0, *row_stops, len(draws)])):
-                    for row in draws[start:stop]:
-                        np.maximum(running_maximum, row, out=running_maximum)
-                    maxima[index : index + 1] = running_maximum
-                tail_and_square_sums = tail_sums(maxima, order[tested_rows])
-                tail_totals[tested_rows] += tail_and_square_sums[0]
-                square_totals[tested_rows] += tail_and_square_sums[1]
-                n_draws[tested_rows] += n
-                if record is not None:
-                    tested_draws = (
-                        draws if len(tested_rows) == len(draws) else draws[tested_rows - hypothesis_slice.start]
-                    )
-                    record(order[tested_rows], tested_draws)
-        mean_tail = (tail_totals + data)[positions] / (n_draws + data)[positions]
-        tail_variance = np.maximum((square_totals + data)[positions] / (n_draws + data)[positions] - mean_tail**2, 0.0)
-        lowest, highest = (np.broadcast_to(limit, n_hypotheses)[positions] for limit in limits)
-        p_values[positions] = mean_tail.clip(lowest, highest)
-        p_errors[positions] = np.where(exact | (lowest >= highest), 0.0, np.sqrt(tail_variance / n_draws[positions]))
-        low, high = p_values - SIGMAS * p_errors, p_values + SIGMAS * p_errors
-        # From the most extreme hypothesis on, so that p-values do not decrease towards less extreme hypotheses.
-        lowest_p, highest_p = (np.maximum.accumulate(p_bounds[::-1])[::-1] for p_bounds in (low, high))
-        at_threshold = np.asarray((lowest_p <= alpha) & (alpha < highest_p))
-        positions = np.flatnonzero(at_threshold & (low <= alpha) & (alpha < high))
-    return AdjustedPValues(np.maximum.accumulate(p_values[::-1])[::-1], at_threshold)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Flips:
     """Random signs of blocks.
@@ -175,35 +65,37 @@ class Flips:
     exact: bool
 
     @classmethod
-    def from_block_count(cls, n_blocks: int, n: int) -> Flips:
-        """All possible flips if there are at most max(`MOST_FLIPS`, `n`) of them, otherwise `n` random flips.
+    def from_block_count(cls, n_blocks: int, n_flips: int) -> Flips:
+        """All possible flips if there are at most max(`MOST_FLIPS`, `n_flips`) of them, else `n_flips` random flips.
 
         There are no flips with fewer than two blocks.
 
         >>> Flips.from_block_count(3, 10).first.tolist()
         [[1, -1, 1], [1, 1, -1], [1, -1, -1]]
         """
-        if n_blocks < 2 or not n:
+        if n_blocks < 2 or not n_flips:
             return cls(first=np.ones((0, n_blocks), dtype=np.int8), exact=False)
-        if n_blocks <= _FEW_BLOCKS and 2 ** (n_blocks - 1) - 1 <= max(n, MOST_FLIPS):
+        if n_blocks <= _FEW_BLOCKS and 2 ** (n_blocks - 1) - 1 <= max(n_flips, MOST_FLIPS):
             bit_patterns = np.arange(1, 2 ** (n_blocks - 1))[:, np.newaxis] >> np.arange(n_blocks - 1) & 1
             is_flipped = np.concatenate([np.zeros((len(bit_patterns), 1), dtype=np.int64), bit_patterns], axis=1)
             return cls(first=(1 - 2 * is_flipped).astype(np.int8), exact=True)
-        return cls(first=sign_flips(n_blocks, n, np.random.default_rng(STREAM)), exact=False)
+        return cls(first=sign_flips(n_blocks, n_flips, np.random.default_rng(STREAM)), exact=False)
 
     def stages(self, n_hypotheses: int) -> Iterator[NDArray[np.int8]]:
         """Yield the first flips, then sets of further independent flips, which are fewer with many hypotheses."""
-        n, n_blocks = self.first.shape
+        n_first_flips, n_blocks = self.first.shape
         yield self.first
-        most_flips = 0 if self.exact or not n else min(MOST_FLIPS, _FLIP_WORK // max(1, n_hypotheses * n_blocks))
+        most_flips = (
+            0 if self.exact or not n_first_flips else min(MOST_FLIPS, _FLIP_WORK // max(1, n_hypotheses * n_blocks))
+        )
         for stage, n_flips in enumerate((_SECOND, most_flips), start=1):
-            if n < n_flips <= most_flips:
+            if n_first_flips < n_flips <= most_flips:
                 yield sign_flips(n_blocks, n_flips, np.random.default_rng([STREAM, stage]))
 
 
 def flip_tests(
     estimate: Floats,
-    left: Floats,
+    jackknife_estimates: Floats,
     *,
     present: Bools,
     flips: Flips,
@@ -223,7 +115,7 @@ def flip_tests(
     ----------
     estimate : array of shape (k,)
         Estimates.
-    left : array of shape (blocks, k)
+    jackknife_estimates : array of shape (blocks, k)
         Estimates from the data without each block. The estimate is undefined if this is NaN for a block with data.
     present : array of bool of shape (blocks, k)
         Whether a block has data for an estimate.
@@ -256,66 +148,81 @@ def flip_tests(
     n_present_blocks = present.sum(axis=0)
     n_blocks = np.maximum(n_present_blocks, 2)
     is_defined = np.isfinite(estimate) & (n_present_blocks > 1)
-    pseudo_sums, square_sums, relative_t = np.zeros((3, len(n_present_blocks)))
-    scaled_pseudo = np.zeros((len(n_present_blocks), len(left)))
-    for estimate_slice in chunks(len(n_present_blocks), len(left)):
-        estimates_without_block = left[:, estimate_slice]
+    pseudo_sums, pseudo_square_sums, relative_statistic = np.zeros((3, len(n_present_blocks)))
+    scaled_pseudo_values = np.zeros((len(n_present_blocks), len(jackknife_estimates)))
+    for estimate_slice in chunks(len(n_present_blocks), len(jackknife_estimates)):
+        estimates_without_block = jackknife_estimates[:, estimate_slice]
         is_defined[estimate_slice] &= (np.isfinite(estimates_without_block) | ~present[:, estimate_slice]).all(axis=0)
         is_present_block = present[:, estimate_slice] & is_defined[estimate_slice]
-        pseudo = pseudo_values(estimate[estimate_slice], estimates_without_block, is_present_block)
-        pseudo_sums[estimate_slice], square_sums[estimate_slice] = (
-            pseudo.sum(axis=1),
-            np.einsum("ku,ku->k", pseudo, pseudo),
+        pseudo_value_matrix = pseudo_values(estimate[estimate_slice], estimates_without_block, is_present_block)
+        pseudo_sums[estimate_slice], pseudo_square_sums[estimate_slice] = (
+            pseudo_value_matrix.sum(axis=1),
+            np.einsum("ku,ku->k", pseudo_value_matrix, pseudo_value_matrix),
         )
         # |sum of signed values| / its largest possible value: monotone in |t|, because flips do not change squares.
         scale_factors = np.nan_to_num(
-            ratio(np.ones(len(pseudo)), np.sqrt(n_blocks[estimate_slice] * square_sums[estimate_slice]))
+            ratio(
+                np.ones(len(pseudo_value_matrix)),
+                np.sqrt(n_blocks[estimate_slice] * pseudo_square_sums[estimate_slice]),
+            )
         )
-        pseudo *= scale_factors[:, np.newaxis]
-        relative_t[estimate_slice] = np.abs(pseudo.sum(axis=1))
-        scaled_pseudo[estimate_slice] = pseudo
-    freedom = n_blocks - 1.0
+        pseudo_value_matrix *= scale_factors[:, np.newaxis]
+        relative_statistic[estimate_slice] = np.abs(pseudo_value_matrix.sum(axis=1))
+        scaled_pseudo_values[estimate_slice] = pseudo_value_matrix
+    degrees_of_freedom = n_blocks - 1.0
     has_equal_block_counts = len(np.unique(n_blocks[is_defined])) < 2
-    normal_factor = (8 * freedom + 1) / (8 * freedom + 3)
+    normal_factor = (8 * degrees_of_freedom + 1) / (8 * degrees_of_freedom + 3)
 
-    def to_common_scale(relative_t: Floats, at: Ints | slice) -> Floats:
+    def to_common_scale(relative_statistic: Floats, at: Ints | slice) -> Floats:
         """Statistics (k', n) on a common scale: unchanged with equal numbers of blocks, else normal quantiles."""
         if has_equal_block_counts:
-            return relative_t
+            return relative_statistic
         with np.errstate(divide="ignore"):
-            log_term = -freedom[at, np.newaxis] * np.log1p(-(np.minimum(relative_t, 1.0) ** 2))
-            return np.asarray(normal_factor[at, np.newaxis] * np.sqrt(log_term))
+            scaled_log_term = -degrees_of_freedom[at, np.newaxis] * np.log1p(
+                -(np.minimum(relative_statistic, 1.0) ** 2)
+            )
+            return np.asarray(normal_factor[at, np.newaxis] * np.sqrt(scaled_log_term))
 
-    def to_critical_t(values: Floats) -> Floats:
+    def to_critical_t(common_scale_values: Floats) -> Floats:
         """|t| that corresponds to values (k,) on the common scale."""
-        relative_t = (
-            values if has_equal_block_counts else np.sqrt(-np.expm1(-((values / normal_factor) ** 2) / freedom))
+        relative_statistic = (
+            common_scale_values
+            if has_equal_block_counts
+            else np.sqrt(-np.expm1(-((common_scale_values / normal_factor) ** 2) / degrees_of_freedom))
         )
-        relative_t = np.minimum(relative_t, 1.0)  # rounding error
+        relative_statistic = np.minimum(relative_statistic, 1.0)  # rounding error
         with np.errstate(divide="ignore"):
-            return np.asarray(np.sqrt(freedom) * relative_t / np.sqrt((1 - relative_t) * (1 + relative_t)))
+            return np.asarray(
+                np.sqrt(degrees_of_freedom)
+                * relative_statistic
+                / np.sqrt((1 - relative_statistic) * (1 + relative_statistic))
+            )
 
     def make_batch(flip_signs: NDArray[np.int8]) -> Batch:
         sign_columns = np.ascontiguousarray(flip_signs.T, dtype=np.float64)
-        return len(flip_signs), lambda rows: to_common_scale(np.abs(scaled_pseudo[rows] @ sign_columns), rows)
+        return len(flip_signs), lambda rows: to_common_scale(np.abs(scaled_pseudo_values[rows] @ sign_columns), rows)
 
-    smallest_p = np.exp2(1.0 - n_present_blocks)  # of all flips; random flips may give a smaller p-value
-    relative_t = np.where(is_defined & (smallest_p <= 1 - confidence), np.minimum(relative_t, 1.0), np.nan)
-    standard_error = np.sqrt(np.maximum(square_sums - pseudo_sums**2 / n_blocks, 0.0) / (n_blocks * freedom))
+    smallest_p_values = np.exp2(1.0 - n_present_blocks)  # of all flips; random flips may give a smaller p-value
+    relative_statistic = np.where(
+        is_defined & (smallest_p_values <= 1 - confidence), np.minimum(relative_statistic, 1.0), np.nan
+    )
+    standard_error = np.sqrt(
+        np.maximum(pseudo_square_sums - pseudo_sums**2 / n_blocks, 0.0) / (n_blocks * degrees_of_freedom)
+    )
     return _family(
         np.where(is_defined, estimate, np.nan),
         standard_error,
-        to_common_scale(np.maximum(relative_t[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), slice(None))[:, 0],
+        to_common_scale(np.maximum(relative_statistic[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), slice(None))[:, 0],
         ([make_batch(flip_signs)] for flip_signs in flips.stages(len(n_present_blocks)) if len(flip_signs)),
         confidence=confidence,
         alpha=alpha,
         exact=flips.exact,
         to_critical_t=to_critical_t,
-        smallest_p=smallest_p,
+        smallest_p=smallest_p_values,
     )
 
 
-def pseudo_values(estimate: Floats, left: Floats, present: Bools) -> Floats:
+def pseudo_values(estimate: Floats, jackknife_estimates: Floats, present: Bools) -> Floats:
     """Jackknife pseudo-values (k, blocks) of estimates (k,), from estimates without each block (blocks, k).
 
     Pseudo-values are 0 for blocks that are not `present` (blocks, k), and 0 instead of rounding errors.
@@ -323,12 +230,14 @@ def pseudo_values(estimate: Floats, left: Floats, present: Bools) -> Floats:
     >>> pseudo_values(np.array([2.0]), np.array([[2.5], [1.5]]), np.ones((2, 1), dtype=bool)).tolist()
     [[1.5, 2.5]]
     """
-    n = present.sum(axis=0)
-    values_or_zero = np.where(present & np.isfinite(left), left, 0.0)
-    centre_values = np.nan_to_num(estimate) + (n - 1) * values_or_zero.sum(axis=0) / np.maximum(n, 1)
-    pseudo = np.where(present, centre_values - (n - 1) * values_or_zero, 0.0).T
-    pseudo[np.abs(pseudo) <= _SAME] = 0.0
-    return np.ascontiguousarray(pseudo)
+    n_present_blocks = present.sum(axis=0)
+    estimates_or_zero = np.where(present & np.isfinite(jackknife_estimates), jackknife_estimates, 0.0)
+    pseudo_value_offsets = np.nan_to_num(estimate) + (n_present_blocks - 1) * estimates_or_zero.sum(
+        axis=0
+    ) / np.maximum(n_present_blocks, 1)
+    pseudo_value_matrix = np.where(present, pseudo_value_offsets - (n_present_blocks - 1) * estimates_or_zero, 0.0).T
+    pseudo_value_matrix[np.abs(pseudo_value_matrix) <= _SAME] = 0.0
+    return np.ascontiguousarray(pseudo_value_matrix)
 
 
 def bootstrap_tests(
@@ -376,42 +285,60 @@ def bootstrap_tests(
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
     n_estimates, n_draws = shape[0], shape[1] - 1
-    estimate, mean_draw, standard_error = np.full((3, n_estimates), np.nan)
-    is_defined, freedom = np.zeros(n_estimates, dtype=bool), max(1.0, n_units - 1)
+    estimate, mean_resample, standard_error = np.full((3, n_estimates), np.nan)
+    is_defined, degrees_of_freedom = np.zeros(n_estimates, dtype=bool), max(1.0, n_units - 1)
 
-    def deviations(rows: Ints) -> Floats:
+    def deviations(estimate_indices: Ints) -> Floats:
         """Resamples minus their mean; NaN if undefined."""
-        values = np.array(draws(rows)[:, 1:], order="C")
-        values -= mean_draw[rows, np.newaxis]
-        return values
+        resample_deviations = np.array(draws(estimate_indices)[:, 1:], order="C")
+        resample_deviations -= mean_resample[estimate_indices, np.newaxis]
+        return resample_deviations
 
-    for chunk in chunks(n_estimates, _CACHE * (1 + n_draws)):
-        values = draws(np.arange(chunk.start, chunk.stop))
-        estimate[chunk], is_finite_resample = values[:, 0], np.isfinite(values[:, 1:])
-        n_defined = is_finite_resample.sum(axis=1)
-        is_defined[chunk] = np.isfinite(estimate[chunk]) & (n_defined > 0) & (2 * n_defined >= n_draws) & (n_units > 1)
-        resamples_or_zero = np.where(is_finite_resample, values[:, 1:], 0.0)
-        mean_draw[chunk] = resamples_or_zero.sum(axis=1) / np.maximum(n_defined, 1)
-        deviations_or_zero = np.where(is_finite_resample, resamples_or_zero - mean_draw[chunk, np.newaxis], 0.0)
-        square_sums = np.where(is_defined[chunk], np.einsum("kn,kn->k", deviations_or_zero, deviations_or_zero), 0.0)
-        standard_error[chunk] = np.sqrt(square_sums / np.maximum(n_defined, 1) * (n_units / max(1, n_units - 1)))
+    for estimate_slice in chunks(n_estimates, _CACHE * (1 + n_draws)):
+        estimates_and_resamples = draws(np.arange(estimate_slice.start, estimate_slice.stop))
+        estimate[estimate_slice], is_finite_resample = (
+            estimates_and_resamples[:, 0],
+            np.isfinite(estimates_and_resamples[:, 1:]),
+        )
+        n_defined_resamples = is_finite_resample.sum(axis=1)
+        is_defined[estimate_slice] = (
+            np.isfinite(estimate[estimate_slice])
+            & (n_defined_resamples > 0)
+            & (2 * n_defined_resamples >= n_draws)
+            & (n_units > 1)
+        )
+        resamples_or_zero = np.where(is_finite_resample, estimates_and_resamples[:, 1:], 0.0)
+        mean_resample[estimate_slice] = resamples_or_zero.sum(axis=1) / np.maximum(n_defined_resamples, 1)
+        deviations_or_zero = np.where(
+            is_finite_resample, resamples_or_zero - mean_resample[estimate_slice, np.newaxis], 0.0
+        )
+        square_sums = np.where(
+            is_defined[estimate_slice], np.einsum("kn,kn->k", deviations_or_zero, deviations_or_zero), 0.0
+        )
+        standard_error[estimate_slice] = np.sqrt(
+            square_sums / np.maximum(n_defined_resamples, 1) * (n_units / max(1, n_units - 1))
+        )
     is_varying = standard_error > _SAME
     can_be_significant = bool(np.exp2(1.0 - n_units) <= 1 - confidence)
     is_testable = is_defined & (is_varying | (np.abs(estimate) <= _SAME)) & can_be_significant
-    error_or_one = np.where(is_varying, standard_error, 1.0)
+    standard_error_or_one = np.where(is_varying, standard_error, 1.0)
 
-    def statistics(rows: Ints) -> Floats:
-        return np.nan_to_num(np.abs(deviations(rows)) / error_or_one[rows, np.newaxis], posinf=0.0)
+    def statistics(estimate_indices: Ints) -> Floats:
+        return np.nan_to_num(
+            np.abs(deviations(estimate_indices)) / standard_error_or_one[estimate_indices, np.newaxis], posinf=0.0
+        )
 
-    z = np.where(is_testable, -ndtri(stdtr(freedom, -np.abs(estimate) / error_or_one)), np.nan)
+    z_scores = np.where(
+        is_testable, -ndtri(stdtr(degrees_of_freedom, -np.abs(estimate) / standard_error_or_one)), np.nan
+    )
     return _family(
         np.where(is_defined, estimate, np.nan),
         standard_error,
-        z * (1 - _SAME) - _SAME,
+        z_scores * (1 - _SAME) - _SAME,
         [[(n_draws, statistics)]] if n_draws else [],
         confidence=confidence,
         alpha=alpha,
-        to_critical_t=lambda values: np.asarray(-stdtrit(freedom, ndtr(-values))),
+        to_critical_t=lambda values: np.asarray(-stdtrit(degrees_of_freedom, ndtr(-values))),
     )
 
 
@@ -432,38 +359,49 @@ def _family(
     `threshold` is the observed |statistic| minus rounding error; NaN means that the estimate is not tested.
     `to_critical_t` transforms |statistic| to |t|. `smallest_p` is the smallest possible p-value.
     """
-    p_value, p_adjusted, critical_value, largest_excluding_p = np.full((4, len(estimate)), np.nan)
+    p_value, p_adjusted, critical_value, largest_p_excluding_zero = np.full((4, len(estimate)), np.nan)
     at_threshold = np.zeros(len(estimate), dtype=np.bool_)
 
     def count_reached(draws: Floats, hypotheses: Ints) -> Ints:
         # By rows: count_nonzero with an axis is several times slower.
-        rows = zip(draws, threshold[hypotheses].tolist(), strict=True)
-        return np.array([np.count_nonzero(row >= value) for row, value in rows], dtype=np.int64)
+        return np.array(
+            [
+                np.count_nonzero(hypothesis_draws >= hypothesis_threshold)
+                for hypothesis_draws, hypothesis_threshold in zip(draws, threshold[hypotheses].tolist(), strict=True)
+            ],
+            dtype=np.int64,
+        )
 
     def record(hypotheses: Ints, draws: Floats) -> None:
-        n = draws.shape[1]
-        rank = int((1 - confidence) * (n + 1) + _SAME)  # number of draws (including the data) that may reach the bound
-        p_value[hypotheses] = (count_reached(draws, hypotheses) + 1) / (n + 1)
-        largest_excluding_p[hypotheses] = (rank + _SAME) / (n + 1)
-        if rank:
-            draws.partition(n - rank, axis=1)
-            critical_value[hypotheses] = draws[:, n - rank]
+        n_draws = draws.shape[1]
+        critical_rank = int(
+            (1 - confidence) * (n_draws + 1) + _SAME
+        )  # number of draws (including the data) that may reach the bound
+        p_value[hypotheses] = (count_reached(draws, hypotheses) + 1) / (n_draws + 1)
+        largest_p_excluding_zero[hypotheses] = (critical_rank + _SAME) / (n_draws + 1)
+        if critical_rank:
+            draws.partition(n_draws - critical_rank, axis=1)
+            critical_value[hypotheses] = draws[:, n_draws - critical_rank]
 
     def count_largest_reached(largest: Floats, hypotheses: Ints) -> tuple[Ints, Ints]:
         n_reached = count_reached(largest, hypotheses)
         return n_reached, n_reached
 
-    order = np.argsort(threshold, kind="stable")[: (~np.isnan(threshold)).sum()]  # without NaN, which is sorted last
-    adjusted_results = step_down(order, stages, count_largest_reached, alpha=alpha, data=1, exact=exact, record=record)
+    tested_order = np.argsort(threshold, kind="stable")[
+        : (~np.isnan(threshold)).sum()
+    ]  # without NaN, which is sorted last
+    adjusted_results = step_down(
+        tested_order, stages, count_largest_reached, alpha=alpha, data=1, exact=exact, record=record
+    )
     p_value = np.maximum(p_value, smallest_p)
-    p_adjusted[order], at_threshold[order] = adjusted_results
+    p_adjusted[tested_order], at_threshold[tested_order] = adjusted_results
     p_adjusted = np.maximum(p_adjusted, p_value)  # NaN without draws
-    p_adjusted[order[::-1]] = np.maximum.accumulate(p_adjusted[order[::-1]])
+    p_adjusted[tested_order[::-1]] = np.maximum.accumulate(p_adjusted[tested_order[::-1]])
     with np.errstate(invalid="ignore"):
         half_width = np.where(standard_error > 0, to_critical_t(critical_value) * standard_error, 0.0 * critical_value)
     half_width = np.where(np.isfinite(half_width), half_width, np.nan)
     # Despite rounding errors, an interval must contain 0 if the test is not significant.
-    is_zero_inside = p_value > largest_excluding_p
+    is_zero_inside = p_value > largest_p_excluding_zero
     return Family(
         estimate=estimate,
         low=np.where(is_zero_inside, np.minimum(estimate - half_width, 0.0), estimate - half_width),

@@ -8,7 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from custodes.stats.arrays import Bools, Floats, Ints, bisect_condition, chunks, make_read_only
-from custodes.stats.multiple_testing import STREAM, AdjustedPValues, Batch, step_down
+from custodes.stats.multiple_testing import STREAM
+from custodes.stats.step_down import AdjustedPValues, Batch, step_down
 
 FIRST_DIRECTIONS, MOST_DIRECTIONS = 250, 32_000
 """Number of random directions for every p-value, and maximum number for a p-value that is close to the level."""
@@ -66,36 +67,36 @@ def pair_tests(
     from scipy.special import chdtrc, ndtr, ndtri, stdtr
 
     absolute_differences = np.abs(estimate[first_indices] - estimate[second_indices])
-    variance, is_varying_difference = variance_of_differences(covariance, first_indices, second_indices)
+    difference_variances, is_varying_difference = variance_of_differences(covariance, first_indices, second_indices)
     is_testable_pair = (is_varying_difference | (absolute_differences <= _SAME)) & can_be_significant(n_units, alpha)
-    standard_error = np.sqrt(np.where(is_varying_difference, variance, 1.0))
-    t = np.where(is_varying_difference, absolute_differences, 0.0) / standard_error
-    z = np.where(is_testable_pair, -ndtri(stdtr(max(1.0, n_units - 1), -t)), np.nan)
-    pair_order = np.argsort(z, kind="stable")[: int(is_testable_pair.sum())]
-    unadjusted_p, n_estimates = 2 * ndtr(-z[pair_order]), len(covariance)
+    standard_error = np.sqrt(np.where(is_varying_difference, difference_variances, 1.0))
+    t_statistics = np.where(is_varying_difference, absolute_differences, 0.0) / standard_error
+    z_scores = np.where(is_testable_pair, -ndtri(stdtr(max(1.0, n_units - 1), -t_statistics)), np.nan)
+    pair_order = np.argsort(z_scores, kind="stable")[: int(is_testable_pair.sum())]
+    unadjusted_p, n_estimates = 2 * ndtr(-z_scores[pair_order]), len(covariance)
     largest_n_directions = min(MOST_DIRECTIONS, max(_FEWEST_DIRECTIONS, _WORK // max(1, len(pair_order))))
     n_stages = int(np.ceil(np.log(largest_n_directions / FIRST_DIRECTIONS) / np.log(_GROWTH)))
     n_directions_of_stage = [
         min(FIRST_DIRECTIONS * _GROWTH**stage, largest_n_directions) for stage in range(n_stages + 1)
     ]
-    directions = _Directions(covariance, first_indices, second_indices, standard_error)
+    random_directions = _Directions(covariance, first_indices, second_indices, standard_error)
 
     def tail_sums(largest_statistics: Floats, pair_indices: Ints) -> tuple[Floats, Floats]:
         with np.errstate(over="ignore"):  # if no pair varies, the tail is 1 for z = 0, otherwise 0
             tail_probabilities = chdtrc(
-                n_estimates, (z[pair_indices, np.newaxis] / np.maximum(largest_statistics, _TINY)) ** 2
+                n_estimates, (z_scores[pair_indices, np.newaxis] / np.maximum(largest_statistics, _TINY)) ** 2
             )
         return tail_probabilities.sum(axis=1), (tail_probabilities**2).sum(axis=1)
 
     adjusted_results = step_down(
         pair_order,
-        map(directions.batches, n_directions_of_stage),
+        map(random_directions.batches, n_directions_of_stage),
         tail_sums,
         alpha=alpha,
         # lower limit: the exact p-value of one pair; upper limit: Bonferroni's p-value
         limits=(unadjusted_p, np.minimum(np.arange(1, len(pair_order) + 1) * unadjusted_p, 1.0)),
     )
-    p_adjusted, at_threshold = np.full(len(z), np.nan), np.zeros(len(z), dtype=np.bool_)
+    p_adjusted, at_threshold = np.full(len(z_scores), np.nan), np.zeros(len(z_scores), dtype=np.bool_)
     p_adjusted[pair_order], at_threshold[pair_order] = adjusted_results
     return AdjustedPValues(p_adjusted, at_threshold)
 
@@ -124,21 +125,21 @@ class _Directions:
         self._first_indices, self._second_indices, self._standard_error = first_indices, second_indices, standard_error
         self._n_drawn = 0
 
-    def batches(self, n: int) -> Iterator[Batch]:
-        """Yield `n` further directions in batches."""
-        unit_vectors = _unit_vectors(len(self._root), self._n_drawn, n)
-        self._n_drawn += n
-        for start in range(0, n, _BATCH):
-            batch_vectors = unit_vectors[start : start + _BATCH]
-            projections = np.ascontiguousarray((batch_vectors @ self._root).T)  # (estimates, directions)
+    def batches(self, n_directions: int) -> Iterator[Batch]:
+        """Yield `n_directions` further directions in batches."""
+        unit_vectors = _unit_vectors(len(self._root), self._n_drawn, n_directions)
+        self._n_drawn += n_directions
+        for start in range(0, n_directions, _BATCH):
+            batch_unit_vectors = unit_vectors[start : start + _BATCH]
+            projections = np.ascontiguousarray((batch_unit_vectors @ self._root).T)  # (estimates, directions)
 
             def statistics(pair_indices: Ints, projections: Floats = projections) -> Floats:
-                differences = projections[self._first_indices[pair_indices]]
-                differences -= projections[self._second_indices[pair_indices]]
-                differences /= self._standard_error[pair_indices, np.newaxis]
-                return np.abs(differences, out=differences)
+                scaled_differences = projections[self._first_indices[pair_indices]]
+                scaled_differences -= projections[self._second_indices[pair_indices]]
+                scaled_differences /= self._standard_error[pair_indices, np.newaxis]
+                return np.abs(scaled_differences, out=scaled_differences)
 
-            yield len(batch_vectors), statistics
+            yield len(batch_unit_vectors), statistics
 
 
 @lru_cache(maxsize=8)
@@ -184,12 +185,12 @@ class NormalMaximum:
             [
                 np.max(
                     [
-                        statistics(np.arange(self._n_pairs)[chunk]).max(axis=0)
-                        for chunk in chunks(self._n_pairs, n_directions)
+                        compute_statistics(np.arange(self._n_pairs)[pair_slice]).max(axis=0)
+                        for pair_slice in chunks(self._n_pairs, n_batch_directions)
                     ],
                     axis=0,
                 )
-                for n_directions, statistics in _Directions(
+                for n_batch_directions, compute_statistics in _Directions(
                     covariance, first_indices, second_indices, standard_error
                 ).batches(n)
             ]

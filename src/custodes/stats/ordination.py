@@ -30,14 +30,17 @@ def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | N
     Source: Jolliffe and Cadima 2016; the glass ceiling paper, appendix B.1, figure 4.
     """
     _, n_raters, n_features = points.shape
-    weights = np.ones((1, n_features)) if column_weights is None else column_weights
-    proportions = np.empty((*np.broadcast_shapes(points.shape[:1], weights.shape[:1]), min(n_raters - 1, n_features)))
-    for resample_slice in chunks(len(proportions), n_raters * n_features):
+    feature_weights = np.ones((1, n_features)) if column_weights is None else column_weights
+    variance_proportions = np.empty(
+        (*np.broadcast_shapes(points.shape[:1], feature_weights.shape[:1]), min(n_raters - 1, n_features))
+    )
+    for resample_slice in chunks(len(variance_proportions), n_raters * n_features):
         chunk_points, chunk_weights = (
-            array if len(array) == 1 else array[resample_slice] for array in (points, weights)
+            points_or_weights if len(points_or_weights) == 1 else points_or_weights[resample_slice]
+            for points_or_weights in (points, feature_weights)
         )
-        proportions[resample_slice] = _variance_proportions(chunk_points, chunk_weights)
-    return proportions
+        variance_proportions[resample_slice] = _variance_proportions(chunk_points, chunk_weights)
+    return variance_proportions
 
 
 def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
@@ -53,11 +56,11 @@ def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
     """
     left_vectors, singular_values, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
     n_nonzero_components = min(k, int(np.sum(singular_values > _CONSTANT * np.linalg.norm(points))))
-    scores = np.zeros((len(points), k))
-    scores[:, :n_nonzero_components] = (
+    component_scores = np.zeros((len(points), k))
+    component_scores[:, :n_nonzero_components] = (
         _orient_columns(left_vectors[:, :n_nonzero_components]) * singular_values[:n_nonzero_components]
     )
-    return scores
+    return component_scores
 
 
 def count_components(explained: NDArray[Any], *, share: float) -> Floats:
@@ -86,11 +89,13 @@ def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generat
 
     Source: parallel analysis, Horn 1965; by permutation, Buja and Eyuboglu 1992.
     """
-    proportions = np.empty((n_draws, min(len(points) - 1, points.shape[1])))
-    for chunk in chunks(n_draws, points.size):
-        permuted_points = rng.permuted(np.broadcast_to(points, (chunk.stop - chunk.start, *points.shape)), axis=-1)
-        proportions[chunk] = explained_variance(permuted_points)
-    return proportions
+    variance_proportions = np.empty((n_draws, min(len(points) - 1, points.shape[1])))
+    for draw_slice in chunks(n_draws, points.size):
+        permuted_points = rng.permuted(
+            np.broadcast_to(points, (draw_slice.stop - draw_slice.start, *points.shape)), axis=-1
+        )
+        variance_proportions[draw_slice] = explained_variance(permuted_points)
+    return variance_proportions
 
 
 def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:

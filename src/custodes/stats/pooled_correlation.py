@@ -86,9 +86,10 @@ def pooled_correlation(
         resample_weights, group_of_output, weight_of_group = weights, units[item_of_output], np.ones(weights.shape[1])
         if item_weights is not None:  # all outputs of a group have the same unit and item weight
             unit_and_weight_of_output = np.stack([units, item_weights], axis=1)[item_of_output]
-            (unit_of_group, weight_of_group), group_of_output = (
-                array.T for array in np.unique(unit_and_weight_of_output, axis=0, return_inverse=True)
+            distinct_units_and_weights, group_of_output = np.unique(
+                unit_and_weight_of_output, axis=0, return_inverse=True
             )
+            unit_of_group, weight_of_group = distinct_units_and_weights.T
             resample_weights, group_of_output = (
                 weights[:, unit_of_group.astype(np.intp)] * weight_of_group,
                 group_of_output.reshape(-1),
@@ -107,28 +108,35 @@ def _pooled_pearson(
     human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], _: Floats
 ) -> Floats:
     """Pearson's r from moment sums by group: human (n,), metrics (metrics, n) -> (B, metrics)."""
-    x, y = scaled_deviations(human[np.newaxis]), scaled_deviations(metrics)
+    human_deviations, metric_deviations = scaled_deviations(human[np.newaxis]), scaled_deviations(metrics)
 
     def sum_groups(values: Floats) -> Floats:
         return weighted_sums(
             resample_weights, unit_sums(values, units=group_of_output, n_units=resample_weights.shape[1])
         )
 
-    total_weight, product_sums = sum_groups(np.ones((1, len(group_of_output)))), sum_groups(x * y)
-    (sum_x, sum_xx), (sum_y, sum_yy) = (
-        (sum_groups(centred_scores), sum_groups(centred_scores * centred_scores)) for centred_scores in (x, y)
+    total_weight, product_sums = (
+        sum_groups(np.ones((1, len(group_of_output)))),
+        sum_groups(human_deviations * metric_deviations),
+    )
+    (human_sums, human_square_sums), (metric_sums, metric_square_sums) = (
+        (sum_groups(rater_deviations), sum_groups(rater_deviations * rater_deviations))
+        for rater_deviations in (human_deviations, metric_deviations)
     )
     with np.errstate(invalid="ignore", divide="ignore"):
-        variance_x, variance_y = (
-            sum_xx - sum_x * sum_x / total_weight,
-            sum_yy - sum_y * sum_y / total_weight,
+        human_squared_deviation_sums, metric_squared_deviation_sums = (
+            human_square_sums - human_sums * human_sums / total_weight,
+            metric_square_sums - metric_sums * metric_sums / total_weight,
         )
         (
-            variance_x[variance_x <= _CONSTANT * sum_xx],
-            variance_y[variance_y <= _CONSTANT * sum_yy],
+            human_squared_deviation_sums[human_squared_deviation_sums <= _CONSTANT * human_square_sums],
+            metric_squared_deviation_sums[metric_squared_deviation_sums <= _CONSTANT * metric_square_sums],
         ) = np.nan, np.nan
         return np.asarray(
-            ((product_sums - sum_x * (sum_y / total_weight)) / np.sqrt(variance_x * variance_y)).clip(-1.0, 1.0)
+            (
+                (product_sums - human_sums * (metric_sums / total_weight))
+                / np.sqrt(human_squared_deviation_sums * metric_squared_deviation_sums)
+            ).clip(-1.0, 1.0)
         )
 
 
@@ -186,8 +194,8 @@ class _Levels:
         """
         doubled_ranks = np.asarray(self._steps @ weights)
         level_blocks = doubled_ranks.reshape(_STEPS, self._n_blocks, -1)
-        for step in range(1, _STEPS):
-            level_blocks[step] += level_blocks[step - 1]
+        for level_in_block in range(1, _STEPS):
+            level_blocks[level_in_block] += level_blocks[level_in_block - 1]
         level_blocks[:, 1:] += np.cumsum(level_blocks[-1, :-1], axis=0)
         return doubled_ranks.take(self._row_of_output, axis=0)
 
@@ -207,10 +215,10 @@ class _Levels:
 
         powers_by_group: Floats = np.asarray(single_group_level_counts.power(power).sum(axis=0))
         power_sums = np.empty(len(resample_weights))
-        for resample_slice, weights in _iter_weight_columns(resample_weights, 4 * max(shared_level_counts.shape)):
-            level_sizes = np.asarray(shared_level_counts @ weights)
+        for resample_slice, group_weights in _iter_weight_columns(resample_weights, 4 * max(shared_level_counts.shape)):
+            level_sizes = np.asarray(shared_level_counts @ group_weights)
             power_sums[resample_slice] = raise_to_power(level_sizes).sum(axis=0) + powers_by_group @ raise_to_power(
-                weights
+                group_weights
             )
         return power_sums
 
@@ -218,59 +226,69 @@ class _Levels:
 def _squares(rankings: list[_Levels], resample_weights: NDArray[Any]) -> Floats:
     """Sums of squared sizes of the levels of each ranking in resamples: (rankings, B)."""
     if resample_weights.shape[1] > _FEW_GROUPS:
-        return np.stack([levels.power_sums(resample_weights, 2) for levels in rankings])
-    weights = resample_weights.astype(np.float64)
+        return np.stack([ranking_levels.power_sums(resample_weights, 2) for ranking_levels in rankings])
+    group_weights = resample_weights.astype(np.float64)
     count_tables = [
-        table_sums(levels.level_of_output, levels.group_of_output, shape=levels.shape).astype(np.float64)
-        for levels in rankings
+        table_sums(ranking_levels.level_of_output, ranking_levels.group_of_output, shape=ranking_levels.shape).astype(
+            np.float64
+        )
+        for ranking_levels in rankings
     ]
-    table_products = np.stack([table.T @ table for table in count_tables])
-    return np.asarray(np.einsum("bg,bsg->sb", weights, weighted_sums(weights, table_products)))
+    table_products = np.stack([count_table.T @ count_table for count_table in count_tables])
+    return np.asarray(np.einsum("bg,bsg->sb", group_weights, weighted_sums(group_weights, table_products)))
 
 
 def _pooled_spearman(
     human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], _: Floats
 ) -> Floats:
     """Spearman's rho from mid-ranks in every resample: human (n,), metrics (metrics, n) -> (B, metrics)."""
-    human_levels, *metric_levels = rankings = [
-        _Levels(scores, group_of_output, resample_weights.shape[1]) for scores in (human, *metrics)
+    human_levels, *levels_of_metric = levels_of_rater = [
+        _Levels(rater_scores, group_of_output, resample_weights.shape[1]) for rater_scores in (human, *metrics)
     ]
     covariances = np.empty((len(metrics), len(resample_weights)))
-    for resample_slice, weights in _iter_weight_columns(resample_weights, 4 * len(group_of_output)):
-        weight_of_output = weights[group_of_output]  # (n, B)
-        centred_human = (human_levels.ranks(weights) - weight_of_output.sum(axis=0)) * weight_of_output
-        for m, levels in enumerate(metric_levels):
-            covariances[m, resample_slice] = np.einsum("nb,nb->b", centred_human, levels.ranks(weights))
+    for resample_slice, group_weights in _iter_weight_columns(resample_weights, 4 * len(group_of_output)):
+        weight_of_output = group_weights[group_of_output]  # (n, B)
+        weighted_centred_human_ranks = (
+            human_levels.ranks(group_weights) - weight_of_output.sum(axis=0)
+        ) * weight_of_output
+        for metric_index, ranking_levels in enumerate(levels_of_metric):
+            covariances[metric_index, resample_slice] = np.einsum(
+                "nb,nb->b", weighted_centred_human_ranks, ranking_levels.ranks(group_weights)
+            )
     # With levels of sizes t and the total weight T, the squared deviations of doubled mid-ranks from their mean T sum
     # to (T^3 - sum of t^3) / 3.
-    cubes = weighted_sums(resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1])) ** 3
-    variances = (cubes - [levels.power_sums(resample_weights, 3) for levels in rankings]) / 3
-    variances[variances <= _CONSTANT * cubes] = np.nan
-    return ratio(covariances, np.sqrt(variances[1:] * variances[0])).T.clip(-1.0, 1.0)
+    cubed_total_weights = (
+        weighted_sums(resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1])) ** 3
+    )
+    squared_deviation_sums = (
+        cubed_total_weights - [ranking_levels.power_sums(resample_weights, 3) for ranking_levels in levels_of_rater]
+    ) / 3
+    squared_deviation_sums[squared_deviation_sums <= _CONSTANT * cubed_total_weights] = np.nan
+    return ratio(covariances, np.sqrt(squared_deviation_sums[1:] * squared_deviation_sums[0])).T.clip(-1.0, 1.0)
 
 
 def _pooled_kendall(
     human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], weight_of_group: Floats
 ) -> Floats:
     """Kendall's tau-b in every resample: human (n,), metrics (metrics, n) -> (B, metrics)."""
-    human_levels, *levels_of_metric = rankings = [
-        _Levels(scores, group_of_output, resample_weights.shape[1]) for scores in (human, *metrics)
+    human_levels, *levels_of_metric = levels_of_rater = [
+        _Levels(rater_scores, group_of_output, resample_weights.shape[1]) for rater_scores in (human, *metrics)
     ]
-    n_pairs = (
+    n_ordered_pairs = (
         weighted_sums(
             resample_weights, np.bincount(group_of_output, minlength=resample_weights.shape[1]).astype(np.float64)
         )
         ** 2
     )
-    n_untied_pairs = n_pairs - _squares(rankings, resample_weights)
-    n_untied_pairs[n_untied_pairs <= _CONSTANT * n_pairs] = np.nan
+    n_untied_ordered_pairs = n_ordered_pairs - _squares(levels_of_rater, resample_weights)
+    n_untied_ordered_pairs[n_untied_ordered_pairs <= _CONSTANT * n_ordered_pairs] = np.nan
     compute_concordance = (
         _paired_groups if len(group_of_output) * resample_weights.shape[1] <= EXACT else _binned_concordance
     )
     return tau_b(
         compute_concordance(human_levels, levels_of_metric, group_of_output, resample_weights, weight_of_group),
-        n_untied_pairs[0][:, np.newaxis],
-        n_untied_pairs[1:].T,
+        n_untied_ordered_pairs[0][:, np.newaxis],
+        n_untied_ordered_pairs[1:].T,
     )
 
 
@@ -357,7 +375,7 @@ def _binned_concordance(
     concordances = np.empty((len(resample_weights), len(levels_of_metric)))
     output_weights = None if (weight_of_group == 1).all() else weight_of_group[group_of_output]
     human_bin_of_output = _bin_levels(human_levels.level_of_output)
-    for m, metric_levels in enumerate(levels_of_metric):
+    for metric_index, metric_levels in enumerate(levels_of_metric):
         metric_bin_of_output = _bin_levels(metric_levels.level_of_output)
         table_shape = int(human_bin_of_output.max()) + 1, int(metric_bin_of_output.max()) + 1
         cell_of_output = human_bin_of_output * table_shape[1] + metric_bin_of_output
@@ -365,7 +383,9 @@ def _binned_concordance(
             (np.ones(len(group_of_output)), (cell_of_output, group_of_output)),
             shape=(math.prod(table_shape), len(weight_of_group)),
         )
-        bin_signs = [np.sign(np.arange(n)[:, np.newaxis] - np.arange(n)).astype(np.float64) for n in table_shape]
+        bin_signs = [
+            np.sign(np.arange(n_bins)[:, np.newaxis] - np.arange(n_bins)).astype(np.float64) for n_bins in table_shape
+        ]
         exact_concordance = concordance(
             human_levels.level_of_output[np.newaxis], metric_levels.level_of_output[np.newaxis], weights=output_weights
         )[0]
@@ -375,25 +395,25 @@ def _binned_concordance(
         correction_of_group = np.bincount(
             group_of_output, exact_concordance - binned_concordance.ravel()[cell_of_output], resample_weights.shape[1]
         )
-        for resample_slice, weights in _iter_weight_columns(resample_weights, 4 * max(count_matrix.shape)):
-            weight_table = np.asarray(count_matrix @ weights).reshape(*table_shape, -1)
+        for resample_slice, group_weights in _iter_weight_columns(resample_weights, 4 * max(count_matrix.shape)):
+            weight_table = np.asarray(count_matrix @ group_weights).reshape(*table_shape, -1)
             net_counts = np.matmul(bin_signs[1], np.tensordot(bin_signs[0], weight_table, 1))
-            concordances[resample_slice, m] = (
+            concordances[resample_slice, metric_index] = (
                 np.einsum("xyb,xyb->b", weight_table, net_counts)
-                + (2 * weights.T - weight_of_group) @ correction_of_group
+                + (2 * group_weights.T - weight_of_group) @ correction_of_group
             )
     return concordances
 
 
-def _bin_levels(level: Ints) -> Ints:
+def _bin_levels(level_of_output: Ints) -> Ints:
     """Levels grouped into bins with similar numbers of outputs. If there are few levels, they are unchanged."""
-    n_outputs_of_level = np.bincount(level)
+    n_outputs_of_level = np.bincount(level_of_output)
     if len(n_outputs_of_level) <= _BINS:
-        return level
+        return level_of_output
     middle_rank_of_level = np.cumsum(n_outputs_of_level) - n_outputs_of_level / 2
-    return np.unique((middle_rank_of_level * (_BINS / len(level))).astype(np.intp)[level], return_inverse=True)[
-        1
-    ].reshape(-1)
+    return np.unique(
+        (middle_rank_of_level * (_BINS / len(level_of_output))).astype(np.intp)[level_of_output], return_inverse=True
+    )[1].reshape(-1)
 
 
 def _iter_weight_columns(resample_weights: NDArray[Any], size: int) -> Iterator[tuple[slice, Floats]]:

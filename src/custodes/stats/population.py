@@ -47,12 +47,12 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
     for mask_index, is_rated_system in enumerate(distinct_rated_masks):
         metric_indices = np.flatnonzero(mask_index_of_metric.reshape(-1) == mask_index)
         for metric_slice in chunks(len(metric_indices), 4 * len(metrics) * max(1, int(is_rated_system.sum()))):
-            score_index = np.ix_(np.arange(len(metrics)), metric_indices[metric_slice], is_rated_system)
-            draws = _draws_of_pattern(np.stack([human[score_index], metrics[score_index]]), n_units)
-            resample_indices, metric_columns, system_indices = np.ix_(
+            score_indices = np.ix_(np.arange(len(metrics)), metric_indices[metric_slice], is_rated_system)
+            mask_draws = _draws_of_pattern(np.stack([human[score_indices], metrics[score_indices]]), n_units)
+            resample_indices, metric_positions, system_indices = np.ix_(
                 np.arange(draws_shape[0]), metric_indices[metric_slice], is_rated_system
             )
-            population_draws[:, resample_indices, metric_columns, system_indices] = draws
+            population_draws[:, resample_indices, metric_positions, system_indices] = mask_draws
     return population_draws[0], population_draws[1]
 
 
@@ -68,7 +68,7 @@ def _draws_of_pattern(scores: Floats, n_units: int) -> Floats:
     scores = np.where(is_defined_score, scores - mean_scores, 0.0)
     # Scores of each rater are scaled, which avoids overflow of squares.
     scale_of_rater = np.array(
-        [[unit_of(metric_scores) for metric_scores in rater_scores.swapaxes(0, 1)] for rater_scores in scores]
+        [[unit_of(scores_for_metric) for scores_for_metric in rater_scores.swapaxes(0, 1)] for rater_scores in scores]
     )
     scale_of_rater = scale_of_rater[:, np.newaxis, :, np.newaxis]
     scores = scores / scale_of_rater
@@ -79,29 +79,33 @@ def _draws_of_pattern(scores: Floats, n_units: int) -> Floats:
     resample_errors = scores[:, 1:] - scores[:, 1:].sum(axis=1, keepdims=True) / np.maximum(n_defined_resamples, 1)
     resample_errors = np.where(is_undefined_resample_score, 0.0, resample_errors) * np.sqrt(n_units / (n_units - 1))
     # Centring removes a part of the noise: the factor is (k - 1) / k for k systems.
-    weighted_errors = resample_errors / np.maximum(n_defined_resamples - 1, 1)
-    noise_covariance = np.einsum("ibms,jbms->mij", resample_errors, weighted_errors) / (n_systems - 1)
+    scaled_errors = resample_errors / np.maximum(n_defined_resamples - 1, 1)
+    noise_covariance = np.einsum("ibms,jbms->mij", resample_errors, scaled_errors) / (n_systems - 1)
     diagonal_indices = np.arange(2)
     ridge_of_metric = _RIDGE * (
         np.einsum("ims,ims->mi", observed_scores, observed_scores)
         + noise_covariance[:, diagonal_indices, diagonal_indices]
     )
     noise_covariance[:, diagonal_indices, diagonal_indices] += ridge_of_metric + np.finfo(np.float64).tiny ** 0.5
-    noise_root = np.linalg.cholesky(noise_covariance)
+    noise_cholesky = np.linalg.cholesky(noise_covariance)
     # The shrinkage is computed on the scale where the noise has variance 1 in every direction.
-    whitening = np.linalg.inv(noise_root)
-    shrinkage_entries = _shrinkage(
-        np.einsum("mij,jms->ims", whitening, observed_scores), n_systems - 1, len(is_undefined_resample_score)
+    whitening_matrix = np.linalg.inv(noise_cholesky)
+    value_and_error_shrinkage = _shrinkage(
+        np.einsum("mij,jms->ims", whitening_matrix, observed_scores), n_systems - 1, len(is_undefined_resample_score)
     )
-    draws = np.zeros(resample_errors.shape)
-    for matrix_entries, values_to_shrink in zip(
-        shrinkage_entries, (observed_scores[:, np.newaxis], resample_errors), strict=True
+    population_draws = np.zeros(resample_errors.shape)
+    for triangle_entries, values_to_shrink in zip(
+        value_and_error_shrinkage, (observed_scores[:, np.newaxis], resample_errors), strict=True
     ):
-        symmetric_entries = np.array([matrix_entries[:2], matrix_entries[1:]])  # (row, column, B, metrics)
-        shrinkage = np.einsum("mai,abnm,mjb->ijnm", whitening, symmetric_entries, noise_root, optimize=True)
-        for rater in range(2):
-            draws[rater] += (shrinkage[:, rater, ..., np.newaxis] * values_to_shrink).sum(axis=0)
-    return np.where(is_undefined_resample_score, np.nan, draws * scale_of_rater)
+        symmetric_matrices = np.array([triangle_entries[:2], triangle_entries[1:]])  # (row, column, B, metrics)
+        shrinkage_matrices = np.einsum(
+            "mai,abnm,mjb->ijnm", whitening_matrix, symmetric_matrices, noise_cholesky, optimize=True
+        )
+        for rater_index in range(2):
+            population_draws[rater_index] += (
+                shrinkage_matrices[:, rater_index, ..., np.newaxis] * values_to_shrink
+            ).sum(axis=0)
+    return np.where(is_undefined_resample_score, np.nan, population_draws * scale_of_rater)
 
 
 def _shrinkage(observed_scores: Floats, degrees_of_freedom: int, n_draws: int) -> tuple[list[Floats], list[Floats]]:
@@ -114,41 +118,52 @@ def _shrinkage(observed_scores: Floats, degrees_of_freedom: int, n_draws: int) -
     values in the direction without variance become 0.
     """
     rng = np.random.default_rng(_SEED)
-    first_diagonal, second_diagonal = (np.sqrt(rng.chisquare(degrees_of_freedom - i, (n_draws, 1))) for i in range(2))
-    below_diagonal = rng.normal(size=(n_draws, 1))
-    tiny = np.finfo(np.float64).tiny
-    (xx, xy), (_, yy) = np.einsum("ims,jms->ijm", observed_scores, observed_scores)
-    ridge = _RIDGE * (xx + yy) + tiny**0.5  # positive even if all values are equal
+    first_diagonal_draws, second_diagonal_draws = (
+        np.sqrt(rng.chisquare(degrees_of_freedom - column, (n_draws, 1))) for column in range(2)
+    )
+    below_diagonal_draws = rng.normal(size=(n_draws, 1))
+    smallest_float = np.finfo(np.float64).tiny
+    (scatter_11, scatter_12), (_, scatter_22) = np.einsum("ims,jms->ijm", observed_scores, observed_scores)
+    ridge = _RIDGE * (scatter_11 + scatter_22) + smallest_float**0.5  # positive even if all values are equal
     # Cholesky factor of the scatter and the ridge. The second diagonal entry is computed from residuals: as a
     # difference of products it would be rounding error, of any sign, if one side is nearly a linear function of the
     # other.
-    slope = np.nan_to_num(ratio(xy, xx))
+    slope = np.nan_to_num(ratio(scatter_12, scatter_11))
     residual_scores = observed_scores[1] - slope[:, np.newaxis] * observed_scores[0]
-    root_x = np.sqrt(xx + ridge)
-    root_y = np.sqrt(
-        np.einsum("ms,ms->m", residual_scores, residual_scores) + ridge + slope * xy * (ridge / (xx + ridge))
+    scatter_root_11 = np.sqrt(scatter_11 + ridge)
+    scatter_root_22 = np.sqrt(
+        np.einsum("ms,ms->m", residual_scores, residual_scores)
+        + ridge
+        + slope * scatter_12 * (ridge / (scatter_11 + ridge))
     )
     # The factor of the inverse: an upper times a lower triangle.
-    inverse_corner = -xy / (xx + ridge) / root_y
-    entry_11, entry_12 = first_diagonal / root_x + inverse_corner * below_diagonal, inverse_corner * second_diagonal
-    entry_21, entry_22 = below_diagonal / root_y, second_diagonal / root_y
+    inverse_root_12 = -scatter_12 / (scatter_11 + ridge) / scatter_root_22
+    factor_11, factor_12 = (
+        first_diagonal_draws / scatter_root_11 + inverse_root_12 * below_diagonal_draws,
+        inverse_root_12 * second_diagonal_draws,
+    )
+    factor_21, factor_22 = below_diagonal_draws / scatter_root_22, second_diagonal_draws / scatter_root_22
     # Eigenvalues and axes of a symmetric 2 x 2 matrix. The smaller eigenvalue comes from the determinant, for
     # precision.
-    matrix_11, matrix_12, matrix_22 = (
-        entry_11**2 + entry_12**2,
-        entry_11 * entry_21 + entry_12 * entry_22,
-        entry_21**2 + entry_22**2,
+    precision_11, precision_12, precision_22 = (
+        factor_11**2 + factor_12**2,
+        factor_11 * factor_21 + factor_12 * factor_22,
+        factor_21**2 + factor_22**2,
     )
-    larger_eigenvalue = (matrix_11 + matrix_22) / 2 + np.hypot((matrix_11 - matrix_22) / 2, matrix_12)
-    determinant = first_diagonal * second_diagonal / (root_x * root_y)
-    smaller_eigenvalue = (determinant / np.sqrt(np.maximum(larger_eigenvalue, tiny))) ** 2
-    angle = np.arctan2(matrix_12, (matrix_11 - matrix_22) / 2) / 2
-    cosine, sine = np.cos(angle), np.sin(angle)
+    larger_eigenvalue = (precision_11 + precision_22) / 2 + np.hypot((precision_11 - precision_22) / 2, precision_12)
+    determinant = first_diagonal_draws * second_diagonal_draws / (scatter_root_11 * scatter_root_22)
+    smaller_eigenvalue = (determinant / np.sqrt(np.maximum(larger_eigenvalue, smallest_float))) ** 2
+    axis_angle = np.arctan2(precision_12, (precision_11 - precision_22) / 2) / 2
+    cosine, sine = np.cos(axis_angle), np.sin(axis_angle)
     shrinkage_factors = [
-        1 - np.minimum(np.maximum(eigenvalue, tiny), 1.0) for eigenvalue in (larger_eigenvalue, smaller_eigenvalue)
+        1 - np.minimum(np.maximum(eigenvalue, smallest_float), 1.0)
+        for eigenvalue in (larger_eigenvalue, smaller_eigenvalue)
     ]
     entries_of_shrinkage = []
-    for first_factor, second_factor in (shrinkage_factors, [np.sqrt(factor) for factor in shrinkage_factors]):
+    for first_factor, second_factor in (
+        shrinkage_factors,
+        [np.sqrt(shrinkage_factor) for shrinkage_factor in shrinkage_factors],
+    ):
         entries_of_shrinkage.append(
             [
                 first_factor * cosine**2 + second_factor * sine**2,

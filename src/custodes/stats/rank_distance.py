@@ -84,15 +84,15 @@ def rank_distance_influence(
     Source: Jaeckel 1972, the infinitesimal jackknife.
     """
     distances = np.empty((len(first_raters), values.shape[1]))
-    slope_sums_of_thing = np.zeros((len(first_raters), values.shape[2]))
+    derivative_sum_of_thing = np.zeros((len(first_raters), values.shape[2]))
     for pair_slice, unit_slice, pair_table in _chunks(
         values, first_raters, second_raters, is_ordinal=rule == "ordinal"
     ):
         chunk_distances, coefficients_of_count = _distances_from_counts(pair_table, rule=rule)
         distances[pair_slice, unit_slice] = chunk_distances.T
         for count_index, count_coefficients in coefficients_of_count.items():
-            slope_sums_of_thing[pair_slice] += np.einsum("unp,up->pn", pair_table[count_index], count_coefficients)
-    return distances, ratio(slope_sums_of_thing, np.sum(~np.isnan(distances), axis=1, keepdims=True))
+            derivative_sum_of_thing[pair_slice] += np.einsum("unp,up->pn", pair_table[count_index], count_coefficients)
+    return distances, ratio(derivative_sum_of_thing, np.sum(~np.isnan(distances), axis=1, keepdims=True))
 
 
 def _chunks(
@@ -104,15 +104,17 @@ def _chunks(
     minus discordant pairs, pairs not tied by the first rater, pairs not tied by the second rater, pairs tied by neither
     rater, and all pairs.
     """
-    n_units, n = values.shape[1:]
-    ranks_of_rater = ordinal_ranks(values) if is_ordinal else mid_ranks(values)
-    count_pairs = _count_by_comparison if n <= _COMPARED and len(first_raters) >= _MANY_PAIRS else _count_by_sorting
-    for pair_slice in chunks(len(first_raters), n):
-        for unit_slice in chunks(n_units, n * (pair_slice.stop - pair_slice.start)):
+    n_units, n_things = values.shape[1:]
+    ranks_by_rater = ordinal_ranks(values) if is_ordinal else mid_ranks(values)
+    count_thing_pairs = (
+        _count_by_comparison if n_things <= _COMPARED and len(first_raters) >= _MANY_PAIRS else _count_by_sorting
+    )
+    for pair_slice in chunks(len(first_raters), n_things):
+        for unit_slice in chunks(n_units, n_things * (pair_slice.stop - pair_slice.start)):
             yield (
                 pair_slice,
                 unit_slice,
-                count_pairs(ranks_of_rater[:, unit_slice], first_raters[pair_slice], second_raters[pair_slice]),
+                count_thing_pairs(ranks_by_rater[:, unit_slice], first_raters[pair_slice], second_raters[pair_slice]),
             )
 
 
@@ -151,35 +153,37 @@ def _distances_from_counts(pair_table: PairTable, *, rule: Rule) -> tuple[Floats
 
 def _count_by_comparison(ranks: Floats, first_raters: Ints, second_raters: Ints) -> PairTable:
     """Counts by comparison of all pairs of things, from products of signs, in blocks of things."""
-    distinct_raters, rater_index = np.unique(np.concatenate([first_raters, second_raters]), return_inverse=True)
+    distinct_raters, rater_indices = np.unique(np.concatenate([first_raters, second_raters]), return_inverse=True)
     # the two raters of each pair, as positions among the raters that occur in pairs
-    first_rater_index, second_rater_index = np.split(rater_index, 2)
+    first_rater_indices, second_rater_indices = np.split(rater_indices, 2)
     ranks = np.ascontiguousarray(ranks[distinct_raters].swapaxes(0, 1))  # (units, raters, n)
-    n_units, n_raters, n = ranks.shape
+    n_units, n_raters, n_things = ranks.shape
     is_rated_by_rater = ~np.isnan(ranks)
-    distinct_rated_masks, mask_of_rater = np.unique(
+    distinct_rated_masks, mask_index_of_rater = np.unique(
         is_rated_by_rater.swapaxes(0, 1).reshape(n_raters, -1), axis=0, return_inverse=True
     )
     # there are few patterns, because most raters rate the same systems
-    rated_masks = distinct_rated_masks.reshape(len(distinct_rated_masks), n_units, n).swapaxes(0, 1).astype(np.float32)
-    doubled_ranks = (2 * ranks).astype(np.float32)
-    pair_table = np.zeros((5, n_units, n, len(first_raters)), dtype=np.float32)
-    is_rated_by_both = (is_rated_by_rater[:, first_rater_index] & is_rated_by_rater[:, second_rater_index]).swapaxes(
-        1, 2
+    rated_masks = (
+        distinct_rated_masks.reshape(len(distinct_rated_masks), n_units, n_things).swapaxes(0, 1).astype(np.float32)
     )
+    doubled_ranks = (2 * ranks).astype(np.float32)
+    pair_table = np.zeros((5, n_units, n_things, len(first_raters)), dtype=np.float32)
+    is_rated_by_both = (
+        is_rated_by_rater[:, first_rater_indices] & is_rated_by_rater[:, second_rater_indices]
+    ).swapaxes(1, 2)
     pair_table[_ALL] = is_rated_by_both * (is_rated_by_both.sum(axis=1, keepdims=True) - 1)
-    for thing_slice in chunks(n, n_units * n_raters * max(n, n_raters)):
+    for thing_slice in chunks(n_things, n_units * n_raters * max(n_things, n_raters)):
         signs = _signs(doubled_ranks[:, :, thing_slice].swapaxes(1, 2), doubled_ranks)
-        pair_table[_CONCORDANCE, :, thing_slice] = _sign_products(signs, first_rater_index, second_rater_index)
+        pair_table[_CONCORDANCE, :, thing_slice] = _sign_products(signs, first_rater_indices, second_rater_indices)
         np.abs(signs, out=signs)
-        pair_table[_UNTIED, :, thing_slice] = _sign_products(signs, first_rater_index, second_rater_index)
-        is_rated_by_mask = rated_masks[:, :, thing_slice].swapaxes(1, 2)[:, :, np.newaxis]
-        n_untied = (signs @ rated_masks[:, np.newaxis].swapaxes(-1, -2)) * is_rated_by_mask
-        pair_table[_UNTIED_X, :, thing_slice] = n_untied[
-            :, :, first_rater_index, mask_of_rater.ravel()[second_rater_index]
+        pair_table[_UNTIED, :, thing_slice] = _sign_products(signs, first_rater_indices, second_rater_indices)
+        mask_indicators_of_thing = rated_masks[:, :, thing_slice].swapaxes(1, 2)[:, :, np.newaxis]
+        n_untied_by_mask = (signs @ rated_masks[:, np.newaxis].swapaxes(-1, -2)) * mask_indicators_of_thing
+        pair_table[_UNTIED_X, :, thing_slice] = n_untied_by_mask[
+            :, :, first_rater_indices, mask_index_of_rater.ravel()[second_rater_indices]
         ]
-        pair_table[_UNTIED_Y, :, thing_slice] = n_untied[
-            :, :, second_rater_index, mask_of_rater.ravel()[first_rater_index]
+        pair_table[_UNTIED_Y, :, thing_slice] = n_untied_by_mask[
+            :, :, second_rater_indices, mask_index_of_rater.ravel()[first_rater_indices]
         ]
     return pair_table
 
@@ -195,7 +199,7 @@ def _signs(block_ranks: NDArray[np.float32], ranks: NDArray[np.float32]) -> NDAr
 
 
 def _sign_products(
-    signs: NDArray[np.float32], first_rater_index: Ints, second_rater_index: Ints
+    signs: NDArray[np.float32], first_rater_indices: Ints, second_rater_indices: Ints
 ) -> NDArray[np.float32]:
     """Inner products of the sign vectors of each pair of raters: (units, b, raters, n) -> (units, b, P).
 
@@ -203,35 +207,37 @@ def _sign_products(
     """
     sign_products = signs @ signs.swapaxes(-1, -2)
     flat_products = sign_products.reshape(*sign_products.shape[:2], -1)
-    return np.asarray(flat_products.take(first_rater_index * signs.shape[2] + second_rater_index, axis=-1))
+    return np.asarray(flat_products.take(first_rater_indices * signs.shape[2] + second_rater_indices, axis=-1))
 
 
 def _count_by_sorting(ranks: Floats, first_raters: Ints, second_raters: Ints) -> PairTable:
     """Counts by sorting, in n sqrt(n) steps."""
-    n_units, n = ranks.shape[1:]
+    n_units, n_things = ranks.shape[1:]
     first_ranks, second_ranks = (
-        ranks[raters].reshape(len(raters) * n_units, n) for raters in (first_raters, second_raters)
+        ranks[raters_of_side].reshape(len(raters_of_side) * n_units, n_things)
+        for raters_of_side in (first_raters, second_raters)
     )
     is_missing = np.isnan(first_ranks) | np.isnan(second_ranks)
     is_rated_by_both = ~is_missing
     n_missing_things = is_missing.sum(axis=1, keepdims=True)
     # Things missing for either rater rank highest on both sides: concordant with everything else.
     first_ranks, second_ranks = (
-        np.where(is_missing, n + 1, rater_ranks) for rater_ranks in (first_ranks, second_ranks)
+        np.where(is_missing, n_things + 1, rater_ranks) for rater_ranks in (first_ranks, second_ranks)
     )
-    n_ties_in_first, n_ties_in_second, n_ties_in_both = (
-        tie_counts(rater_ranks) for rater_ranks in (first_ranks, second_ranks, (n + 2) * 2 * first_ranks + second_ranks)
+    n_tied_by_first, n_tied_by_second, n_tied_by_both = (
+        tie_counts(rater_ranks)
+        for rater_ranks in (first_ranks, second_ranks, (n_things + 2) * 2 * first_ranks + second_ranks)
     )
-    n_things_rated_by_both = n - n_missing_things
+    n_things_rated_by_both = n_things - n_missing_things
     pair_table = np.empty((5, *first_ranks.shape), dtype=np.int32)
     pair_table[_CONCORDANCE] = concordance(first_ranks, second_ranks) - n_missing_things
     pair_table[_UNTIED_X], pair_table[_UNTIED_Y] = (
-        n_things_rated_by_both - n_ties_in_first,
-        n_things_rated_by_both - n_ties_in_second,
+        n_things_rated_by_both - n_tied_by_first,
+        n_things_rated_by_both - n_tied_by_second,
     )
     pair_table[_UNTIED], pair_table[_ALL] = (
-        n_things_rated_by_both - n_ties_in_first - n_ties_in_second + n_ties_in_both,
+        n_things_rated_by_both - n_tied_by_first - n_tied_by_second + n_tied_by_both,
         n_things_rated_by_both - 1,
     )
     pair_table *= is_rated_by_both
-    return np.moveaxis(pair_table.reshape(5, len(first_raters), n_units, n), (1, 2, 3), (3, 1, 2))
+    return np.moveaxis(pair_table.reshape(5, len(first_raters), n_units, n_things), (1, 2, 3), (3, 1, 2))

@@ -41,9 +41,9 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
     [1.5, 3.0, 1.5, nan]
     """
     values = np.asarray(values, dtype=np.float64)
-    order = np.argsort(values, axis=-1, kind="stable")  # NaN is sorted last
-    run_start, run_end = tie_runs(np.take_along_axis(values, order, axis=-1))
-    return _restore_order(values, order, (run_start + run_end + 1) / 2)
+    sort_order = np.argsort(values, axis=-1, kind="stable")  # NaN is sorted last
+    run_starts, run_ends = tie_runs(np.take_along_axis(values, sort_order, axis=-1))
+    return _restore_order(values, sort_order, (run_starts + run_ends + 1) / 2)
 
 
 def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
@@ -85,8 +85,8 @@ def ordinal_ranks(values: NDArray[Any]) -> Floats:
     [1.0, 3.0, 2.0, nan]
     """
     values = np.asarray(values, dtype=np.float64)
-    order = np.argsort(values, axis=-1, kind="stable")
-    return _restore_order(values, order, np.broadcast_to(np.arange(1.0, values.shape[-1] + 1), values.shape))
+    sort_order = np.argsort(values, axis=-1, kind="stable")
+    return _restore_order(values, sort_order, np.broadcast_to(np.arange(1.0, values.shape[-1] + 1), values.shape))
 
 
 def tie_runs(sorted_values: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -107,14 +107,14 @@ def tie_runs(sorted_values: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np
     >>> [places.tolist() for places in tie_runs(np.array([3, 5, 5, 8]))]
     [[0, 1, 1, 3], [1, 3, 3, 4]]
     """
-    n = sorted_values.shape[-1]
-    positions = np.arange(n, dtype=np.int32)
+    n_values = sorted_values.shape[-1]
+    positions = np.arange(n_values, dtype=np.int32)
     is_run_start, is_run_end = np.ones((2, *sorted_values.shape), dtype=bool)
     is_run_start[..., 1:] = sorted_values[..., 1:] != sorted_values[..., :-1]
     is_run_end[..., :-1] = is_run_start[..., 1:]
-    run_start = np.maximum.accumulate(np.where(is_run_start, positions, np.int32(0)), axis=-1)
-    run_end = np.where(is_run_end, positions + np.int32(1), np.int32(n))
-    return run_start, np.minimum.accumulate(run_end[..., ::-1], axis=-1)[..., ::-1]
+    run_starts = np.maximum.accumulate(np.where(is_run_start, positions, np.int32(0)), axis=-1)
+    run_ends = np.where(is_run_end, positions + np.int32(1), np.int32(n_values))
+    return run_starts, np.minimum.accumulate(run_ends[..., ::-1], axis=-1)[..., ::-1]
 
 
 def difference_signs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
@@ -163,34 +163,36 @@ def count_earlier_lower(codes: Ints, weights: Floats | None = None) -> NDArray[A
     >>> count_earlier_lower(np.array([[1, 0, 3, 2]])).tolist()
     [[0, 0, 2, 2]]
     """
-    n_rows, n = codes.shape
-    block_width = max(1, math.isqrt(n))
-    n_blocks = -(-n // block_width)
+    n_rows, n_elements = codes.shape
+    block_width = max(1, math.isqrt(n_elements))
+    n_blocks = -(-n_elements // block_width)
     padded_length = n_blocks * block_width
     int_type: Any = np.int16 if padded_length <= np.iinfo(np.int16).max else np.int32
     positions, row_numbers = np.arange(padded_length), np.arange(n_rows)[:, np.newaxis]
     padded_codes = np.broadcast_to(positions, (n_rows, padded_length)).astype(int_type)
-    padded_codes[:, :n] = codes
-    flat_code_index = padded_codes + padded_length * row_numbers
-    block_of_code, weight_of_code = np.empty(n_rows * padded_length, dtype=int_type), None
-    block_of_code[flat_code_index] = positions // block_width
-    padded_weights = None if weights is None else np.pad(weights, ((0, 0), (0, padded_length - n)))
+    padded_codes[:, :n_elements] = codes
+    flat_index_of_code = padded_codes + padded_length * row_numbers
+    position_block_of_code, weight_of_code = np.empty(n_rows * padded_length, dtype=int_type), None
+    position_block_of_code[flat_index_of_code] = positions // block_width
+    padded_weights = None if weights is None else np.pad(weights, ((0, 0), (0, padded_length - n_elements)))
     if padded_weights is not None:
         weight_of_code = np.empty(n_rows * padded_length)
-        weight_of_code[flat_code_index] = padded_weights
-    cell_index = (n_blocks * row_numbers + positions // block_width) * n_blocks + padded_codes // block_width
-    cell_counts = np.bincount(
-        cell_index.ravel(), None if padded_weights is None else padded_weights.ravel(), n_rows * n_blocks**2
+        weight_of_code[flat_index_of_code] = padded_weights
+    cell_of_element = (n_blocks * row_numbers + positions // block_width) * n_blocks + padded_codes // block_width
+    count_of_cell = np.bincount(
+        cell_of_element.ravel(), None if padded_weights is None else padded_weights.ravel(), n_rows * n_blocks**2
     )
-    count_table = np.asarray(cell_counts, dtype=np.int64 if padded_weights is None else np.float64).reshape(
+    count_table = np.asarray(count_of_cell, dtype=np.int64 if padded_weights is None else np.float64).reshape(
         n_rows, n_blocks, n_blocks
     )
-    lower_count_table = np.zeros_like(count_table)
-    np.cumsum(np.cumsum(count_table[:, :-1, :-1], axis=1), axis=2, out=lower_count_table[:, 1:, 1:])
-    lower_sums = lower_count_table.reshape(-1)[cell_index]
+    cumulative_count_table = np.zeros_like(count_table)
+    np.cumsum(np.cumsum(count_table[:, :-1, :-1], axis=1), axis=2, out=cumulative_count_table[:, 1:, 1:])
+    lower_sums = cumulative_count_table.reshape(-1)[cell_of_element]
     lower_sums += _count_lower_in_block(padded_codes, padded_weights, block_width).reshape(n_rows, padded_length)
-    lower_sums += _count_lower_in_block(block_of_code, weight_of_code, block_width).reshape(-1)[flat_code_index]
-    return np.asarray(lower_sums[:, :n])
+    lower_sums += _count_lower_in_block(position_block_of_code, weight_of_code, block_width).reshape(-1)[
+        flat_index_of_code
+    ]
+    return np.asarray(lower_sums[:, :n_elements])
 
 
 def _count_lower_in_block(values: NDArray[Any], weights: Floats | None, block_width: int) -> NDArray[Any]:
@@ -198,9 +200,11 @@ def _count_lower_in_block(values: NDArray[Any], weights: Floats | None, block_wi
     block_columns = np.ascontiguousarray(values.reshape(-1, block_width).T)  # whole blocks are compared at once
     block_weight_columns = None if weights is None else np.ascontiguousarray(weights.reshape(-1, block_width).T)
     lower_sums = np.zeros(block_columns.shape, dtype=values.dtype if block_weight_columns is None else np.float64)
-    for j in range(block_width - 1):
-        is_lower = block_columns[j] < block_columns[j + 1 :]
-        lower_sums[j + 1 :] += is_lower if block_weight_columns is None else is_lower * block_weight_columns[j]
+    for first_column in range(block_width - 1):
+        is_lower = block_columns[first_column] < block_columns[first_column + 1 :]
+        lower_sums[first_column + 1 :] += (
+            is_lower if block_weight_columns is None else is_lower * block_weight_columns[first_column]
+        )
     return lower_sums.T
 
 

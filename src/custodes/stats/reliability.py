@@ -33,13 +33,15 @@ def coincidences(labels: AnnotatorLabels, *, units: Ints, n_units: int) -> Float
     Each of the m labels of a task is paired with the m - 1 other labels of the task. The m - 1 pairs of a label have a
     total weight of 1. Tasks with one label are ignored.
     """
-    votes, n_votes_of_task = labels.votes, labels.n_votes
+    votes_by_task, n_votes_of_task = labels.votes, labels.n_votes
     pair_weight_of_task = np.where(n_votes_of_task > 1, 1 / np.maximum(n_votes_of_task - 1, 1), 0.0)
     coincidence_matrices = np.zeros((n_units, labels.n_labels, labels.n_labels))
     for first_label in range(labels.n_labels):
         for second_label in range(first_label + 1):
             pair_sum_of_task = (
-                votes[:, first_label] * (votes[:, second_label] - (first_label == second_label)) * pair_weight_of_task
+                votes_by_task[:, first_label]
+                * (votes_by_task[:, second_label] - (first_label == second_label))
+                * pair_weight_of_task
             )
             coincidence_matrices[:, first_label, second_label] = coincidence_matrices[:, second_label, first_label] = (
                 np.bincount(units, weights=pair_sum_of_task, minlength=n_units)
@@ -79,16 +81,16 @@ def moments(task: Ints, value: Floats, *, units: Ints, n_units: int) -> Floats:
     standard_scores = value - value.mean() if len(value) else value
     score_sd = np.sqrt((standard_scores**2).mean()) if len(value) else 0.0
     standard_scores = standard_scores / score_sd if score_sd > 0 else standard_scores
-    n_ratings_of_task, score_sums, score_square_sums = (
-        np.bincount(task, weights=rating_values, minlength=len(units))
-        for rating_values in (np.ones(len(task)), standard_scores, standard_scores**2)
+    n_ratings_of_task, score_sum_of_task, score_square_sum_of_task = (
+        np.bincount(task, weights=summands, minlength=len(units))
+        for summands in (np.ones(len(task)), standard_scores, standard_scores**2)
     )
     squared_differences_of_task = (
-        2 * (n_ratings_of_task * score_square_sums - score_sums**2) / np.maximum(n_ratings_of_task - 1, 1)
+        2 * (n_ratings_of_task * score_square_sum_of_task - score_sum_of_task**2) / np.maximum(n_ratings_of_task - 1, 1)
     )
     task_sums = (
         np.where(n_ratings_of_task > 1, sum_of_task, 0.0)
-        for sum_of_task in (squared_differences_of_task, n_ratings_of_task, score_sums, score_square_sums)
+        for sum_of_task in (squared_differences_of_task, n_ratings_of_task, score_sum_of_task, score_square_sum_of_task)
     )
     return np.stack([np.bincount(units, weights=sum_of_task, minlength=n_units) for sum_of_task in task_sums], axis=1)
 
@@ -185,10 +187,13 @@ def taste(group: Ints, item: Ints, worker: Ints, value: Floats) -> Taste:
     Ours, a moment estimator; Kish 1965 for the design effect 1 + (k - 1) rho.
     """
     icc = _icc(group, item, worker, value, np.ones(len(value), dtype=np.bool_))
-    annotators, annotator_index = np.unique(worker, return_inverse=True)
-    n_blocks = min(len(annotators), MOST_BLOCKS)
+    distinct_annotators, annotator_index_of_answer = np.unique(worker, return_inverse=True)
+    n_blocks = min(len(distinct_annotators), MOST_BLOCKS)
     icc_without_block = np.array(
-        [_icc(group, item, worker, value, annotator_index % n_blocks != block) for block in range(n_blocks)]
+        [
+            _icc(group, item, worker, value, annotator_index_of_answer % n_blocks != block_number)
+            for block_number in range(n_blocks)
+        ]
     )
     is_error_defined = np.isfinite(icc_without_block).all() and n_blocks > 1
     standard_error = (
@@ -212,15 +217,15 @@ def taste(group: Ints, item: Ints, worker: Ints, value: Floats) -> Taste:
 
 def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, is_used_answer: Bools) -> float:
     item, worker, value = item[is_used_answer], worker[is_used_answer], value[is_used_answer]
-    _, group_index = np.unique(group[is_used_answer], return_inverse=True)
-    n_groups = int(group_index.max(initial=-1)) + 1
+    _, group_of_answer = np.unique(group[is_used_answer], return_inverse=True)
+    n_groups = int(group_of_answer.max(initial=-1)) + 1
 
     def sum_by_group(values: Floats) -> Floats:
-        return np.bincount(group_index, weights=values, minlength=n_groups).astype(np.float64)
+        return np.bincount(group_of_answer, weights=values, minlength=n_groups).astype(np.float64)
 
     n_answers_of_group = sum_by_group(np.ones(len(value)))
     # Centred on the group: otherwise products would depend on the level if items are shared unevenly.
-    deviation_from_group_mean = value - (sum_by_group(value) / np.maximum(n_answers_of_group, 1))[group_index]
+    deviation_from_group_mean = value - (sum_by_group(value) / np.maximum(n_answers_of_group, 1))[group_of_answer]
     # 0 instead of the rounding error of equal answers
     value = np.where(np.abs(deviation_from_group_mean) <= _SAME * np.abs(value), 0.0, deviation_from_group_mean)
     value = value / unit_of(value)
@@ -229,38 +234,41 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, is_used_answer: B
         """The group of each cell of answers, the cell of each answer, and two sums over the cells of each group: the
         sum of squared totals and the sum of squared sizes."""
         n_codes = int(worker_or_item.max(initial=0)) + 1
-        cell_keys, cell_index = np.unique(group_index * n_codes + worker_or_item, return_inverse=True)
+        cell_codes, cell_of_answer = np.unique(group_of_answer * n_codes + worker_or_item, return_inverse=True)
         group_of_cell, value_sum_of_cell, n_answers_of_cell = (
-            cell_keys // n_codes,
-            np.bincount(cell_index, weights=value),
-            np.bincount(cell_index, minlength=len(cell_keys)),
+            cell_codes // n_codes,
+            np.bincount(cell_of_answer, weights=value),
+            np.bincount(cell_of_answer, minlength=len(cell_codes)),
         )
-        squared_sums = (
+        square_sums_by_group = (
             np.bincount(group_of_cell, weights=sums_or_counts**2.0, minlength=n_groups)
             for sums_or_counts in (value_sum_of_cell, n_answers_of_cell)
         )
-        return group_of_cell, cell_index, *squared_sums
+        return group_of_cell, cell_of_answer, *square_sums_by_group
 
     value_sum_of_group, value_square_sum_of_group = sum_by_group(value), sum_by_group(value**2)
-    group_of_cell, cell_index, squared_sums_within_worker, n_pairs_within_worker = sum_cells(worker)
-    _, _, squared_sums_within_item, n_pairs_within_item = sum_cells(item)
+    group_of_cell, cell_of_answer, square_sum_of_worker_cells, n_pairs_within_worker = sum_cells(worker)
+    _, _, square_sum_of_item_cells, n_pairs_within_item = sum_cells(item)
     n_unrelated_pairs = n_answers_of_group**2 - n_pairs_within_worker - n_pairs_within_item + n_answers_of_group
     mean_unrelated_product = ratio(
-        value_sum_of_group**2 - squared_sums_within_worker - squared_sums_within_item + value_square_sum_of_group,
+        value_sum_of_group**2 - square_sum_of_worker_cells - square_sum_of_item_cells + value_square_sum_of_group,
         n_unrelated_pairs,
     )
     # Weights: number of answers minus one, so that the most active annotators do not dominate.
-    n_answers_of_cell = np.bincount(cell_index, minlength=len(group_of_cell))
+    n_answers_of_cell = np.bincount(cell_of_answer, minlength=len(group_of_cell))
     weighted_product_of_cell = ratio(
-        np.bincount(cell_index, weights=value) ** 2 - np.bincount(cell_index, weights=value**2), n_answers_of_cell
+        np.bincount(cell_of_answer, weights=value) ** 2 - np.bincount(cell_of_answer, weights=value**2),
+        n_answers_of_cell,
     )
     is_used_cell = (n_answers_of_cell > 1) & (n_unrelated_pairs[group_of_cell] > 0)
     weight_of_cell, expected_product_of_cell = (
         (n_answers_of_cell - 1)[is_used_cell],
         mean_unrelated_product[group_of_cell][is_used_cell],
     )
-    excess_product = weighted_product_of_cell[is_used_cell].sum() - (weight_of_cell * expected_product_of_cell).sum()
-    largest_excess_product = (
+    excess_product_sum = (
+        weighted_product_of_cell[is_used_cell].sum() - (weight_of_cell * expected_product_of_cell).sum()
+    )
+    largest_excess_product_sum = (
         weight_of_cell
         * (
             (value_square_sum_of_group / np.maximum(n_answers_of_group, 1))[group_of_cell][is_used_cell]
@@ -268,8 +276,8 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, is_used_answer: B
         )
     ).sum()
     return (
-        float(np.clip(excess_product / largest_excess_product, -1.0, 1.0))
-        if largest_excess_product > _SAME * weight_of_cell.sum()
+        float(np.clip(excess_product_sum / largest_excess_product_sum, -1.0, 1.0))
+        if largest_excess_product_sum > _SAME * weight_of_cell.sum()
         else float("nan")
     )
 
@@ -325,24 +333,24 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
     """
     from scipy.special import stdtr, stdtrit
 
-    pair_and_worker_of_cell, cell_index = np.unique(np.stack([pair, worker]), axis=1, return_inverse=True)
-    cell_index = cell_index.reshape(-1)
-    n_answers_of_cell = np.bincount(cell_index, minlength=pair_and_worker_of_cell.shape[1]).astype(np.float64)
-    value_sum_of_cell = np.bincount(cell_index, weights=value, minlength=pair_and_worker_of_cell.shape[1])
+    pair_and_worker_of_cell, cell_of_answer = np.unique(np.stack([pair, worker]), axis=1, return_inverse=True)
+    cell_of_answer = cell_of_answer.reshape(-1)
+    n_answers_of_cell = np.bincount(cell_of_answer, minlength=pair_and_worker_of_cell.shape[1]).astype(np.float64)
+    value_sum_of_cell = np.bincount(cell_of_answer, weights=value, minlength=pair_and_worker_of_cell.shape[1])
 
-    def sum_by_pair(values: NDArray[Any]) -> Floats:
-        return np.bincount(pair_and_worker_of_cell[0], weights=values, minlength=pairs).astype(np.float64)
+    def sum_by_pair(cell_values: NDArray[Any]) -> Floats:
+        return np.bincount(pair_and_worker_of_cell[0], weights=cell_values, minlength=pairs).astype(np.float64)
 
     n_answers_of_pair, n_annotators_of_pair = (
         sum_by_pair(n_answers_of_cell),
         np.bincount(pair_and_worker_of_cell[0], minlength=pairs),
     )
-    margin, effective_n_annotators = (
+    margins, effective_n_annotators = (
         ratio(sum_by_pair(value_sum_of_cell), n_answers_of_pair),
         ratio(n_answers_of_pair**2, sum_by_pair(n_answers_of_cell**2)),
     )
     squared_residual_sums = sum_by_pair(
-        (value_sum_of_cell - n_answers_of_cell * margin[pair_and_worker_of_cell[0]]) ** 2
+        (value_sum_of_cell - n_answers_of_cell * margins[pair_and_worker_of_cell[0]]) ** 2
     )
     standard_error = np.sqrt(
         ratio(squared_residual_sums * n_annotators_of_pair, n_annotators_of_pair - 1.0)
@@ -351,11 +359,11 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
     degrees_of_freedom = np.where(has_enough_annotators, effective_n_annotators - 1, 1.0)
     half_width = stdtrit(degrees_of_freedom, (1 + confidence) / 2) * standard_error
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(margin == 0, 0.0, np.abs(margin) / standard_error)
+        t_statistics = np.where(margins == 0, 0.0, np.abs(margins) / standard_error)
     bounds_and_p = (
-        np.clip(margin - half_width, -1, 1),
-        np.clip(margin + half_width, -1, 1),
-        2 * stdtr(degrees_of_freedom, -t),
+        np.clip(margins - half_width, -1, 1),
+        np.clip(margins + half_width, -1, 1),
+        2 * stdtr(degrees_of_freedom, -t_statistics),
     )
-    low, high, p_value = (np.where(has_enough_annotators, values, np.nan) for values in bounds_and_p)
-    return ClusteredMargins(margin, low, high, p_value, n_annotators_of_pair, effective_n_annotators)
+    low, high, p_values = (np.where(has_enough_annotators, pair_values, np.nan) for pair_values in bounds_and_p)
+    return ClusteredMargins(margins, low, high, p_values, n_annotators_of_pair, effective_n_annotators)

@@ -60,15 +60,15 @@ def adjust(p: NDArray[np.float64], *, correction: Correction) -> NDArray[np.floa
     ascending_order = np.argsort(p, axis=-1)  # NaN is sorted last
     sorted_p = np.take_along_axis(p, ascending_order, axis=-1)
     n_tests = np.sum(~np.isnan(p), axis=-1, keepdims=True)
-    rank = np.arange(1, p.shape[-1] + 1)
+    ranks = np.arange(1, p.shape[-1] + 1)
     if correction == "holm":
-        adjusted_p = np.maximum.accumulate(sorted_p * (n_tests - rank + 1), axis=-1)
+        sorted_adjusted_p = np.maximum.accumulate(sorted_p * (n_tests - ranks + 1), axis=-1)
     else:
         # The minimum runs from the largest p-value down and starts with NaN, which fmin ignores.
-        adjusted_p = np.fmin.accumulate((sorted_p * n_tests / rank)[..., ::-1], axis=-1)[..., ::-1]
-    p_in_input_order = np.empty_like(p)
-    np.put_along_axis(p_in_input_order, ascending_order, np.minimum(adjusted_p, 1.0), axis=-1)
-    return p_in_input_order
+        sorted_adjusted_p = np.fmin.accumulate((sorted_p * n_tests / ranks)[..., ::-1], axis=-1)[..., ::-1]
+    adjusted_p_in_input_order = np.empty_like(p)
+    np.put_along_axis(adjusted_p_in_input_order, ascending_order, np.minimum(sorted_adjusted_p, 1.0), axis=-1)
+    return adjusted_p_in_input_order
 
 
 @dataclass(frozen=True, kw_only=True)

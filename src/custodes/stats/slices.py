@@ -101,17 +101,17 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
     permuted_statistics = _permutation_statistics(part_moments, slice_starts, overall_variance, is_tested_slice)
     p_value, p_adjusted, half_width = np.full((3, *n_parts.shape), np.nan)
     if is_tested_slice.any():
-        observed_minus_tolerance = np.where(is_tested_slice, observed_statistic * (1 - _SAME) - _SAME, np.inf)
+        observed_less_tolerance = np.where(is_tested_slice, observed_statistic * (1 - _SAME) - _SAME, np.inf)
         p_value = np.where(
             is_tested_slice,
-            (1 + (permuted_statistics >= observed_minus_tolerance).sum(axis=0)) / (1 + len(permuted_statistics)),
+            (1 + (permuted_statistics >= observed_less_tolerance).sum(axis=0)) / (1 + len(permuted_statistics)),
             np.nan,
         )
         largest_statistics = np.where(is_tested_slice, _t_to_normal(permuted_statistics, degrees_of_freedom), 0.0).max(
             axis=(1, 2)
         )
-        observed_quantile = _t_to_normal(np.maximum(observed_minus_tolerance, 0.0), degrees_of_freedom)
-        p_adjusted = (1 + (largest_statistics[:, None, None] >= observed_quantile).sum(axis=0)) / (
+        observed_normal_quantile = _t_to_normal(np.maximum(observed_less_tolerance, 0.0), degrees_of_freedom)
+        p_adjusted = (1 + (largest_statistics[:, None, None] >= observed_normal_quantile).sum(axis=0)) / (
             1 + len(permuted_statistics)
         )
         p_adjusted = np.where(is_tested_slice, np.maximum(p_adjusted, p_value), np.nan)
@@ -152,7 +152,7 @@ def _permutation_statistics(
         else 0
     )
     rng = np.random.default_rng(STREAM)
-    statistics = np.empty((n_permutations, *is_tested_slice.shape))
+    permuted_statistics = np.empty((n_permutations, *is_tested_slice.shape))
     moments_by_part = np.ascontiguousarray(
         np.moveaxis(part_moments, -1, 0)
     )  # (parts, 6, ratios): a part is moved as a whole
@@ -166,8 +166,8 @@ def _permutation_statistics(
         _, _, _, ratio_difference, standard_error = _differences(
             np.moveaxis(permuted_sums, (0, 1, 2, 3), (1, 3, 0, 2)), overall_variance
         )
-        statistics[permutation_slice] = _statistic(ratio_difference, standard_error)
-    return statistics
+        permuted_statistics[permutation_slice] = _statistic(ratio_difference, standard_error)
+    return permuted_statistics
 
 
 def _differences(slice_moments: Floats, overall_variance: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
@@ -181,9 +181,9 @@ def _differences(slice_moments: Floats, overall_variance: Floats) -> tuple[Float
     n_parts, n_parts_outside = slice_moments[0], moments_outside[0]
     variance_inside, variance_outside = (
         np.maximum(
-            variance_of_group, ratio((n_parts_of_group - 1) * variance_of_group + overall_variance, n_parts_of_group)
+            variance_of_side, ratio((n_parts_of_side - 1) * variance_of_side + overall_variance, n_parts_of_side)
         )
-        for variance_of_group, n_parts_of_group in ((variance_inside, n_parts), (variance_outside, n_parts_outside))
+        for variance_of_side, n_parts_of_side in ((variance_inside, n_parts), (variance_outside, n_parts_outside))
     )
     variance_of_difference = ratio(variance_inside, n_parts) + ratio(variance_outside, n_parts_outside)
     return n_parts, ratio_inside, ratio_outside, ratio_inside - ratio_outside, np.sqrt(variance_of_difference)

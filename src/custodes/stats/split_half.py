@@ -63,12 +63,14 @@ def attainable_tau(
     Source: the threshold model, Pearson 1900; Spearman 1910 and Brown 1910 for the reliability of means; Kendall 1945.
     """
     tau = np.asarray(tau, dtype=np.float64)
-    split_tau_curve, truth_tau_curve = _simulate_tau(np.asarray(marks, dtype=np.float64), splits, rng)
-    if np.isnan(split_tau_curve[-1] + truth_tau_curve[-1]):
+    split_tau_by_reliability, truth_tau_by_reliability = _simulate_tau(np.asarray(marks, dtype=np.float64), splits, rng)
+    if np.isnan(split_tau_by_reliability[-1] + truth_tau_by_reliability[-1]):
         return np.full_like(tau, np.nan)
     # Near 0 tau is proportional to the reliability, and the attainable value to its root.
-    attained_tau = np.interp(np.sqrt(np.maximum(np.nan_to_num(tau), 0.0)), np.sqrt(split_tau_curve), truth_tau_curve)
-    return np.where(np.isnan(tau), np.nan, attained_tau)
+    attainable_values = np.interp(
+        np.sqrt(np.maximum(np.nan_to_num(tau), 0.0)), np.sqrt(split_tau_by_reliability), truth_tau_by_reliability
+    )
+    return np.where(np.isnan(tau), np.nan, attainable_values)
 
 
 def _simulate_tau(
@@ -88,21 +90,24 @@ def _simulate_tau(
     )
     rating_errors = (orthogonal_basis * np.sign(np.diag(triangular_factor)) * np.sqrt(n_truths)).T[1:]
     sorted_marks, n_marks_of_annotator = np.sort(marks, axis=1), np.sum(~np.isnan(marks), axis=1, keepdims=True)
-    annotator_masks = np.zeros((2 * len(splits) + 1, len(marks)))  # both halves of each split, then all annotators
-    for annotator_mask, half in zip(annotator_masks[:-1], chain(*splits), strict=True):
-        annotator_mask[half] = 1.0
-    annotator_masks[-1] = 1.0
-    n_ratings_of_group = annotator_masks @ is_rated_truth
-    split_tau_curve, truth_tau_curve = np.zeros((2, len(_GRID)))
+    group_masks = np.zeros((2 * len(splits) + 1, len(marks)))  # both halves of each split, then all annotators
+    for group_mask, half in zip(group_masks[:-1], chain(*splits), strict=True):
+        group_mask[half] = 1.0
+    group_masks[-1] = 1.0
+    n_ratings_of_group = group_masks @ is_rated_truth
+    split_tau_by_reliability, truth_tau_by_reliability = np.zeros((2, len(_GRID)))
     for grid_index, reliability in enumerate(_GRID):
         percentiles = ndtr(np.sqrt(reliability) * true_scores + np.sqrt(1 - reliability) * rating_errors)
-        mark_index = np.clip(
+        mark_indices = np.clip(
             (percentiles * n_marks_of_annotator).astype(np.intp), 0, np.maximum(n_marks_of_annotator - 1, 0)
         )
-        simulated_ratings = np.where(is_rated_truth, np.take_along_axis(sorted_marks, mark_index, axis=1), 0.0)
-        group_means = annotator_masks @ simulated_ratings / np.where(n_ratings_of_group > 0, n_ratings_of_group, np.nan)
-        split_tau_curve[grid_index] = mean_of_defined(kendall(group_means[:-1:2], group_means[1::2]))
-        truth_tau_curve[grid_index] = kendall(true_scores, group_means[-1]).item()
+        simulated_ratings = np.where(is_rated_truth, np.take_along_axis(sorted_marks, mark_indices, axis=1), 0.0)
+        group_means = group_masks @ simulated_ratings / np.where(n_ratings_of_group > 0, n_ratings_of_group, np.nan)
+        split_tau_by_reliability[grid_index] = mean_of_defined(kendall(group_means[:-1:2], group_means[1::2]))
+        truth_tau_by_reliability[grid_index] = kendall(true_scores, group_means[-1]).item()
     # At reliability 0, both curves are 0 except for noise, which is nearly the same at the next reliability.
-    split_tau_curve, truth_tau_curve = (curve - (1 - _GRID) * curve[0] for curve in (split_tau_curve, truth_tau_curve))
-    return np.maximum.accumulate(split_tau_curve), truth_tau_curve
+    split_tau_by_reliability, truth_tau_by_reliability = (
+        tau_by_reliability - (1 - _GRID) * tau_by_reliability[0]
+        for tau_by_reliability in (split_tau_by_reliability, truth_tau_by_reliability)
+    )
+    return np.maximum.accumulate(split_tau_by_reliability), truth_tau_by_reliability

@@ -67,9 +67,9 @@ def weighted_item_mean(
     [[2.0]]
     """
     is_defined_value = ~np.isnan(values)
-    values_and_counts = np.stack([np.where(is_defined_value, values, 0.0), is_defined_value])
+    values_and_mask = np.stack([np.where(is_defined_value, values, 0.0), is_defined_value])
     sums_by_unit = unit_sums(
-        values_and_counts if item_weights is None else values_and_counts * item_weights,
+        values_and_mask if item_weights is None else values_and_mask * item_weights,
         units=units,
         n_units=weights.shape[1],
     )
@@ -89,8 +89,8 @@ def system_means(scores: Floats, *, units: Ints, weights: NDArray[Any], item_wei
     means = weighted_item_mean(scores.swapaxes(-1, -2), units=units, weights=weights, item_weights=item_weights)
     largest_score_of_rater = np.abs(np.where(np.isnan(scores), 0.0, scores)).max(axis=(1, 2), initial=0.0)
     # a power of two, so that rounding is exact
-    rounding_unit = np.exp2(np.frexp(largest_score_of_rater)[1] - _GRID)[:, np.newaxis]
-    return np.asarray(np.rint(means / rounding_unit) * rounding_unit)
+    rounding_unit_of_rater = np.exp2(np.frexp(largest_score_of_rater)[1] - _GRID)[:, np.newaxis]
+    return np.asarray(np.rint(means / rounding_unit_of_rater) * rounding_unit_of_rater)
 
 
 def system_fit(
@@ -143,16 +143,18 @@ def system_fit(
         system_effects = np.einsum(
             "bst,brt->brs", _inverse(laplacian_sums), weighted_sums(chunk_weights, deviations_of_unit)
         )
-        item_weight_sum = weighted_sums(chunk_weights, weight_of_unit)
-        mean_level = weighted_sums(chunk_weights, item_mean_sum_of_unit) - np.einsum(
+        item_weight_sums = weighted_sums(chunk_weights, weight_of_unit)
+        item_effect_sums = weighted_sums(chunk_weights, item_mean_sum_of_unit) - np.einsum(
             "bs,brs->br", weighted_sums(chunk_weights, system_share_of_unit), system_effects
         )
-        chunk_scores = (
+        resampled_scores = (
             system_effects
-            + ratio(mean_level, np.broadcast_to(item_weight_sum[:, np.newaxis], mean_level.shape))[..., np.newaxis]
+            + ratio(item_effect_sums, np.broadcast_to(item_weight_sums[:, np.newaxis], item_effect_sums.shape))[
+                ..., np.newaxis
+            ]
         )
         is_rated_system = weighted_sums(chunk_weights, unit_sums(cell_weights.T, units=units, n_units=n_units)) > 0
-        fitted_scores[resample_slice] = np.where(is_rated_system[:, np.newaxis], chunk_scores, np.nan)
+        fitted_scores[resample_slice] = np.where(is_rated_system[:, np.newaxis], resampled_scores, np.nan)
     rounding_unit = np.exp2(-_GRID)
     return np.asarray(
         np.rint(fitted_scores / rounding_unit)
@@ -163,9 +165,9 @@ def system_fit(
 
 def _inverse(laplacians: Floats) -> Floats:
     """Inverses (B, systems, systems) of Laplacians. In each block of connected systems, the effects sum to 0."""
-    largest_entry = np.maximum(np.abs(laplacians).max(axis=(1, 2), keepdims=True), 1e-300)
-    laplacians = laplacians / largest_entry
+    largest_entries = np.maximum(np.abs(laplacians).max(axis=(1, 2), keepdims=True), 1e-300)
+    laplacians = laplacians / largest_entries
     block_of_system = blocks_of(laplacians < -_SAME)
     is_same_block = block_of_system[:, :, np.newaxis] == block_of_system[:, np.newaxis]
-    projection = is_same_block / is_same_block.sum(axis=2, keepdims=True)
-    return np.asarray((np.linalg.inv(laplacians + projection) - projection) / largest_entry)
+    level_projections = is_same_block / is_same_block.sum(axis=2, keepdims=True)
+    return np.asarray((np.linalg.inv(laplacians + level_projections) - level_projections) / largest_entries)

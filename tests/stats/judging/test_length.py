@@ -11,7 +11,7 @@ from custodes.stats.judging.length import (
     MODEL_ERROR,
     LengthBias,
     _bound_length_bias,
-    _Moments,
+    _LatentCorrelations,
     length_bias,
     logit_slopes,
 )
@@ -121,7 +121,7 @@ def test_bounds_with_one_annotator_follow_the_formula_with_the_data_in_row_0() -
     rng = np.random.default_rng(6)
     judge, human, overall = 0.4 + rng.normal(0, 0.02, 6), 0.3 + rng.normal(0, 0.02, 6), 0.5 + rng.normal(0, 0.02, 6)
     empty = np.zeros((6, 0))
-    result = _bound_length_bias(_Moments(judge, human, overall[:, None], empty, empty, empty, empty), 2.0)
+    result = _bound_length_bias(_LatentCorrelations(judge, human, overall[:, None], empty, empty, empty, empty), 2.0)
     partial = (overall - judge * human) / np.sqrt((1 - judge**2) * (1 - human**2))
     bounds = []
     for reliability in (np.ones(6), human**2 + partial**2 * (1 - human**2)):

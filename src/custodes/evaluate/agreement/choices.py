@@ -115,7 +115,7 @@ def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column
     win_sign_matrix = csr_array(
         (np.repeat([1.0, -1.0], n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs)
     )
-    sum_options = {"n_cells": n_pairs, "n_kinds": bootstrap_weights.shape[1]}
+    sum_options = {"n_cells": n_pairs, "n_groups": bootstrap_weights.shape[1]}
     for metric_indices in equal_grounds(grounds_of(comparison)):
         sum_functions_of_metrics = []
         for metric_index in metric_indices:

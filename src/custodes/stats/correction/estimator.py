@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats
-from custodes.stats.multiple_testing import SIGMAS
 from custodes.stats.ratios import ratio
+from custodes.stats.step_down import SIGMAS
 
 
 class Counts(NamedTuple):

@@ -48,7 +48,9 @@ def ppi_margin(counts: Counts) -> Margin:
 
     Source: Angelopoulos, Duchi and Zrnic 2023, "PPI++", Section 6 (power tuning) for the mean.
     """
-    paired_counts, metric_only_counts, human_only_counts = (np.asarray(c, dtype=np.float64) for c in counts)
+    paired_counts, metric_only_counts, human_only_counts = (
+        np.asarray(count_table, dtype=np.float64) for count_table in counts
+    )
     paired_human_counts, paired_metric_counts = paired_counts.sum(axis=-1), paired_counts.sum(axis=-2)
     n_paired, n_metric_only, n_human_only = (
         paired_human_counts.sum(axis=-1),
@@ -56,54 +58,56 @@ def ppi_margin(counts: Counts) -> Margin:
         human_only_counts.sum(axis=-1),
     )
 
-    mean_human_label, mean_metric_label, mean_metric_only_label = (
+    mean_paired_human_label, mean_paired_metric_label, mean_metric_only_label = (
         _mean_label(paired_human_counts),
         _mean_label(paired_metric_counts),
         _mean_label(metric_only_counts),
     )
     label_product_sum = np.einsum("...hm,h,m->...", paired_counts, _SIGN, _SIGN)
-    covariance = ratio(label_product_sum, n_paired) - mean_human_label * mean_metric_label
+    label_covariance = ratio(label_product_sum, n_paired) - mean_paired_human_label * mean_paired_metric_label
     all_metric_counts = paired_metric_counts + metric_only_counts
     n_metric_labels = n_paired + n_metric_only
-    metric_variance = _label_variance(all_metric_counts) * ratio(n_metric_labels, n_metric_labels - 1)
+    metric_label_variance = _label_variance(all_metric_counts) * ratio(n_metric_labels, n_metric_labels - 1)
     # lambda as in ppi_py, clipped to [0, 1]; 0 if there are no metric-only items or the metric's labels do not vary
-    power_tuning = ratio(covariance, (1 + ratio(n_paired, n_metric_only)) * metric_variance)
-    power_tuning = np.where((n_metric_only > 0) & (metric_variance > _NOISE), np.clip(power_tuning, 0, 1), 0.0)
-
-    rectified_variance = (
-        _label_variance(paired_human_counts)
-        - 2 * power_tuning * covariance
-        + power_tuning**2 * _label_variance(paired_metric_counts)
+    power_tuning_weight = ratio(label_covariance, (1 + ratio(n_paired, n_metric_only)) * metric_label_variance)
+    power_tuning_weight = np.where(
+        (n_metric_only > 0) & (metric_label_variance > _NOISE), np.clip(power_tuning_weight, 0, 1), 0.0
     )
-    weighted_metric_mean_variance = np.where(
-        power_tuning > 0, power_tuning**2 * ratio(_label_variance(metric_only_counts), n_metric_only), 0.0
+
+    rectified_label_variance = (
+        _label_variance(paired_human_counts)
+        - 2 * power_tuning_weight * label_covariance
+        + power_tuning_weight**2 * _label_variance(paired_metric_counts)
+    )
+    weighted_metric_only_mean_variance = np.where(
+        power_tuning_weight > 0, power_tuning_weight**2 * ratio(_label_variance(metric_only_counts), n_metric_only), 0.0
     )
     ppi_estimate_variance = (
-        ratio(_positive_variance(rectified_variance, n_paired), n_paired) + weighted_metric_mean_variance
+        ratio(_positive_variance(rectified_label_variance, n_paired), n_paired) + weighted_metric_only_mean_variance
     )
-    ppi_estimate = mean_human_label + np.where(
-        power_tuning > 0, power_tuning * (mean_metric_only_label - mean_metric_label), 0.0
+    ppi_estimate = mean_paired_human_label + np.where(
+        power_tuning_weight > 0, power_tuning_weight * (mean_metric_only_label - mean_paired_metric_label), 0.0
     )
 
     n_human_labels = n_paired + n_human_only
     human_only_mean_variance = ratio(
         _positive_variance(_label_variance(paired_human_counts + human_only_counts), n_human_labels), n_human_only
     )
-    paired_weight = np.where(
+    ppi_estimate_weight = np.where(
         n_human_only == 0,
         1.0,
         np.where(n_paired == 0, 0.0, human_only_mean_variance / (human_only_mean_variance + ppi_estimate_variance)),
     )
     return Margin(
-        margin=_blend(paired_weight, ppi_estimate, _mean_label(human_only_counts)),
+        margin=_blend(ppi_estimate_weight, ppi_estimate, _mean_label(human_only_counts)),
         error=np.where(
             n_human_labels > 1,
             np.sqrt(
                 _blend(
-                    paired_weight**2,
+                    ppi_estimate_weight**2,
                     ppi_estimate_variance,
                     human_only_mean_variance,
-                    second_weight=(1 - paired_weight) ** 2,
+                    second_weight=(1 - ppi_estimate_weight) ** 2,
                 )
             ),
             np.nan,

@@ -37,27 +37,40 @@ def slot_test(
     """
     from scipy.special import ndtr, ndtri
 
-    numerator, denominator = numerators.sum(axis=-1), denominators.sum(axis=-1)
-    squared_sums_total, cross_product_total, squared_sizes_total = (
-        np.einsum("ku,ku->k", a, b)
-        for a, b in ((numerators, numerators), (numerators, denominators), (denominators, denominators))
+    numerator_total, denominator_total = numerators.sum(axis=-1), denominators.sum(axis=-1)
+    numerator_square_sum, cross_product_sum, denominator_square_sum = (
+        np.einsum("ku,ku->k", left_contributions, right_contributions)
+        for left_contributions, right_contributions in (
+            (numerators, numerators),
+            (numerators, denominators),
+            (denominators, denominators),
+        )
     )
     variance_factor = further_variance_factors * few_clusters((np.abs(numerators) > NOTHING).sum(axis=-1))
-    estimate = ratio(numerator, denominator)
-    z = np.abs(numerator) / np.sqrt(np.maximum(squared_sums_total * variance_factor, NOTHING))
-    p_value = np.where(np.isnan(estimate), np.nan, np.where(squared_sums_total > NOTHING, 2 * ndtr(-z), 1.0))
-    # (numerator - b denominator)^2 = limit * sum of (numerators - b denominators)^2
-    limit = float(ndtri((1 + confidence) / 2)) ** 2 * variance_factor
-    a, b, c = (
-        denominator**2 - limit * squared_sizes_total,
-        numerator * denominator - limit * cross_product_total,
-        numerator**2 - limit * squared_sums_total,
+    estimates = ratio(numerator_total, denominator_total)
+    z_scores = np.abs(numerator_total) / np.sqrt(np.maximum(numerator_square_sum * variance_factor, NOTHING))
+    p_values = np.where(np.isnan(estimates), np.nan, np.where(numerator_square_sum > NOTHING, 2 * ndtr(-z_scores), 1.0))
+    # (numerator total - x denominator total)^2 = limit * sum of (numerators - x denominators)^2, for the bounds x
+    squared_z_limit = float(ndtri((1 + confidence) / 2)) ** 2 * variance_factor
+    square_coefficient, half_linear_coefficient, constant_term = (
+        denominator_total**2 - squared_z_limit * denominator_square_sum,
+        numerator_total * denominator_total - squared_z_limit * cross_product_sum,
+        numerator_total**2 - squared_z_limit * numerator_square_sum,
     )
-    root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
+    discriminant_root = np.sqrt(np.maximum(half_linear_coefficient**2 - square_coefficient * constant_term, 0.0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        low, high = (np.where(a > 0, (b + sign * root) / a, sign * np.inf) for sign in (-1, 1))
-    has_no_interval = np.isnan(estimate) | (squared_sums_total <= NOTHING)
-    return Inference(estimate, np.where(has_no_interval, np.nan, low), np.where(has_no_interval, np.nan, high), p_value)
+        low, high = (
+            np.where(
+                square_coefficient > 0,
+                (half_linear_coefficient + sign * discriminant_root) / square_coefficient,
+                sign * np.inf,
+            )
+            for sign in (-1, 1)
+        )
+    has_no_interval = np.isnan(estimates) | (numerator_square_sum <= NOTHING)
+    return Inference(
+        estimates, np.where(has_no_interval, np.nan, low), np.where(has_no_interval, np.nan, high), p_values
+    )
 
 
 def uneven_p(is_failed: Bools, features: Floats, *, units: Ints, n_draws: int, rng: np.random.Generator) -> float:
@@ -77,38 +90,39 @@ def uneven_p(is_failed: Bools, features: Floats, *, units: Ints, n_draws: int, r
 
     Source: Phipson and Smyth 2010 for the p-value; Kish 1965 for the design effect; the combination is ours.
     """
-    n_failures, n_all_verdicts = int(is_failed.sum()), is_failed.size
+    n_failures, n_verdicts = int(is_failed.sum()), is_failed.size
     feature_sd = features.std(axis=1)
     is_varying_feature = feature_sd > 0
-    if min(n_failures, n_all_verdicts - n_failures) < LEAST_FAILURES or not is_varying_feature.any():
+    if min(n_failures, n_verdicts - n_failures) < LEAST_FAILURES or not is_varying_feature.any():
         return np.nan
     standardised_features = (
         features[is_varying_feature] - features[is_varying_feature].mean(axis=1, keepdims=True)
     ) / feature_sd[is_varying_feature, None]
-    distinct_features, feature_indices, n_verdicts_by_feature = np.unique(
+    distinct_feature_vectors, vector_index_of_verdict, n_verdicts_of_vector = np.unique(
         standardised_features, axis=1, return_inverse=True, return_counts=True
     )
-    n_failures_by_feature = np.bincount(
-        feature_indices.reshape(-1), weights=is_failed, minlength=n_verdicts_by_feature.size
+    n_failures_of_vector = np.bincount(
+        vector_index_of_verdict.reshape(-1), weights=is_failed, minlength=n_verdicts_of_vector.size
     )
-    standard_error = np.sqrt(n_failures * (n_all_verdicts - n_failures) / max(n_all_verdicts - 1, 1))
-    observed_statistic = np.abs(distinct_features @ n_failures_by_feature).max() / standard_error
-    verdict_contributions = (is_failed - n_failures / n_all_verdicts) * standardised_features
-    cluster_sums = unit_sums(verdict_contributions, units=units, n_units=int(units.max()) + 1)
+    feature_sum_standard_error = np.sqrt(n_failures * (n_verdicts - n_failures) / max(n_verdicts - 1, 1))
+    observed_statistic = np.abs(distinct_feature_vectors @ n_failures_of_vector).max() / feature_sum_standard_error
+    verdict_contributions = (is_failed - n_failures / n_verdicts) * standardised_features
+    contribution_sums_of_cluster = unit_sums(verdict_contributions, units=units, n_units=int(units.max()) + 1)
     design_effect = max(
-        1.0, float(ratio(np.array((cluster_sums**2).sum()), np.array((verdict_contributions**2).sum())))
+        1.0, float(ratio(np.array((contribution_sums_of_cluster**2).sum()), np.array((verdict_contributions**2).sum())))
     )
-    n_extreme = n_drawn = 0
-    while n_drawn < n_draws and n_extreme < ENOUGH:
-        batch_size = min(n_draws - n_drawn, max(1, CHUNK // n_verdicts_by_feature.size))
-        null_scores = (
-            rng.multivariate_hypergeometric(n_verdicts_by_feature, n_failures, size=batch_size, method="marginals")
-            @ distinct_features.T
+    n_extreme_draws = n_completed_draws = 0
+    while n_completed_draws < n_draws and n_extreme_draws < ENOUGH:
+        batch_size = min(n_draws - n_completed_draws, max(1, CHUNK // n_verdicts_of_vector.size))
+        null_feature_sums = (
+            rng.multivariate_hypergeometric(n_verdicts_of_vector, n_failures, size=batch_size, method="marginals")
+            @ distinct_feature_vectors.T
         )
-        n_extreme += int(
+        n_extreme_draws += int(
             (
-                np.abs(null_scores).max(axis=1) / standard_error >= observed_statistic / np.sqrt(design_effect) - 1e-9
+                np.abs(null_feature_sums).max(axis=1) / feature_sum_standard_error
+                >= observed_statistic / np.sqrt(design_effect) - 1e-9
             ).sum()
         )
-        n_drawn += batch_size
-    return (1 + n_extreme) / (n_drawn + 1)
+        n_completed_draws += batch_size
+    return (1 + n_extreme_draws) / (n_completed_draws + 1)

@@ -95,16 +95,25 @@ def share_by_bin(
     """
     from scipy.special import ndtri
 
-    n_verdicts = np.bincount(bin_of_verdict).astype(np.float64)
-    mean_correctness = np.bincount(bin_of_verdict, weights=correctness) / n_verdicts
+    n_verdicts_of_bin = np.bincount(bin_of_verdict).astype(np.float64)
+    mean_correctness_of_bin = np.bincount(bin_of_verdict, weights=correctness) / n_verdicts_of_bin
     (bin_of_cell, _), cell_of_verdict = np.unique(np.stack([bin_of_verdict, units]), axis=1, return_inverse=True)
-    cell_sums = np.bincount(cell_of_verdict.ravel(), weights=correctness - mean_correctness[bin_of_verdict])
-    n_clusters = np.bincount(bin_of_cell)
-    variance_by_cluster = np.bincount(bin_of_cell, weights=cell_sums**2) * n_clusters / np.maximum(n_clusters - 1, 1)
-    design_effect = np.maximum(ratio(variance_by_cluster, n_verdicts * mean_correctness * (1 - mean_correctness)), 1.0)
-    effective_n = np.where(np.isnan(design_effect), n_clusters, n_verdicts / design_effect)
-    z = float(ndtri((1 + confidence) / 2))
-    return mean_correctness, *wilson_interval(mean_correctness, effective_n, quantile=z)
+    residual_sum_of_cell = np.bincount(
+        cell_of_verdict.ravel(), weights=correctness - mean_correctness_of_bin[bin_of_verdict]
+    )
+    n_clusters_of_bin = np.bincount(bin_of_cell)
+    clustered_variance_of_bin = (
+        np.bincount(bin_of_cell, weights=residual_sum_of_cell**2)
+        * n_clusters_of_bin
+        / np.maximum(n_clusters_of_bin - 1, 1)
+    )
+    design_effect = np.maximum(
+        ratio(clustered_variance_of_bin, n_verdicts_of_bin * mean_correctness_of_bin * (1 - mean_correctness_of_bin)),
+        1.0,
+    )
+    effective_n = np.where(np.isnan(design_effect), n_clusters_of_bin, n_verdicts_of_bin / design_effect)
+    normal_quantile = float(ndtri((1 + confidence) / 2))
+    return mean_correctness_of_bin, *wilson_interval(mean_correctness_of_bin, effective_n, quantile=normal_quantile)
 
 
 def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:
@@ -123,18 +132,24 @@ def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:
     _, comparison_of_verdict = np.unique(comparisons, return_inverse=True)
     n_outcomes = probabilities.shape[1]
     correctness_by_outcome = np.stack(
-        [confidence_and_correctness(probabilities, np.full(len(probabilities), j))[1] for j in range(n_outcomes)],
+        [
+            confidence_and_correctness(probabilities, np.full(len(probabilities), outcome))[1]
+            for outcome in range(n_outcomes)
+        ],
         axis=1,
     )
-    probability_sums, correctness_sums = (
-        np.stack([np.bincount(comparison_of_verdict, weights=outcome_columns[:, j]) for j in range(n_outcomes)], axis=1)
-        for outcome_columns in (probabilities, correctness_by_outcome)
+    probability_sums_by_comparison, correctness_sums_by_comparison = (
+        np.stack(
+            [np.bincount(comparison_of_verdict, weights=outcome_matrix[:, outcome]) for outcome in range(n_outcomes)],
+            axis=1,
+        )
+        for outcome_matrix in (probabilities, correctness_by_outcome)
     )
-    mean_probabilities = probability_sums / np.bincount(comparison_of_verdict)[:, None]
+    mean_probabilities_by_comparison = probability_sums_by_comparison / np.bincount(comparison_of_verdict)[:, None]
     return float(
         (
-            (mean_probabilities * correctness_sums**2).sum(axis=1)
-            - (mean_probabilities * correctness_sums).sum(axis=1) ** 2
+            (mean_probabilities_by_comparison * correctness_sums_by_comparison**2).sum(axis=1)
+            - (mean_probabilities_by_comparison * correctness_sums_by_comparison).sum(axis=1) ** 2
         ).sum()
     )
 
@@ -157,26 +172,36 @@ def estimate_overconfidence(
     """
     from scipy.special import stdtr, stdtrit
 
-    n = len(verdict_confidences)
-    if not n:
+    n_verdicts = len(verdict_confidences)
+    if not n_verdicts:
         return Inference(*[np.full((), np.nan)] * 4)
-    estimate = float(np.mean(verdict_confidences - correctness))
-    cluster_sums = np.bincount(units, weights=verdict_confidences - correctness - estimate)
+    mean_overconfidence = float(np.mean(verdict_confidences - correctness))
+    residual_sum_of_cluster = np.bincount(units, weights=verdict_confidences - correctness - mean_overconfidence)
     n_clusters = int((np.bincount(units) > 0).sum())
-    variance = max(
+    count_variance = max(
         least_variance,
-        float(few_clusters(np.array(n_clusters)) * (cluster_sums**2).sum() * n_clusters / max(1, n_clusters - 1)),
+        float(
+            few_clusters(np.array(n_clusters))
+            * (residual_sum_of_cluster**2).sum()
+            * n_clusters
+            / max(1, n_clusters - 1)
+        ),
     )
-    if n_clusters < 2 or variance <= NOTHING:
-        return Inference(np.asarray(estimate), *[np.full((), np.nan)] * 3)
-    standard_error = np.sqrt(variance) / n
+    if n_clusters < 2 or count_variance <= NOTHING:
+        return Inference(np.asarray(mean_overconfidence), *[np.full((), np.nan)] * 3)
+    standard_error = np.sqrt(count_variance) / n_verdicts
     half_width = float(stdtrit(n_clusters - 1, (1 + confidence) / 2)) * standard_error
     low, high, p_value = (
-        estimate - half_width,
-        estimate + half_width,
-        2 * stdtr(n_clusters - 1, -abs(estimate) / standard_error),
+        mean_overconfidence - half_width,
+        mean_overconfidence + half_width,
+        2 * stdtr(n_clusters - 1, -abs(mean_overconfidence) / standard_error),
     )
-    return Inference(*(np.asarray(value, dtype=np.float64) for value in (estimate, low, high, p_value)))
+    return Inference(
+        *(
+            np.asarray(estimate_bound_or_p, dtype=np.float64)
+            for estimate_bound_or_p in (mean_overconfidence, low, high, p_value)
+        )
+    )
 
 
 def expected_error(
@@ -194,14 +219,20 @@ def expected_error(
     Source: Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, "On calibration of modern neural networks".
     Expectation: mean absolute value of a normal error, ours.
     """
-    n_verdicts, overconfidence = np.bincount(bin_of_verdict), verdict_confidences - correctness
-    mean_overconfidence = ratio(np.bincount(bin_of_verdict, weights=overconfidence), n_verdicts)
-    binomial_variance = np.bincount(bin_of_verdict, weights=verdict_confidences * (1 - verdict_confidences))
-    cells_and_index = np.unique(np.stack([bin_of_verdict, units]), axis=1, return_inverse=True)
-    cell_sums = np.bincount(cells_and_index[1].ravel(), weights=overconfidence - mean_overconfidence[bin_of_verdict])
-    clustered_variance = np.bincount(cells_and_index[0][0], weights=cell_sums**2, minlength=len(n_verdicts))
-    expected_errors_by_chance = (
-        np.sqrt(np.maximum(binomial_variance, clustered_variance)) / n_verdicts * np.sqrt(2 / np.pi)
+    n_verdicts_of_bin, overconfidence = np.bincount(bin_of_verdict), verdict_confidences - correctness
+    mean_overconfidence_of_bin = ratio(np.bincount(bin_of_verdict, weights=overconfidence), n_verdicts_of_bin)
+    binomial_variance_of_bin = np.bincount(bin_of_verdict, weights=verdict_confidences * (1 - verdict_confidences))
+    (bin_of_cell, _), cell_of_verdict = np.unique(np.stack([bin_of_verdict, units]), axis=1, return_inverse=True)
+    residual_sum_of_cell = np.bincount(
+        cell_of_verdict.ravel(), weights=overconfidence - mean_overconfidence_of_bin[bin_of_verdict]
     )
-    bin_weights = n_verdicts / n_verdicts.sum()
-    return float(bin_weights @ np.abs(mean_overconfidence)), float(bin_weights @ expected_errors_by_chance)
+    clustered_variance_of_bin = np.bincount(
+        bin_of_cell, weights=residual_sum_of_cell**2, minlength=len(n_verdicts_of_bin)
+    )
+    expected_error_of_bin = (
+        np.sqrt(np.maximum(binomial_variance_of_bin, clustered_variance_of_bin))
+        / n_verdicts_of_bin
+        * np.sqrt(2 / np.pi)
+    )
+    bin_weights = n_verdicts_of_bin / n_verdicts_of_bin.sum()
+    return float(bin_weights @ np.abs(mean_overconfidence_of_bin)), float(bin_weights @ expected_error_of_bin)

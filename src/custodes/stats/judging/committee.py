@@ -36,19 +36,26 @@ def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats
     Pairs in which a judge's errors do not vary are left out. The result is NaN if no pair remains.
     """
     n_units = weights.shape[1]
-    moment_sums = weighted_sums(weights, unit_sums(np.concatenate([errors, errors**2]), units=units, n_units=n_units))
-    n_verdicts = weighted_sums(weights, unit_sums(np.ones((1, errors.shape[1])), units=units, n_units=n_units))
-    mean_errors, mean_squared_errors = (weighted_sum / n_verdicts for weighted_sum in np.split(moment_sums, 2, axis=1))
+    error_and_square_sums = weighted_sums(
+        weights, unit_sums(np.concatenate([errors, errors**2]), units=units, n_units=n_units)
+    )
+    weighted_n_verdicts = weighted_sums(weights, unit_sums(np.ones((1, errors.shape[1])), units=units, n_units=n_units))
+    mean_errors, mean_squared_errors = (
+        moment_sum / weighted_n_verdicts for moment_sum in np.split(error_and_square_sums, 2, axis=1)
+    )
     error_sds = np.sqrt(np.maximum(mean_squared_errors - mean_errors**2, 0.0))
     correlation_sums_and_counts = np.zeros((2, len(weights)))
-    for i, errors_of_judge in enumerate(errors[:-1]):
-        for chunk in chunks(len(errors) - i - 1, max(len(errors_of_judge), len(weights))):
-            second_judges = slice(i + 1 + chunk.start, i + 1 + chunk.stop)
-            product_sums = weighted_sums(
-                weights, unit_sums(errors_of_judge * errors[second_judges], units=units, n_units=n_units)
+    for first_judge, errors_of_judge in enumerate(errors[:-1]):
+        for offset_slice in chunks(len(errors) - first_judge - 1, max(len(errors_of_judge), len(weights))):
+            second_judge_slice = slice(first_judge + 1 + offset_slice.start, first_judge + 1 + offset_slice.stop)
+            error_product_sums = weighted_sums(
+                weights, unit_sums(errors_of_judge * errors[second_judge_slice], units=units, n_units=n_units)
             )
-            sd_products = error_sds[:, [i]] * error_sds[:, second_judges]
-            error_covariances = product_sums / n_verdicts - mean_errors[:, [i]] * mean_errors[:, second_judges]
+            sd_products = error_sds[:, [first_judge]] * error_sds[:, second_judge_slice]
+            error_covariances = (
+                error_product_sums / weighted_n_verdicts
+                - mean_errors[:, [first_judge]] * mean_errors[:, second_judge_slice]
+            )
             is_defined_pair = sd_products > 1e-12  # a judge without errors has no correlation
             correlation_sums_and_counts += (
                 np.where(is_defined_pair, ratio(error_covariances, sd_products), 0.0).sum(axis=1),
@@ -85,7 +92,7 @@ def best_subset(verdicts: Signs, human_verdicts: Signs) -> tuple[int, ...]:
     judges = range(len(verdicts))
     if len(verdicts) > ALL_SUBSETS:
         return _greedy_committee(verdicts, human_verdicts)
-    subsets = [subset for size in range(1, len(verdicts) + 1) for subset in combinations(judges, size)]
+    subsets = [subset for subset_size in range(1, len(verdicts) + 1) for subset in combinations(judges, subset_size)]
     accuracies = [correct(majority(verdicts[list(subset)]), human_verdicts).mean() for subset in subsets]
     return subsets[int(np.argmax(np.round(accuracies, 12)))]
 
@@ -96,12 +103,12 @@ def _greedy_committee(verdicts: Signs, human_verdicts: Signs) -> tuple[int, ...]
     accuracies_and_subsets: list[tuple[float, tuple[int, ...]]] = []
     while len(chosen_judges) < min(LONGEST, len(verdicts)):
         # In bytes: the same as the mean of `correct`, which takes several times as long.
-        distances = np.abs(np.sign(vote_sums + verdicts) - human_verdicts).sum(axis=1, dtype=np.int64)
-        accuracies = (1 - distances / (2 * len(human_verdicts))).round(12)
-        accuracies[chosen_judges] = -1.0
-        chosen_judges.append(int(accuracies.argmax()))
+        error_sum_with_candidate = np.abs(np.sign(vote_sums + verdicts) - human_verdicts).sum(axis=1, dtype=np.int64)
+        accuracy_with_candidate = (1 - error_sum_with_candidate / (2 * len(human_verdicts))).round(12)
+        accuracy_with_candidate[chosen_judges] = -1.0
+        chosen_judges.append(int(accuracy_with_candidate.argmax()))
         vote_sums = vote_sums + verdicts[chosen_judges[-1]]
-        accuracies_and_subsets.append((float(accuracies.max()), tuple(sorted(chosen_judges))))
+        accuracies_and_subsets.append((float(accuracy_with_candidate.max()), tuple(sorted(chosen_judges))))
     return max(accuracies_and_subsets, key=lambda step: step[0])[1]
 
 
@@ -120,13 +127,14 @@ def held_out_correctness(verdicts: Signs, human_verdicts: Signs, *, fold: Ints) 
     verdicts (judges, n), people (n,), fold (n,). The subset and the judge for a fold are selected on all other folds.
     So the difference between subset and judge has no selection bias.
     """
-    subset_correctness, judge_correctness = np.full((2, human_verdicts.size), np.nan)
+    best_subset_correctness, best_judge_correctness = np.full((2, human_verdicts.size), np.nan)
     for held_out_fold in np.unique(fold):
         is_held_out = fold == held_out_fold
-        training_data = verdicts[:, ~is_held_out], human_verdicts[~is_held_out]
-        best_judge = int(correct(*training_data).mean(axis=1).round(12).argmax())
-        subset_correctness[is_held_out] = correct(
-            majority(verdicts[list(best_subset(*training_data))][:, is_held_out]), human_verdicts[is_held_out]
+        training_verdicts, training_human_verdicts = verdicts[:, ~is_held_out], human_verdicts[~is_held_out]
+        best_judge = int(correct(training_verdicts, training_human_verdicts).mean(axis=1).round(12).argmax())
+        best_subset_judges = list(best_subset(training_verdicts, training_human_verdicts))
+        best_subset_correctness[is_held_out] = correct(
+            majority(verdicts[best_subset_judges][:, is_held_out]), human_verdicts[is_held_out]
         )
-        judge_correctness[is_held_out] = correct(verdicts[best_judge, is_held_out], human_verdicts[is_held_out])
-    return subset_correctness, judge_correctness
+        best_judge_correctness[is_held_out] = correct(verdicts[best_judge, is_held_out], human_verdicts[is_held_out])
+    return best_subset_correctness, best_judge_correctness

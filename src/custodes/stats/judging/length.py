@@ -42,9 +42,9 @@ def normal_scores(values: Floats, strata: Ints) -> Floats:
     from scipy.special import ndtri
 
     stratum_sizes = np.bincount(strata)
-    scores = stratum_deviations(ndtri(ranks_within(values, strata) / (stratum_sizes[strata] + 1)), strata)
-    sd_of_stratum = np.sqrt(np.bincount(strata, scores**2) / np.maximum(stratum_sizes, 1))[strata]
-    return np.where(sd_of_stratum > 1e-9, scores / np.maximum(sd_of_stratum, 1e-9), 0.0)
+    centred_scores = stratum_deviations(ndtri(ranks_within(values, strata) / (stratum_sizes[strata] + 1)), strata)
+    stratum_sd_of_value = np.sqrt(np.bincount(strata, centred_scores**2) / np.maximum(stratum_sizes, 1))[strata]
+    return np.where(stratum_sd_of_value > 1e-9, centred_scores / np.maximum(stratum_sd_of_value, 1e-9), 0.0)
 
 
 def stratum_deviations(values: NDArray[Any], strata: Ints) -> Floats:
@@ -69,9 +69,9 @@ def cuts(verdicts: Signs, strata: Ints, n_strata: int) -> Floats:
     """
     from scipy.special import ndtri
 
-    losses, wins = (np.bincount(strata[verdicts == outcome], minlength=n_strata) for outcome in (-1, 1))
+    n_losses, n_wins = (np.bincount(strata[verdicts == outcome], minlength=n_strata) for outcome in (-1, 1))
     n_verdicts = np.bincount(strata, minlength=n_strata)
-    return np.asarray(ndtri(np.stack([losses + 0.5, n_verdicts - wins + 0.5], axis=1) / (n_verdicts + 1)[:, None]))
+    return np.asarray(ndtri(np.stack([n_losses + 0.5, n_verdicts - n_wins + 0.5], axis=1) / (n_verdicts + 1)[:, None]))
 
 
 def polychoric_correlation(
@@ -93,21 +93,21 @@ def polychoric_correlation(
     Source: Pearson 1900 (tetrachoric), Olsson 1979 (polychoric correlations); Plackett 1954 for the derivative of the
     bivariate normal integral.
     """
-    residual_variance = 1 - GRID**2
-    density_sums = np.zeros(len(GRID))
-    for chunk in chunks(len(stratum_weights), len(GRID)):
-        for first_threshold in first_thresholds[chunk].T[..., None]:
-            for second_threshold in second_thresholds[chunk].T[..., None]:
-                density_sums += stratum_weights[chunk] @ np.exp(
+    residual_variances = 1 - GRID**2
+    grid_densities = np.zeros(len(GRID))
+    for stratum_slice in chunks(len(stratum_weights), len(GRID)):
+        for first_threshold in first_thresholds[stratum_slice].T[..., None]:
+            for second_threshold in second_thresholds[stratum_slice].T[..., None]:
+                grid_densities += stratum_weights[stratum_slice] @ np.exp(
                     -(first_threshold**2 + second_threshold**2 - 2 * GRID * first_threshold * second_threshold)
-                    / (2 * residual_variance)
+                    / (2 * residual_variances)
                 )
     # An integral over the angle, for which the density stays bounded.
-    density_sums /= 2 * np.pi * np.maximum(stratum_weights.sum(), 1e-12)
+    grid_densities /= 2 * np.pi * np.maximum(stratum_weights.sum(), 1e-12)
     angle_steps = np.diff(np.arcsin(GRID))
-    expected_products = np.concatenate([[0.0], np.cumsum(angle_steps * (density_sums[1:] + density_sums[:-1]) / 2)])
-    zero_index = (len(GRID) - 1) // 2
-    return np.asarray(np.interp(mean_products, expected_products - expected_products[zero_index], GRID))
+    grid_products = np.concatenate([[0.0], np.cumsum(angle_steps * (grid_densities[1:] + grid_densities[:-1]) / 2)])
+    index_of_zero_correlation = (len(GRID) - 1) // 2
+    return np.asarray(np.interp(mean_products, grid_products - grid_products[index_of_zero_correlation], GRID))
 
 
 def polyserial_correlation(mean_products: NDArray[Any], thresholds: Floats, *, stratum_weights: NDArray[Any]) -> Floats:
@@ -214,18 +214,17 @@ def length_bias(
 
     Source: ours. Vanishing tetrads: Spearman 1904; bounds with one annotator: Klepper and Leamer 1984.
     """
-    has_human_verdict = human_verdicts != ABSENT
     is_informative_comparison = is_in_informative_stratum(
         (judge_verdicts != ABSENT) & np.isfinite(log_length_ratios), judge_verdicts, human_verdicts, strata
     )
     informative_clusters, units = np.unique(units[is_informative_comparison], return_inverse=True)
     _, strata = np.unique(strata[is_informative_comparison], return_inverse=True)
-    has_informative_verdict = has_human_verdict[:, is_informative_comparison]
-    human_verdicts = human_verdicts[:, is_informative_comparison][has_informative_verdict.any(axis=1)]
+    human_verdicts = human_verdicts[:, is_informative_comparison]
+    human_verdicts = human_verdicts[(human_verdicts != ABSENT).any(axis=1)]
     if len(informative_clusters) < 2 or not len(human_verdicts):
         return LengthBias()
     jackknife_weights, _ = without_block(len(informative_clusters), most=BLOCKS)
-    moments = _Moments.from_verdicts(
+    correlations = _LatentCorrelations.from_verdicts(
         judge_verdicts[is_informative_comparison],
         human_verdicts,
         log_length_ratios[is_informative_comparison],
@@ -233,24 +232,26 @@ def length_bias(
         units=units,
         weights=with_point(jackknife_weights),
     )
-    quantile = student_quantile(confidence, len(jackknife_weights))
-    judge_correlation, human_correlation = float(moments.judge[0]), float(moments.people[0])
+    t_quantile = student_quantile(confidence, len(jackknife_weights))
+    judge_correlation, human_correlation = float(correlations.judge[0]), float(correlations.people[0])
     if len(human_verdicts) < 2:
-        return _bound_length_bias(moments, quantile)
-    annotator_agreement = ratio((moments.shared * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
-    mean_crossed_correlation = ratio((moments.crossed * moments.weight).sum(axis=1), moments.weight.sum(axis=1))
-    quality_agreement = float(
-        annotator_agreement[0] - ratio((moments.bent * moments.weight).sum(axis=1), moments.weight.sum(axis=1))[0]
-    )
-    tetrad_differences = moments.judge * annotator_agreement - mean_crossed_correlation
+        return _bound_length_bias(correlations, t_quantile)
+
+    def mean_over_pairs(pair_values: Floats) -> Floats:
+        return ratio((pair_values * correlations.weight).sum(axis=1), correlations.weight.sum(axis=1))
+
+    mean_annotator_correlation = mean_over_pairs(correlations.shared)
+    mean_crossed_correlation = mean_over_pairs(correlations.crossed)
+    length_adjusted_agreement = float(mean_annotator_correlation[0] - mean_over_pairs(correlations.bent)[0])
+    tetrad_differences = correlations.judge * mean_annotator_correlation - mean_crossed_correlation
     standard_error = _jackknife_error(tetrad_differences)
-    if not (quality_agreement > LEAST_AGREEMENT and standard_error > 0):
+    if not (length_adjusted_agreement > LEAST_AGREEMENT and standard_error > 0):
         return LengthBias(judge_correlation, human_correlation)
     excess, standard_error = (
-        float(tetrad_differences[0]) / quality_agreement,
-        float(np.hypot(standard_error / quality_agreement, MODEL_ERROR)),
+        float(tetrad_differences[0]) / length_adjusted_agreement,
+        float(np.hypot(standard_error / length_adjusted_agreement, MODEL_ERROR)),
     )
-    half_width = quantile * standard_error
+    half_width = t_quantile * standard_error
     return LengthBias(
         judge_correlation,
         human_correlation,
@@ -279,42 +280,43 @@ def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_
         return np.bincount(stratum_of_comparison, np.atleast_2d(is_counted & is_candidate).sum(axis=0))
 
     is_informative_stratum = count(is_candidate) >= LEAST_OF_STRATUM
-    for verdicts in (judge_verdicts, human_verdicts):
-        is_informative_stratum &= np.minimum(count(verdicts == 1), count(verdicts == -1)) >= LEAST_WON * count(
-            verdicts != ABSENT
-        )
+    for rater_verdicts in (judge_verdicts, human_verdicts):
+        is_informative_stratum &= np.minimum(
+            count(rater_verdicts == 1), count(rater_verdicts == -1)
+        ) >= LEAST_WON * count(rater_verdicts != ABSENT)
     return np.asarray(is_candidate & is_informative_stratum[stratum_of_comparison])
 
 
-def _bound_length_bias(moments: _Moments, quantile: float) -> LengthBias:
+def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> LengthBias:
     """Result with one annotator. One bound assumes an annotator without noise, the other bound assumes a judge without
     noise."""
-    judge_correlation, human_correlation, judge_human_correlation = moments.judge, moments.people, moments.agree[:, 0]
-    residual_variance = (1 - judge_correlation**2) * (1 - human_correlation**2)
-    partial_correlation = (judge_human_correlation - judge_correlation * human_correlation) / np.sqrt(residual_variance)
-    least_reliability = human_correlation**2 + partial_correlation**2 * (
-        1 - human_correlation**2
-    )  # lower bound of the reliability of a human verdict
-    excess_bounds = [
-        (judge_correlation * reliability - judge_human_correlation * human_correlation)
-        / (1.0 - human_correlation[0] ** 2)
-        for reliability in (np.ones_like(least_reliability), least_reliability)
-    ]
-    errors = [float(np.hypot(_jackknife_error(bound), MODEL_ERROR)) for bound in excess_bounds]
-    intervals = [
-        (bound[0] - quantile * error, bound[0] + quantile * error)
-        for bound, error in zip(excess_bounds, errors, strict=True)
-    ]
-    has_equal_signs = bool(excess_bounds[0][0] * excess_bounds[1][0] > 0)
-    p_value = max(
-        _p_value(bound[0] / error, len(judge_correlation) - 1)
-        for bound, error in zip(excess_bounds, errors, strict=True)
+    judge_correlation, human_correlation = correlations.judge, correlations.people
+    judge_human_correlation = correlations.agree[:, 0]
+    partial_correlation = (judge_human_correlation - judge_correlation * human_correlation) / np.sqrt(
+        (1 - judge_correlation**2) * (1 - human_correlation**2)
     )
-    low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
+    # lower bound of the reliability of a human verdict
+    least_reliability = human_correlation**2 + partial_correlation**2 * (1 - human_correlation**2)
+    excess_by_reliability = [
+        (judge_correlation * reliabilities - judge_human_correlation * human_correlation)
+        / (1.0 - human_correlation[0] ** 2)
+        for reliabilities in (np.ones_like(least_reliability), least_reliability)
+    ]
+    standard_errors = [float(np.hypot(_jackknife_error(excess), MODEL_ERROR)) for excess in excess_by_reliability]
+    intervals = [
+        (excess[0] - t_quantile * standard_error, excess[0] + t_quantile * standard_error)
+        for excess, standard_error in zip(excess_by_reliability, standard_errors, strict=True)
+    ]
+    has_equal_signs = bool(excess_by_reliability[0][0] * excess_by_reliability[1][0] > 0)
+    p_value = max(
+        _p_value(excess[0] / standard_error, len(judge_correlation) - 1)
+        for excess, standard_error in zip(excess_by_reliability, standard_errors, strict=True)
+    )
+    low, high = min(bounds[0] for bounds in intervals), max(bounds[1] for bounds in intervals)
     return LengthBias(
         judge_correlation[0],
         human_correlation[0],
-        excess_bounds[0][0],
+        excess_by_reliability[0][0],
         low,
         high,
         p_value if has_equal_signs else np.nan,
@@ -334,7 +336,7 @@ def _p_value(t_statistic: float, n_blocks: int) -> float:
     return float(2 * stdtr(n_blocks - 1, -abs(t_statistic)))
 
 
-class _Moments(NamedTuple):
+class _LatentCorrelations(NamedTuple):
     """Latent correlations in every resample (R,), of the judge and of all annotators with length.
 
     `agree` (R, annotators) is the correlation of the judge with each annotator. The remaining fields have shape (R,
@@ -361,20 +363,18 @@ class _Moments(NamedTuple):
         strata: Ints,
         units: Ints,
         weights: Floats,
-    ) -> _Moments:
+    ) -> _LatentCorrelations:
         has_verdict = human_verdicts != ABSENT
         n_strata = int(strata.max()) + 1
-        pairs = list(combinations(range(len(human_verdicts)), 2))
-        first_annotator, second_annotator = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        has_both_verdicts = has_verdict[first_annotator] & has_verdict[second_annotator]
-        length_scores, judge_deviations = (
-            normal_scores(log_length_ratios, strata),
-            stratum_deviations(judge_verdicts, strata),
-        )
+        annotator_pairs = list(combinations(range(len(human_verdicts)), 2))
+        first_annotators, second_annotators = np.array(annotator_pairs, dtype=np.intp).reshape(-1, 2).T
+        has_both_verdicts = has_verdict[first_annotators] & has_verdict[second_annotators]
+        length_scores = normal_scores(log_length_ratios, strata)
+        judge_deviations = stratum_deviations(judge_verdicts, strata)
         human_deviations = np.zeros(human_verdicts.shape)
-        for j, has_annotator_verdict in enumerate(has_verdict):
-            human_deviations[j, has_annotator_verdict] = stratum_deviations(
-                human_verdicts[j, has_annotator_verdict], strata[has_annotator_verdict]
+        for annotator, is_rated in enumerate(has_verdict):
+            human_deviations[annotator, is_rated] = stratum_deviations(
+                human_verdicts[annotator, is_rated], strata[is_rated]
             )
 
         def resampled_mean(values: Floats, is_present: Bools) -> Floats:
@@ -385,65 +385,70 @@ class _Moments(NamedTuple):
 
         judge_cuts = cuts(judge_verdicts, strata, n_strata)
         human_cuts = [
-            cuts(human_verdicts[j, is_present], strata[is_present], n_strata)
-            for j, is_present in enumerate(has_verdict)
+            cuts(human_verdicts[annotator, is_rated], strata[is_rated], n_strata)
+            for annotator, is_rated in enumerate(has_verdict)
         ]
-        is_any_comparison = np.ones(len(judge_verdicts), dtype=np.bool_)
-        judge_length_products = resampled_mean(judge_deviations * length_scores, is_any_comparison)
-        judge_products, length_products = (
+        stratum_sizes_by_annotator = [stratum_sizes(is_rated) for is_rated in has_verdict]
+        all_comparisons_mask = np.ones(len(judge_verdicts), dtype=np.bool_)
+        judge_length_products = resampled_mean(judge_deviations * length_scores, all_comparisons_mask)
+        judge_human_products, length_human_products = (
             resampled_mean(human_deviations * judge_deviations, has_verdict),
             resampled_mean(human_deviations * length_scores, has_verdict),
         )
-        judge_correlations = np.stack(
+        judge_human_correlations = np.stack(
             [
-                polychoric_correlation(
-                    judge_products[:, j], judge_cuts, annotator_cuts, stratum_weights=stratum_sizes(has_verdict[j])
+                polychoric_correlation(mean_products, judge_cuts, annotator_cuts, stratum_weights=n_verdicts)
+                for mean_products, annotator_cuts, n_verdicts in zip(
+                    judge_human_products.T, human_cuts, stratum_sizes_by_annotator, strict=True
                 )
-                for j, annotator_cuts in enumerate(human_cuts)
             ],
             axis=1,
         )
-        length_correlations = np.stack(
+        length_human_correlations = np.stack(
             [
-                polyserial_correlation(
-                    length_products[:, j], annotator_cuts, stratum_weights=stratum_sizes(has_verdict[j])
+                polyserial_correlation(mean_products, annotator_cuts, stratum_weights=n_verdicts)
+                for mean_products, annotator_cuts, n_verdicts in zip(
+                    length_human_products.T, human_cuts, stratum_sizes_by_annotator, strict=True
                 )
-                for j, annotator_cuts in enumerate(human_cuts)
             ],
             axis=1,
         )
-        shared_products = (
-            resampled_mean(human_deviations[first_annotator] * human_deviations[second_annotator], has_both_verdicts)
-            if pairs
+        human_pair_products = (
+            resampled_mean(human_deviations[first_annotators] * human_deviations[second_annotators], has_both_verdicts)
+            if annotator_pairs
             else np.empty((len(weights), 0))
         )
-        n_shared_comparisons = np.broadcast_to(has_both_verdicts.sum(axis=1, dtype=np.float64), shared_products.shape)
+        n_shared_comparisons = np.broadcast_to(has_both_verdicts.sum(axis=1, dtype=float), human_pair_products.shape)
         annotator_correlations = [
             polychoric_correlation(
-                shared_products[:, pair_index],
-                human_cuts[i],
-                human_cuts[j],
+                human_pair_products[:, pair_index],
+                human_cuts[first_annotator],
+                human_cuts[second_annotator],
                 stratum_weights=stratum_sizes(has_both_verdicts[pair_index]),
             )
-            for pair_index, (i, j) in enumerate(pairs)
+            for pair_index, (first_annotator, second_annotator) in enumerate(annotator_pairs)
         ]
-        cross_products = (
-            judge_correlations[:, first_annotator] * length_correlations[:, second_annotator]
-            + judge_correlations[:, second_annotator] * length_correlations[:, first_annotator]
+        doubled_crossed_products = (
+            judge_human_correlations[:, first_annotators] * length_human_correlations[:, second_annotators]
+            + judge_human_correlations[:, second_annotators] * length_human_correlations[:, first_annotators]
         )
-        is_defined_pair = np.isfinite(shared_products).all(axis=0)
+        is_defined_pair = np.isfinite(human_pair_products).all(axis=0)
         return cls(
             judge=polyserial_correlation(
-                judge_length_products, judge_cuts, stratum_weights=stratum_sizes(is_any_comparison)
+                judge_length_products, judge_cuts, stratum_weights=stratum_sizes(all_comparisons_mask)
             ),
-            people=np.asarray(length_correlations @ has_verdict.sum(axis=1) / has_verdict.sum()),
-            agree=judge_correlations,
+            people=np.asarray(length_human_correlations @ has_verdict.sum(axis=1) / has_verdict.sum()),
+            agree=judge_human_correlations,
             shared=np.where(
-                is_defined_pair, np.stack(annotator_correlations, axis=1) if pairs else shared_products, 0.0
+                is_defined_pair,
+                np.stack(annotator_correlations, axis=1) if annotator_pairs else human_pair_products,
+                0.0,
             ),
-            crossed=np.where(is_defined_pair, cross_products / 2, 0.0),
+            crossed=np.where(is_defined_pair, doubled_crossed_products / 2, 0.0),
             bent=np.where(
-                is_defined_pair, length_correlations[:, first_annotator] * length_correlations[:, second_annotator], 0.0
+                is_defined_pair,
+                length_human_correlations[:, first_annotators] * length_human_correlations[:, second_annotators],
+                0.0,
             ),
             weight=n_shared_comparisons * is_defined_pair,
         )

@@ -83,27 +83,34 @@ def maximise(
     Source: Jones, Schonlau and Welch 1998, expected improvement; Snoek, Larochelle and Adams 2012, the kernel;
     Winata et al. 2024, "MetaMetrics", Section 3.3.1, the use.
     """
-    points = rng.random((n_initial, n_dims))
-    values = objective(points)
+    evaluated_points = rng.random((n_initial, n_dims))
+    objective_values = objective(evaluated_points)
     for iteration in range(n_iterations):
-        standardised_values = _standardise_values(values)
+        standardised_values = _standardise_values(objective_values)
         if iteration % _REFIT == 0:
-            length_scale, noise = _fit_hyperparameters(points, standardised_values)
+            length_scale, noise_variance = _fit_hyperparameters(evaluated_points, standardised_values)
         next_point = _propose_candidate(
-            _fit_process(points, standardised_values, length_scale, noise), standardised_values, rng
+            _fit_process(evaluated_points, standardised_values, length_scale, noise_variance), standardised_values, rng
         )[np.newaxis]
-        points, values = np.concatenate([points, next_point]), np.concatenate([values, objective(next_point)])
-    if np.isnan(values).all():
-        return Optimum(np.full(n_dims, np.nan), math.nan, points, values)
-    best_index = int(np.nanargmax(values))
-    return Optimum(points[best_index], float(values[best_index]), points, values)
+        evaluated_points, objective_values = (
+            np.concatenate([evaluated_points, next_point]),
+            np.concatenate([objective_values, objective(next_point)]),
+        )
+    if np.isnan(objective_values).all():
+        return Optimum(np.full(n_dims, np.nan), math.nan, evaluated_points, objective_values)
+    best_index = int(np.nanargmax(objective_values))
+    return Optimum(
+        evaluated_points[best_index], float(objective_values[best_index]), evaluated_points, objective_values
+    )
 
 
-def _standardise_values(values: Floats) -> Floats:
+def _standardise_values(objective_values: Floats) -> Floats:
     """Values with mean 0 and variance 1, after each NaN is replaced by the lowest value; all 0 if the values are
     equal."""
-    lowest_value = np.fmin.reduce(values)
-    filled_values = np.where(np.isnan(values), 0.0 if np.isnan(lowest_value) else lowest_value, values)
+    lowest_value = np.fmin.reduce(objective_values)
+    filled_values = np.where(
+        np.isnan(objective_values), 0.0 if np.isnan(lowest_value) else lowest_value, objective_values
+    )
     deviations = filled_values - filled_values.mean()
     standard_deviation = float(deviations.std())
     return (
@@ -129,32 +136,36 @@ def _distances(row_points: Floats, column_points: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(squared_distances, 0.0)))
 
 
-def _fit_hyperparameters(points: Floats, y: Floats) -> tuple[float, float]:
+def _fit_hyperparameters(points: Floats, standardised_values: Floats) -> tuple[float, float]:
     """Length scale and noise with the largest marginal likelihood. The scale of the process is optimised in closed
     form."""
-    n, n_dims = points.shape
-    length_scales, noises = (grid.ravel() for grid in np.meshgrid(_LENGTHS * math.sqrt(n_dims), _NOISES))
-    kernels = _kernel(_distances(points, points) / length_scales[:, np.newaxis, np.newaxis])
-    cholesky_factors = np.linalg.cholesky(kernels + noises[:, np.newaxis, np.newaxis] * np.eye(n))
-    whitened_y = np.linalg.solve(cholesky_factors, np.broadcast_to(y[:, np.newaxis], (len(length_scales), n, 1)))[
-        ..., 0
-    ]
-    variances = np.maximum((whitened_y * whitened_y).mean(axis=1), _TINY)
-    log_determinants = np.log(np.diagonal(cholesky_factors, axis1=1, axis2=2)).sum(axis=1)
-    best_index = int(np.argmin(n / 2 * np.log(variances) + log_determinants))
-    return float(length_scales[best_index]), float(noises[best_index])
+    n_points, n_dims = points.shape
+    length_scales, noise_variances = (
+        grid_matrix.ravel() for grid_matrix in np.meshgrid(_LENGTHS * math.sqrt(n_dims), _NOISES)
+    )
+    kernel_matrices = _kernel(_distances(points, points) / length_scales[:, np.newaxis, np.newaxis])
+    cholesky_factors = np.linalg.cholesky(
+        kernel_matrices + noise_variances[:, np.newaxis, np.newaxis] * np.eye(n_points)
+    )
+    whitened_values = np.linalg.solve(
+        cholesky_factors, np.broadcast_to(standardised_values[:, np.newaxis], (len(length_scales), n_points, 1))
+    )[..., 0]
+    process_variances = np.maximum((whitened_values * whitened_values).mean(axis=1), _TINY)
+    half_log_determinants = np.log(np.diagonal(cholesky_factors, axis1=1, axis2=2)).sum(axis=1)
+    best_grid_index = int(np.argmin(n_points / 2 * np.log(process_variances) + half_log_determinants))
+    return float(length_scales[best_grid_index]), float(noise_variances[best_grid_index])
 
 
-def _fit_process(points: Floats, y: Floats, length_scale: float, noise: float) -> _Process:
-    kernel = _kernel(_distances(points, points) / length_scale)
-    whitening = np.linalg.inv(np.linalg.cholesky(kernel + noise * np.eye(len(points))))
-    whitened_y = whitening @ y
+def _fit_process(points: Floats, standardised_values: Floats, length_scale: float, noise_variance: float) -> _Process:
+    kernel_matrix = _kernel(_distances(points, points) / length_scale)
+    whitening_matrix = np.linalg.inv(np.linalg.cholesky(kernel_matrix + noise_variance * np.eye(len(points))))
+    whitened_values = whitening_matrix @ standardised_values
     return _Process(
         points,
         length_scale,
-        whitening,
-        whitening.T @ whitened_y,
-        math.sqrt(max(float(whitened_y @ whitened_y) / len(y), _TINY)),
+        whitening_matrix,
+        whitening_matrix.T @ whitened_values,
+        math.sqrt(max(float(whitened_values @ whitened_values) / len(standardised_values), _TINY)),
     )
 
 
@@ -162,12 +173,12 @@ def _improvements(process: _Process, candidates: Floats, best_value: float) -> F
     """Expected improvement of candidates over the best value: (m, n_dims) -> (m,)."""
     from scipy.special import ndtr
 
-    prior_covariances = _kernel(_distances(candidates, process.points) / process.length)
-    whitened_covariances = prior_covariances @ process.whitening.T
+    prior_correlations = _kernel(_distances(candidates, process.points) / process.length)
+    whitened_correlations = prior_correlations @ process.whitening.T
     posterior_sds = process.scale * np.sqrt(
-        np.maximum(1 - np.einsum("mn,mn->m", whitened_covariances, whitened_covariances), 1e-12)
+        np.maximum(1 - np.einsum("mn,mn->m", whitened_correlations, whitened_correlations), 1e-12)
     )
-    standardised_gains = (prior_covariances @ process.coefficients - best_value) / posterior_sds
+    standardised_gains = (prior_correlations @ process.coefficients - best_value) / posterior_sds
     return np.asarray(
         posterior_sds
         * (
@@ -177,14 +188,14 @@ def _improvements(process: _Process, candidates: Floats, best_value: float) -> F
     )
 
 
-def _propose_candidate(process: _Process, y: Floats, rng: np.random.Generator) -> Floats:
+def _propose_candidate(process: _Process, standardised_values: Floats, rng: np.random.Generator) -> Floats:
     """Candidate (n_dims,) with the largest expected improvement.
 
     The first candidates are random points and points near the best points. In each of several rounds, points near the
     best candidates are added.
     """
-    best_value = float(y.max())
-    best_points = process.points[np.argsort(-y, kind="stable")[:_STARTS]]
+    best_value = float(standardised_values.max())
+    best_points = process.points[np.argsort(-standardised_values, kind="stable")[:_STARTS]]
     candidates = np.concatenate([rng.random((_RANDOM, best_points.shape[1])), _perturb_points(best_points, rng)])
     expected_improvements = _improvements(process, candidates, best_value)
     for _ in range(_ROUNDS):

@@ -156,17 +156,17 @@ def fit_trees(
         "verbosity": 0,
     }
     xgboost_options |= {"max_depth": depth, "learning_rate": rate, "subsample": subsample, "seed": seed}
-    xgboost_learner = msgspec.json.decode(
+    learner_json = msgspec.json.decode(
         xgboost.train(xgboost_options, training_matrix, num_boost_round=rounds).save_raw("json")
     )["learner"]
-    xgboost_trees = xgboost_learner["gradient_booster"]["model"]["trees"]
+    xgboost_trees = learner_json["gradient_booster"]["model"]["trees"]
     column_gains = np.zeros(x.shape[1])
     for tree in xgboost_trees:
         np.add.at(column_gains, tree["split_indices"], tree["loss_changes"])  # leaves add 0 to column 0
-    base_score = float(
-        xgboost_learner["learner_model_param"]["base_score"].strip("[]")
+    base_prediction = float(
+        learner_json["learner_model_param"]["base_score"].strip("[]")
     )  # XGBoost 3.1 and later add brackets
-    return Trees(base_score, tuple(_parse_node(tree, 0) for tree in xgboost_trees)), column_gains / (
+    return Trees(base_prediction, tuple(_parse_node(tree, 0) for tree in xgboost_trees)), column_gains / (
         column_gains.sum() or 1.0
     )
 

@@ -61,38 +61,48 @@ def even_handed(
     return ridge_path(x, y, penalty_matrix, strengths=strengths, groups=groups)
 
 
-def residual_products(z: Floats, y: Floats, *, items: Ints, systems: Ints, groups: Ints) -> Floats:
+def residual_products(standardised_x: Floats, y: Floats, *, items: Ints, systems: Ints, groups: Ints) -> Floats:
     """Products of the residuals of systems for each pair of columns, minus their sampling covariance: (p, p).
 
-    The mean of each system is computed for `y` (rows,) and for each column of `z` (rows, p). The means of a column are
-    regressed on the means of `y`, which gives the residuals of the column. The products of the residuals of two columns
-    are summed over systems, weighted by numbers of outputs. Negative eigenvalues of the result are set to 0.
+    The mean of each system is computed for `y` (rows,) and for each column of `standardised_x` (rows, p). The means of
+    a column are regressed on the means of `y`, which gives the residuals of the column. The products of the residuals
+    of two columns are summed over systems, weighted by numbers of outputs. Negative eigenvalues of the result are set
+    to 0.
     """
     first_row_of_item, item_of_row = np.unique(items, return_index=True, return_inverse=True)[1:]
     system_of_row = np.unique(systems, return_inverse=True)[1]
     unit_of_item = np.unique(groups[first_row_of_item], return_inverse=True)[1]
     table_shape = (len(first_row_of_item), int(system_of_row.max()) + 1)
-    is_rated_output, output_values = np.zeros(table_shape, dtype=np.bool_), np.zeros((z.shape[1] + 1, *table_shape))
+    is_rated_output, value_tables = (
+        np.zeros(table_shape, dtype=np.bool_),
+        np.zeros((standardised_x.shape[1] + 1, *table_shape)),
+    )
     is_rated_output[item_of_row, system_of_row] = True
-    output_values[:, item_of_row, system_of_row] = np.column_stack([z, y - y.mean()]).T
-    effects, _, influence = two_way(output_values, is_rated_output)
+    value_tables[:, item_of_row, system_of_row] = np.column_stack([standardised_x, y - y.mean()]).T
+    system_effects, _, effect_influences = two_way(value_tables, is_rated_output)
     output_share_of_system = is_rated_output.sum(axis=0) / len(y)
-    influence = np.stack([sum_by_unit(influence_of_column, unit_of_item) for influence_of_column in influence])
-    effects, influence = (
-        values - (values @ output_share_of_system)[..., np.newaxis] for values in (effects, influence)
+    effect_influences = np.stack(
+        [sum_by_unit(influence_of_column, unit_of_item) for influence_of_column in effect_influences]
     )
-    metric_effects, human_effects = effects[:-1], effects[-1]
-    human_effect_variance = float(human_effects**2 @ output_share_of_system)
-    slopes = (
-        metric_effects @ (output_share_of_system * human_effects) / human_effect_variance
+    system_effects, effect_influences = (
+        effects_or_influences - (effects_or_influences @ output_share_of_system)[..., np.newaxis]
+        for effects_or_influences in (system_effects, effect_influences)
+    )
+    metric_system_effects, human_system_effects = system_effects[:-1], system_effects[-1]
+    human_effect_variance = float(human_system_effects**2 @ output_share_of_system)
+    slope_of_metric = (
+        metric_system_effects @ (output_share_of_system * human_system_effects) / human_effect_variance
         if human_effect_variance > 0
-        else np.zeros(len(metric_effects))
+        else np.zeros(len(metric_system_effects))
     )
-    weighted_residuals = (metric_effects - slopes[:, np.newaxis] * human_effects) * np.sqrt(output_share_of_system)
-    weighted_errors = (
-        (influence[:-1] - slopes[:, np.newaxis, np.newaxis] * influence[-1]) * np.sqrt(output_share_of_system)
-    ).reshape(len(metric_effects), -1)
+    weighted_residuals = (metric_system_effects - slope_of_metric[:, np.newaxis] * human_system_effects) * np.sqrt(
+        output_share_of_system
+    )
+    weighted_residual_influences = (
+        (effect_influences[:-1] - slope_of_metric[:, np.newaxis, np.newaxis] * effect_influences[-1])
+        * np.sqrt(output_share_of_system)
+    ).reshape(len(metric_system_effects), -1)
     eigenvalues, eigenvectors = np.linalg.eigh(
-        weighted_residuals @ weighted_residuals.T - weighted_errors @ weighted_errors.T
+        weighted_residuals @ weighted_residuals.T - weighted_residual_influences @ weighted_residual_influences.T
     )
     return np.asarray((eigenvectors * np.maximum(eigenvalues, 0.0)) @ eigenvectors.T)

@@ -27,11 +27,11 @@ def grouped_folds(groups: NDArray[Any], *, n_folds: int, rng: np.random.Generato
     group_of_row, group_sizes = np.unique(groups, return_inverse=True, return_counts=True)[1:]
     shuffled_groups = rng.permutation(len(group_sizes))
     fold_of_group = np.empty(len(group_sizes), dtype=np.intp)
-    fold_heap = [(0, f) for f in range(n_folds)]
+    size_and_fold_heap = [(0, fold_number) for fold_number in range(n_folds)]
     for group in shuffled_groups[np.argsort(-group_sizes[shuffled_groups], kind="stable")]:
-        n_rows, smallest_fold = fold_heap[0]
+        n_rows_in_fold, smallest_fold = size_and_fold_heap[0]
         fold_of_group[group] = smallest_fold
-        heapq.heapreplace(fold_heap, (n_rows + int(group_sizes[group]), smallest_fold))
+        heapq.heapreplace(size_and_fold_heap, (n_rows_in_fold + int(group_sizes[group]), smallest_fold))
     return fold_of_group[group_of_row]
 
 
@@ -66,6 +66,6 @@ def splits(fold: Ints) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     >>> [(train.tolist(), held.tolist()) for train, held in splits(np.array([0, 1, -1]))]
     [([False, True, False], [True, False, False]), ([True, False, False], [False, True, False])]
     """
-    has_fold = fold >= 0
-    fold_numbers = np.unique(fold[has_fold])
-    return [(has_fold & (fold != fold_number), fold == fold_number) for fold_number in fold_numbers]
+    is_used_row = fold >= 0
+    fold_numbers = np.unique(fold[is_used_row])
+    return [(is_used_row & (fold != fold_number), fold == fold_number) for fold_number in fold_numbers]

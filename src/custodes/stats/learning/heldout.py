@@ -56,8 +56,10 @@ def round_predictions(predictions: Floats) -> Floats:
     >>> round_predictions(np.array([[0.1 + 0.2, 0.3, 1.0]])).tolist()
     [[0.3, 0.3, 1.0]]
     """
-    rows = predictions.reshape(-1, predictions.shape[-1])
-    return np.reshape([round_for_sorting(row, 13) for row in rows], predictions.shape)
+    predictions_by_model = predictions.reshape(-1, predictions.shape[-1])
+    return np.reshape(
+        [round_for_sorting(model_predictions, 13) for model_predictions in predictions_by_model], predictions.shape
+    )
 
 
 def held_out_statistic(
@@ -89,13 +91,16 @@ def held_out_statistic(
     """
     statistic_sums, n_defined_folds = np.zeros((2, len(weights), len(predictions)))
     for fold_number in np.unique(fold[fold >= 0]):
-        fold_items = np.flatnonzero((fold == fold_number).any(axis=1))
-        human_scores = np.where(fold[fold_items] == fold_number, target[fold_items], np.nan)
-        fold_units, unit_of_item = np.unique(
-            units[fold_items], return_inverse=True
+        item_indices_of_fold = np.flatnonzero((fold == fold_number).any(axis=1))
+        human_scores = np.where(fold[item_indices_of_fold] == fold_number, target[item_indices_of_fold], np.nan)
+        unit_indices_of_fold, unit_of_item = np.unique(
+            units[item_indices_of_fold], return_inverse=True
         )  # only the clusters of this fold are needed
         fold_statistics = statistic(
-            human_scores, predictions[:, fold_items], units=unit_of_item, weights=weights[:, fold_units]
+            human_scores,
+            predictions[:, item_indices_of_fold],
+            units=unit_of_item,
+            weights=weights[:, unit_indices_of_fold],
         )
         statistic_sums += np.nan_to_num(fold_statistics, nan=0.0)
         n_defined_folds += ~np.isnan(fold_statistics)

@@ -55,53 +55,62 @@ def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
     return _path(standardise_columns(x, scaling(x)), y, alphas)
 
 
-def _path(z: Floats, y: Floats, alphas: Floats) -> Floats:
+def _path(standardised_x: Floats, y: Floats, alphas: Floats) -> Floats:
     """Weights (alphas, p) for standardised columns (rows, p)."""
-    (n_rows, n_columns), target_sd = z.shape, float(y.std())
-    weights_by_penalty, weights, signs = np.zeros((len(alphas), n_columns)), np.zeros(n_columns), np.zeros(n_columns)
-    if not z.size or target_sd <= CONSTANT * float(np.abs(y).max()):
+    (n_rows, n_columns), target_sd = standardised_x.shape, float(y.std())
+    weights_by_penalty, weights, weight_signs = (
+        np.zeros((len(alphas), n_columns)),
+        np.zeros(n_columns),
+        np.zeros(n_columns),
+    )
+    if not standardised_x.size or target_sd <= CONSTANT * float(np.abs(y).max()):
         return weights_by_penalty
-    gram, target_products = z.T @ z / n_rows + _RIDGE * np.eye(n_columns), z.T @ ((y - y.mean()) / target_sd) / n_rows
+    gram, target_products = (
+        standardised_x.T @ standardised_x / n_rows + _RIDGE * np.eye(n_columns),
+        standardised_x.T @ ((y - y.mean()) / target_sd) / n_rows,
+    )
     # Warm start from the previous penalty.
     for penalty_index, alpha in enumerate(alphas):
         weights = weights_by_penalty[penalty_index] = _optimal_weights(
-            gram, target_products, float(alpha), signs, weights
+            gram, target_products, float(alpha), weight_signs, weights
         )
     return weights_by_penalty
 
 
-def _optimal_weights(gram: Floats, target_products: Floats, alpha: float, signs: Floats, weights: Floats) -> Floats:
+def _optimal_weights(
+    gram: Floats, target_products: Floats, alpha: float, weight_signs: Floats, weights: Floats
+) -> Floats:
     """The optimal weights (p,) at a penalty, starting from the weights at a different penalty.
 
-    `signs` (p,) has the signs of the weights of the columns in use, and 0 for all other columns; it is updated. For
-    given columns and signs, the optimal weights solve a linear system. If a weight would change its sign on the way to
-    this solution, its column is removed. Otherwise the column whose correlation with the residual exceeds the penalty
-    most is added. Every step decreases the objective, so the search ends. If no column can be added, the minimum is
-    reached (Karush, Kuhn and Tucker).
+    `weight_signs` (p,) has the signs of the weights of the columns in use, and 0 for all other columns; it is updated.
+    For given columns and signs, the optimal weights solve a linear system. If a weight would change its sign on the way
+    to this solution, its column is removed. Otherwise the column whose correlation with the residual exceeds the
+    penalty most is added. Every step decreases the objective, so the search ends. If no column can be added, the
+    minimum is reached (Karush, Kuhn and Tucker).
     """
     for _ in range(_STEPS):
-        active_columns, solved_weights = np.flatnonzero(signs), np.zeros(len(target_products))
+        active_columns, solved_weights = np.flatnonzero(weight_signs), np.zeros(len(target_products))
         solved_weights[active_columns] = np.linalg.solve(
             gram[np.ix_(active_columns, active_columns)],
-            target_products[active_columns] - alpha * signs[active_columns],
+            target_products[active_columns] - alpha * weight_signs[active_columns],
         )
-        sign_changing_columns = np.flatnonzero(solved_weights * signs < 0)
+        sign_changing_columns = np.flatnonzero(solved_weights * weight_signs < 0)
         if len(sign_changing_columns):
             step_lengths = weights[sign_changing_columns] / (
                 weights[sign_changing_columns] - solved_weights[sign_changing_columns]
             )
             leaving_column = sign_changing_columns[step_lengths.argmin()]
             weights = weights + step_lengths.min() * (solved_weights - weights)
-            weights[leaving_column] = signs[leaving_column] = 0.0
+            weights[leaving_column] = weight_signs[leaving_column] = 0.0
             continue
         weights = solved_weights
         residual_correlations = np.where(
-            signs == 0, target_products - weights[active_columns] @ gram[active_columns], 0.0
+            weight_signs == 0, target_products - weights[active_columns] @ gram[active_columns], 0.0
         )
         entering_column = int(np.abs(residual_correlations).argmax())
         if abs(residual_correlations[entering_column]) <= alpha + _TOLERANCE:
             break
-        signs[entering_column] = np.sign(residual_correlations[entering_column])
+        weight_signs[entering_column] = np.sign(residual_correlations[entering_column])
     return weights
 
 

@@ -53,16 +53,18 @@ def objective(kind: Objective, target: Floats, *, items: Ints) -> Callable[[Floa
 
     def agreement(predictions: Floats) -> Floats:
         agreements = np.full(len(predictions), np.nan)
-        finite_rows = np.flatnonzero(np.isfinite(predictions).all(axis=1))
-        for chunk in chunks(len(finite_rows), 4 * max(len(target), len(better_rows))):  # of a size that fits the cache
-            finite_predictions = predictions[finite_rows[chunk]]
+        finite_prediction_indices = np.flatnonzero(np.isfinite(predictions).all(axis=1))
+        for chunk_slice in chunks(
+            len(finite_prediction_indices), 4 * max(len(target), len(better_rows))
+        ):  # of a size that fits the cache
+            finite_predictions = predictions[finite_prediction_indices[chunk_slice]]
             if kind == "accuracy":
                 n_correct = np.count_nonzero(
                     finite_predictions[:, better_rows] > finite_predictions[:, worse_rows], axis=1
                 )
-                agreements[finite_rows[chunk]] = ratio(n_correct, np.array(len(better_rows)))
+                agreements[finite_prediction_indices[chunk_slice]] = ratio(n_correct, np.array(len(better_rows)))
             else:
-                agreements[finite_rows[chunk]] = ROWS[kind](finite_predictions, target)
+                agreements[finite_prediction_indices[chunk_slice]] = ROWS[kind](finite_predictions, target)
         return agreements
 
     return agreement
@@ -104,8 +106,8 @@ def ordered_pairs(target: Floats, items: Ints, *, tie: float = 0.0) -> tuple[NDA
     target_differences = target[first_rows] - target[second_rows]
     is_decided_pair = np.abs(target_differences) > tie
     higher_rows, lower_rows = (
-        np.where(target_differences > 0, *row_order)[is_decided_pair]
-        for row_order in ((first_rows, second_rows), (second_rows, first_rows))
+        np.where(target_differences > 0, *pair_rows)[is_decided_pair]
+        for pair_rows in ((first_rows, second_rows), (second_rows, first_rows))
     )
     return higher_rows, lower_rows
 
@@ -132,13 +134,16 @@ def ordering_accuracy(human_scores: Floats, metric_scores: Floats, *, units: Int
     >>> ordering_accuracy(human, metric, units=np.arange(1), weights=np.ones((1, 1))).tolist()
     [[0.5]]
     """
-    rated_outputs = np.flatnonzero(np.isfinite(human_scores))
-    item_of_output = rated_outputs // human_scores.shape[1]
-    better_outputs, worse_outputs = ordered_pairs(human_scores.ravel()[rated_outputs], item_of_output)
-    predictions = metric_scores.reshape(len(metric_scores), -1)[:, rated_outputs]
+    rated_output_indices = np.flatnonzero(np.isfinite(human_scores))
+    item_of_output = rated_output_indices // human_scores.shape[1]
+    better_outputs, worse_outputs = ordered_pairs(human_scores.ravel()[rated_output_indices], item_of_output)
+    predictions = metric_scores.reshape(len(metric_scores), -1)[:, rated_output_indices]
     predicted_differences = predictions[:, better_outputs] - predictions[:, worse_outputs]
-    correct_and_defined = np.stack([predicted_differences > 0, ~np.isnan(predicted_differences)]).astype(np.float64)
-    resampled_counts = weighted_sums(
-        weights, unit_sums(correct_and_defined, units=units[item_of_output[better_outputs]], n_units=weights.shape[1])
+    correct_and_defined_masks = np.stack([predicted_differences > 0, ~np.isnan(predicted_differences)]).astype(
+        np.float64
     )
-    return ratio(resampled_counts[:, 0], resampled_counts[:, 1])
+    correct_and_defined_counts = weighted_sums(
+        weights,
+        unit_sums(correct_and_defined_masks, units=units[item_of_output[better_outputs]], n_units=weights.shape[1]),
+    )
+    return ratio(correct_and_defined_counts[:, 0], correct_and_defined_counts[:, 1])

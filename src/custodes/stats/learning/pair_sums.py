@@ -72,29 +72,41 @@ def pair_sums(
     """
     if kind == "accuracy":
         return _item_pair_sums(human_scores, predicted_scores, rows, item_of_output)
-    n, score_rows = len(human_scores), np.vstack([human_scores, predicted_scores])
-    if kind == "kendall" and _FEW * len(rows) < n:
-        return _sum_pair_signs(score_rows, rows, labels)
+    n_outputs, human_and_predicted_scores = len(human_scores), np.vstack([human_scores, predicted_scores])
+    if kind == "kendall" and _FEW * len(rows) < n_outputs:
+        return _sum_pair_signs(human_and_predicted_scores, rows, labels)
     compute_sums = _sign_sums if kind == "kendall" else _difference_sums
-    shared_label, row_weights = np.zeros(n, dtype=np.intp), np.bincount(rows, minlength=n).astype(np.float64)
-    all_output_sums = compute_sums(score_rows, shared_label, None)
-    column_sums = all_output_sums if len(rows) == n else compute_sums(score_rows, shared_label, row_weights)
+    single_label, row_indicator_of_output = (
+        np.zeros(n_outputs, dtype=np.intp),
+        np.bincount(rows, minlength=n_outputs).astype(np.float64),
+    )
+    all_output_sums = compute_sums(human_and_predicted_scores, single_label, None)
+    column_sums = (
+        all_output_sums
+        if len(rows) == n_outputs
+        else compute_sums(human_and_predicted_scores, single_label, row_indicator_of_output)
+    )
     return PairSums(
         all_output_sums[:, rows],
         column_sums,
-        np.stack([compute_sums(score_rows, label_of_output, None)[:, rows] for label_of_output in labels]),
+        np.stack(
+            [compute_sums(human_and_predicted_scores, label_of_output, None)[:, rows] for label_of_output in labels]
+        ),
     )
 
 
-def _sum_pair_signs(score_rows: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
+def _sum_pair_signs(human_and_predicted_scores: Floats, rows: NDArray[np.intp], labels: tuple[Ints, Ints]) -> PairSums:
     """Sums from the signs of all pairs, in blocks of outputs, given values (1 + m, n). Small integers are exact in
     single precision."""
-    n, n_sums = score_rows.shape[1], 2 * len(score_rows) - 1
-    block_pair_sums = PairSums(np.zeros((n_sums, len(rows))), np.zeros((n_sums, n)), np.zeros((2, n_sums, len(rows))))
-    for chunk in chunks(len(rows), 2 * n):
-        block_rows = rows[chunk]
-        human_signs, *metric_signs = (
-            np.sign(scores[block_rows, np.newaxis] - scores).astype(np.float32) for scores in score_rows
+    n_outputs, n_sums = human_and_predicted_scores.shape[1], 2 * len(human_and_predicted_scores) - 1
+    accumulated_pair_sums = PairSums(
+        np.zeros((n_sums, len(rows))), np.zeros((n_sums, n_outputs)), np.zeros((2, n_sums, len(rows)))
+    )
+    for row_slice in chunks(len(rows), 2 * n_outputs):
+        block_rows = rows[row_slice]
+        human_signs, *predicted_signs_by_model = (
+            np.sign(scores_of_rater[block_rows, np.newaxis] - scores_of_rater).astype(np.float32)
+            for scores_of_rater in human_and_predicted_scores
         )
         same_label_masks = [
             (label_of_output[block_rows, np.newaxis] == label_of_output).astype(np.float32)
@@ -102,60 +114,73 @@ def _sum_pair_signs(score_rows: Floats, rows: NDArray[np.intp], labels: tuple[In
         ]
         sign_products = [
             human_signs * human_signs,
-            *(sign_product for signs in metric_signs for sign_product in (human_signs * signs, signs * signs)),
+            *(
+                sign_product
+                for predicted_signs in predicted_signs_by_model
+                for sign_product in (human_signs * predicted_signs, predicted_signs * predicted_signs)
+            ),
         ]
         for sum_index, sign_product in enumerate(sign_products):
-            block_pair_sums.row[sum_index, chunk] = sign_product.sum(axis=1, dtype=np.float64)
-            block_pair_sums.column[sum_index] += sign_product.sum(axis=0, dtype=np.float64)
-            block_pair_sums.inside[:, sum_index, chunk] = [
-                np.einsum("rn,rn->r", sign_product, is_same_label) for is_same_label in same_label_masks
+            accumulated_pair_sums.row[sum_index, row_slice] = sign_product.sum(axis=1, dtype=np.float64)
+            accumulated_pair_sums.column[sum_index] += sign_product.sum(axis=0, dtype=np.float64)
+            accumulated_pair_sums.inside[:, sum_index, row_slice] = [
+                np.einsum("rn,rn->r", sign_product, same_label_mask) for same_label_mask in same_label_masks
             ]
-    return block_pair_sums
+    return accumulated_pair_sums
 
 
-def _sign_sums(score_rows: Floats, label_of_output: Ints, output_weights: Floats | None) -> Floats:
+def _sign_sums(human_and_predicted_scores: Floats, label_of_output: Ints, output_weights: Floats | None) -> Floats:
     """Sums of signs over the outputs with the same label, weighted by `output_weights` (default 1): (1 + m, n) -> (1 +
     2 m, n)."""
-    n = score_rows.shape[1]
-    rank_codes = np.stack([np.unique(row, return_inverse=True)[1].reshape(n) for row in score_rows])
-    rank_codes += n * label_of_output  # two outputs with different labels are then always concordant
-    label_weights = np.bincount(label_of_output, output_weights)
-    output_label_weights = label_weights[label_of_output]
-    sign_sums = np.empty((2 * len(score_rows) - 1, n))
-    sign_sums[::2] = output_label_weights - tie_counts(rank_codes, weights=output_weights)
+    n_outputs = human_and_predicted_scores.shape[1]
+    rank_codes = np.stack(
+        [
+            np.unique(scores_of_rater, return_inverse=True)[1].reshape(n_outputs)
+            for scores_of_rater in human_and_predicted_scores
+        ]
+    )
+    rank_codes += n_outputs * label_of_output  # two outputs with different labels are then always concordant
+    weight_of_label = np.bincount(label_of_output, output_weights)
+    label_weight_of_output = weight_of_label[label_of_output]
+    sign_sums = np.empty((2 * len(human_and_predicted_scores) - 1, n_outputs))
+    sign_sums[::2] = label_weight_of_output - tie_counts(rank_codes, weights=output_weights)
     sign_sums[1::2] = concordance(rank_codes[1:], rank_codes[:1], weights=output_weights) - (
-        label_weights.sum() - output_label_weights
+        weight_of_label.sum() - label_weight_of_output
     )
     return sign_sums
 
 
-def _difference_sums(score_rows: Floats, label_of_output: Ints, output_weights: Floats | None) -> Floats:
+def _difference_sums(
+    human_and_predicted_scores: Floats, label_of_output: Ints, output_weights: Floats | None
+) -> Floats:
     """Sums of differences instead of signs, in closed form.
 
     The sum of (a_i - a_j)(b_i - b_j) over j is n a_i b_i - a_i sum(b) - b_i sum(a) + sum(ab).
     """
-    score_rows = score_rows - score_rows.mean(axis=1, keepdims=True)
-    summand_weights = np.ones(len(label_of_output)) if output_weights is None else output_weights
+    human_and_predicted_scores = human_and_predicted_scores - human_and_predicted_scores.mean(axis=1, keepdims=True)
+    weight_of_output = np.ones(len(label_of_output)) if output_weights is None else output_weights
 
     def sum_by_label(summands: Floats) -> Floats:
-        return unit_sums(summands * summand_weights, units=label_of_output, n_units=int(label_of_output.max()) + 1)[
+        return unit_sums(summands * weight_of_output, units=label_of_output, n_units=int(label_of_output.max()) + 1)[
             ..., label_of_output
         ]
 
-    output_label_weights, score_sums_by_label, human_scores = (
+    label_weight_of_output, label_score_sum_of_output, human_scores = (
         sum_by_label(np.ones(len(label_of_output))),
-        sum_by_label(score_rows),
-        score_rows[0],
+        sum_by_label(human_and_predicted_scores),
+        human_and_predicted_scores[0],
     )
-    difference_sums = np.empty((2 * len(score_rows) - 1, len(label_of_output)))
+    difference_sums = np.empty((2 * len(human_and_predicted_scores) - 1, len(label_of_output)))
     difference_sums[::2] = (
-        output_label_weights * score_rows**2 - 2 * score_rows * score_sums_by_label + sum_by_label(score_rows**2)
+        label_weight_of_output * human_and_predicted_scores**2
+        - 2 * human_and_predicted_scores * label_score_sum_of_output
+        + sum_by_label(human_and_predicted_scores**2)
     )
     difference_sums[1::2] = (
-        output_label_weights * human_scores * score_rows
-        - human_scores * score_sums_by_label
-        - score_rows * score_sums_by_label[0]
-        + sum_by_label(human_scores * score_rows)
+        label_weight_of_output * human_scores * human_and_predicted_scores
+        - human_scores * label_score_sum_of_output
+        - human_and_predicted_scores * label_score_sum_of_output[0]
+        + sum_by_label(human_scores * human_and_predicted_scores)
     )[1:]
     return difference_sums
 
@@ -164,14 +189,17 @@ def _item_pair_sums(
     human_scores: Floats, predicted_scores: Floats, rows: NDArray[np.intp], item_of_output: Ints
 ) -> PairSums:
     """Sums for 'accuracy', over pairs of outputs of one item. Such a pair lies in one unit and never in one system."""
-    n, row_weights = len(human_scores), np.bincount(rows, minlength=len(human_scores)).astype(np.float64)
+    n_outputs, row_indicator_of_output = (
+        len(human_scores),
+        np.bincount(rows, minlength=len(human_scores)).astype(np.float64),
+    )
     better_outputs, worse_outputs = ordered_pairs(human_scores, item_of_output)
     is_correct_pair = np.repeat(predicted_scores[:, better_outputs] > predicted_scores[:, worse_outputs], 2, axis=0)
-    pair_values = np.vstack([np.ones(len(better_outputs)), is_correct_pair])
+    pair_summands = np.vstack([np.ones(len(better_outputs)), is_correct_pair])
     all_output_sums, column_sums = (
-        unit_sums(pair_values * output_weights[worse_outputs], units=better_outputs, n_units=n)
-        + unit_sums(pair_values * output_weights[better_outputs], units=worse_outputs, n_units=n)
-        for output_weights in (np.ones(n), row_weights)
+        unit_sums(pair_summands * output_weights[worse_outputs], units=better_outputs, n_units=n_outputs)
+        + unit_sums(pair_summands * output_weights[better_outputs], units=worse_outputs, n_units=n_outputs)
+        for output_weights in (np.ones(n_outputs), row_indicator_of_output)
     )
     row_sums = all_output_sums[:, rows]
     return PairSums(row_sums, column_sums, np.stack([row_sums, np.zeros_like(row_sums)]))

@@ -67,23 +67,27 @@ def pairwise_logistic(
     """
     standardised_x, column_sd = _standardise_columns(x, items)
     rating_range = np.fmax.reduce(y, initial=-np.inf) - np.fmin.reduce(y, initial=np.inf)
-    winner, loser = ordered_pairs(y, items, tie=_TIE * rating_range)
-    if not len(winner):
+    winner_rows, loser_rows = ordered_pairs(y, items, tie=_TIE * rating_range)
+    if not len(winner_rows):
         return np.zeros(x.shape[1])
     # The penalty does not depend on a rotation, and the weights lie in the space of the rows. With more columns than
     # rows, coordinates in this space are far fewer: 500 columns and 200 rows take a twentieth of the time.
-    basis = (
+    row_space_basis = (
         np.linalg.svd(standardised_x, full_matrices=False)[2]
         if standardised_x.shape[1] > standardised_x.shape[0]
         else None
     )
-    winner_order = np.argsort(winner, kind="stable")
-    pairs = _Pairs(
-        standardised_x if basis is None else standardised_x @ basis.T, winner[winner_order], loser[winner_order]
+    pair_order = np.argsort(winner_rows, kind="stable")
+    decided_pairs = _Pairs(
+        standardised_x if row_space_basis is None else standardised_x @ row_space_basis.T,
+        winner_rows[pair_order],
+        loser_rows[pair_order],
     )
-    penalty = float(penalties[0]) if len(penalties) == 1 else _select_penalty(pairs, groups, np.sort(penalties)[::-1])
-    weights = next(_path(pairs, [penalty], np.zeros(pairs.x.shape[1])))
-    return np.nan_to_num((weights if basis is None else weights @ basis) / column_sd, nan=0.0)
+    penalty = (
+        float(penalties[0]) if len(penalties) == 1 else _select_penalty(decided_pairs, groups, np.sort(penalties)[::-1])
+    )
+    weights = next(_path(decided_pairs, [penalty], np.zeros(decided_pairs.x.shape[1])))
+    return np.nan_to_num((weights if row_space_basis is None else weights @ row_space_basis) / column_sd, nan=0.0)
 
 
 def _standardise_columns(x: Floats, items: Ints) -> tuple[Floats, Floats]:
@@ -101,11 +105,13 @@ def _standardise_columns(x: Floats, items: Ints) -> tuple[Floats, Floats]:
     )
     largest_deviation = np.abs(centred_x).max(axis=0, initial=0.0)
     is_varying_column = largest_deviation > _CONSTANT * np.abs(filled_x).max(axis=0, initial=0.0)
-    column_scales = np.where(
+    largest_deviation_or_one = np.where(
         is_varying_column, largest_deviation, 1.0
     )  # squares of values up to 1 neither overflow nor underflow
     column_sd = np.where(
-        is_varying_column, column_scales * np.sqrt(((centred_x / column_scales) ** 2).mean(axis=0)), np.nan
+        is_varying_column,
+        largest_deviation_or_one * np.sqrt(((centred_x / largest_deviation_or_one) ** 2).mean(axis=0)),
+        np.nan,
     )
     return np.nan_to_num(centred_x / column_sd, nan=0.0), column_sd
 
@@ -117,21 +123,22 @@ def _select_penalty(pairs: _Pairs, groups: NDArray[Any], penalties: Floats) -> f
     search stops when the likelihood has fallen twice in a row: smaller penalties would overfit even more, and they take
     longest to fit.
     """
-    fold = inner_folds(groups)
-    if not fold.any():
+    fold_of_row = inner_folds(groups)
+    if not fold_of_row.any():
         return PENALTY
-    weight_paths, held_out_pairs_by_fold = [], []
-    for row_masks in splits(fold):
-        pair_masks = [is_part_row[pairs.winner] & is_part_row[pairs.loser] for is_part_row in row_masks]
+    weight_iterators, held_out_pairs_by_fold = [], []
+    for row_masks in splits(fold_of_row):
+        pair_masks = [is_row_in_part[pairs.winner] & is_row_in_part[pairs.loser] for is_row_in_part in row_masks]
         training_pairs, held_out_pairs = (
-            _Pairs(pairs.x, pairs.winner[is_chosen_pair], pairs.loser[is_chosen_pair]) for is_chosen_pair in pair_masks
+            _Pairs(pairs.x, pairs.winner[is_pair_in_part], pairs.loser[is_pair_in_part])
+            for is_pair_in_part in pair_masks
         )
-        weight_paths.append(
+        weight_iterators.append(
             _path(training_pairs, penalties.tolist(), np.zeros(pairs.x.shape[1]), reuse_threshold=_REUSE)
         )
         held_out_pairs_by_fold.append(held_out_pairs)
     held_out_losses: list[float] = []
-    for weights_by_fold in zip(*weight_paths, strict=True):
+    for weights_by_fold in zip(*weight_iterators, strict=True):
         held_out_losses.append(
             sum(
                 _log_loss(held_out_pairs, weights)[0]
@@ -162,10 +169,10 @@ def _path(
         previous_penalty, expected_gain = penalty, np.inf
         loss_sum, p_reversed_order = _log_loss(pairs, weights)
         for _ in range(_STEPS):
-            output_gradient = np.bincount(pairs.loser, p_reversed_order, n_outputs) - np.bincount(
+            score_gradient_of_output = np.bincount(pairs.loser, p_reversed_order, n_outputs) - np.bincount(
                 pairs.winner, p_reversed_order, n_outputs
             )
-            gradient = output_gradient @ pairs.x / n_pairs + penalty * weights
+            gradient = score_gradient_of_output @ pairs.x / n_pairs + penalty * weights
             newton_step = None if hessian is None else np.linalg.solve(hessian + ridge_matrix, -gradient)
             if newton_step is None or -gradient @ newton_step > reuse_threshold * expected_gain:
                 hessian = _hessian(pairs, p_reversed_order)
@@ -192,11 +199,13 @@ def _log_loss(pairs: _Pairs, weights: Floats) -> tuple[float, Floats]:
     """Sum of the log-loss over pairs, and the predicted probability of the other order of each pair (pairs,)."""
     output_scores = pairs.x @ weights
     pair_margins = output_scores.take(pairs.winner) - output_scores.take(pairs.loser)
-    exp_margins = np.exp(-np.abs(pair_margins))
+    exp_negative_margins = np.exp(-np.abs(pair_margins))
     # log(1 + exp(-margin)); the logarithm of a product is many times faster than the sum of logarithms.
-    factor_products = np.multiply.reduceat(1 + exp_margins, np.arange(0, len(exp_margins), _FACTORS))
-    log_loss_sum = float(np.log(factor_products).sum() - np.minimum(pair_margins, 0.0).sum())
-    return log_loss_sum, np.where(pair_margins > 0, exp_margins, 1.0) / (1 + exp_margins)
+    products_of_factor_chunks = np.multiply.reduceat(
+        1 + exp_negative_margins, np.arange(0, len(exp_negative_margins), _FACTORS)
+    )
+    log_loss_sum = float(np.log(products_of_factor_chunks).sum() - np.minimum(pair_margins, 0.0).sum())
+    return log_loss_sum, np.where(pair_margins > 0, exp_negative_margins, 1.0) / (1 + exp_negative_margins)
 
 
 def _hessian(pairs: _Pairs, p_reversed_order: Floats) -> Floats:
@@ -208,11 +217,13 @@ def _hessian(pairs: _Pairs, p_reversed_order: Floats) -> Floats:
     from scipy.sparse import csr_array
 
     n_outputs = len(pairs.x)
-    pair_weights = p_reversed_order * (1 - p_reversed_order) / max(1, len(p_reversed_order))
-    output_degrees = np.bincount(pairs.loser, pair_weights, n_outputs) + np.bincount(
-        pairs.winner, pair_weights, n_outputs
+    pair_curvatures = p_reversed_order * (1 - p_reversed_order) / max(1, len(p_reversed_order))
+    curvature_sum_of_output = np.bincount(pairs.loser, pair_curvatures, n_outputs) + np.bincount(
+        pairs.winner, pair_curvatures, n_outputs
     )
     row_pointers: Ints = np.append(0, np.cumsum(np.bincount(pairs.winner, minlength=n_outputs)))
-    loser_sums = csr_array((pair_weights, pairs.loser, row_pointers), shape=(n_outputs, n_outputs)) @ pairs.x
-    half_hessian = pairs.x.T @ (output_degrees[:, np.newaxis] / 2 * pairs.x - loser_sums)
+    weighted_loser_sums = (
+        csr_array((pair_curvatures, pairs.loser, row_pointers), shape=(n_outputs, n_outputs)) @ pairs.x
+    )
+    half_hessian = pairs.x.T @ (curvature_sum_of_output[:, np.newaxis] / 2 * pairs.x - weighted_loser_sums)
     return np.asarray(half_hessian + half_hessian.T)

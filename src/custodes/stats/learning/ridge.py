@@ -109,89 +109,113 @@ def fold_products(x: Floats, y: Floats, fold: Ints) -> Products:
     >>> fold_products(x, y, np.array([1, 1, 0, 0])).training[1].tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    p, rows_in_folds = x.shape[1], np.flatnonzero(fold >= 0)
-    row_order = rows_in_folds[np.argsort(fold[rows_in_folds], kind="stable")]
+    n_columns, used_row_indices = x.shape[1], np.flatnonzero(fold >= 0)
+    row_order = used_row_indices[np.argsort(fold[used_row_indices], kind="stable")]
     fold_starts, fold_of_row, fold_sizes = np.unique(
         fold[row_order], return_index=True, return_inverse=True, return_counts=True
     )[1:]
-    is_training_fold = (
+    training_fold_indicators = (
         1 - np.eye(1 + len(fold_starts), len(fold_starts), -1)[: len(fold_starts) + (len(fold_starts) > 1)]
     )  # (parts, folds)
-    values = np.vstack([x[row_order].T, y[..., row_order]])
-    is_present_value = ~np.isnan(values)
-    values[~is_present_value] = 0.0
+    column_values = np.vstack([x[row_order].T, y[..., row_order]])
+    is_present_value = ~np.isnan(column_values)
+    column_values[~is_present_value] = 0.0
     if is_present_value.all():
         is_present_value = is_present_value[:1]  # one row serves all columns
     n_present_by_fold = np.add.reduceat(is_present_value, fold_starts, axis=1, dtype=np.float64)
-    n_present_by_part = np.maximum(n_present_by_fold @ is_training_fold.T, 1)
-    shift = _central_values(ratio(np.add.reduceat(values, fold_starts, axis=1), n_present_by_fold))
-    values = (values - shift) * is_present_value
+    n_present_by_part = np.maximum(n_present_by_fold @ training_fold_indicators.T, 1)
+    shift_of_column = _central_values(ratio(np.add.reduceat(column_values, fold_starts, axis=1), n_present_by_fold))
+    column_values = (column_values - shift_of_column) * is_present_value
 
-    def standard_deviation(squared_sums: Floats, means: Floats) -> Floats:
+    def standard_deviation(deviation_square_sums: Floats, means_by_part: Floats) -> Floats:
         """Standard deviations (columns, parts) from sums of squares; 0 if within rounding error."""
-        deviation = np.sqrt(np.maximum(squared_sums, 0.0) / n_present_by_part)
-        return np.where(deviation > CONSTANT * np.abs(means + shift), deviation, 0.0)
+        deviations = np.sqrt(np.maximum(deviation_square_sums, 0.0) / n_present_by_part)
+        return np.where(deviations > CONSTANT * np.abs(means_by_part + shift_of_column), deviations, 0.0)
 
-    means = np.add.reduceat(values, fold_starts, axis=1) @ is_training_fold.T / n_present_by_part
-    squared_sums = (
-        np.add.reduceat(values * values, fold_starts, axis=1) @ is_training_fold.T - n_present_by_part * means**2
+    means_by_part = np.add.reduceat(column_values, fold_starts, axis=1) @ training_fold_indicators.T / n_present_by_part
+    deviation_square_sums = (
+        np.add.reduceat(column_values * column_values, fold_starts, axis=1) @ training_fold_indicators.T
+        - n_present_by_part * means_by_part**2
     )
-    half_widths = _LIMIT * standard_deviation(squared_sums, means)
-    half_widths[p:] = np.inf  # targets are not clipped
-    low, high = means - half_widths, means + half_widths
-    is_outer_row = ((values < low.max(axis=1, keepdims=True)) | (values > high.min(axis=1, keepdims=True))).any(axis=0)
+    clip_half_widths = _LIMIT * standard_deviation(deviation_square_sums, means_by_part)
+    clip_half_widths[n_columns:] = np.inf  # targets are not clipped
+    lower_limits, upper_limits = means_by_part - clip_half_widths, means_by_part + clip_half_widths
+    is_clipped_row = (
+        (column_values < lower_limits.max(axis=1, keepdims=True))
+        | (column_values > upper_limits.min(axis=1, keepdims=True))
+    ).any(axis=0)
     if np.isin((n_present_by_fold > 0).sum(axis=1), (1, 2)).any():
-        is_outer_row[:] = True  # the common shift may be far from the values of a part
-    is_outer_value_present, outer_fold_starts = (
-        is_present_value[:, is_outer_row],
-        np.searchsorted(fold_of_row[is_outer_row], np.arange(len(fold_starts) + 1)),
+        is_clipped_row[:] = True  # the common shift may be far from the values of a part
+    is_clipped_value_present, clipped_fold_starts = (
+        is_present_value[:, is_clipped_row],
+        np.searchsorted(fold_of_row[is_clipped_row], np.arange(len(fold_starts) + 1)),
     )
-    is_training_outer_row = is_training_fold[:, np.newaxis, fold_of_row[is_outer_row]]
-    outer_values = (
-        np.clip(values[:, is_outer_row], low.T[..., np.newaxis], high.T[..., np.newaxis]) * is_outer_value_present
+    clipped_row_training_indicators = training_fold_indicators[:, np.newaxis, fold_of_row[is_clipped_row]]
+    clipped_values = (
+        np.clip(column_values[:, is_clipped_row], lower_limits.T[..., np.newaxis], upper_limits.T[..., np.newaxis])
+        * is_clipped_value_present
     )
-    inner_values = np.vstack([values, is_present_value])
-    inner_values[:, is_outer_row] = 0.0
-    inner_grams = np.stack([rows @ rows.T for rows in np.split(inner_values, fold_starts[1:], axis=1)])
-    inner_sums = np.add.reduceat(inner_values[: len(values)], fold_starts, axis=1)
-    means = (inner_sums @ is_training_fold.T + (outer_values * is_training_outer_row).sum(axis=2).T) / n_present_by_part
-    outer_deviations = (outer_values - means.T[..., np.newaxis]) * is_outer_value_present
+    unclipped_values = np.vstack([column_values, is_present_value])
+    unclipped_values[:, is_clipped_row] = 0.0
+    unclipped_grams = np.stack(
+        [fold_values @ fold_values.T for fold_values in np.split(unclipped_values, fold_starts[1:], axis=1)]
+    )
+    unclipped_sums = np.add.reduceat(unclipped_values[: len(column_values)], fold_starts, axis=1)
+    means_by_part = (
+        unclipped_sums @ training_fold_indicators.T + (clipped_values * clipped_row_training_indicators).sum(axis=2).T
+    ) / n_present_by_part
+    clipped_deviations = (clipped_values - means_by_part.T[..., np.newaxis]) * is_clipped_value_present
 
-    outer_training, outer_held_out = np.zeros((2, len(is_training_fold), len(values), len(values)))
-    for fold_index, (start, stop) in enumerate(pairwise(outer_fold_starts.tolist())):
-        gram = outer_deviations[..., start:stop] @ outer_deviations[..., start:stop].mT
-        is_training_part = is_training_fold[:, fold_index, np.newaxis, np.newaxis]
-        outer_training += gram * is_training_part
-        outer_held_out += gram * (1 - is_training_part)
+    clipped_training_products, clipped_held_out_products = np.zeros(
+        (2, len(training_fold_indicators), len(column_values), len(column_values))
+    )
+    for fold_index, (clipped_start, clipped_stop) in enumerate(pairwise(clipped_fold_starts.tolist())):
+        clipped_gram = (
+            clipped_deviations[..., clipped_start:clipped_stop] @ clipped_deviations[..., clipped_start:clipped_stop].mT
+        )
+        training_part_indicators = training_fold_indicators[:, fold_index, np.newaxis, np.newaxis]
+        clipped_training_products += clipped_gram * training_part_indicators
+        clipped_held_out_products += clipped_gram * (1 - training_part_indicators)
 
-    def products(weights: Floats, outer_products: Floats) -> Floats:
-        """Products about the means, with weights (parts, folds) of inner rows and the products of outer rows."""
-        grams, column_means, n_variables = np.tensordot(weights, inner_grams, 1), means.T[..., np.newaxis], len(values)
-        mean_products = grams[:, :n_variables, n_variables:] * column_means.mT
-        inner_products = grams[:, :n_variables, :n_variables] - mean_products - mean_products.mT
-        inner_products += grams[:, n_variables:, n_variables:] * column_means * column_means.mT
-        return np.asarray(inner_products + outer_products)
+    def products(weights: Floats, clipped_products: Floats) -> Floats:
+        """Products about the means, from weights (parts, folds) of unclipped rows and products of clipped rows."""
+        unclipped_grams_by_part, means_of_column, n_variables = (
+            np.tensordot(weights, unclipped_grams, 1),
+            means_by_part.T[..., np.newaxis],
+            len(column_values),
+        )
+        sum_by_mean_products = unclipped_grams_by_part[:, :n_variables, n_variables:] * means_of_column.mT
+        unclipped_products = (
+            unclipped_grams_by_part[:, :n_variables, :n_variables] - sum_by_mean_products - sum_by_mean_products.mT
+        )
+        unclipped_products += (
+            unclipped_grams_by_part[:, n_variables:, n_variables:] * means_of_column * means_of_column.mT
+        )
+        return np.asarray(unclipped_products + clipped_products)
 
-    training, held_out = products(is_training_fold, outer_training), products(1 - is_training_fold, outer_held_out)
-    column_sds = standard_deviation(np.diagonal(training, axis1=1, axis2=2).T, means)
-    column_sds[p:] = 1.0  # targets are not scaled
-    divisors = np.where(column_sds > 0, column_sds, np.inf).T[..., np.newaxis]
-    divisors = divisors * divisors.mT
-    is_empty_column = np.broadcast_to(n_present_by_fold @ is_training_fold.T == 0, means.shape)
+    training_products, held_out_products = (
+        products(training_fold_indicators, clipped_training_products),
+        products(1 - training_fold_indicators, clipped_held_out_products),
+    )
+    column_sds = standard_deviation(np.diagonal(training_products, axis1=1, axis2=2).T, means_by_part)
+    column_sds[n_columns:] = 1.0  # targets are not scaled
+    sd_products = np.where(column_sds > 0, column_sds, np.inf).T[..., np.newaxis]
+    sd_products = sd_products * sd_products.mT
+    is_empty_column = np.broadcast_to(n_present_by_fold @ training_fold_indicators.T == 0, means_by_part.shape)
     scaling_fields = (
-        np.where(is_undefined_column, np.nan, scaling_field)[:p].T
+        np.where(is_undefined_column, np.nan, scaling_field)[:n_columns].T
         for is_undefined_column, scaling_field in (
-            (is_empty_column, low + shift),
-            (is_empty_column, high + shift),
-            (is_empty_column, means + shift),
+            (is_empty_column, lower_limits + shift_of_column),
+            (is_empty_column, upper_limits + shift_of_column),
+            (is_empty_column, means_by_part + shift_of_column),
             (column_sds == 0, column_sds),
         )
     )
     return Products(
-        [Scaling(*part) for part in zip(*scaling_fields, strict=True)],
-        (means + shift).T,
-        training / divisors / (is_training_fold @ fold_sizes)[:, np.newaxis, np.newaxis],
-        held_out / divisors,
+        [Scaling(*fields_of_part) for fields_of_part in zip(*scaling_fields, strict=True)],
+        (means_by_part + shift_of_column).T,
+        training_products / sd_products / (training_fold_indicators @ fold_sizes)[:, np.newaxis, np.newaxis],
+        held_out_products / sd_products,
     )
 
 
@@ -301,11 +325,11 @@ def ridges(
     >>> [len(linear.weights) for linear in linears]
     [1, 2]
     """
-    products, p = fold_products(x, y, inner_folds(groups)), x.shape[1]
+    products, n_columns = fold_products(x, y, inner_folds(groups)), x.shape[1]
     linear_models = []
-    target_columns = np.resize(np.arange(p, products.means.shape[1]), len(column_ranges))
+    target_columns = np.resize(np.arange(n_columns, products.means.shape[1]), len(column_ranges))
     for column_range, target_column in zip(column_ranges, target_columns.tolist(), strict=True):
-        column_indices = np.arange(p)[column_range]
+        column_indices = np.arange(n_columns)[column_range]
         gram, target_products = (
             products.training[0][np.ix_(column_indices, column_indices)],
             products.training[0, column_indices, target_column],
@@ -341,8 +365,8 @@ def ridge_predictions(
     held_out_x = x[is_held_out]
     return np.stack(
         [
-            predict(linear, held_out_x[:, column_range])
-            for linear, column_range in zip(linear_models, column_ranges, strict=True)
+            predict(linear_model, held_out_x[:, column_range])
+            for linear_model, column_range in zip(linear_models, column_ranges, strict=True)
         ]
     )
 
@@ -379,13 +403,17 @@ def ridge_path(
     >>> free.weights.round(1).tolist(), bound.weights.round(1).tolist()
     ([1.1, 0.0], [0.0, 0.3])
     """
-    products, p = fold_products(x, y, inner_folds(groups)), x.shape[1]
-    gram = products.training[0, :p, :p] + _select_penalty(products, np.arange(p), p, penalties) * np.eye(p)
-    target_products = products.training[0, :p, p]
+    products, n_columns = fold_products(x, y, inner_folds(groups)), x.shape[1]
+    gram = products.training[0, :n_columns, :n_columns] + _select_penalty(
+        products, np.arange(n_columns), n_columns, penalties
+    ) * np.eye(n_columns)
+    target_products = products.training[0, :n_columns, n_columns]
     weights_by_strength = [
         np.asarray(np.linalg.solve(gram + strength * penalty_matrix, target_products)) for strength in strengths
     ]
-    return [Linear(products.scaling[0], weight, float(products.means[0, p])) for weight in weights_by_strength]
+    return [
+        Linear(products.scaling[0], weights, float(products.means[0, n_columns])) for weights in weights_by_strength
+    ]
 
 
 def predict(linear: Linear, x: Floats) -> Floats:
@@ -418,12 +446,14 @@ def _select_penalty(products: Products, column_indices: Ints, target_column: int
     if len(penalties) == 1 or len(products.training) == 1:
         return float(penalties[0]) if len(penalties) == 1 else PENALTY
     training_products, held_out_products = products.training[1:, column_indices], products.held_out[1:, column_indices]
-    variances, eigenvectors = np.linalg.eigh(training_products[:, :, column_indices])
-    damped_variances = np.maximum(variances, 0.0)[:, :, np.newaxis] + penalties
-    weights_by_penalty = eigenvectors @ (eigenvectors.mT @ training_products[:, :, [target_column]] / damped_variances)
+    eigenvalues, eigenvectors = np.linalg.eigh(training_products[:, :, column_indices])
+    penalised_eigenvalues = np.maximum(eigenvalues, 0.0)[:, :, np.newaxis] + penalties
+    weights_by_penalty = eigenvectors @ (
+        eigenvectors.mT @ training_products[:, :, [target_column]] / penalised_eigenvalues
+    )
     # Squared error, without the squares of the target, which all penalties share.
-    squared_errors = (
+    squared_error_of_penalty = (
         weights_by_penalty
         * (held_out_products[:, :, column_indices] @ weights_by_penalty - 2 * held_out_products[:, :, [target_column]])
     ).sum(axis=(0, 1))
-    return float(penalties[np.argmin(squared_errors)])
+    return float(penalties[np.argmin(squared_error_of_penalty)])

@@ -51,28 +51,30 @@ class _Model(NamedTuple):
 
     def weights(self) -> Floats:
         """Weights (1 + p, p) of this model, then of the model with each column toggled."""
-        swept_columns, swept_target = self.swept[:-1, :-1], self.swept[:-1, -1]
-        weights = np.where(self.is_included, swept_target, 0.0)
-        toggled_weights = weights[:, np.newaxis] - self.is_included[:, np.newaxis] * swept_columns * (
-            swept_target / np.diag(swept_columns)
+        swept_column_products, swept_target_products = self.swept[:-1, :-1], self.swept[:-1, -1]
+        weights = np.where(self.is_included, swept_target_products, 0.0)
+        toggled_weights = weights[:, np.newaxis] - self.is_included[:, np.newaxis] * swept_column_products * (
+            swept_target_products / np.diag(swept_column_products)
         )
         # Exact zeros, so that outputs with equal values in the other columns stay tied.
-        np.fill_diagonal(toggled_weights, np.where(self.is_included, 0.0, swept_target / np.diag(swept_columns)))
+        np.fill_diagonal(
+            toggled_weights, np.where(self.is_included, 0.0, swept_target_products / np.diag(swept_column_products))
+        )
         return np.vstack([weights, toggled_weights.T])
 
 
 def _models(x: Floats, products: Products, fold: Ints, included_columns: Ints) -> list[_Model]:
     """The models on the columns `included_columns`, one for each fold; `products` are those of the folds."""
-    models, p = [], x.shape[1]
+    models, n_columns = [], x.shape[1]
     for part_index, (_, is_held_out) in enumerate(splits(fold), start=1):
-        penalised_products = products.training[part_index] + np.diag([*[PENALTY] * p, 0.0])
-        z = standardise_columns(x[is_held_out], products.scaling[part_index])
+        penalised_products = products.training[part_index] + np.diag([*[PENALTY] * n_columns, 0.0])
+        standardised_held_out_x = standardise_columns(x[is_held_out], products.scaling[part_index])
         model = _Model(
             penalised_products,
-            np.zeros(p, dtype=np.bool_),
-            products.means[part_index, p],
+            np.zeros(n_columns, dtype=np.bool_),
+            products.means[part_index, n_columns],
             is_held_out,
-            z,
+            standardised_held_out_x,
             products.held_out[part_index],
         )
         for column in included_columns:
@@ -143,17 +145,17 @@ def single_column_ranks(x: Floats, y: Floats, fold: Ints) -> Floats:
     [[3.0, 2.0, 1.0, 3.0, 2.0, 1.0]]
     """
     ranks = np.full(x.shape[::-1], np.nan)
-    products, p = fold_products(x, y, fold), x.shape[1]
+    products, n_columns = fold_products(x, y, fold), x.shape[1]
     for part_index, (_, is_held_out) in enumerate(splits(fold), start=1):
         column_scaling = products.scaling[part_index]
-        correlation_signs = np.sign(round_for_sorting(products.training[part_index, :p, p]))
-        clipped_values = np.where(
+        correlation_signs = np.sign(round_for_sorting(products.training[part_index, :n_columns, n_columns]))
+        clipped_held_out_values = np.where(
             np.isnan(x[is_held_out]),
             column_scaling.mean,
             np.clip(x[is_held_out], column_scaling.low, column_scaling.high),
         )
         ranks[:, is_held_out] = mid_ranks(
-            np.where(np.isfinite(column_scaling.scale), correlation_signs * clipped_values, 0.0).T
+            np.where(np.isfinite(column_scaling.scale), correlation_signs * clipped_held_out_values, 0.0).T
         )
     return ranks
 
@@ -233,8 +235,8 @@ def stepwise_path(
         for model in models:
             candidate_weights = model.weights()
             predictions_by_step[-1][model.is_held_out] = model.mean + model.z @ candidate_weights[0]
-            error_weights = np.column_stack([candidate_weights, np.full(len(candidate_weights), -1.0)])
-            squared_errors += ((error_weights @ model.held_products) * error_weights).sum(axis=1)
+            weights_with_target = np.column_stack([candidate_weights, np.full(len(candidate_weights), -1.0)])
+            squared_errors += ((weights_with_target @ model.held_products) * weights_with_target).sum(axis=1)
         if len(column_order) == steps or np.count_nonzero(is_candidate_column) <= removing:
             return StepwisePath(np.array(column_order, dtype=np.intp), np.array(predictions_by_step))
         error_changes = np.where(is_candidate_column, squared_errors[1:] - squared_errors[0], np.inf)
@@ -302,15 +304,15 @@ def nested_path(
     predictions, n_folds_with_column = np.full((len(budget_by_step), len(y)), np.nan), np.zeros(len(column_order))
     max_steps = int(budget_by_step[-1] / costs.min() + 1)
     for is_training, is_held_out in (fold_masks := splits(fold)):
-        inner_fold, fold_column_order = (
+        inner_fold_of_row, fold_column_order = (
             fold[is_training] if np.ptp(fold[is_training]) else inner_folds(groups[is_training]),
             column_order[:0],
         )
-        if np.ptp(inner_fold):
+        if np.ptp(inner_fold_of_row):
             fold_column_order = stepwise_path(
                 x[is_training],
                 y[is_training],
-                inner_fold,
+                inner_fold_of_row,
                 included_columns=included_columns,
                 steps=max_steps,
                 costs=costs,

@@ -36,19 +36,19 @@ def win_matrix(scores: Floats, *, item_weights: Floats | None = None) -> Floats:
     >>> win_matrix(np.array([[[3.0, 1.0], [2.0, 2.0]]])).tolist()
     [[[nan, 0.75], [0.25, nan]]]
     """
-    weights = np.ones(scores.shape[1]) if item_weights is None else item_weights
+    weight_of_item = np.ones(scores.shape[1]) if item_weights is None else item_weights
     is_rated_output = np.isfinite(scores)
-    wins = np.full((len(scores), scores.shape[2], scores.shape[2]), np.nan)
+    win_proportions = np.full((len(scores), scores.shape[2], scores.shape[2]), np.nan)
     for system in range(scores.shape[2]):
         is_rated_pair = is_rated_output[:, :, [system]] & is_rated_output
-        difference_directions = np.where(is_rated_pair, difference_signs(scores[:, :, [system]], scores), 0)
-        n_compared_items = np.einsum("i,rin->rn", weights, is_rated_pair)
-        wins[:, system] = ratio(
-            n_compared_items + np.einsum("i,rin->rn", weights, difference_directions), 2 * n_compared_items
+        score_difference_signs = np.where(is_rated_pair, difference_signs(scores[:, :, [system]], scores), 0)
+        n_compared_items = np.einsum("i,rin->rn", weight_of_item, is_rated_pair)
+        win_proportions[:, system] = ratio(
+            n_compared_items + np.einsum("i,rin->rn", weight_of_item, score_difference_signs), 2 * n_compared_items
         )
-    diagonal = np.arange(scores.shape[2])
-    wins[:, diagonal, diagonal] = np.nan
-    return wins
+    diagonal_indices = np.arange(scores.shape[2])
+    win_proportions[:, diagonal_indices, diagonal_indices] = np.nan
+    return win_proportions
 
 
 def win_rates(wins: Floats, opponents: NDArray[Any]) -> Floats:
@@ -71,12 +71,12 @@ def predicted_orders(features: Floats, target: Floats, fit: Fit) -> NDArray[np.i
     Airola et al. 2011, leave-pair-out cross-validation.
     """
     n_systems = len(target)
-    orders = np.zeros(n_systems * (n_systems - 1) // 2, dtype=np.int8)
-    for pair_index, pair in enumerate(combinations(range(n_systems), 2)):
-        orders[pair_index] = difference_signs(
-            *round_for_sorting(_predict_held_out(features, target, pair, fit)[0], _DIGITS)
+    order_signs = np.zeros(n_systems * (n_systems - 1) // 2, dtype=np.int8)
+    for pair_index, system_pair in enumerate(combinations(range(n_systems), 2)):
+        order_signs[pair_index] = difference_signs(
+            *round_for_sorting(_predict_held_out(features, target, system_pair, fit)[0], _DIGITS)
         )
-    return orders
+    return order_signs
 
 
 def held_out_errors(features: Floats, target: Floats, fit: Fit) -> tuple[Floats, Floats]:
@@ -102,11 +102,13 @@ def _predict_held_out(
     """Predictions and win rates, (held,) each, of systems left out of the fit, and the mean win rate of the remaining
     systems."""
     training_systems = np.setdiff1d(np.arange(len(target)), held_out_systems)
-    x, y = win_rates(features, training_systems).T, win_rates(target, training_systems)
+    feature_win_rates, target_win_rates = win_rates(features, training_systems).T, win_rates(target, training_systems)
     return (
-        fit(x[training_systems], y[training_systems], training_systems)(x[list(held_out_systems)]),
-        y[list(held_out_systems)],
-        float(y[training_systems].mean()),
+        fit(feature_win_rates[training_systems], target_win_rates[training_systems], training_systems)(
+            feature_win_rates[list(held_out_systems)]
+        ),
+        target_win_rates[list(held_out_systems)],
+        float(target_win_rates[training_systems].mean()),
     )
 
 
@@ -116,11 +118,14 @@ def lasso_held_out_errors(features: Floats, target: Floats, *, alphas: Floats) -
     squared_errors = np.empty((len(alphas), n_systems))
     for system in range(n_systems):
         training_systems = np.setdiff1d(np.arange(n_systems), system)
-        x, y = win_rates(features, training_systems).T, win_rates(target, training_systems)
+        feature_win_rates, target_win_rates = (
+            win_rates(features, training_systems).T,
+            win_rates(target, training_systems),
+        )
         # The second fold predicts all other systems from this system alone; its errors are not used.
-        squared_errors[:, system] = lasso_errors(x, y, (np.arange(n_systems) == system).astype(np.intp), alphas=alphas)[
-            :, system
-        ]
+        squared_errors[:, system] = lasso_errors(
+            feature_win_rates, target_win_rates, (np.arange(n_systems) == system).astype(np.intp), alphas=alphas
+        )[:, system]
     return squared_errors
 
 

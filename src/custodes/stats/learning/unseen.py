@@ -51,8 +51,9 @@ class Moves(NamedTuple):
         Without `second_indices`, the result is the statistic of the predictions `first_indices`.
         """
         differences = (
-            values[..., first_indices] - (0.0 if second_indices is None else values[..., second_indices])
-            for values in self[:-1]
+            statistic_or_influences[..., first_indices]
+            - (0.0 if second_indices is None else statistic_or_influences[..., second_indices])
+            for statistic_or_influences in self[:-1]
         )
         return Moves(*(*differences, self.freedom))
 
@@ -90,17 +91,17 @@ class Moves(NamedTuple):
         elif over == "blocks":
             half_width = _half_width(blocks_variance, blocks_freedom, confidence)
         else:
-            variance = np.maximum(
+            combined_variance = np.maximum(
                 units_variance + systems_variance - outputs_variance, np.maximum(units_variance, systems_variance)
             )
             variance_sum, squared_variance_per_freedom = (
                 units_variance + systems_variance,
                 units_variance**2 / max(units_freedom, 1) + systems_variance**2 / max(systems_freedom, 1),
             )
-            freedom = np.where(
+            combined_freedom = np.where(
                 variance_sum > 0, variance_sum**2 / np.where(variance_sum > 0, squared_variance_per_freedom, 1.0), 1.0
             )
-            half_width = _half_width(variance, freedom if systems_freedom > 0 else 0, confidence)
+            half_width = _half_width(combined_variance, combined_freedom if systems_freedom > 0 else 0, confidence)
         # An interval over more than items is at least as wide as that over items.
         half_width = np.maximum(half_width, items_half_width)
         return self.value - half_width, self.value + half_width
@@ -158,23 +159,23 @@ def moves(
         np.zeros((len(distinct_blocks), n_systems, n_sums)),
     )
     sums_by_output = np.zeros((human.size, n_sums))
-    presence_masks = [np.zeros(sum_table.shape[:2], dtype=bool) for sum_table in (sums_by_unit, sums_by_system)]
-    for within_value in np.unique(within[is_rated_output]):
-        compared_outputs = np.flatnonzero((is_rated_output & (within == within_value)).ravel())
-        block_index = int(np.searchsorted(distinct_blocks, block.ravel()[compared_outputs[0]]))
-        item_of_output, system_of_output = np.divmod(compared_outputs, n_systems)
-        unit_of_output, model_of_output = units[item_of_output], model.ravel()[compared_outputs]
+    presence_masks = [np.zeros(sums_by_label.shape[:2], dtype=bool) for sums_by_label in (sums_by_unit, sums_by_system)]
+    for compared_group in np.unique(within[is_rated_output]):
+        compared_output_indices = np.flatnonzero((is_rated_output & (within == compared_group)).ravel())
+        block_index = int(np.searchsorted(distinct_blocks, block.ravel()[compared_output_indices[0]]))
+        item_of_output, system_of_output = np.divmod(compared_output_indices, n_systems)
+        unit_of_output, model_of_output = units[item_of_output], model.ravel()[compared_output_indices]
         for is_present_label, label_of_output in zip(presence_masks, (unit_of_output, system_of_output), strict=True):
             is_present_label[block_index, label_of_output] = True
-        human_scores = _ranks_or_values(kind, human.ravel()[compared_outputs])
-        for model_number in np.unique(model_of_output):
+        human_scores = _ranks_or_values(kind, human.ravel()[compared_output_indices])
+        for model_index in np.unique(model_of_output):
             model_scores = np.stack(
                 [
-                    _ranks_or_values(kind, model_scores)
-                    for model_scores in predicted[:, model_number].reshape(len(predicted), -1)[:, compared_outputs]
+                    _ranks_or_values(kind, raw_scores)
+                    for raw_scores in predicted[:, model_index].reshape(len(predicted), -1)[:, compared_output_indices]
                 ]
             )
-            model_output_positions = np.flatnonzero(model_of_output == model_number)
+            model_output_positions = np.flatnonzero(model_of_output == model_index)
             model_pair_sums = pair_sums(
                 kind,
                 human_scores,
@@ -184,26 +185,26 @@ def moves(
                 (unit_of_output, system_of_output),
             )
             sums_by_block[block_index] += model_pair_sums.row.sum(axis=1)
-            sums_by_output[compared_outputs[model_output_positions]] += model_pair_sums.row.T
-            sums_by_output[compared_outputs] += model_pair_sums.column.T
-            for sums_by_label, label_of_output, sums_inside in zip(
+            sums_by_output[compared_output_indices[model_output_positions]] += model_pair_sums.row.T
+            sums_by_output[compared_output_indices] += model_pair_sums.column.T
+            for sums_by_label, label_of_output, same_label_sums in zip(
                 (sums_by_unit, sums_by_system), (unit_of_output, system_of_output), model_pair_sums.inside, strict=True
             ):
                 # A pair within a unit (or system) is counted only once if the unit (or system) is removed.
                 labels_and_sums = (
-                    (label_of_output[model_output_positions], model_pair_sums.row - sums_inside),
+                    (label_of_output[model_output_positions], model_pair_sums.row - same_label_sums),
                     (label_of_output, model_pair_sums.column),
                 )
-                for label_of_summand, label_sums in labels_and_sums:
+                for label_of_summand, summands in labels_and_sums:
                     sums_by_label[block_index] += unit_sums(
-                        label_sums, units=label_of_summand, n_units=sums_by_label.shape[1]
+                        summands, units=label_of_summand, n_units=sums_by_label.shape[1]
                     ).T
-    coefficients = _coefficient(kind, sums_by_block)
-    is_defined_coefficient = ~np.isnan(coefficients)
+    coefficients_by_block = _coefficient(kind, sums_by_block)
+    is_defined_coefficient = ~np.isnan(coefficients_by_block)
     is_defined_block = np.asarray(is_defined_coefficient.any(axis=1))
     block_weights = is_defined_coefficient / np.maximum(is_defined_coefficient.sum(axis=0), 1)
-    statistic = np.where(
-        is_defined_coefficient.any(axis=0), (block_weights * np.nan_to_num(coefficients)).sum(axis=0), np.nan
+    mean_coefficients = np.where(
+        is_defined_coefficient.any(axis=0), (block_weights * np.nan_to_num(coefficients_by_block)).sum(axis=0), np.nan
     )
     unit_influences, system_influences = (
         np.einsum(
@@ -219,12 +220,13 @@ def moves(
         * block_weights[block_of_output]
     )
     return Moves(
-        value=statistic,
+        value=mean_coefficients,
         units=unit_influences,
         systems=system_influences,
         outputs=output_influences,
         blocks=_scaled_deviations(
-            np.nan_to_num(block_weights * (coefficients - statistic))[np.newaxis], is_defined_block[np.newaxis]
+            np.nan_to_num(block_weights * (coefficients_by_block - mean_coefficients))[np.newaxis],
+            is_defined_block[np.newaxis],
         )[0],
         freedom=np.array(
             [
@@ -242,11 +244,11 @@ def _ranks_or_values(kind: Objective, values: Floats) -> Floats:
 
 def _denominators(kind: Objective, pair_sum_array: Floats) -> Floats:
     """Denominators of the coefficients, NaN where they are 0: sums (..., 1 + 2 m) -> (..., m)."""
-    human_squares, prediction_squares = pair_sum_array[..., :1], pair_sum_array[..., 2::2]
+    human_square_sums, prediction_square_sums = pair_sum_array[..., :1], pair_sum_array[..., 2::2]
     denominators = (
-        human_squares + 0 * prediction_squares
+        human_square_sums + 0 * prediction_square_sums
         if kind == "accuracy"
-        else np.sqrt(np.maximum(human_squares, 0.0) * np.maximum(prediction_squares, 0.0))
+        else np.sqrt(np.maximum(human_square_sums, 0.0) * np.maximum(prediction_square_sums, 0.0))
     )
     return np.where(
         denominators > _ROUNDING * np.abs(pair_sum_array).max(axis=-1, keepdims=True, initial=0.0), denominators, np.nan
@@ -264,12 +266,14 @@ def _part_derivatives(kind: Objective, pair_sum_array: Floats, part_sums: Floats
     An undefined derivative is 0.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        sum_shares = part_sums / pair_sum_array
-    human_shares, prediction_shares = sum_shares[..., :1], sum_shares[..., 2::2]
-    size_derivatives = human_shares if kind == "accuracy" else (human_shares + prediction_shares) / 2
+        part_shares = part_sums / pair_sum_array
+    human_square_shares, prediction_square_shares = part_shares[..., :1], part_shares[..., 2::2]
+    log_denominator_derivatives = (
+        human_square_shares if kind == "accuracy" else (human_square_shares + prediction_square_shares) / 2
+    )
     return np.nan_to_num(
         part_sums[..., 1::2] / _denominators(kind, pair_sum_array)
-        - _coefficient(kind, pair_sum_array) * size_derivatives
+        - _coefficient(kind, pair_sum_array) * log_denominator_derivatives
     )
 
 
@@ -280,5 +284,7 @@ def _scaled_deviations(derivatives: Floats, is_present: NDArray[np.bool_]) -> Fl
     of a block with one part are 0.
     """
     is_present_part, n_parts = is_present[..., np.newaxis], is_present.sum(axis=1)[:, np.newaxis, np.newaxis]
-    mean = (derivatives * is_present_part).sum(axis=1, keepdims=True) / np.maximum(n_parts, 1)
-    return np.where(is_present_part, (derivatives - mean) * np.sqrt(n_parts / np.maximum(n_parts - 1, 1)), 0.0)
+    mean_derivatives = (derivatives * is_present_part).sum(axis=1, keepdims=True) / np.maximum(n_parts, 1)
+    return np.where(
+        is_present_part, (derivatives - mean_derivatives) * np.sqrt(n_parts / np.maximum(n_parts - 1, 1)), 0.0
+    )

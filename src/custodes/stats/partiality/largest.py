@@ -55,17 +55,17 @@ def rate_partiality(
     >>> largest(rates).system.tolist(), largest(rates).size.round(2).tolist()
     ([3], [0.18])
     """
-    metric_rates = [_rates(placement, confidence, systems) for placement in placements]
-    return np.stack(metric_rates, axis=1)
+    rates_by_metric = [_rates(placement, confidence, systems) for placement in placements]
+    return np.stack(rates_by_metric, axis=1)
 
 
 def _rates(placement: Placement, confidence: float, systems: Sequence[int] | None) -> Floats:
     """Return the estimates and bounds (3, systems) of one metric; other metrics do not affect them."""
     adjusted_confidence = 1 - (1 - confidence) / len(placement.human)
-    partialities = partiality([placement], alpha=1 - confidence, confidence=adjusted_confidence, systems=systems)
-    shift_and_bounds = (partialities.shift[0], partialities.low[0], partialities.high[0])
-    rates = np.stack([win_rate_without(placement, shift)[0] for shift in shift_and_bounds])
-    return np.where(np.isfinite(partialities.shift[0]), rates, np.nan)
+    partiality_results = partiality([placement], alpha=1 - confidence, confidence=adjusted_confidence, systems=systems)
+    shift_and_bounds = (partiality_results.shift[0], partiality_results.low[0], partiality_results.high[0])
+    win_rate_parts = np.stack([win_rate_without(placement, system_shifts)[0] for system_shifts in shift_and_bounds])
+    return np.where(np.isfinite(partiality_results.shift[0]), win_rate_parts, np.nan)
 
 
 def largest(rates: Floats) -> LargestPartiality:
@@ -81,10 +81,11 @@ def largest(rates: Floats) -> LargestPartiality:
     """
     absolute_rates = np.nan_to_num(np.abs(rates[0]), nan=-1.0)
     is_defined_metric = absolute_rates.max(axis=-1) >= 0
-    smallest_absolute_rates = np.where(rates[1] * rates[2] > 0, np.abs(rates[1:]).min(axis=0), 0.0)
-    low = np.nan_to_num(smallest_absolute_rates).max(axis=-1)
+    smallest_absolute_in_interval = np.where(rates[1] * rates[2] > 0, np.abs(rates[1:]).min(axis=0), 0.0)
+    low = np.nan_to_num(smallest_absolute_in_interval).max(axis=-1)
     high = np.nan_to_num(np.abs(rates[1:])).max(axis=(0, -1))
     largest_rates, low, high = (
-        np.where(is_defined_metric, values, np.nan) for values in (absolute_rates.max(axis=-1), low, high)
+        np.where(is_defined_metric, sizes_or_bounds, np.nan)
+        for sizes_or_bounds in (absolute_rates.max(axis=-1), low, high)
     )
     return LargestPartiality(largest_rates, low, high, np.where(is_defined_metric, absolute_rates.argmax(axis=-1), -1))

@@ -142,8 +142,8 @@ def partiality(
     """
     searches = [_Search.from_placement(placement, systems) for placement in placements]
     table_shape = (len(searches), len(placements[0].human) if placements else 0)
-    reason = np.array([search.reason for search in searches], dtype=np.int8).reshape(table_shape)
-    results_by_cell: dict[tuple[int, int], tuple[_Distance, float]] = {}
+    reasons = np.array([search.reason for search in searches], dtype=np.int8).reshape(table_shape)
+    distance_and_p_of_cell: dict[tuple[int, int], tuple[_Distance, float]] = {}
     n_remaining_tests = sum(len(search.candidate_systems) for search in searches)
     largest_p_adjusted = 0.0
     while True:
@@ -160,7 +160,7 @@ def partiality(
             searches[metric_index].rival_p_values[system_index] = rival_p
             continue
         largest_p_adjusted = max(largest_p_adjusted, smallest_p_value * n_remaining_tests, rival_p)
-        results_by_cell[metric_index, system_index] = (
+        distance_and_p_of_cell[metric_index, system_index] = (
             searches[metric_index].distance_of_system[system_index],
             largest_p_adjusted,
         )
@@ -168,34 +168,32 @@ def partiality(
         n_remaining_tests -= 1
     for metric_index, search in enumerate(searches):
         for system_index, distance in search.distance_of_system.items():
-            if (
-                len(search.curve_systems) < FEWEST_SYSTEMS
-            ):  # too few systems remain for the curve after the removal of flagged systems
-                reason[metric_index, system_index] = Reason.FEW_SYSTEMS
+            if len(search.curve_systems) < FEWEST_SYSTEMS:  # after the removal of flagged systems
+                reasons[metric_index, system_index] = Reason.FEW_SYSTEMS
             elif np.isnan(distance.p_value):
-                reason[metric_index, system_index] = Reason.CONSTANT
+                reasons[metric_index, system_index] = Reason.CONSTANT
             else:
                 adjusted_p = max(
                     largest_p_adjusted,
                     distance.p_value * n_remaining_tests,
                     search.rival_p_values.get(system_index, 0.0),
                 )
-                results_by_cell[metric_index, system_index] = distance, min(1.0, adjusted_p)
-    shift, low, high, p_value, p_adjusted = np.full((5, *table_shape), np.nan)
-    if results_by_cell:
-        result_indices = tuple(np.array(list(results_by_cell)).T)
-        distances_of_cells, adjusted_values = zip(*results_by_cell.values(), strict=True)
-        shift[result_indices], standard_errors, mixture_weights, freedom, p_value[result_indices] = map(
+                distance_and_p_of_cell[metric_index, system_index] = distance, min(1.0, adjusted_p)
+    shifts, low, high, p_values, p_adjusted = np.full((5, *table_shape), np.nan)
+    if distance_and_p_of_cell:
+        cell_indices = tuple(np.array(list(distance_and_p_of_cell)).T)
+        distances_of_cells, adjusted_p_values = zip(*distance_and_p_of_cell.values(), strict=True)
+        shifts[cell_indices], standard_errors, mixture_weights, degrees_of_freedom, p_values[cell_indices] = map(
             np.array, zip(*distances_of_cells, strict=True)
         )
-        half_width = _half_width(standard_errors, mixture_weights, freedom, confidence)
-        low[result_indices], high[result_indices], p_adjusted[result_indices] = (
-            shift[result_indices] - half_width,
-            shift[result_indices] + half_width,
-            adjusted_values,
+        half_width = _half_width(standard_errors, mixture_weights, degrees_of_freedom, confidence)
+        low[cell_indices], high[cell_indices], p_adjusted[cell_indices] = (
+            shifts[cell_indices] - half_width,
+            shifts[cell_indices] + half_width,
+            adjusted_p_values,
         )
-        reason[(high - low > 2 * WIDEST) & (p_adjusted > alpha)] = Reason.WIDE
-    return Partiality(shift, low, high, p_value, p_adjusted, reason)
+        reasons[(high - low > 2 * WIDEST) & (p_adjusted > alpha)] = Reason.WIDE
+    return Partiality(shifts, low, high, p_values, p_adjusted, reasons)
 
 
 def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints, Ints]:
@@ -212,7 +210,8 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
     is_compared_pair = np.isfinite(placement.advantage) & is_off_diagonal
     advantage_without_shift = placement.advantage - np.nan_to_num(shift)[:, None] * placement.steepness
     win_probability, win_probability_without_shift = (
-        np.where(is_compared_pair, ndtr(values), 0.0) for values in (placement.advantage, advantage_without_shift)
+        np.where(is_compared_pair, ndtr(advantages), 0.0)
+        for advantages in (placement.advantage, advantage_without_shift)
     )
     n_opponents = np.where(is_compared_pair.any(axis=1), is_compared_pair.sum(axis=1), 1)
     win_rates, win_rates_without_shift = (
@@ -220,12 +219,12 @@ def win_rate_without(placement: Placement, shift: Floats) -> tuple[Floats, Ints,
         win_probability_without_shift.sum(axis=1) / n_opponents,
     )
     # Without its shift, a system loses win rate, which its opponents gain.
-    opponent_win_rates = win_rates + (win_probability - win_probability_without_shift) / n_opponents[None, :]
-    ranks = 1 + (win_rates[None, :] > win_rates[:, None] + 1e-12).sum(axis=1)
+    opponent_rates_without_shift = win_rates + (win_probability - win_probability_without_shift) / n_opponents[None, :]
+    ranks_with_shift = 1 + (win_rates[None, :] > win_rates[:, None] + 1e-12).sum(axis=1)
     return (
         win_rates - win_rates_without_shift,
-        ranks,
-        1 + ((opponent_win_rates > win_rates_without_shift[:, None] + 1e-12) & is_off_diagonal).sum(axis=1),
+        ranks_with_shift,
+        1 + ((opponent_rates_without_shift > win_rates_without_shift[:, None] + 1e-12) & is_off_diagonal).sum(axis=1),
     )
 
 
@@ -246,8 +245,7 @@ class _Distance(NamedTuple):
 class _Search:
     """The sequential test for one metric.
 
-    `curve_systems` are the systems to which the curve is fitted, and `candidate_systems` those that may still be
-    flagged.
+    `curve_systems` are the systems to which the curve is fitted, `candidate_systems` those that may still be flagged.
     `rival_p_values` has the p-value of each system whose distance may be explained by favoritism for another system.
     """
 
@@ -272,19 +270,19 @@ class _Search:
         ):
             reason[is_usable] = Reason.LEVEL
         usable_systems = np.flatnonzero(reason == Reason.NONE)
-        curve: list[int] = usable_systems[np.argsort(placement.human[usable_systems], kind="stable")].tolist()
-        for outermost_place, neighbour_place in ((-1, -2), (0, 1)) if len(curve) >= FEWEST_SYSTEMS else ():
+        curve_systems: list[int] = usable_systems[np.argsort(placement.human[usable_systems], kind="stable")].tolist()
+        for outermost_index, neighbour_index in ((-1, -2), (0, 1)) if len(curve_systems) >= FEWEST_SYSTEMS else ():
             if (
-                abs(placement.human[curve[outermost_place]] - placement.human[curve[neighbour_place]])
+                abs(placement.human[curve_systems[outermost_index]] - placement.human[curve_systems[neighbour_index]])
                 > APART * placement.spread
             ):
-                reason[curve.pop(outermost_place)] = Reason.APART
-        curve.sort()
-        if len(curve) < FEWEST_SYSTEMS:
-            reason[curve] = Reason.FEW_SYSTEMS
-            curve = []
-        candidate_systems = curve if systems is None else [system for system in curve if system in systems]
-        search = cls(placement=placement, reason=reason, curve_systems=curve, candidate_systems=[*candidate_systems])
+                reason[curve_systems.pop(outermost_index)] = Reason.APART
+        curve_systems.sort()
+        if len(curve_systems) < FEWEST_SYSTEMS:
+            reason[curve_systems] = Reason.FEW_SYSTEMS
+            curve_systems = []
+        candidates = [system for system in curve_systems if systems is None or system in systems]
+        search = cls(placement=placement, reason=reason, curve_systems=curve_systems, candidate_systems=candidates)
         search.measure_distances()
         return search
 
@@ -313,10 +311,10 @@ class _Search:
         shifts, standard_errors, mixture_weights = _distances_from_curves(self.placement, tested_systems, is_in_curve)
         freedom = self.placement.units[tested_systems] - 1
         p_values = _tail_probability(shifts, standard_errors, mixture_weights, freedom)
-        distance_fields = zip(
+        fields_of_distances = zip(
             shifts.tolist(), standard_errors, mixture_weights, freedom.tolist(), p_values.tolist(), strict=True
         )
-        return [_Distance(*fields) for fields in distance_fields]
+        return [_Distance(*field_values) for field_values in fields_of_distances]
 
     def testable_systems(self) -> list[tuple[int, _Distance]]:
         if len(self.curve_systems) < FEWEST_SYSTEMS:
@@ -329,9 +327,7 @@ class _Search:
 
     def largest_rival_p_value(self, system: int) -> float:
         """Leave each other system out of the curve in turn, and return the largest of the p-values of `system`."""
-        left_out_systems = np.array(
-            [curve_system for curve_system in self.curve_systems if curve_system != system], dtype=np.intp
-        )
+        left_out_systems = np.setdiff1d(self.curve_systems, system)
         tested_systems = np.full(len(left_out_systems), system)
         p_values = [
             distance.p_value
@@ -369,19 +365,19 @@ def _half_width(standard_errors: Floats, mixture_weights: Floats, freedom: Ints,
     t_density_at_zero = np.exp(gammaln((degrees_of_freedom + 1) / 2) - gammaln(degrees_of_freedom / 2)) / np.sqrt(
         degrees_of_freedom * np.pi
     )
-    half_width = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * standard_errors.min(axis=1)
+    half_widths = stdtrit(freedom.astype(np.float64), (1 + confidence) / 2) * standard_errors.min(axis=1)
     for _ in range(_STEPS):  # Newton's steps increase towards the root, because the probability is a convex function
-        densities = t_density_at_zero * (
-            1 + (half_width[:, np.newaxis] / standard_errors) ** 2 / degrees_of_freedom
+        t_densities = t_density_at_zero * (
+            1 + (half_widths[:, np.newaxis] / standard_errors) ** 2 / degrees_of_freedom
         ) ** (-(degrees_of_freedom + 1) / 2)
-        slopes = (2 * mixture_weights * densities / standard_errors).sum(axis=1)
+        probability_slopes = (2 * mixture_weights * t_densities / standard_errors).sum(axis=1)
         newton_steps = (
-            _tail_probability(half_width, standard_errors, mixture_weights, freedom) - (1 - confidence)
-        ) / slopes
-        half_width = half_width + newton_steps
-        if not (newton_steps > _SMALL * half_width).any():
+            _tail_probability(half_widths, standard_errors, mixture_weights, freedom) - (1 - confidence)
+        ) / probability_slopes
+        half_widths = half_widths + newton_steps
+        if not (newton_steps > _SMALL * half_widths).any():
             break
-    return np.asarray(half_width)
+    return np.asarray(half_widths)
 
 
 def _distances_from_curves(
@@ -412,89 +408,92 @@ def _distances_from_curves(
 
     human_deviations, metric_deviations = curve_deviations(placement.human), curve_deviations(placement.metric)
     # The powers of quality must only bend the curve, so their linear part is removed.
-    power_deviations = np.stack([curve_deviations(power) for power in placement.powers], axis=1)
-    linear_slopes = (
+    power_deviations = np.stack([curve_deviations(power_means) for power_means in placement.powers], axis=1)
+    power_slopes = (
         np.einsum("kps,ks->kp", power_deviations * curve_weights[:, np.newaxis], human_deviations)
         * reciprocal(dot(human_deviations, human_deviations))[:, np.newaxis]
     )
-    power_deviations = power_deviations - linear_slopes[..., np.newaxis] * human_deviations[:, np.newaxis]
+    power_deviations = power_deviations - power_slopes[..., np.newaxis] * human_deviations[:, np.newaxis]
     # Because of their errors, human means vary more than true quality; without a correction, the slope is too flat.
-    variance_of_human, covariance_of_both, variance_of_metric = (
-        curve_weights @ values.diagonal() - quadratic(values, curve_weights) / n_curve_systems
-        for values in (placement.hh, placement.hm, placement.mm)
+    human_sampling_sums, cross_sampling_sums, metric_sampling_sums = (
+        curve_weights @ covariance_matrix.diagonal() - quadratic(covariance_matrix, curve_weights) / n_curve_systems
+        for covariance_matrix in (placement.hh, placement.hm, placement.mm)
     )
-    human_noise_sums = np.minimum(variance_of_human, _MOST_NOISE * dot(human_deviations, human_deviations))
-    squared_quality_sums = dot(human_deviations, human_deviations) - human_noise_sums
+    capped_human_sampling_sums = np.minimum(human_sampling_sums, _MOST_NOISE * dot(human_deviations, human_deviations))
+    squared_quality_sums = dot(human_deviations, human_deviations) - capped_human_sampling_sums
     slopes = (
         dot(human_deviations, metric_deviations)
-        - covariance_of_both * np.nan_to_num(ratio(human_noise_sums, variance_of_human))
+        - cross_sampling_sums * np.nan_to_num(ratio(capped_human_sampling_sums, human_sampling_sums))
     ) * reciprocal(squared_quality_sums)
     sampling_variance = np.maximum(
-        variance_of_metric - 2 * slopes * covariance_of_both + slopes**2 * variance_of_human, 0.0
+        metric_sampling_sums - 2 * slopes * cross_sampling_sums + slopes**2 * human_sampling_sums, 0.0
     ) / (n_curve_systems - 1)
     # The curvature is shrunk according to the residuals of the line, which include the misfit.
-    misfit_variance = np.maximum(
+    line_residual_variance = np.maximum(
         dot(metric_deviations - slopes[:, np.newaxis] * human_deviations, metric_deviations)
         / np.maximum(n_curve_systems - 2, 1),
         sampling_variance,
     )
     model_terms = np.concatenate([human_deviations[:, np.newaxis], power_deviations], axis=1)
-    curve_terms = model_terms * curve_weights[:, np.newaxis]
-    gram = curve_terms @ curve_terms.transpose(0, 2, 1)
-    gram_inverse = np.zeros_like(gram)
+    masked_model_terms = model_terms * curve_weights[:, np.newaxis]
+    term_gram = masked_model_terms @ masked_model_terms.transpose(0, 2, 1)
+    gram_inverse = np.zeros_like(term_gram)
     gram_inverse[:, 0, 0] = reciprocal(squared_quality_sums)
-    penalty = misfit_variance[:, np.newaxis, np.newaxis] * np.linalg.inv(placement.powers_covariance)
-    gram_inverse[:, 1:, 1:] = np.linalg.inv(gram[:, 1:, 1:] + penalty)
-    coefficients = (gram_inverse @ (curve_terms @ metric_deviations[..., np.newaxis]))[..., 0]
+    penalty_matrix = line_residual_variance[:, np.newaxis, np.newaxis] * np.linalg.inv(placement.powers_covariance)
+    gram_inverse[:, 1:, 1:] = np.linalg.inv(term_gram[:, 1:, 1:] + penalty_matrix)
+    coefficients = (gram_inverse @ (masked_model_terms @ metric_deviations[..., np.newaxis]))[..., 0]
     coefficients[:, 0] = slopes
     residuals = metric_deviations - np.einsum("kp,kps->ks", coefficients, model_terms)
-    contrasts = -curve_weights / n_curve_systems[:, np.newaxis] - np.einsum(
-        "kps,kpq,kq->ks", curve_terms, gram_inverse, model_terms[curve_indices, :, tested_systems]
+    distance_contrasts = -curve_weights / n_curve_systems[:, np.newaxis] - np.einsum(
+        "kps,kpq,kq->ks", masked_model_terms, gram_inverse, model_terms[curve_indices, :, tested_systems]
     )
-    contrasts[curve_indices, tested_systems] = 1.0
+    distance_contrasts[curve_indices, tested_systems] = 1.0
     covariance_blocks = np.stack([placement.mm, placement.hm + placement.hm.T, placement.hh])
     block_weights = np.stack([np.ones_like(slopes), -slopes, slopes**2], axis=1)
 
     def covariances(vectors: Floats) -> Floats:
         """Return the sampling covariances (k, m, m) of metric - slope x human, for vectors (k, m, systems)."""
-        moved_vectors = block_weights[..., np.newaxis, np.newaxis] * (vectors[:, np.newaxis] @ covariance_blocks)
-        return np.asarray(moved_vectors.sum(axis=1) @ vectors.transpose(0, 2, 1))
+        weighted_products = block_weights[..., np.newaxis, np.newaxis] * (vectors[:, np.newaxis] @ covariance_blocks)
+        return np.asarray(weighted_products.sum(axis=1) @ vectors.transpose(0, 2, 1))
 
-    powers_contrast = np.einsum("ks,kps->kp", contrasts, power_deviations)
-    distance_variance = np.maximum(covariances(contrasts[:, np.newaxis])[:, 0, 0], 0.0)
-    distance_variance = distance_variance + quadratic(placement.powers_covariance, powers_contrast)
+    power_contrasts = np.einsum("ks,kps->kp", distance_contrasts, power_deviations)
+    distance_variance = np.maximum(covariances(distance_contrasts[:, np.newaxis])[:, 0, 0], 0.0)
+    distance_variance = distance_variance + quadratic(placement.powers_covariance, power_contrasts)
     # expected sums of squared residuals around the curve: from sampling errors only, and from a misfit of variance 1
-    hat_matrix, noise_matrix = gram_inverse @ gram, gram_inverse @ covariances(curve_terms)
-    residual_freedom = (
+    hat_matrix, noise_hat_matrix = gram_inverse @ term_gram, gram_inverse @ covariances(masked_model_terms)
+    residual_sum_per_misfit_variance = (
         n_curve_systems
         - 1
         - 2 * np.trace(hat_matrix, axis1=1, axis2=2)
         + np.einsum("kpq,kqp->k", hat_matrix, hat_matrix)
     )
-    expected_residual = (
+    expected_residual_sum = (
         sampling_variance * (n_curve_systems - 1)
-        - 2 * np.trace(noise_matrix, axis1=1, axis2=2)
-        + np.einsum("kpq,kqp->k", noise_matrix, hat_matrix)
+        - 2 * np.trace(noise_hat_matrix, axis1=1, axis2=2)
+        + np.einsum("kpq,kqp->k", noise_hat_matrix, hat_matrix)
     )
-    powers_freedom = np.trace(hat_matrix[:, 1:, 1:], axis1=1, axis2=2)
-    noise_variance = np.nan_to_num(ratio(np.maximum(expected_residual, 0.0), residual_freedom))
-    residual_degrees_of_freedom = np.maximum(n_curve_systems - 2 - powers_freedom, 1)
-    observed_ratio = (
-        np.nan_to_num(ratio(dot(residuals, residuals), residual_freedom * noise_variance)) * residual_degrees_of_freedom
+    power_degrees_of_freedom = np.trace(hat_matrix[:, 1:, 1:], axis1=1, axis2=2)
+    noise_variance = np.nan_to_num(ratio(np.maximum(expected_residual_sum, 0.0), residual_sum_per_misfit_variance))
+    residual_degrees_of_freedom = np.maximum(n_curve_systems - 2 - power_degrees_of_freedom, 1)
+    scaled_residual_ratio = (
+        np.nan_to_num(ratio(dot(residuals, residuals), residual_sum_per_misfit_variance * noise_variance))
+        * residual_degrees_of_freedom
     )
     variance_ratios = 1 + _MISFIT_GRID**2
-    misfit_log_likelihood = -np.log(variance_ratios) * residual_degrees_of_freedom[:, np.newaxis] / 2 - observed_ratio[
+    misfit_log_likelihood = -np.log(variance_ratios) * residual_degrees_of_freedom[
         :, np.newaxis
-    ] / (2 * variance_ratios)
+    ] / 2 - scaled_residual_ratio[:, np.newaxis] / (2 * variance_ratios)
     relative_squared_misfits = noise_variance[:, np.newaxis] * (_MISFIT_GRID / _MISFIT_BOUND) ** 2
     misfit_log_likelihood = misfit_log_likelihood - relative_squared_misfits / 2
-    misfit_density = np.exp(misfit_log_likelihood - misfit_log_likelihood.max(axis=1, keepdims=True)) * _MISFIT_WIDTH
-    misfit_density = misfit_density / (1 + (_MISFIT_GRID / _MISFIT_SCALE) ** 2)
-    misfit_variances = (noise_variance * (contrasts**2).sum(axis=1))[:, np.newaxis] * _MISFIT_GRID**2
-    standard_errors = np.sqrt(distance_variance[:, np.newaxis] + misfit_variances)
+    posterior_of_misfit = (
+        np.exp(misfit_log_likelihood - misfit_log_likelihood.max(axis=1, keepdims=True)) * _MISFIT_WIDTH
+    )
+    posterior_of_misfit = posterior_of_misfit / (1 + (_MISFIT_GRID / _MISFIT_SCALE) ** 2)
+    distance_misfit_variances = (noise_variance * (distance_contrasts**2).sum(axis=1))[:, np.newaxis] * _MISFIT_GRID**2
+    standard_errors = np.sqrt(distance_variance[:, np.newaxis] + distance_misfit_variances)
     standard_errors[np.sqrt(distance_variance) <= _LEVEL * float(np.ptp(placement.metric))] = np.nan
     return (
         residuals[curve_indices, tested_systems],
         standard_errors,
-        misfit_density / misfit_density.sum(axis=1, keepdims=True),
+        posterior_of_misfit / posterior_of_misfit.sum(axis=1, keepdims=True),
     )

@@ -116,30 +116,30 @@ def sign_placement(
         *pair_systems.T,
     )
     # Opponents have equal weights: otherwise a system that met weak opponents more often would look better.
-    n_comparisons_of_pair, sign_sums = (
+    n_comparisons_of_pair, sign_sums_by_rater = (
         table_sums(pair_of_comparison, shape=(len(pair_systems),)),
         [
-            table_sums(pair_of_comparison, shape=(len(pair_systems),), weights=signs)
-            for signs in (human_verdicts, metric_verdicts)
+            table_sums(pair_of_comparison, shape=(len(pair_systems),), weights=rater_signs)
+            for rater_signs in (human_verdicts, metric_verdicts)
         ],
     )
-    mean_signs = np.nan_to_num(ratio(np.stack(sign_sums), n_comparisons_of_pair))
+    mean_signs_by_rater = np.nan_to_num(ratio(np.stack(sign_sums_by_rater), n_comparisons_of_pair))
     n_opponents, n_comparisons = (
-        table_sums(first_systems, shape=(n_systems,), weights=pair_counts)
-        + table_sums(second_systems, shape=(n_systems,), weights=pair_counts)
-        for pair_counts in (n_comparisons_of_pair > 0, n_comparisons_of_pair)
+        table_sums(first_systems, shape=(n_systems,), weights=pair_masks_or_counts)
+        + table_sums(second_systems, shape=(n_systems,), weights=pair_masks_or_counts)
+        for pair_masks_or_counts in (n_comparisons_of_pair > 0, n_comparisons_of_pair)
     )
-    system_margins = np.stack(
+    system_margins_by_rater = np.stack(
         [
             table_sums(first_systems, shape=(n_systems,), weights=mean_signs_of_rater)
             - table_sums(second_systems, shape=(n_systems,), weights=mean_signs_of_rater)
-            for mean_signs_of_rater in mean_signs
+            for mean_signs_of_rater in mean_signs_by_rater
         ]
     )
-    system_margins = system_margins / np.maximum(n_opponents, 1)
-    smallest_rate = 0.5 / np.maximum(n_comparisons, 1)
-    positions = ndtri(np.clip((1 + system_margins) / 2, smallest_rate, 1 - smallest_rate))
-    probit_slopes = np.sqrt(np.pi / 2) * np.exp(positions**2 / 2)  # derivative of the probit of a margin
+    system_margins_by_rater = system_margins_by_rater / np.maximum(n_opponents, 1)
+    smallest_win_rate = 0.5 / np.maximum(n_comparisons, 1)
+    positions_by_rater = ndtri(np.clip((1 + system_margins_by_rater) / 2, smallest_win_rate, 1 - smallest_win_rate))
+    probit_slopes = np.sqrt(np.pi / 2) * np.exp(positions_by_rater**2 / 2)  # derivative of the probit of a margin
     # the influence of each cluster and pair on the positions of the pair's two systems
     cell_codes, cell_of_comparison = np.unique(
         pair_of_comparison.astype(np.int64) * max(1, n_units) + units, return_inverse=True
@@ -150,42 +150,45 @@ def sign_placement(
         second_systems[pair_of_cell],
         table_sums(cell_of_comparison, shape=cell_codes.shape),
     )
-    influences = []
-    for rater_index, signs in enumerate((human_verdicts, metric_verdicts)):
+    influence_matrices = []
+    for rater_index, rater_signs in enumerate((human_verdicts, metric_verdicts)):
         deviation_of_cell = (
-            table_sums(cell_of_comparison, shape=cell_codes.shape, weights=signs)
-            - mean_signs[rater_index, pair_of_cell] * n_comparisons_of_cell
+            table_sums(cell_of_comparison, shape=cell_codes.shape, weights=rater_signs)
+            - mean_signs_by_rater[rater_index, pair_of_cell] * n_comparisons_of_cell
         ) / np.maximum(n_comparisons_of_pair[pair_of_cell], 1)
-        system_weights = probit_slopes[rater_index] / np.maximum(n_opponents, 1)
+        influence_weight_of_system = probit_slopes[rater_index] / np.maximum(n_opponents, 1)
         influence_values = np.concatenate(
             [
-                deviation_of_cell * system_weights[first_system_of_cell],
-                -deviation_of_cell * system_weights[second_system_of_cell],
+                deviation_of_cell * influence_weight_of_system[first_system_of_cell],
+                -deviation_of_cell * influence_weight_of_system[second_system_of_cell],
             ]
         )
-        influence = csr_array(
+        influence_matrix = csr_array(
             (
                 influence_values,
                 (np.tile(unit_of_cell, 2), np.concatenate([first_system_of_cell, second_system_of_cell])),
             ),
             shape=(n_units, n_systems),
         )
-        influence.eliminate_zeros()
-        influences.append(influence)
-    human_influence, metric_influence = influences
-    ones = np.ones(2 * len(pair_of_comparison))
+        influence_matrix.eliminate_zeros()
+        influence_matrices.append(influence_matrix)
+    human_influence, metric_influence = influence_matrices
+    appearance_entries = np.ones(2 * len(pair_of_comparison))
     system_of_appearance = np.concatenate([first_systems[pair_of_comparison], second_systems[pair_of_comparison]])
     appearances_by_item = csr_array(
-        (ones, (np.tile(items, 2), system_of_appearance)), shape=(int(items.max(initial=-1)) + 1, n_systems)
+        (appearance_entries, (np.tile(items, 2), system_of_appearance)),
+        shape=(int(items.max(initial=-1)) + 1, n_systems),
     )
-    appearances_by_unit = csr_array((ones, (np.tile(units, 2), system_of_appearance)), shape=(n_units, n_systems))
+    appearances_by_unit = csr_array(
+        (appearance_entries, (np.tile(units, 2), system_of_appearance)), shape=(n_units, n_systems)
+    )
     return Placement(
-        human=positions[0],
-        metric=positions[1],
+        human=positions_by_rater[0],
+        metric=positions_by_rater[1],
         hh=_covariance(human_influence, human_influence),
         hm=_covariance(human_influence, metric_influence),
         mm=_covariance(metric_influence, metric_influence),
-        powers=np.stack([positions[0] ** 2, positions[0] ** 3]),
+        powers=np.stack([positions_by_rater[0] ** 2, positions_by_rater[0] ** 3]),
         powers_covariance=np.diag(np.square(POWERS)),
         spread=SPREAD,
         units=np.bincount(appearances_by_unit.indices, minlength=n_systems),
@@ -194,7 +197,7 @@ def sign_placement(
             np.bincount(system_of_appearance, minlength=n_systems) > 0,
         ),
         is_compared_with_all=n_opponents >= (n_opponents > 0).sum() - 1,
-        advantage=ndtri(_win_proportions(sign_sums[1], n_comparisons_of_pair, pair_systems, n_systems)),
+        advantage=ndtri(_win_proportions(sign_sums_by_rater[1], n_comparisons_of_pair, pair_systems, n_systems)),
         steepness=np.ones((n_systems, n_systems)),
     )
 
@@ -212,7 +215,7 @@ def _win_proportions(sign_sums: Floats, n_comparisons: Floats, pair_systems: Int
     """
     proportion_matrix = np.full((n_systems, n_systems), np.nan)
     smallest_proportion = 0.5 / np.maximum(n_comparisons, 1)
-    win_proportions = np.where(
+    win_proportion_of_pair = np.where(
         n_comparisons > 0,
         np.clip((1 + ratio(sign_sums, n_comparisons)) / 2, smallest_proportion, 1 - smallest_proportion),
         np.nan,
@@ -221,7 +224,7 @@ def _win_proportions(sign_sums: Floats, n_comparisons: Floats, pair_systems: Int
         proportion_matrix[pair_systems[:, 0], pair_systems[:, 1]],
         proportion_matrix[pair_systems[:, 1], pair_systems[:, 0]],
     ) = (
-        win_proportions,
-        1 - win_proportions,
+        win_proportion_of_pair,
+        1 - win_proportion_of_pair,
     )
     return proportion_matrix

@@ -104,32 +104,30 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
     `annotator_ratings` (annotators, items, systems) are the human ratings, `units` (items,) the clusters.
     """
     has_rating = np.isfinite(annotator_ratings) & output_mask
-    n_ratings = has_rating.sum(axis=0)
-    ratings = np.where(has_rating, level(np.where(has_rating, annotator_ratings, np.nan)), 0.0)
-    mean_ratings = ratings.sum(axis=0) / np.maximum(n_ratings, 1)
-    scale = float(mean_ratings[output_mask].std()) if output_mask.any() else 0.0
-    scale = scale if scale > 0 else 1.0
-    centre = float(mean_ratings[output_mask].mean()) if output_mask.any() else 0.0
-    ratings, mean_ratings = (
-        np.where(has_rating, ratings - centre, 0.0) / scale,
-        np.where(output_mask, mean_ratings - centre, 0.0) / scale,
+    n_ratings_of_output = has_rating.sum(axis=0)
+    adjusted_ratings = np.where(has_rating, level(np.where(has_rating, annotator_ratings, np.nan)), 0.0)
+    mean_ratings = adjusted_ratings.sum(axis=0) / np.maximum(n_ratings_of_output, 1)
+    rating_sd = float(mean_ratings[output_mask].std()) if output_mask.any() else 0.0
+    rating_sd = rating_sd if rating_sd > 0 else 1.0
+    rating_mean = float(mean_ratings[output_mask].mean()) if output_mask.any() else 0.0
+    adjusted_ratings, mean_ratings = (
+        np.where(has_rating, adjusted_ratings - rating_mean, 0.0) / rating_sd,
+        np.where(output_mask, mean_ratings - rating_mean, 0.0) / rating_sd,
     )
-    system_effects = two_way(mean_ratings, output_mask)
-    influence_by_unit = sum_by_unit(system_effects.influence, units)
-    power_effects, instruments = _instruments(ratings, has_rating, output_mask)
-    taste_variances = _taste_variances(ratings, has_rating, output_mask)
+    system_fit = two_way(mean_ratings, output_mask)
+    influence_by_unit = sum_by_unit(system_fit.influence, units)
+    power_fit, instruments = _instruments(adjusted_ratings, has_rating, output_mask)
+    taste_variances = _taste_variances(adjusted_ratings, has_rating, output_mask)
     return HumanSide(
         mask=output_mask,
         quantiles=_smoothed_quantiles(mean_ratings[output_mask]),
-        effects=system_effects.effects,
+        effects=system_fit.effects,
         influence=influence_by_unit,
         covariance=covariance(influence_by_unit, influence_by_unit) + np.diag(taste_variances),
-        powers=power_effects.effects,
-        powers_influence=np.stack(
-            [sum_by_unit(influence_by_unit, units) for influence_by_unit in power_effects.influence]
-        ),
+        powers=power_fit.effects,
+        powers_influence=np.stack([sum_by_unit(influence_by_item, units) for influence_by_item in power_fit.influence]),
         instruments=instruments,
-        spread=float((mean_ratings - system_effects.effects)[output_mask].std()) if output_mask.any() else 0.0,
+        spread=float((mean_ratings - system_fit.effects)[output_mask].std()) if output_mask.any() else 0.0,
         units=count_clusters(output_mask, units),
         connected=connected_systems(output_mask),
     )
@@ -143,12 +141,13 @@ def two_way(values: Floats, output_mask: Bools) -> Effects:
     n_outputs_of_item = np.maximum(output_mask.sum(axis=1, keepdims=True), 1)
     centred_values = np.where(output_mask, values - values.sum(axis=-1, keepdims=True) / n_outputs_of_item, 0.0)
     laplacian_inverse = _laplacian_inverse(output_mask)
-    effects = centred_values.sum(axis=-2) @ laplacian_inverse
+    system_effects = centred_values.sum(axis=-2) @ laplacian_inverse
     fitted_values = (
-        effects[..., None, :] - (effects[..., None, :] * output_mask).sum(axis=-1, keepdims=True) / n_outputs_of_item
+        system_effects[..., None, :]
+        - (system_effects[..., None, :] * output_mask).sum(axis=-1, keepdims=True) / n_outputs_of_item
     )
     residuals = np.where(output_mask, centred_values - fitted_values, 0.0)
-    return Effects(effects, residuals, residuals @ laplacian_inverse)
+    return Effects(system_effects, residuals, residuals @ laplacian_inverse)
 
 
 def _smoothed_quantiles(values: Floats) -> Floats:
@@ -158,10 +157,10 @@ def _smoothed_quantiles(values: Floats) -> Floats:
     if not values.size:
         return np.zeros((2, 1))
     n_points = min(_POINTS, values.size)
-    sorted_values = np.sort(values)[((np.arange(n_points) + 0.5) * values.size / n_points).astype(np.intp)]
-    grid = np.linspace(sorted_values[0] - 6 * _SMOOTHING, sorted_values[-1] + 6 * _SMOOTHING, _POINTS)
-    levels = ndtr((grid[:, np.newaxis] - sorted_values) / _SMOOTHING).mean(axis=1)
-    return np.stack([levels, grid / np.sqrt(1 + _SMOOTHING**2)])
+    quantile_sample = np.sort(values)[((np.arange(n_points) + 0.5) * values.size / n_points).astype(np.intp)]
+    quantile_grid = np.linspace(quantile_sample[0] - 6 * _SMOOTHING, quantile_sample[-1] + 6 * _SMOOTHING, _POINTS)
+    cumulative_probabilities = ndtr((quantile_grid[:, np.newaxis] - quantile_sample) / _SMOOTHING).mean(axis=1)
+    return np.stack([cumulative_probabilities, quantile_grid / np.sqrt(1 + _SMOOTHING**2)])
 
 
 def _laplacian_inverse(output_mask: Bools) -> Floats:
@@ -169,13 +168,13 @@ def _laplacian_inverse(output_mask: Bools) -> Floats:
 
     Item effects are eliminated from these equations.
     """
-    indicators, n_outputs_of_item = (
+    output_indicators, n_outputs_of_item = (
         output_mask.astype(np.float64),
         np.maximum(output_mask.sum(axis=1, keepdims=True), 1),
     )
     return np.asarray(
         np.linalg.pinv(
-            np.diag(indicators.sum(axis=0)) - (indicators / n_outputs_of_item).T @ indicators,
+            np.diag(output_indicators.sum(axis=0)) - (output_indicators / n_outputs_of_item).T @ output_indicators,
             rcond=1e-10,
             hermitian=True,
         )
@@ -188,13 +187,13 @@ def _residual_share(output_mask: Bools) -> Floats:
         np.maximum(output_mask.sum(axis=1, keepdims=True), 1),
         _laplacian_inverse(output_mask),
     )
-    item_sums = output_mask @ laplacian_inverse
-    leverage = (
+    item_inverse_sums = output_mask @ laplacian_inverse
+    leverage_of_output = (
         laplacian_inverse.diagonal()
-        - 2 * item_sums / n_outputs_of_item
-        + (item_sums * output_mask).sum(axis=1, keepdims=True) / n_outputs_of_item**2
+        - 2 * item_inverse_sums / n_outputs_of_item
+        + (item_inverse_sums * output_mask).sum(axis=1, keepdims=True) / n_outputs_of_item**2
     )
-    return np.where(output_mask, 1 - 1 / n_outputs_of_item - leverage, 0.0)
+    return np.where(output_mask, 1 - 1 / n_outputs_of_item - leverage_of_output, 0.0)
 
 
 def level(annotator_ratings: Floats) -> Floats:
@@ -230,17 +229,17 @@ def annotator_levels(annotator_ratings: Floats) -> AnnotatorLevels:
     """
     ratings_by_output = annotator_ratings.reshape(len(annotator_ratings), -1).T
     has_rating = np.isfinite(ratings_by_output)
-    is_repeated = has_rating & (has_rating.sum(axis=1, keepdims=True) > 1)
-    fit, laplacian_inverse = (
-        two_way(np.where(has_rating, ratings_by_output, 0.0), is_repeated),
-        _laplacian_inverse(is_repeated),
+    is_repeated_rating = has_rating & (has_rating.sum(axis=1, keepdims=True) > 1)
+    two_way_fit, laplacian_inverse = (
+        two_way(np.where(has_rating, ratings_by_output, 0.0), is_repeated_rating),
+        _laplacian_inverse(is_repeated_rating),
     )
-    n_parameters = int(is_repeated.any(axis=1).sum()) + np.linalg.matrix_rank(laplacian_inverse, hermitian=True)
-    degrees_of_freedom = int(is_repeated.sum()) - int(n_parameters)
+    n_parameters = int(is_repeated_rating.any(axis=1).sum()) + np.linalg.matrix_rank(laplacian_inverse, hermitian=True)
+    degrees_of_freedom = int(is_repeated_rating.sum()) - int(n_parameters)
     if degrees_of_freedom < FEWEST_RESIDUALS:
-        return AnnotatorLevels(fit.effects, np.full_like(laplacian_inverse, np.inf))
-    error_variance = float((fit.residuals**2).sum()) / degrees_of_freedom
-    return AnnotatorLevels(fit.effects, error_variance * laplacian_inverse)
+        return AnnotatorLevels(two_way_fit.effects, np.full_like(laplacian_inverse, np.inf))
+    error_variance = float((two_way_fit.residuals**2).sum()) / degrees_of_freedom
+    return AnnotatorLevels(two_way_fit.effects, error_variance * laplacian_inverse)
 
 
 def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tuple[Effects, Instruments | None]:
@@ -254,16 +253,18 @@ def _instruments(ratings: Floats, has_rating: Bools, output_mask: Bools) -> tupl
     rating_sums, exponents = ratings.sum(axis=0), np.arange(1, 2 + len(POWERS))[:, np.newaxis, np.newaxis]
     mean_rating_powers, mean_other_powers = np.zeros((2, len(exponents), *output_mask.shape))
     power_products = np.zeros((len(exponents), *mean_rating_powers.shape))
-    for annotator_ratings, is_annotator_rating in zip(ratings, has_rating, strict=True):
+    for annotator_ratings, has_annotator_rating in zip(ratings, has_rating, strict=True):
         other_means = np.where(
             is_repeated_output, (rating_sums - annotator_ratings) / np.maximum(n_ratings - 1, 1), annotator_ratings
         )
-        rating_weights = is_annotator_rating / np.maximum(n_ratings, 1)
+        rating_weights = has_annotator_rating / np.maximum(n_ratings, 1)
         rating_powers, other_powers = (
-            np.clip(power_bases, -_CLIP, _CLIP) ** exponents * is_annotator_rating
-            for power_bases in (annotator_ratings, other_means)
+            np.clip(ratings_or_means, -_CLIP, _CLIP) ** exponents * has_annotator_rating
+            for ratings_or_means in (annotator_ratings, other_means)
         )
-        other_powers[0] = other_means * is_annotator_rating  # the linear term uses the mean of the remaining annotators
+        other_powers[0] = (
+            other_means * has_annotator_rating
+        )  # the linear term uses the mean of the remaining annotators
         mean_rating_powers += rating_weights * rating_powers
         mean_other_powers += rating_weights * other_powers
         power_products += rating_weights * rating_powers[:, np.newaxis] * other_powers
@@ -297,30 +298,30 @@ def _taste_variances(ratings: Floats, has_rating: Bools, output_mask: Bools) -> 
         return zero_variances
     is_repeated_rating = has_rating & is_repeated_output
     output_means = np.where(is_repeated_output, ratings.sum(axis=0) / np.maximum(n_ratings, 1), 0.0)
-    deviations = np.where(is_repeated_rating, ratings - output_means, 0.0)
+    rating_deviations = np.where(is_repeated_rating, ratings - output_means, 0.0)
     n_repeated_ratings = is_repeated_rating.sum(axis=1)  # (annotators, systems)
-    annotator_effects = np.nan_to_num(ratio(deviations.sum(axis=1), n_repeated_ratings))
+    annotator_effects = np.nan_to_num(ratio(rating_deviations.sum(axis=1), n_repeated_ratings))
     has_repeated_ratings = n_repeated_ratings > 0
-    effect_freedom = (
+    effect_degrees_of_freedom = (
         int(has_repeated_ratings.sum())
         - int(has_repeated_ratings.any(axis=0).sum())
         - int(has_repeated_ratings.any(axis=1).sum())
         + 1
     )
-    if effect_freedom < 1:
+    if effect_degrees_of_freedom < 1:
         return zero_variances
-    variance_within = float((deviations**2).sum() - (n_repeated_ratings * annotator_effects**2).sum()) / max(
-        degrees_of_freedom - effect_freedom, 1
+    variance_within = float((rating_deviations**2).sum() - (n_repeated_ratings * annotator_effects**2).sum()) / max(
+        degrees_of_freedom - effect_degrees_of_freedom, 1
     )
-    variance_between = float((n_repeated_ratings * annotator_effects**2).sum()) / effect_freedom
+    variance_between = float((n_repeated_ratings * annotator_effects**2).sum()) / effect_degrees_of_freedom
     if variance_between <= variance_within * fdtri(
-        effect_freedom, max(degrees_of_freedom - effect_freedom, 1), _TASTE_LEVEL
+        effect_degrees_of_freedom, max(degrees_of_freedom - effect_degrees_of_freedom, 1), _TASTE_LEVEL
     ):
         return zero_variances
     # With few annotators this variance is uncertain, so it is increased to match the tails of Student's t.
-    inflation = float(stdtrit(effect_freedom, _TASTE_TAIL) / ndtri(_TASTE_TAIL)) ** 2
+    inflation_factor = float(stdtrit(effect_degrees_of_freedom, _TASTE_TAIL) / ndtri(_TASTE_TAIL)) ** 2
     taste_variance = (
-        inflation * (variance_between - variance_within) / float(n_repeated_ratings[has_repeated_ratings].mean())
+        inflation_factor * (variance_between - variance_within) / float(n_repeated_ratings[has_repeated_ratings].mean())
     )
     return np.asarray(taste_variance / np.maximum(has_rating.any(axis=1).sum(axis=0), 1))
 
@@ -356,27 +357,29 @@ class ScoredPeople:
 
         output_mask = self._rated & np.isfinite(metric_scores)
         output_mask &= output_mask.sum(axis=1, keepdims=True) > 1
-        side = self._side
-        if side is None or not np.array_equal(side.mask, output_mask):
-            self._side = side = human_side(self._persons, output_mask, self._units)
-        mapped_scores = np.zeros(metric_scores.shape)  # mapped by their ranks onto the quantiles of human means
-        mapped_scores[output_mask] = np.interp(
-            (mid_ranks(metric_scores[output_mask]) - 0.5) / max(1, output_mask.sum()), *side.quantiles
+        human_summary = self._side
+        if human_summary is None or not np.array_equal(human_summary.mask, output_mask):
+            self._side = human_summary = human_side(self._persons, output_mask, self._units)
+        rank_mapped_scores = np.zeros(metric_scores.shape)  # mapped by their ranks onto the quantiles of human means
+        rank_mapped_scores[output_mask] = np.interp(
+            (mid_ranks(metric_scores[output_mask]) - 0.5) / max(1, output_mask.sum()), *human_summary.quantiles
         )
-        metric_effects = two_way(mapped_scores, output_mask)
-        coefficients, powers_covariance = _link_coefficients(side.instruments, mapped_scores, self._units)
-        metric_influence = sum_by_unit(metric_effects.influence, self._units)
-        metric_influence = metric_influence - np.tensordot(coefficients, side.powers_influence, axes=1)
+        metric_fit = two_way(rank_mapped_scores, output_mask)
+        link_coefficients, powers_covariance = _link_coefficients(
+            human_summary.instruments, rank_mapped_scores, self._units
+        )
+        metric_influence = sum_by_unit(metric_fit.influence, self._units)
+        metric_influence = metric_influence - np.tensordot(link_coefficients, human_summary.powers_influence, axes=1)
         output_indicators = output_mask.astype(np.float64)
         n_shared_items = output_indicators.T @ output_indicators
         mean_differences = ratio(
-            mapped_scores.T @ output_indicators - output_indicators.T @ mapped_scores, n_shared_items
+            rank_mapped_scores.T @ output_indicators - output_indicators.T @ rank_mapped_scores, n_shared_items
         )
-        win_rates = _win_rates(mapped_scores, output_mask, n_shared_items)
+        win_rates = _win_rates(rank_mapped_scores, output_mask, n_shared_items)
         mean_squared_differences = ratio(
-            (mapped_scores**2).T @ output_indicators
-            + output_indicators.T @ mapped_scores**2
-            - 2 * mapped_scores.T @ mapped_scores,
+            (rank_mapped_scores**2).T @ output_indicators
+            + output_indicators.T @ rank_mapped_scores**2
+            - 2 * rank_mapped_scores.T @ rank_mapped_scores,
             n_shared_items,
         )
         difference_sds = np.sqrt(np.maximum(mean_squared_differences - mean_differences**2, 0.0))
@@ -384,16 +387,16 @@ class ScoredPeople:
         positive_sds = difference_sds[difference_sds > _SAME]
         difference_sds = np.maximum(difference_sds, (np.median(positive_sds) if positive_sds.size else 1.0) / 4)
         return Placement(
-            human=side.effects,
-            metric=metric_effects.effects - coefficients @ side.powers,
-            hh=side.covariance,
-            hm=covariance(side.influence, metric_influence),
+            human=human_summary.effects,
+            metric=metric_fit.effects - link_coefficients @ human_summary.powers,
+            hh=human_summary.covariance,
+            hm=covariance(human_summary.influence, metric_influence),
             mm=covariance(metric_influence, metric_influence),
-            powers=side.powers,
+            powers=human_summary.powers,
             powers_covariance=powers_covariance,
-            spread=side.spread,
-            units=side.units,
-            connected=side.connected,
+            spread=human_summary.spread,
+            units=human_summary.units,
+            connected=human_summary.connected,
             is_compared_with_all=np.ones(len(n_shared_items), dtype=np.bool_),
             advantage=ndtri(
                 np.clip(win_rates, 0.5 / np.maximum(n_shared_items, 1), 1 - 0.5 / np.maximum(n_shared_items, 1))
@@ -426,30 +429,29 @@ def _link_coefficients(instruments: Instruments | None, scores: Floats, units: I
     method of moments with a normal prior; moments are summed by cluster. If no output was rated twice, the mean and the
     covariance of the prior are returned.
     """
-    prior_variance = np.array([_SLOPE, *POWERS]) ** 2
+    prior_variances = np.array([_SLOPE, *POWERS]) ** 2
     if instruments is None:
-        return np.zeros(len(POWERS)), np.diag(prior_variance[1:])
+        return np.zeros(len(POWERS)), np.diag(prior_variances[1:])
     output_mask, rating_powers, other_powers, power_products = instruments
     score_residuals = two_way(np.where(output_mask, scores, 0.0), output_mask).residuals
     score_moments = np.einsum("ais,is->ai", rating_powers, score_residuals)
     term_moments = np.einsum("ais,bis->abi", rating_powers, other_powers) + power_products.sum(axis=3)
     n_units = int(units.max()) + 1
     score_moments, term_moments = (
-        unit_sums(sums, units=units, n_units=n_units) for sums in (score_moments, term_moments)
+        unit_sums(item_moments, units=units, n_units=n_units) for item_moments in (score_moments, term_moments)
     )
     score_moment_sums, term_moment_sums = score_moments.sum(axis=-1), term_moments.sum(axis=-1)
     moment_covariance = np.einsum("ais,bis->ab", rating_powers, rating_powers) * float(
         (score_residuals[output_mask] ** 2).mean()
     )
-    coefficients, posterior_covariance = np.zeros(len(prior_variance)), np.diag(prior_variance)
+    coefficients, posterior_covariance = np.zeros(len(prior_variances)), np.diag(prior_variances)
     for _ in range(2):
-        standard_deviations = np.sqrt(np.maximum(moment_covariance.diagonal(), _TINY))
+        moment_sds = np.sqrt(np.maximum(moment_covariance.diagonal(), _TINY))
         moment_weights = np.linalg.inv(
-            moment_covariance / np.outer(standard_deviations, standard_deviations)
-            + _RIDGE * np.eye(len(prior_variance))
-        ) / np.outer(standard_deviations, standard_deviations)
+            moment_covariance / np.outer(moment_sds, moment_sds) + _RIDGE * np.eye(len(prior_variances))
+        ) / np.outer(moment_sds, moment_sds)
         posterior_covariance = np.linalg.inv(
-            term_moment_sums.T @ moment_weights @ term_moment_sums + np.diag(1 / prior_variance)
+            term_moment_sums.T @ moment_weights @ term_moment_sums + np.diag(1 / prior_variances)
         )
         coefficients = posterior_covariance @ term_moment_sums.T @ moment_weights @ score_moment_sums
         moment_residuals = score_moments - np.einsum("abu,b->au", term_moments, coefficients)

@@ -58,14 +58,16 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
     has_label = ~np.isnan(annotators)
     labels_or_zero = np.where(has_label, annotators, 0.0)
 
-    def closeness(values: Floats) -> Floats:
+    def closeness(rated_labels: Floats) -> Floats:
         """Return the closeness (annotators, n) of values to the labels of all annotators except the annotator of the
         row."""
-        distances = (
-            (values[:, np.newaxis] - labels_or_zero) ** 2 if ordered else values[:, np.newaxis] != labels_or_zero
+        distances_to_labels = (
+            (rated_labels[:, np.newaxis] - labels_or_zero) ** 2
+            if ordered
+            else rated_labels[:, np.newaxis] != labels_or_zero
         )
         is_other_label = has_label & ~np.eye(len(annotators), dtype=bool)[:, :, np.newaxis]
-        mean_distances = ratio((distances * is_other_label).sum(axis=1), is_other_label.sum(axis=1))
+        mean_distances = ratio((distances_to_labels * is_other_label).sum(axis=1), is_other_label.sum(axis=1))
         return np.asarray(-np.sqrt(mean_distances) if ordered else -mean_distances)
 
     judge_closeness = closeness(np.broadcast_to(judge, annotators.shape))
@@ -159,42 +161,46 @@ def replacement(
     """
     from scipy.special import stdtr
 
-    closeness_indicators = advantages(judge, annotators, ordered=ordered)
-    n_outputs = np.sum(~np.isnan(closeness_indicators.judge), axis=1)
-    is_tested_annotator = n_outputs >= FEWEST_OUTPUTS
-    differences = closeness_indicators.annotator - closeness_indicators.judge
-    mean_differences = mean_of_defined(differences)
+    advantage_indicators = advantages(judge, annotators, ordered=ordered)
+    n_compared_outputs = np.sum(~np.isnan(advantage_indicators.judge), axis=1)
+    is_tested_annotator = n_compared_outputs >= FEWEST_OUTPUTS
+    advantage_differences = advantage_indicators.annotator - advantage_indicators.judge
+    mean_differences = mean_of_defined(advantage_differences)
     n_units = int(units.max(initial=-1)) + 1
-    is_compared_output = ~np.isnan(differences)
-    difference_of_cluster = unit_sums(
-        np.where(is_compared_output, differences - mean_differences[:, np.newaxis], 0.0), units=units, n_units=n_units
+    is_compared_output = ~np.isnan(advantage_differences)
+    difference_sum_of_cluster = unit_sums(
+        np.where(is_compared_output, advantage_differences - mean_differences[:, np.newaxis], 0.0),
+        units=units,
+        n_units=n_units,
     )
-    n_clusters = (unit_sums(is_compared_output, units=units, n_units=n_units) > 0).sum(axis=1)
-    standard_errors = np.sqrt((difference_of_cluster**2).sum(axis=1) * ratio(n_clusters, n_clusters - 1)) / np.maximum(
-        n_outputs, 1
-    )
+    n_clusters_of_annotator = (unit_sums(is_compared_output, units=units, n_units=n_units) > 0).sum(axis=1)
+    standard_errors = np.sqrt(
+        (difference_sum_of_cluster**2).sum(axis=1) * ratio(n_clusters_of_annotator, n_clusters_of_annotator - 1)
+    ) / np.maximum(n_compared_outputs, 1)
     t_statistics = ratio(mean_differences - epsilon, standard_errors)
-    is_certainly_better = (standard_errors == 0) & (mean_differences < epsilon)
-    p_values = np.where(is_certainly_better, 0.0, stdtr(np.maximum(n_clusters - 1, 1), t_statistics))
+    is_certainly_not_worse = (standard_errors == 0) & (mean_differences < epsilon)
+    p_values = np.where(is_certainly_not_worse, 0.0, stdtr(np.maximum(n_clusters_of_annotator - 1, 1), t_statistics))
     p_values = np.where(is_tested_annotator, np.where(np.isnan(p_values), 1.0, p_values), np.nan)
     harmonic_sum = (1 / np.arange(1, is_tested_annotator.sum() + 1)).sum()
     adjusted_p_values = np.minimum(adjust(p_values, correction="bh") * harmonic_sum, 1.0)
-    advantage = np.where(is_tested_annotator, mean_of_defined(closeness_indicators.judge), np.nan)
+    advantage_of_annotator = np.where(is_tested_annotator, mean_of_defined(advantage_indicators.judge), np.nan)
     is_tested_output = is_compared_output & is_tested_annotator[:, np.newaxis]
-    deviations = np.where(is_tested_output, closeness_indicators.judge - advantage[:, np.newaxis], 0.0)
-    mean_deviations = (deviations / np.maximum(n_outputs, 1)[:, np.newaxis]).sum(axis=0) / max(
-        is_tested_annotator.sum(), 1
+    advantage_deviations = np.where(
+        is_tested_output, advantage_indicators.judge - advantage_of_annotator[:, np.newaxis], 0.0
     )
-    advantage_of_cluster = unit_sums(mean_deviations, units=units, n_units=n_units)
+    mean_deviation_of_output = (advantage_deviations / np.maximum(n_compared_outputs, 1)[:, np.newaxis]).sum(
+        axis=0
+    ) / max(is_tested_annotator.sum(), 1)
+    deviation_sum_of_cluster = unit_sums(mean_deviation_of_output, units=units, n_units=n_units)
     n_tested_clusters = int((unit_sums(is_tested_output.any(axis=0), units=units, n_units=n_units) > 0).sum())
     return Replacement(
-        n=n_outputs,
-        advantage=advantage,
+        n=n_compared_outputs,
+        advantage=advantage_of_annotator,
         difference=np.where(is_tested_annotator, -mean_differences, np.nan),
         p=adjusted_p_values,
         winning_rate=float(mean_of_defined(np.where(is_tested_annotator, adjusted_p_values <= level, np.nan))),
-        advantage_probability=float(mean_of_defined(advantage)),
-        error=float(np.sqrt((advantage_of_cluster**2).sum() * n_tested_clusters / max(n_tested_clusters - 1, 1)))
+        advantage_probability=float(mean_of_defined(advantage_of_annotator)),
+        error=float(np.sqrt((deviation_sum_of_cluster**2).sum() * n_tested_clusters / max(n_tested_clusters - 1, 1)))
         if n_tested_clusters > 1
         else np.nan,
     )

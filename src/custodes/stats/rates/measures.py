@@ -65,10 +65,15 @@ def mcc(table: Floats) -> Floats:
     ----------
     Matthews 1975; Gorodkin 2004 (several labels).
     """
-    n, n_equal = table.sum(axis=(-2, -1)), np.trace(table, axis1=-2, axis2=-1)
-    judge_counts, human_counts = table.sum(axis=-1), table.sum(axis=-2)
-    variance_product = (n**2 - (judge_counts**2).sum(axis=-1)) * (n**2 - (human_counts**2).sum(axis=-1))
-    return ratio(n_equal * n - (judge_counts * human_counts).sum(axis=-1), np.sqrt(np.maximum(variance_product, 0.0)))
+    n_outputs, n_equal_labels = table.sum(axis=(-2, -1)), np.trace(table, axis1=-2, axis2=-1)
+    judge_label_counts, human_label_counts = table.sum(axis=-1), table.sum(axis=-2)
+    variance_product = (n_outputs**2 - (judge_label_counts**2).sum(axis=-1)) * (
+        n_outputs**2 - (human_label_counts**2).sum(axis=-1)
+    )
+    return ratio(
+        n_equal_labels * n_outputs - (judge_label_counts * human_label_counts).sum(axis=-1),
+        np.sqrt(np.maximum(variance_product, 0.0)),
+    )
 
 
 def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
@@ -89,8 +94,8 @@ def kappa(table: Floats, *, weighting: Weighting = "none") -> Floats:
         disagreement_weights = 1 - np.eye(n_labels)
     elif weighting == "quadratic":
         disagreement_weights = disagreement_weights**2
-    n = table.sum(axis=(-2, -1))[..., None, None]
-    expected_table = ratio(table.sum(axis=-1)[..., :, None] * table.sum(axis=-2)[..., None, :], n)
+    n_outputs = table.sum(axis=(-2, -1))[..., None, None]
+    expected_table = ratio(table.sum(axis=-1)[..., :, None] * table.sum(axis=-2)[..., None, :], n_outputs)
     return 1 - ratio(
         (disagreement_weights * table).sum(axis=(-2, -1)), (disagreement_weights * expected_table).sum(axis=(-2, -1))
     )
@@ -106,8 +111,8 @@ def ac1(table: Floats) -> Floats:
     ----------
     Gwet 2008.
     """
-    n, n_labels = table.sum(axis=(-2, -1)), table.shape[-1]
-    label_shares = ratio(table.sum(axis=-1) + table.sum(axis=-2), 2 * n[..., None])
+    n_outputs, n_labels = table.sum(axis=(-2, -1)), table.shape[-1]
+    label_shares = ratio(table.sum(axis=-1) + table.sum(axis=-2), 2 * n_outputs[..., None])
     chance_agreement = (label_shares * (1 - label_shares)).sum(axis=-1) / (n_labels - 1)
     return ratio(accuracy(table) - chance_agreement, 1 - chance_agreement)
 

@@ -86,14 +86,16 @@ def joint_posterior(
     Cai and DasGupta 2001 (coverage of Jeffreys' interval).
     """
     labelled_counts, total_counts = counts
-    estimate = joint_estimate(counts, sampling=sampling)[np.newaxis]
+    estimated_proportions = joint_estimate(counts, sampling=sampling)[np.newaxis]
     if sampling == "by-label":
-        return np.concatenate([estimate, _draw_rogan_gladen(labelled_counts, total_counts, rng, n_draws)])
-    stratum_shares = _dirichlet(total_counts + 1 / len(total_counts), rng, n_draws)
+        return np.concatenate([estimated_proportions, _draw_rogan_gladen(labelled_counts, total_counts, rng, n_draws)])
+    stratum_share_draws = _dirichlet(total_counts + 1 / len(total_counts), rng, n_draws)
     n_strata, n_labels = labelled_counts.shape
     posterior_counts = labelled_counts + cell_prior(n_strata, n_labels, prior)
-    label_shares = np.stack([_dirichlet(row, rng, n_draws) for row in posterior_counts], axis=1)
-    return np.concatenate([estimate, stratum_shares[:, :, np.newaxis] * label_shares])
+    label_share_draws = np.stack(
+        [_dirichlet(stratum_counts, rng, n_draws) for stratum_counts in posterior_counts], axis=1
+    )
+    return np.concatenate([estimated_proportions, stratum_share_draws[:, :, np.newaxis] * label_share_draws])
 
 
 def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
@@ -106,12 +108,25 @@ def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
     0.0281
     """
     n_strata, n_labels = counts.labelled.shape
-    negative, positive = (counts.labelled + cell_prior(n_strata, n_labels, prior)).T
-    totals, weights = negative + positive, counts.total + 1 / len(counts.total)
-    means, mean_squares = positive / totals, positive * (positive + 1) / (totals * (totals + 1))
-    sum_of_weights = weights.sum()
-    squared_sum = (weights @ means) ** 2 - (weights**2) @ means**2 + (weights * (weights + 1)) @ mean_squares
-    return float(squared_sum / (sum_of_weights * (sum_of_weights + 1)) - (weights @ means / sum_of_weights) ** 2)
+    negative_parameters, positive_parameters = (counts.labelled + cell_prior(n_strata, n_labels, prior)).T
+    label_parameter_sums, stratum_parameters = (
+        negative_parameters + positive_parameters,
+        counts.total + 1 / len(counts.total),
+    )
+    rate_means, rate_mean_squares = (
+        positive_parameters / label_parameter_sums,
+        positive_parameters * (positive_parameters + 1) / (label_parameter_sums * (label_parameter_sums + 1)),
+    )
+    parameter_sum = stratum_parameters.sum()
+    square_moment_numerator = (
+        (stratum_parameters @ rate_means) ** 2
+        - (stratum_parameters**2) @ rate_means**2
+        + (stratum_parameters * (stratum_parameters + 1)) @ rate_mean_squares
+    )
+    return float(
+        square_moment_numerator / (parameter_sum * (parameter_sum + 1))
+        - (stratum_parameters @ rate_means / parameter_sum) ** 2
+    )
 
 
 def cell_prior(n_strata: int, n_labels: int, prior: float = PRIOR) -> Floats:
@@ -165,10 +180,10 @@ def _draw_rogan_gladen(labelled_counts: Floats, total_counts: Floats, rng: np.ra
     judge_rates = rng.beta(total_counts[1] + PRIOR, total_counts[0] + PRIOR, size=n_draws)
     is_informative_draw = true_positive_rates > false_positive_rates
     rate_differences = np.where(is_informative_draw, true_positive_rates - false_positive_rates, 1.0)
-    prevalence = np.clip((judge_rates - false_positive_rates) / rate_differences, 0.0, 1.0)
+    prevalence_draws = np.clip((judge_rates - false_positive_rates) / rate_differences, 0.0, 1.0)
     # If the judge is no better than chance, the prevalence is not identified and is drawn uniformly.
     return _joint(
-        np.where(is_informative_draw, prevalence, rng.random(n_draws)), false_positive_rates, true_positive_rates
+        np.where(is_informative_draw, prevalence_draws, rng.random(n_draws)), false_positive_rates, true_positive_rates
     )
 
 
@@ -235,10 +250,11 @@ def output_influence(
 
     cell_influences = influence(cell_statistic, np.concatenate([counts.labelled.ravel(), counts.total]))
     output_influences = np.asarray(cell_influences[n_cells:][stratum] * total_weights)
-    labelled_outputs = np.flatnonzero(~np.isnan(labels[:, 0]))
-    output_influences[labelled_outputs] += (
-        cell_influences[:n_cells].reshape(table_shape)[stratum[labelled_outputs]] * labels[labelled_outputs]
-    ).sum(axis=1) * labelled_weights[labelled_outputs]
+    labelled_output_indices = np.flatnonzero(~np.isnan(labels[:, 0]))
+    output_influences[labelled_output_indices] += (
+        cell_influences[:n_cells].reshape(table_shape)[stratum[labelled_output_indices]]
+        * labels[labelled_output_indices]
+    ).sum(axis=1) * labelled_weights[labelled_output_indices]
     return output_influences
 
 
@@ -265,10 +281,10 @@ def correlate_draws(first: Floats, second: Floats, correlation: float, rng: np.r
         return second
     from scipy.special import ndtri
 
-    n = len(first)
-    correlated_normals = np.sqrt(1 - correlation**2) * rng.standard_normal(n)
-    correlated_normals[np.argsort(first)] += correlation * ndtri((np.arange(n) + 0.5) / n)
-    reordered_draws = np.empty(n)
+    n_draws = len(first)
+    correlated_normals = np.sqrt(1 - correlation**2) * rng.standard_normal(n_draws)
+    correlated_normals[np.argsort(first)] += correlation * ndtri((np.arange(n_draws) + 0.5) / n_draws)
+    reordered_draws = np.empty(n_draws)
     reordered_draws[np.argsort(correlated_normals)] = np.sort(second)
     return reordered_draws
 
@@ -286,7 +302,7 @@ def two_sided_p(draws: Floats) -> Floats:
     from scipy.special import ndtr
 
     n_draws = len(draws)
-    n_opposite = np.minimum((draws <= 0).sum(axis=0), (draws >= 0).sum(axis=0))
-    empirical_p = np.minimum(2 * (n_opposite + 1) / (n_draws + 1), 1.0)
+    n_opposite_draws = np.minimum((draws <= 0).sum(axis=0), (draws >= 0).sum(axis=0))
+    empirical_p = np.minimum(2 * (n_opposite_draws + 1) / (n_draws + 1), 1.0)
     normal_p = 2 * ndtr(-np.abs(ratio(draws.mean(axis=0), draws.std(axis=0))))
-    return np.asarray(np.where(n_opposite == 0, np.fmin(empirical_p, normal_p), empirical_p))
+    return np.asarray(np.where(n_opposite_draws == 0, np.fmin(empirical_p, normal_p), empirical_p))

@@ -89,9 +89,11 @@ def expected_posterior(label_shares: Floats, rates: Floats, n_outputs: Ints, n: 
     n : float
         Number of human labels.
     """
-    n_labelled = np.minimum(label_shares * n, n_outputs)
-    counts = LabelCounts(n_labelled[:, np.newaxis] * np.stack([1 - rates, rates], axis=1), n_outputs.astype(np.float64))
-    return joint_posterior(counts, sampling="by-judge", rng=np.random.default_rng(0), n_draws=DRAWS)[1:]
+    n_labelled_of_stratum = np.minimum(label_shares * n, n_outputs)
+    expected_counts = LabelCounts(
+        n_labelled_of_stratum[:, np.newaxis] * np.stack([1 - rates, rates], axis=1), n_outputs.astype(np.float64)
+    )
+    return joint_posterior(expected_counts, sampling="by-judge", rng=np.random.default_rng(0), n_draws=DRAWS)[1:]
 
 
 def fewest_labels(size: Callable[[float], float], largest: float, *, most: int) -> int | None:
@@ -139,24 +141,24 @@ def allocation(label_shares: Floats, *, n_labelled: Ints, n_available: Ints, n: 
     n = int(min(n, n_available.sum()))
     if not n:
         return np.zeros(len(label_shares), dtype=np.int64)
-    least_added_labels = np.clip(least_per_stratum - n_labelled, 0, n_available)
-    if least_added_labels.sum() >= n:  # the minimum numbers use up all n labels
-        return _round_to_sum(least_added_labels * ratio(np.array(n), least_added_labels.sum()), n)
+    least_n_added_labels = np.clip(least_per_stratum - n_labelled, 0, n_available)
+    if least_n_added_labels.sum() >= n:  # the minimum numbers use up all n labels
+        return _round_to_sum(least_n_added_labels * ratio(np.array(n), least_n_added_labels.sum()), n)
 
-    def labels_to_add(total: float) -> Floats:
-        return np.clip(total * np.nan_to_num(label_shares) - n_labelled, least_added_labels, n_available)
+    def labels_to_add(total_labels: float) -> Floats:
+        return np.clip(total_labels * np.nan_to_num(label_shares) - n_labelled, least_n_added_labels, n_available)
 
-    total = bisect_condition(lambda total: labels_to_add(total).sum() < n, 0.0, MOST, steps=STEPS)
-    added_labels = labels_to_add(total)
-    n_remaining = n - added_labels.sum()
-    if n_remaining > 0.5:  # the remaining labels go to strata whose optimal proportion is 0
-        added_labels += (n_available - added_labels) * n_remaining / (n_available - added_labels).sum()
-    return _round_to_sum(added_labels, n)
+    total_labels = bisect_condition(lambda total_labels: labels_to_add(total_labels).sum() < n, 0.0, MOST, steps=STEPS)
+    n_added_labels = labels_to_add(total_labels)
+    n_remaining_labels = n - n_added_labels.sum()
+    if n_remaining_labels > 0.5:  # the remaining labels go to strata whose optimal proportion is 0
+        n_added_labels += (n_available - n_added_labels) * n_remaining_labels / (n_available - n_added_labels).sum()
+    return _round_to_sum(n_added_labels, n)
 
 
 def _round_to_sum(values: Floats, n: int) -> Ints:
     """Return values rounded to integers with sum n; the values with the largest remainders are rounded up."""
-    integers = np.floor(values + 1e-9).astype(np.int64)
-    remainder_order = np.argsort(-(values - integers), kind="stable")
-    integers[remainder_order[: max(0, n - int(integers.sum()))]] += 1
-    return integers
+    rounded_values = np.floor(values + 1e-9).astype(np.int64)
+    remainder_order = np.argsort(-(values - rounded_values), kind="stable")
+    rounded_values[remainder_order[: max(0, n - int(rounded_values.sum()))]] += 1
+    return rounded_values

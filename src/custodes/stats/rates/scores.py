@@ -74,17 +74,17 @@ def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidenc
         return Interval(np.nan, np.nan, np.nan)
     # Number of outputs with the other label and a lower score; a tie counts half.
     n_beaten_outputs = mid_ranks(scores) - ranks_within(scores, is_positive.astype(np.intp))
-    win_rate = np.where(is_positive, n_beaten_outputs / n_negative, 1 - n_beaten_outputs / n_positive)
-    area = float(win_rate[is_positive].mean())
-    influence = (win_rate - area) / np.where(is_positive, n_positive, n_negative)
-    design_effect = influence_design_effect(influence, units)
-    variance_divisor = float(design_effect.divisor(confidence))
-    standard_error = float(np.sqrt((influence**2).sum() * variance_divisor))
-    quantile = student_quantile(confidence, min(n_positive, n_negative))
+    win_rate_of_output = np.where(is_positive, n_beaten_outputs / n_negative, 1 - n_beaten_outputs / n_positive)
+    area = float(win_rate_of_output[is_positive].mean())
+    influence_of_output = (win_rate_of_output - area) / np.where(is_positive, n_positive, n_negative)
+    design_effect = influence_design_effect(influence_of_output, units)
+    variance_factor = float(design_effect.divisor(confidence))
+    standard_error = float(np.sqrt((influence_of_output**2).sum() * variance_factor))
+    t_quantile = student_quantile(confidence, min(n_positive, n_negative))
     if not 0 < area < 1 or not standard_error:
         half_width = 1 - ((1 - confidence) / 2) ** (1 / min(n_positive, n_negative))
         return Interval(area, max(area - half_width, 0.0), min(area + half_width, 1.0))
-    half_width = quantile * standard_error / (area * (1 - area))
+    half_width = t_quantile * standard_error / (area * (1 - area))
     return Interval(area, float(expit(logit(area) - half_width)), float(expit(logit(area) + half_width)))
 
 
@@ -100,13 +100,13 @@ def roc(scores: Floats, is_positive: Bools) -> Roc:
     """
     score_order = np.argsort(-scores, kind="stable")
     sorted_scores = scores[score_order]
-    last_indices = np.append(np.flatnonzero(np.diff(sorted_scores)), len(sorted_scores) - 1)
+    last_index_of_score = np.append(np.flatnonzero(np.diff(sorted_scores)), len(sorted_scores) - 1)
     n_true_positive, n_false_positive = (
-        np.cumsum(is_positive[score_order])[last_indices],
-        np.cumsum(~is_positive[score_order])[last_indices],
+        np.cumsum(is_positive[score_order])[last_index_of_score],
+        np.cumsum(~is_positive[score_order])[last_index_of_score],
     )
     return Roc(
-        sorted_scores[last_indices],
+        sorted_scores[last_index_of_score],
         ratio(n_true_positive, is_positive.sum()),
         ratio(n_false_positive, (~is_positive).sum()),
     )
@@ -143,14 +143,16 @@ class ThresholdTarget(NamedTuple):
         roc_curve = roc(scores, is_positive)
         if not len(roc_curve.tpr) or np.isnan(roc_curve.tpr[0]) or np.isnan(roc_curve.fpr[0]):
             return np.nan
-        tnr = 1 - roc_curve.fpr
+        true_negative_rates = 1 - roc_curve.fpr
         if self.rate == "youden":
-            criterion = roc_curve.tpr + tnr
+            criterion_of_threshold = roc_curve.tpr + true_negative_rates
         elif self.rate == "tpr":
-            criterion = np.where(roc_curve.tpr >= self.least, 1 + tnr, roc_curve.tpr - 1)
+            criterion_of_threshold = np.where(roc_curve.tpr >= self.least, 1 + true_negative_rates, roc_curve.tpr - 1)
         else:
-            criterion = np.where(tnr >= self.least, 1 + roc_curve.tpr, tnr - 1)
-        best_index = int(np.argmax(criterion >= criterion.max() - 1e-12))
+            criterion_of_threshold = np.where(
+                true_negative_rates >= self.least, 1 + roc_curve.tpr, true_negative_rates - 1
+            )
+        best_index = int(np.argmax(criterion_of_threshold >= criterion_of_threshold.max() - 1e-12))
         return float(roc_curve.threshold[best_index : best_index + 2].mean())
 
 
@@ -159,12 +161,12 @@ def cross_fitted_labels(scores: Floats, is_positive: Bools, target: ThresholdTar
 
     The selection of the threshold therefore does not bias the rates of these labels.
     """
-    labels = np.full(len(scores), np.nan)
+    judge_labels = np.full(len(scores), np.nan)
     for held_out_fold in np.unique(fold):
         is_training = fold != held_out_fold
         threshold = target.threshold(scores[is_training], is_positive[is_training])
-        labels[~is_training] = np.where(np.isnan(threshold), np.nan, scores[~is_training] >= threshold)
-    return labels
+        judge_labels[~is_training] = np.where(np.isnan(threshold), np.nan, scores[~is_training] >= threshold)
+    return judge_labels
 
 
 def score_strata(scores: Floats, *, n_labelled: int) -> Ints:

@@ -101,18 +101,24 @@ def e_values(is_wrong: Bools, *, most: float) -> Floats:
     Ville 1939; Ramdas et al. 2023, "Game-theoretic statistics and safe anytime-valid inference".
     """
     alternative_rates = most + (1 - most) * np.array(RISES)
-    log_ratios = np.where(
+    log_likelihood_ratios = np.where(
         is_wrong[:, np.newaxis], np.log(alternative_rates / most), np.log((1 - alternative_rates) / (1 - most))
     )
-    cumulative_log_ratios = np.concatenate([np.zeros((1, len(RISES))), np.cumsum(log_ratios, axis=0)])
+    cumulative_log_likelihood_ratios = np.concatenate(
+        [np.zeros((1, len(RISES))), np.cumsum(log_likelihood_ratios, axis=0)]
+    )
     judgement_positions = np.arange(len(is_wrong))
-    process_values = np.zeros(len(is_wrong))
-    for component, start_position in enumerate(range(0, len(is_wrong), START_EVERY)):
-        mean_ratios = np.exp(
-            np.minimum(cumulative_log_ratios[start_position + 1 :] - cumulative_log_ratios[start_position], LARGEST_LOG)
+    e_process = np.zeros(len(is_wrong))
+    for component_index, start_position in enumerate(range(0, len(is_wrong), START_EVERY)):
+        mean_likelihood_ratios = np.exp(
+            np.minimum(
+                cumulative_log_likelihood_ratios[start_position + 1 :]
+                - cumulative_log_likelihood_ratios[start_position],
+                LARGEST_LOG,
+            )
         ).mean(axis=1)
-        process_values[start_position:] += mean_ratios / ((component + 1) * (component + 2))
-    return process_values + 1 / (judgement_positions // START_EVERY + 2)  # plus the weight of later rises
+        e_process[start_position:] += mean_likelihood_ratios / ((component_index + 1) * (component_index + 2))
+    return e_process + 1 / (judgement_positions // START_EVERY + 2)  # plus the weight of later rises
 
 
 def error_rates(n_wrong: Floats, n: Floats) -> Floats:
@@ -129,8 +135,8 @@ def error_rates(n_wrong: Floats, n: Floats) -> Floats:
 
     overall_rate = (n_wrong.sum() + 0.5) / (n.sum() + 1)
     rate_by_label = (n_wrong.sum(axis=1) + overall_rate) / (n.sum(axis=1) + 1)
-    rate_by_class = (n_wrong.sum(axis=0) + overall_rate) / (n.sum(axis=0) + 1)
-    monotone_rates = isotonic_regression(rate_by_class, weights=n.sum(axis=0) + 1, increasing=False).x
+    rate_by_confidence_class = (n_wrong.sum(axis=0) + overall_rate) / (n.sum(axis=0) + 1)
+    monotone_rates = isotonic_regression(rate_by_confidence_class, weights=n.sum(axis=0) + 1, increasing=False).x
     return np.asarray(expit(logit(rate_by_label)[:, np.newaxis] + logit(monotone_rates) - logit(overall_rate)))
 
 
@@ -149,21 +155,21 @@ def designed_strata(stratum: Ints, weights: Floats, is_labelled: Bools, *, fewes
     """
     if not 1 < len(np.unique(weights)) <= MOST_PROBABILITIES:
         return stratum
-    divided_strata, n_strata = np.zeros_like(stratum), 0
+    divided_strata, n_divided_strata = np.zeros_like(stratum), 0
     for stratum_number in np.unique(stratum):
         stratum_rows = np.flatnonzero(stratum == stratum_number)
-        negative_weights, weight_indices = np.unique(-weights[stratum_rows], return_inverse=True)
+        distinct_negative_weights, weight_index_of_row = np.unique(-weights[stratum_rows], return_inverse=True)
         n_labelled_of_weight = np.bincount(
-            weight_indices, weights=is_labelled[stratum_rows], minlength=len(negative_weights)
+            weight_index_of_row, weights=is_labelled[stratum_rows], minlength=len(distinct_negative_weights)
         )
-        part_of_weight, n_labelled_in_part = np.zeros(len(negative_weights), dtype=np.intp), 0.0
-        for distinct_weight_index in range(1, len(negative_weights)):
+        part_of_weight, n_labelled_in_part = np.zeros(len(distinct_negative_weights), dtype=np.intp), 0.0
+        for distinct_weight_index in range(1, len(distinct_negative_weights)):
             n_labelled_in_part += n_labelled_of_weight[distinct_weight_index - 1]
             is_complete_part = (
                 n_labelled_in_part >= fewest and n_labelled_of_weight[distinct_weight_index:].sum() >= fewest
             )
             part_of_weight[distinct_weight_index] = part_of_weight[distinct_weight_index - 1] + is_complete_part
             n_labelled_in_part = 0.0 if is_complete_part else n_labelled_in_part
-        divided_strata[stratum_rows] = n_strata + part_of_weight[weight_indices]
-        n_strata += int(part_of_weight.max(initial=0)) + 1
+        divided_strata[stratum_rows] = n_divided_strata + part_of_weight[weight_index_of_row]
+        n_divided_strata += int(part_of_weight.max(initial=0)) + 1
     return divided_strata

@@ -27,16 +27,23 @@ def annotation_order(
     >>> sorted(order[0, :2].tolist()), int(order[0, 2])
     ([0, 2], 1)
     """
-    sort_keys = np.where(is_available_item, rng.random(is_available_item.shape), 2.0)
-    item_order = np.argsort(sort_keys, axis=1, kind="stable")
-    order_by_cluster = np.take_along_axis(item_order, np.argsort(units[item_order], axis=1, kind="stable"), axis=1)
-    places = np.arange(is_available_item.shape[1])
-    cluster_of_place = units[order_by_cluster]
-    cluster_starts = np.where(np.diff(cluster_of_place, axis=1, prepend=-1) != 0, places, 0)
-    rank_in_cluster = np.empty(is_available_item.shape)
-    np.put_along_axis(rank_in_cluster, order_by_cluster, places - np.maximum.accumulate(cluster_starts, axis=1), axis=1)
+    random_keys = np.where(is_available_item, rng.random(is_available_item.shape), 2.0)
+    random_item_order = np.argsort(random_keys, axis=1, kind="stable")
+    item_order_by_cluster = np.take_along_axis(
+        random_item_order, np.argsort(units[random_item_order], axis=1, kind="stable"), axis=1
+    )
+    positions = np.arange(is_available_item.shape[1])
+    cluster_of_position = units[item_order_by_cluster]
+    cluster_start_of_position = np.where(np.diff(cluster_of_position, axis=1, prepend=-1) != 0, positions, 0)
+    rank_in_cluster_of_item = np.empty(is_available_item.shape)
+    np.put_along_axis(
+        rank_in_cluster_of_item,
+        item_order_by_cluster,
+        positions - np.maximum.accumulate(cluster_start_of_position, axis=1),
+        axis=1,
+    )
     return np.asarray(
-        np.argsort(np.where(is_available_item, rank_in_cluster + sort_keys, np.inf), axis=1, kind="stable"),
+        np.argsort(np.where(is_available_item, rank_in_cluster_of_item + random_keys, np.inf), axis=1, kind="stable"),
         dtype=np.int64,
     )
 
@@ -53,11 +60,15 @@ def grant_requests(n_requested: Ints, remaining_budget: NDArray[Any]) -> Ints:
     """
     has_request = n_requested > 0
     n_requesting_pairs = has_request.sum(axis=-1, keepdims=True)
-    n_remaining = np.asarray(remaining_budget)[..., np.newaxis]
-    n_per_pair, n_extra = np.divmod(n_remaining, np.maximum(n_requesting_pairs, 1))
-    rank_of_pair = np.cumsum(has_request, axis=-1) - 1
-    limited_grant = np.minimum(n_requested, np.where(has_request, n_per_pair + (rank_of_pair < n_extra), 0))
-    return np.asarray(np.where(n_requested.sum(axis=-1, keepdims=True) <= n_remaining, n_requested, limited_grant))
+    n_remaining_annotations = np.asarray(remaining_budget)[..., np.newaxis]
+    n_per_pair, n_extra = np.divmod(n_remaining_annotations, np.maximum(n_requesting_pairs, 1))
+    rank_among_requests = np.cumsum(has_request, axis=-1) - 1
+    n_granted_if_limited = np.minimum(
+        n_requested, np.where(has_request, n_per_pair + (rank_among_requests < n_extra), 0)
+    )
+    return np.asarray(
+        np.where(n_requested.sum(axis=-1, keepdims=True) <= n_remaining_annotations, n_requested, n_granted_if_limited)
+    )
 
 
 def divide_evenly(total: NDArray[Any], n_available: Ints) -> Ints:
@@ -87,8 +98,8 @@ def annotation_kinds(human_signs: NDArray[np.int8], metric_signs: NDArray[np.int
     """
     # preferences 1, 0, -1 become codes 0, 1, 2; an absent preference becomes 3
     human_codes, metric_codes = (
-        np.where(np.abs(signs.astype(np.int16)) <= 1, 1 - signs.astype(np.int16), 3)
-        for signs in (human_signs, metric_signs)
+        np.where(np.abs(preference_signs.astype(np.int16)) <= 1, 1 - preference_signs.astype(np.int16), 3)
+        for preference_signs in (human_signs, metric_signs)
     )
     return np.asarray(np.where(human_codes < 3, 4 * human_codes + metric_codes, KINDS), dtype=np.int8)
 

@@ -76,7 +76,9 @@ def posterior_shares(pilot: Pilot, *, n_draws: int, rng: np.random.Generator) ->
     untied_logit_draws = _logits(
         pilot, is_untied_annotation, is_untied_annotation | True, difference=False, n_draws=n_draws, rng=rng
     )
-    win_rate_draws, untied_rate_draws = (1 / (1 + np.exp(-logit)) for logit in (win_logit_draws, untied_logit_draws))
+    win_rate_draws, untied_rate_draws = (
+        1 / (1 + np.exp(-logit_draws)) for logit_draws in (win_logit_draws, untied_logit_draws)
+    )
     return np.stack(
         [untied_rate_draws * win_rate_draws, 1 - untied_rate_draws, untied_rate_draws * (1 - win_rate_draws)], axis=-1
     )
@@ -96,8 +98,8 @@ def continue_pilot(counts: Ints, shares: Floats, *, n_items: int, rng: np.random
     Source: ours.
     """
     annotation_positions, n_pilot_annotations = np.arange(n_items), counts.sum(axis=1)[:, np.newaxis]
-    outcome_limits = np.cumsum(counts, axis=1)[:, np.newaxis, :2]
-    pilot_outcomes = (annotation_positions[:, np.newaxis] >= outcome_limits).sum(axis=-1).astype(np.int8)
+    cumulative_outcome_counts = np.cumsum(counts, axis=1)[:, np.newaxis, :2]
+    pilot_outcomes = (annotation_positions[:, np.newaxis] >= cumulative_outcome_counts).sum(axis=-1).astype(np.int8)
     kinds = np.empty((*shares.shape[:2], n_items), dtype=np.int8)
     for draw_slice in chunks(len(kinds), kinds[0].size):
         slice_shape = kinds[draw_slice].shape
@@ -124,9 +126,11 @@ def drawn_kinds(shares: Floats, n_items: int, rng: np.random.Generator) -> Signs
 
     Source: by definition.
     """
-    outcome_limits = np.cumsum(shares, axis=-1)[..., np.newaxis, :2]
-    uniforms = rng.random((*shares.shape[:-1], n_items))
-    return np.asarray((uniforms > outcome_limits[..., 0]).astype(np.int8) + (uniforms > outcome_limits[..., 1]))
+    cumulative_shares = np.cumsum(shares, axis=-1)[..., np.newaxis, :2]
+    uniform_draws = rng.random((*shares.shape[:-1], n_items))
+    return np.asarray(
+        (uniform_draws > cumulative_shares[..., 0]).astype(np.int8) + (uniform_draws > cumulative_shares[..., 1])
+    )
 
 
 def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
@@ -138,8 +142,8 @@ def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
     Source: ours; simulates the predictive distribution of Spiegelhalter, Freedman and Blackburn 1986.
     """
     human_outcomes = answers.kinds // 4
-    wins, losses = ((human_outcomes == outcome).sum(axis=-1) for outcome in (0, 2))
-    full_data_decisions = decide(human_theta(wins, losses), gamma=rule.gamma)
+    n_wins, n_losses = ((human_outcomes == outcome).sum(axis=-1) for outcome in (0, 2))
+    full_data_decisions = decide(human_theta(n_wins, n_losses), gamma=rule.gamma)
     replay_result = replay(
         answers,
         rule,
@@ -160,8 +164,8 @@ def shared_items(pilot: Pilot) -> float:
 
     Source: by definition.
     """
-    pair_units = np.unique(np.stack([pilot.pair, pilot.unit]), axis=1)
-    n_pairs_of_unit = np.bincount(pair_units[1])
+    distinct_pairs_and_units = np.unique(np.stack([pilot.pair, pilot.unit]), axis=1)
+    n_pairs_of_unit = np.bincount(distinct_pairs_and_units[1])
     return float(
         (n_pairs_of_unit * (n_pairs_of_unit - 1)).sum() / max(1, n_pairs_of_unit.sum() * (len(pilot.systems) - 1))
     )
@@ -181,10 +185,10 @@ def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple
 
     Source: ours; calibrated like a conformal interval with normalised errors (Lei et al. 2018).
     """
-    centre, half_width = shortest_interval(shares, confidence=confidence)
+    interval_centre, half_width = shortest_interval(shares, confidence=confidence)
     half_width *= _WIDER * float(np.sqrt(1 + _WIDER_SHARED * shared))
     mean_share = float(shares.mean())
-    return min(centre - half_width, mean_share), max(centre + half_width, mean_share)
+    return min(interval_centre - half_width, mean_share), max(interval_centre + half_width, mean_share)
 
 
 def shortest_interval(values: Floats, *, confidence: float) -> tuple[float, float]:
@@ -199,8 +203,8 @@ def shortest_interval(values: Floats, *, confidence: float) -> tuple[float, floa
     """
     sorted_values = np.sort(values)
     n_values_inside = math.ceil(confidence * len(sorted_values) - _NEAR)
-    widths = sorted_values[n_values_inside - 1 :] - sorted_values[: len(sorted_values) - n_values_inside + 1]
-    shortest_interval_starts = np.flatnonzero(widths <= widths.min() + 1e-12)
+    interval_widths = sorted_values[n_values_inside - 1 :] - sorted_values[: len(sorted_values) - n_values_inside + 1]
+    shortest_interval_starts = np.flatnonzero(interval_widths <= interval_widths.min() + 1e-12)
     start_index = shortest_interval_starts[len(shortest_interval_starts) // 2]
     low, high = sorted_values[start_index], sorted_values[start_index + n_values_inside - 1]
     return float((low + high) / 2), float((high - low) / 2)
@@ -236,10 +240,10 @@ def _logits(
     from scipy.sparse import csr_array
 
     n_pairs, n_systems = len(pilot.systems), int(pilot.systems.max(initial=-1)) + 1
-    sign, n_entries_per_row = (-1, 2) if difference else (1, 3)
+    second_system_sign, n_entries_per_row = (-1, 2) if difference else (1, 3)
     column_indices = np.column_stack([pilot.systems, np.full(n_pairs, n_systems)])[:, :n_entries_per_row]
     design_entries = (
-        np.tile([1.0, sign, 1.0][:n_entries_per_row], n_pairs),
+        np.tile([1.0, second_system_sign, 1.0][:n_entries_per_row], n_pairs),
         (np.repeat(np.arange(n_pairs), n_entries_per_row), column_indices.ravel()),
     )
     design = csr_array(design_entries, shape=(n_pairs, n_systems + n_entries_per_row - 2))
@@ -249,14 +253,14 @@ def _logits(
         is_hit[is_counted],
     )
     n_hits, n_counted = (
-        np.bincount(pairs, minlength=n_pairs).astype(np.float64)
-        for pairs in (pair_of_annotation[is_counted_hit], pair_of_annotation)
+        np.bincount(pair_indices, minlength=n_pairs).astype(np.float64)
+        for pair_indices in (pair_of_annotation[is_counted_hit], pair_of_annotation)
     )
     annotation_weight = 1 / overlap(
         pilot.systems[pair_of_annotation],
         unit_of_annotation,
         is_counted_hit - (n_hits / np.maximum(n_counted, 1))[pair_of_annotation],
-        sign,
+        second_system_sign,
     )
     system_sds, deviation_sds = np.array(list(product(_SPREADS, _SPREADS))).T
     effect_sds = np.column_stack(
@@ -280,9 +284,9 @@ def overlap(systems: Ints, unit: Ints, residuals: Floats, sign: int) -> float:
     """
     cell_codes = systems.T.ravel() * (int(unit.max(initial=-1)) + 1) + np.tile(unit, 2)
     _, cell_of_entry = np.unique(cell_codes, return_inverse=True)
-    error_sums = np.bincount(cell_of_entry, np.concatenate([residuals, sign * residuals]))
+    residual_sum_of_cell = np.bincount(cell_of_entry, np.concatenate([residuals, sign * residuals]))
     independent_variance = 2 * (residuals**2).sum()
-    return max(1.0, float((error_sums**2).sum() / independent_variance)) if independent_variance else 1.0
+    return max(1.0, float((residual_sum_of_cell**2).sum() / independent_variance)) if independent_variance else 1.0
 
 
 def _modes(n_hits: Floats, n_counted: Floats, design: Any, effect_sds: Floats, deviation_sds: Floats) -> _Modes:
@@ -299,12 +303,16 @@ def _modes(n_hits: Floats, n_counted: Floats, design: Any, effect_sds: Floats, d
         design.indices.reshape(-1, n_entries_per_row),
         design.data.reshape(-1, n_entries_per_row),
     )
-    product_columns = (column_indices[:, :, np.newaxis] * n_columns + column_indices[:, np.newaxis]).reshape(
+    product_column_codes = (column_indices[:, :, np.newaxis] * n_columns + column_indices[:, np.newaxis]).reshape(
         len(n_counted), -1
     )
-    products = (entry_values[:, :, np.newaxis] * entry_values[:, np.newaxis]).reshape(len(n_counted), -1)
-    entry_products = csr_array(
-        (products.ravel(), product_columns.ravel(), np.arange(len(n_counted) + 1) * n_entries_per_row**2),
+    products_of_entries = (entry_values[:, :, np.newaxis] * entry_values[:, np.newaxis]).reshape(len(n_counted), -1)
+    sparse_entry_products = csr_array(
+        (
+            products_of_entries.ravel(),
+            product_column_codes.ravel(),
+            np.arange(len(n_counted) + 1) * n_entries_per_row**2,
+        ),
         shape=(len(n_counted), n_columns**2),
     )
     column_modes, row_modes = np.zeros((n_points, n_columns)), np.zeros((n_points, len(n_counted)))
@@ -316,7 +324,7 @@ def _modes(n_hits: Floats, n_counted: Floats, design: Any, effect_sds: Floats, d
         )
         row_precision = curvatures + 1 / deviation_sd_column**2
         prior_precision = (_TAIL + 1) / (_TAIL * effect_sds**2 + column_modes**2)
-        column_precision = ((curvatures - curvatures**2 / row_precision) @ entry_products).reshape(
+        column_precision = ((curvatures - curvatures**2 / row_precision) @ sparse_entry_products).reshape(
             n_points, n_columns, n_columns
         )
         column_precision[:, np.arange(n_columns), np.arange(n_columns)] += prior_precision

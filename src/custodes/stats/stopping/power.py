@@ -26,11 +26,11 @@ def human_power(shares: Floats, n_annotations: NDArray[np.integer[Any]], *, gamm
 
     Source: ours; the rule is that of Deriu et al. 2023, Algorithm 1.
     """
-    n_untied = np.arange(int(n_annotations.max(initial=0)) + 1)
-    n_wins_needed = _least_deciding_wins(n_untied, gamma=gamma)
+    untied_counts = np.arange(int(n_annotations.max(initial=0)) + 1)
+    n_wins_needed = _least_deciding_wins(untied_counts, gamma=gamma)
     power_chunks = [
-        _power(np.asarray(shares)[pair_range], n_annotations[pair_range], n_untied, n_wins_needed)
-        for pair_range in chunks(len(n_annotations), len(n_untied))
+        _power(np.asarray(shares)[pair_slice], n_annotations[pair_slice], untied_counts, n_wins_needed)
+        for pair_slice in chunks(len(n_annotations), len(untied_counts))
     ]
     first_power, second_power = np.concatenate(power_chunks, axis=1)
     return first_power, second_power
@@ -41,21 +41,21 @@ def _power(shares: Floats, n_annotations: NDArray[Any], n_untied: NDArray[Any], 
     decide."""
     from scipy.special import betainc, gammaln, xlog1py, xlogy
 
-    annotation_column, tie_probability = n_annotations[:, np.newaxis], shares[:, 1:2]
-    is_possible_count = n_untied <= annotation_column
-    n_ties = np.where(is_possible_count, annotation_column - n_untied, 0)
-    log_probability = (
-        gammaln(annotation_column + 1)
+    n_annotations_column, tie_probability = n_annotations[:, np.newaxis], shares[:, 1:2]
+    is_possible_count = n_untied <= n_annotations_column
+    n_ties = np.where(is_possible_count, n_annotations_column - n_untied, 0)
+    log_untied_count_probability = (
+        gammaln(n_annotations_column + 1)
         - gammaln(n_untied + 1)
         - gammaln(n_ties + 1)
         + xlog1py(n_untied, -tie_probability)
         + xlogy(n_ties, tie_probability)
     )
-    untied_probability = np.where(is_possible_count, np.exp(log_probability), 0.0)
+    untied_count_probability = np.where(is_possible_count, np.exp(log_untied_count_probability), 0.0)
     decision_probabilities = []
     for outcome_column in (0, 2):
         win_probability = shares[:, outcome_column] / np.maximum(1 - shares[:, 1], 1e-300)
-        decision_probability = np.where(
+        conditional_decision_probability = np.where(
             n_wins_needed <= n_untied,
             betainc(
                 np.maximum(n_wins_needed, 1),
@@ -64,7 +64,7 @@ def _power(shares: Floats, n_annotations: NDArray[Any], n_untied: NDArray[Any], 
             ),
             0.0,
         )
-        decision_probabilities.append((untied_probability * decision_probability).sum(axis=1))
+        decision_probabilities.append((untied_count_probability * conditional_decision_probability).sum(axis=1))
     return np.stack(decision_probabilities)
 
 
@@ -110,9 +110,11 @@ def preference_correlation(shares: Floats, channel: Floats) -> Floats:
     Source: by definition.
     """
     shares = np.asarray(shares, dtype=np.float64)
-    metric_given_human = channel @ _SIGNS
-    mean_human, mean_metric = shares @ _SIGNS, shares @ metric_given_human
-    covariance = shares @ (_SIGNS * metric_given_human) - mean_human * mean_metric
-    variance_product = (shares @ _SIGNS**2 - mean_human**2) * (shares @ (channel @ _SIGNS**2) - mean_metric**2)
+    mean_metric_sign_given_human = channel @ _SIGNS
+    mean_human_sign, mean_metric_sign = shares @ _SIGNS, shares @ mean_metric_sign_given_human
+    covariance = shares @ (_SIGNS * mean_metric_sign_given_human) - mean_human_sign * mean_metric_sign
+    variance_product = (shares @ _SIGNS**2 - mean_human_sign**2) * (
+        shares @ (channel @ _SIGNS**2) - mean_metric_sign**2
+    )
     is_varying = variance_product > 1e-15
     return np.asarray(np.where(is_varying, covariance / np.sqrt(np.where(is_varying, variance_product, 1.0)), 0.0))

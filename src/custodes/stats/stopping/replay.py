@@ -65,24 +65,28 @@ def replay(
     Source: Deriu et al. 2023, Algorithm 2.
     """
     table_shape = answers.available.shape
-    n_annotations, counts = np.zeros(table_shape, dtype=np.int64), np.zeros((*table_shape, KINDS), dtype=np.int64)
+    n_annotations, kind_counts = np.zeros(table_shape, dtype=np.int64), np.zeros((*table_shape, KINDS), dtype=np.int64)
     decisions, outcome_proportions = np.zeros(table_shape, dtype=np.int8), np.full((*table_shape, 3), 1 / 3)
     remaining_budget = np.full(table_shape[0], rule.budget)
     n_at_last_analysis = np.minimum(answers.available, rule.looks[-1])
     is_open_pair = n_at_last_analysis > 0
     round_results: list[tuple[Ints, Floats, Floats, Floats]] = []
-    for analysis_index, n_at_analysis in enumerate(rule.looks):
-        n_new = grant_requests(
-            np.where(is_open_pair, np.minimum(n_at_analysis, n_at_last_analysis) - n_annotations, 0), remaining_budget
+    for analysis_index, n_annotations_at_analysis in enumerate(rule.looks):
+        n_new_annotations = grant_requests(
+            np.where(is_open_pair, np.minimum(n_annotations_at_analysis, n_at_last_analysis) - n_annotations, 0),
+            remaining_budget,
         )
-        counts += count_kinds(answers.kinds, n_annotations, n_annotations + n_new)
-        n_annotations, remaining_budget = n_annotations + n_new, remaining_budget - n_new.sum(axis=1)
-        is_analysed_pair = n_new > 0
+        kind_counts += count_kinds(answers.kinds, n_annotations, n_annotations + n_new_annotations)
+        n_annotations, remaining_budget = (
+            n_annotations + n_new_annotations,
+            remaining_budget - n_new_annotations.sum(axis=1),
+        )
+        is_analysed_pair = n_new_annotations > 0
         if is_analysed_pair.any():
             analysis_results = _analyse_pairs(
                 answers,
                 rule,
-                counts,
+                kind_counts,
                 n_annotations,
                 analysis_index=analysis_index,
                 n_at_last_analysis=n_at_last_analysis,
@@ -101,16 +105,16 @@ def replay(
                 mean_kld(outcome_proportions, reference_proportions),
             )
         )
-    annotations, decided_rate, correct_rate, kld = (
+    n_annotations_by_round, decided_rate_by_round, correct_rate_by_round, kld_by_round = (
         np.stack(values_by_round) for values_by_round in zip(*round_results, strict=True)
     )
     return ReplayResult(
         n=n_annotations,
         decision=decisions,
-        annotations=annotations,
-        decided=decided_rate,
-        correct=correct_rate,
-        kld=kld,
+        annotations=n_annotations_by_round,
+        decided=decided_rate_by_round,
+        correct=correct_rate_by_round,
+        kld=kld_by_round,
     )
 
 
@@ -125,7 +129,7 @@ def decide_fixed_design(answers: Answers, rule: Rule, *, n_total: Ints) -> NDArr
     from scipy.special import ndtri
 
     n_annotations = divide_evenly(n_total, answers.available)
-    counts, is_analysed_pair = (
+    kind_counts, is_analysed_pair = (
         count_kinds(answers.kinds, np.zeros_like(n_annotations), n_annotations),
         n_annotations > 0,
     )
@@ -135,7 +139,7 @@ def decide_fixed_design(answers: Answers, rule: Rule, *, n_total: Ints) -> NDArr
     decisions[is_analysed_pair], *_ = _analyse_pairs(
         answers,
         fixed_rule,
-        counts,
+        kind_counts,
         n_annotations,
         analysis_index=0,
         n_at_last_analysis=n_annotations,
@@ -147,7 +151,7 @@ def decide_fixed_design(answers: Answers, rule: Rule, *, n_total: Ints) -> NDArr
 def _analyse_pairs(
     answers: Answers,
     rule: Rule,
-    counts: Ints,
+    kind_counts: Ints,
     n_annotations: Ints,
     *,
     analysis_index: int,
@@ -156,17 +160,18 @@ def _analyse_pairs(
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], Floats]:
     """Return the results of `analyse_tables` for the pairs that `is_analysed_pair` marks.
 
-    `counts` (replications, pairs, 12) are the kinds of the first `n_annotations` (replications, pairs) of each pair.
+    `kind_counts` (replications, pairs, 12) are the kinds of the first `n_annotations` (replications, pairs) of each
+    pair.
     """
     needs_items = rule.estimator.needs_items or answers.clustered
-    items = answers.items(n_annotations) if answers.items and needs_items else None
-    counted_tables = tables(counts[is_analysed_pair], answers.metric[is_analysed_pair])
+    annotated_items = answers.items(n_annotations) if answers.items and needs_items else None
+    analysed_tables = tables(kind_counts[is_analysed_pair], answers.metric[is_analysed_pair])
     return analyse_tables(
         rule,
-        counted_tables,
+        analysed_tables,
         analysis_index=analysis_index,
         n_at_last_analysis=n_at_last_analysis[is_analysed_pair],
-        items=items,
+        items=annotated_items,
         is_analysed_pair=is_analysed_pair,
     )
 

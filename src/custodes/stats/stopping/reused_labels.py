@@ -92,11 +92,11 @@ class NextTest:
             correlation + 1e-9 * np.eye(len(correlation))
         )  # the matrix is singular if two tests are equal
         independent_draws = rng.standard_normal((len(earlier_critical_values), n_draws))
-        is_below_earlier = (
+        is_below_earlier_critical = (
             cholesky_factor[:-1, :-1] @ independent_draws <= np.array(earlier_critical_values)[:, np.newaxis]
         ).all(axis=0)
         self._center, self._spread, self._draws = (
-            (cholesky_factor[-1, :-1] @ independent_draws)[is_below_earlier],
+            (cholesky_factor[-1, :-1] @ independent_draws)[is_below_earlier_critical],
             cholesky_factor[-1, -1],
             n_draws,
         )
@@ -129,9 +129,13 @@ def next_level(level: float, spent_levels: Sequence[float]) -> float:
     >>> round(next_level(0.04, []), 4), round(next_level(0.04, [0.0243]), 4), next_level(0.04, [0.03, 0.03])
     (0.0243, 0.0061, 0.0)
     """
-    spending_levels = [level * spending_share(place + 1) for place in range(len(spent_levels) + 1)]
-    unspent_level = sum(spending_levels[:-1]) - sum(spent_levels)
-    return max(0.0, spending_levels[-1] + (REST_USED * unspent_level if unspent_level > 0 else unspent_level))
+    spending_level_of_position = [
+        level * spending_share(position_index + 1) for position_index in range(len(spent_levels) + 1)
+    ]
+    unspent_level = sum(spending_level_of_position[:-1]) - sum(spent_levels)
+    return max(
+        0.0, spending_level_of_position[-1] + (REST_USED * unspent_level if unspent_level > 0 else unspent_level)
+    )
 
 
 def proportion_z(successes: float | Ints, trials: float, threshold: float) -> Floats:
@@ -155,9 +159,9 @@ def posterior_z(draws: Floats, threshold: float, bounds: tuple[float, float]) ->
     statistic, to minus and plus infinity.
     """
 
-    def logit(logit_draws: Floats) -> Floats:
-        scaled_values = np.clip((logit_draws - bounds[0]) / (bounds[1] - bounds[0]), 1e-9, 1 - 1e-9)
-        return np.log(scaled_values / (1 - scaled_values))
+    def logit(statistic_values: Floats) -> Floats:
+        unit_interval_values = np.clip((statistic_values - bounds[0]) / (bounds[1] - bounds[0]), 1e-9, 1 - 1e-9)
+        return np.log(unit_interval_values / (1 - unit_interval_values))
 
     logit_draws = logit(draws)
     return float((logit_draws.mean() - logit(np.array(threshold))) / logit_draws.std())
@@ -211,10 +215,10 @@ class Precision(NamedTuple):
         if not self.trials:
             return float(ndtr(gain / self.error - critical)) if self.error else 0.0
         n_trials = round(self.trials)
-        crossing_counts = 1 + np.flatnonzero(self._scores() > critical)
+        crossing_success_counts = 1 + np.flatnonzero(self._scores() > critical)
         return (
-            float(betainc(crossing_counts[0], n_trials - crossing_counts[0] + 1, self.threshold + gain))
-            if len(crossing_counts)
+            float(betainc(crossing_success_counts[0], n_trials - crossing_success_counts[0] + 1, self.threshold + gain))
+            if len(crossing_success_counts)
             else 0.0
         )
 

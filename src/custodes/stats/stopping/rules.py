@@ -59,18 +59,18 @@ def analyse_tables(
     # A replay analyses many tables, so quick estimators give no intervals and only the precision that a decision needs.
     gamma = 2 * tail_probability if rule.estimator.quick else rule.gamma
     confidence = None if rule.estimator.quick else 1 - gamma
-    human_outcomes, design_effect, estimate = _estimate_tables(
+    human_outcome_counts, design_effect, table_estimates = _estimate_tables(
         rule, counts, items, is_analysed_pair, confidence=confidence, gamma=gamma
     )
-    decisions = decide(estimate.theta, gamma=2 * tail_probability)
+    decisions = decide(table_estimates.theta, gamma=2 * tail_probability)
     is_open_table = decisions == 0
     if rule.futility is not None:
-        information_share = human_outcomes.sum(axis=-1) / np.maximum(n_at_last_analysis / design_effect, 1)
+        information_share = human_outcome_counts.sum(axis=-1) / np.maximum(n_at_last_analysis / design_effect, 1)
         decision_probability = predictive_probability(
-            estimate.margin, estimate.sd, information_share=information_share, bound=rule.bounds[-1]
+            table_estimates.margin, table_estimates.sd, information_share=information_share, bound=rule.bounds[-1]
         )
         is_open_table &= ~(decision_probability < rule.futility)
-    return decisions, is_open_table, estimate.p
+    return decisions, is_open_table, table_estimates.p
 
 
 class LookEstimates(NamedTuple):
@@ -103,19 +103,21 @@ def estimates_on(
     from scipy.special import ndtr
 
     tail_probability = float(ndtr(-rule.bounds[analysis_index]))
-    human_outcomes, _, estimate = _estimate_tables(
+    human_outcome_counts, _, table_estimates = _estimate_tables(
         rule, counts, items, is_analysed_pair, confidence=1 - 2 * tail_probability, gamma=2 * tail_probability
     )
-    score, error = estimate.margin, estimate.sd
-    margin, low, high = estimate.margin, estimate.margin_low, estimate.margin_high
+    score_margin, score_error = table_estimates.margin, table_estimates.sd
+    margin, low, high = table_estimates.margin, table_estimates.margin_low, table_estimates.margin_high
     if not rule.estimator.uses_metric and not rule.estimator.needs_items:
-        n_annotations = human_outcomes.sum(axis=-1)
-        score, error = (
-            margin_of(human_outcomes),
-            np.sqrt((human_outcomes[..., 0] + human_outcomes[..., 2] + 2) / (n_annotations + 3) / n_annotations),
+        n_annotations = human_outcome_counts.sum(axis=-1)
+        score_margin, score_error = (
+            margin_of(human_outcome_counts),
+            np.sqrt(
+                (human_outcome_counts[..., 0] + human_outcome_counts[..., 2] + 2) / (n_annotations + 3) / n_annotations
+            ),
         )
-        margin, low, high = score, np.fmin(low, score), np.fmax(high, score)
-    return LookEstimates(estimate.theta, margin, low, high, score=score, error=error)
+        margin, low, high = score_margin, np.fmin(low, score_margin), np.fmax(high, score_margin)
+    return LookEstimates(table_estimates.theta, margin, low, high, score=score_margin, error=score_error)
 
 
 def _estimate_tables(
@@ -140,10 +142,10 @@ def _estimate_tables(
     }
     design_effect: Floats | float = 1.0
     if items is not None and rule.estimator.needs_items:
-        estimate = rule.estimator.estimate(items, **estimator_options).at(is_analysed_pair)
+        table_estimates = rule.estimator.estimate(items, **estimator_options).at(is_analysed_pair)
     else:
         if items is not None:
             design_effect = pooled_design_effect(items.human, units=items.units)[is_analysed_pair]
             counts = counts.effective(design_effect)
-        estimate = rule.estimator.estimate(counts, **estimator_options)
-    return counts.human, design_effect, estimate.stopping_estimate(gamma=gamma)
+        table_estimates = rule.estimator.estimate(counts, **estimator_options)
+    return counts.human, design_effect, table_estimates.stopping_estimate(gamma=gamma)

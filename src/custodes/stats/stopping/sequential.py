@@ -54,13 +54,13 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
     if shape is None or len(information_fractions) == 1:
         return np.full(len(information_fractions), single_bound)
     relative_bounds = shape(information_fractions)
-    constant = bisect_condition(
-        lambda c: crossing_probability(c * relative_bounds, information_fractions) > level,
+    bound_factor = bisect_condition(
+        lambda factor: crossing_probability(factor * relative_bounds, information_fractions) > level,
         single_bound * 0.999,
         bonferroni_bound * 1.001,
         steps=40,
     )
-    return np.asarray(constant * relative_bounds)
+    return np.asarray(bound_factor * relative_bounds)
 
 
 def crossing_probability(bounds: Floats, information: Floats) -> float:
@@ -99,17 +99,17 @@ class Path(NamedTuple):
         from scipy.special import ndtr
 
         tail_probability, drift_column = np.zeros(len(drift)), drift[:, np.newaxis]
-        node_sets, previous_information = (
+        nodes_and_masses, information_with_zero = (
             [(np.zeros(1), np.ones(1)), *self.inside],
             np.concatenate([[0.0], self.information]),
         )
-        for analysis_index, (nodes, node_mass) in enumerate(node_sets):
-            step_sd = np.sqrt(previous_information[analysis_index + 1] - previous_information[analysis_index])
+        for analysis_index, (nodes, node_masses) in enumerate(nodes_and_masses):
+            step_sd = np.sqrt(information_with_zero[analysis_index + 1] - information_with_zero[analysis_index])
             upper_edge = self.edges[analysis_index] if analysis_index < len(self.edges) else score[:, np.newaxis]
-            node_weights = node_mass * np.exp(
-                drift_column * nodes - drift_column**2 * previous_information[analysis_index] / 2
+            drifted_masses = node_masses * np.exp(
+                drift_column * nodes - drift_column**2 * information_with_zero[analysis_index] / 2
             )
-            tail_probability += (node_weights * ndtr((nodes + drift_column * step_sd**2 - upper_edge) / step_sd)).sum(
+            tail_probability += (drifted_masses * ndtr((nodes + drift_column * step_sd**2 - upper_edge) / step_sd)).sum(
                 axis=1
             )
         return tail_probability
@@ -121,24 +121,26 @@ def paths(bounds: Floats, information: Floats) -> Path:
     The bound of the last analysis is not used.
     """
     information = np.asarray(information, dtype=np.float64)
-    node_sets = _propagate_density(np.asarray(bounds)[:-1], information[:-1]) if len(information) > 1 else []
-    return Path(node_sets, np.asarray(bounds)[:-1] * np.sqrt(information[:-1]), information)
+    nodes_and_masses = _propagate_density(np.asarray(bounds)[:-1], information[:-1]) if len(information) > 1 else []
+    return Path(nodes_and_masses, np.asarray(bounds)[:-1] * np.sqrt(information[:-1]), information)
 
 
 def _propagate_density(bounds: Floats, information: Floats) -> list[tuple[Floats, Floats]]:
     """Return for each analysis the nodes of scores that are within its bound and all earlier bounds, and their mass."""
     step_sds = np.sqrt(np.diff(information, prepend=0.0))
-    edges = bounds * np.sqrt(information)
-    largest_width = float((2 * edges[1:] / step_sds[1:]).max(initial=0.0))
-    unit_nodes, unit_weights = legendre(_NODES + int(np.ceil(_NODES_A_SD * largest_width)))
-    nodes = edges[0] * unit_nodes
-    node_sets = [(nodes, edges[0] * unit_weights * _normal_density(nodes / step_sds[0]) / step_sds[0])]
-    for edge, step_sd in zip(edges[1:], step_sds[1:], strict=True):
-        next_nodes = edge * unit_nodes
-        next_density = _normal_density((next_nodes[:, np.newaxis] - nodes) / step_sd) @ node_sets[-1][1] / step_sd
+    score_bounds = bounds * np.sqrt(information)
+    largest_relative_width = float((2 * score_bounds[1:] / step_sds[1:]).max(initial=0.0))
+    unit_nodes, unit_weights = legendre(_NODES + int(np.ceil(_NODES_A_SD * largest_relative_width)))
+    nodes = score_bounds[0] * unit_nodes
+    nodes_and_masses = [(nodes, score_bounds[0] * unit_weights * _normal_density(nodes / step_sds[0]) / step_sds[0])]
+    for score_bound, step_sd in zip(score_bounds[1:], step_sds[1:], strict=True):
+        next_nodes = score_bound * unit_nodes
+        next_node_densities = (
+            _normal_density((next_nodes[:, np.newaxis] - nodes) / step_sd) @ nodes_and_masses[-1][1] / step_sd
+        )
         nodes = next_nodes
-        node_sets.append((next_nodes, edge * unit_weights * next_density))
-    return node_sets
+        nodes_and_masses.append((next_nodes, score_bound * unit_weights * next_node_densities))
+    return nodes_and_masses
 
 
 def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: float) -> Inference:
@@ -166,16 +168,17 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
     if not is_defined_pair.any():
         return Inference(*inference_rows)
     # An analysis without new information is merged with the previous analysis; the smaller bound applies.
-    distinct_n, first_analysis_indices = np.unique(n, return_index=True)
+    distinct_n_annotations, first_analysis_indices = np.unique(n, return_index=True)
     path = paths(
-        np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first_analysis_indices), distinct_n.astype(np.float64)
+        np.minimum.reduceat(np.asarray(bounds, dtype=np.float64), first_analysis_indices),
+        distinct_n_annotations.astype(np.float64),
     )
     z_scores, drift_scale = (
         margin[is_defined_pair] / error[is_defined_pair],
-        error[is_defined_pair] * np.sqrt(distinct_n[-1]),
+        error[is_defined_pair] * np.sqrt(distinct_n_annotations[-1]),
     )
     drift_estimate, far_drift_bound, near_drift_bound, p_values = _infer_drift(
-        path, np.abs(z_scores) * np.sqrt(distinct_n[-1]), level=level
+        path, np.abs(z_scores) * np.sqrt(distinct_n_annotations[-1]), level=level
     )
     # Losses are computed as mirrored wins, so that swapping the systems negates all results exactly.
     low, high = (
@@ -197,16 +200,16 @@ def stagewise(margin: Floats, error: Floats, *, n: Ints, bounds: Floats, level: 
 def _infer_drift(path: Path, score: Floats, *, level: float) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the drifts (m,) at which a result at least as large as each score (m,) has probability 1/2, 1 - level/2
     and level/2, and the p-values (m,)."""
-    target_probabilities, scores = np.repeat([0.5, 1 - level / 2, level / 2], len(score)), np.tile(score, 3)
-    information = path.information[-1]
-    centre, search_width = scores / information, _REACH / np.sqrt(information)
-    drift = bisect_condition(
-        lambda drift: path.upper_tail(drift, scores) < target_probabilities,
-        centre - search_width,
-        centre + search_width,
+    target_probabilities, repeated_scores = np.repeat([0.5, 1 - level / 2, level / 2], len(score)), np.tile(score, 3)
+    final_information = path.information[-1]
+    drift_centres, search_half_widths = repeated_scores / final_information, _REACH / np.sqrt(final_information)
+    drifts = bisect_condition(
+        lambda drifts: path.upper_tail(drifts, repeated_scores) < target_probabilities,
+        drift_centres - search_half_widths,
+        drift_centres + search_half_widths,
     )
-    tail_probability = path.upper_tail(np.zeros(len(score)), score)
-    return (*drift.reshape(3, -1), 2 * np.minimum(tail_probability, 1 - tail_probability))
+    upper_tail_probability = path.upper_tail(np.zeros(len(score)), score)
+    return (*drifts.reshape(3, -1), 2 * np.minimum(upper_tail_probability, 1 - upper_tail_probability))
 
 
 def predictive_probability(
@@ -228,7 +231,9 @@ def predictive_probability(
     """
     from scipy.special import ndtr
 
-    margin, sd, information_share = (np.asarray(values, dtype=np.float64) for values in (margin, sd, information_share))
+    margin, sd, information_share = (
+        np.asarray(argument, dtype=np.float64) for argument in (margin, sd, information_share)
+    )
     required_margin = bound * sd * np.sqrt(information_share)
     remaining_sd = sd * np.sqrt(np.maximum(1 - information_share, 0.0))
     margin_excess = np.stack([margin - required_margin, -margin - required_margin])

@@ -50,7 +50,11 @@ class Battles:
         array_of_field = {field_name: getattr(self, field_name) for field_name in self.__dataclass_fields__}
         return replace(
             self,
-            **{field_name: array[row_selection] for field_name, array in array_of_field.items() if array is not None},
+            **{
+                field_name: field_array[row_selection]
+                for field_name, field_array in array_of_field.items()
+                if field_array is not None
+            },
         )
 
     @property
@@ -74,19 +78,22 @@ class Battles:
         """
         if not self.is_usable.all():
             return self
-        battle_counts, (_, weight_codes) = (
+        battle_counts, (_, weight_code_of_battle) = (
             count_by_kind(self, self.multiplicity),
             np.unique(self.weight, return_inverse=True),
         )
-        battle_codes = (3 * battle_counts.kind + 1 - battle_counts.sign) * (
-            int(weight_codes.max(initial=0)) + 1
-        ) + weight_codes
+        code_of_battle = (3 * battle_counts.kind + 1 - battle_counts.sign) * (
+            int(weight_code_of_battle.max(initial=0)) + 1
+        ) + weight_code_of_battle
         # Clusters are sorted by their battles, so that grouped and ungrouped battles give the same random draws.
-        smallest_code_of_unit = np.full(len(self.clusters), battle_codes.max(initial=0))
-        np.minimum.at(smallest_code_of_unit, self.unit, battle_codes)
+        smallest_code_of_unit = np.full(len(self.clusters), code_of_battle.max(initial=0))
+        np.minimum.at(smallest_code_of_unit, self.unit, code_of_battle)
         unit_order = np.argsort(smallest_code_of_unit, kind="stable")
         cluster_groups = group_clusters(
-            battle_codes, np.argsort(unit_order)[self.unit], n_units=len(unit_order), number=self.clusters[unit_order]
+            code_of_battle,
+            np.argsort(unit_order)[self.unit],
+            n_units=len(unit_order),
+            n_clusters_of_unit=self.clusters[unit_order],
         )
         return replace(
             self.select_rows(cluster_groups.rows),
@@ -121,11 +128,11 @@ class Battles:
 
         Source: Ford 1957; for ties, Davidson 1970.
         """
-        battles, sign = self.select_rows(self.is_usable), self.sign[self.is_usable]
-        is_won_or_tied, is_lost_or_tied = sign >= 0, sign <= 0
+        usable_battles, usable_signs = self.select_rows(self.is_usable), self.sign[self.is_usable]
+        is_won_or_tied, is_lost_or_tied = usable_signs >= 0, usable_signs <= 0
         return _component_numbers(
-            np.concatenate([battles.first[is_won_or_tied], battles.second[is_lost_or_tied]]),
-            np.concatenate([battles.second[is_won_or_tied], battles.first[is_lost_or_tied]]),
+            np.concatenate([usable_battles.first[is_won_or_tied], usable_battles.second[is_lost_or_tied]]),
+            np.concatenate([usable_battles.second[is_won_or_tied], usable_battles.first[is_lost_or_tied]]),
             n_systems,
             is_strong=True,
         )
@@ -136,10 +143,10 @@ def _component_numbers(sources: Ints, targets: Ints, n_nodes: int, *, is_strong:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    graph = coo_array((np.ones(len(sources), dtype=np.int64), (sources, targets)), shape=(n_nodes, n_nodes)).tocsr()
-    scipy_component_of_node = connected_components(graph, directed=True, connection="strong" if is_strong else "weak")[
-        1
-    ]
+    adjacency = coo_array((np.ones(len(sources), dtype=np.int64), (sources, targets)), shape=(n_nodes, n_nodes)).tocsr()
+    scipy_component_of_node = connected_components(
+        adjacency, directed=True, connection="strong" if is_strong else "weak"
+    )[1]
     _, first_node_of_component, component_of_node = np.unique(
         scipy_component_of_node, return_index=True, return_inverse=True
     )
@@ -174,27 +181,27 @@ def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
     [[1.0, 1.0, 1.0]]
     """
     is_swapped_battle = battles.first > battles.second
-    orientation = np.where(is_swapped_battle, -1, 1)
-    smaller_system, larger_system = np.where(
+    orientation_signs = np.where(is_swapped_battle, -1, 1)
+    smaller_systems, larger_systems = np.where(
         is_swapped_battle, (battles.second, battles.first), (battles.first, battles.second)
     )
-    covariates = battles.covariates * orientation[:, np.newaxis] + 0.0  # no -0.0
-    oriented_sign = (battles.sign * orientation).astype(np.int8)
-    kind_codes = smaller_system * (int(larger_system.max(initial=0)) + 1) + larger_system
-    for covariate in covariates.T:
-        distinct_values, value_codes = np.unique(covariate, return_inverse=True)
+    oriented_covariates = battles.covariates * orientation_signs[:, np.newaxis] + 0.0  # no -0.0
+    oriented_signs = (battles.sign * orientation_signs).astype(np.int8)
+    kind_codes = smaller_systems * (int(larger_systems.max(initial=0)) + 1) + larger_systems
+    for covariate_values in oriented_covariates.T:
+        distinct_covariate_values, covariate_codes = np.unique(covariate_values, return_inverse=True)
         _, kind_codes = np.unique(kind_codes, return_inverse=True)  # renumbered, to avoid integer overflow of products
-        kind_codes = kind_codes * len(distinct_values) + value_codes
-    _, first_rows, kind_of_battle = np.unique(kind_codes, return_index=True, return_inverse=True)
+        kind_codes = kind_codes * len(distinct_covariate_values) + covariate_codes
+    _, first_row_of_kind, kind_of_battle = np.unique(kind_codes, return_index=True, return_inverse=True)
     return BattleCounts(
-        first=smaller_system[first_rows],
-        second=larger_system[first_rows],
-        covariates=covariates[first_rows],
-        outcomes=table_sums(kind_of_battle, 1 - oriented_sign, shape=(len(first_rows), 3), weights=weight).astype(
-            np.float64
-        ),
+        first=smaller_systems[first_row_of_kind],
+        second=larger_systems[first_row_of_kind],
+        covariates=oriented_covariates[first_row_of_kind],
+        outcomes=table_sums(
+            kind_of_battle, 1 - oriented_signs, shape=(len(first_row_of_kind), 3), weights=weight
+        ).astype(np.float64),
         kind=kind_of_battle,
-        sign=oriented_sign,
+        sign=oriented_signs,
     )
 
 

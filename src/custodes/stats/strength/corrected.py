@@ -77,25 +77,29 @@ def correct_strengths(
     """
     from scipy.sparse import csr_array, diags_array
 
-    weight, is_labelled_battle = battles.weight, np.asarray((human_sign != ABSENT) & (battles.weight > 0))
-    labelling_rate = weight[is_labelled_battle].sum() / weight.sum() if is_labelled_battle.any() else np.nan
-    labelling_probability = np.full(len(weight), labelling_rate) if probability is None else probability
+    weight_of_battle, is_labelled_battle = battles.weight, np.asarray((human_sign != ABSENT) & (battles.weight > 0))
+    labelling_rate = (
+        weight_of_battle[is_labelled_battle].sum() / weight_of_battle.sum() if is_labelled_battle.any() else np.nan
+    )
+    labelling_probability = np.full(len(weight_of_battle), labelling_rate) if probability is None else probability
     inverse_probability = np.where(
         is_labelled_battle, 1 / np.where(is_labelled_battle, labelling_probability, 1.0), 0.0
     )
-    labelled_battles = replace(
+    human_battles = replace(
         battles,
         sign=np.where(is_labelled_battle, human_sign, ABSENT).astype(np.int8),
-        weight=np.asarray(weight * inverse_probability),
+        weight=np.asarray(weight_of_battle * inverse_probability),
     )
-    human_fit = fit_battles(labelled_battles, n_systems=n_systems, ties=ties)
+    human_fit = fit_battles(human_battles, n_systems=n_systems, ties=ties)
     is_connected_battle = human_fit.component[battles.first] == human_fit.component[battles.second]
-    metric_fit = fit_battles(replace(battles, weight=weight * is_connected_battle), n_systems=n_systems, ties=ties)
+    metric_fit = fit_battles(
+        replace(battles, weight=weight_of_battle * is_connected_battle), n_systems=n_systems, ties=ties
+    )
     is_counted_battle = battles.is_usable & is_connected_battle
     # The metric's residuals are brought to the scale of the human scores.
-    residual_scale = weight[is_counted_battle].mean() / labelled_battles.weight[is_labelled_battle].mean()
+    residual_scale = weight_of_battle[is_counted_battle].mean() / human_battles.weight[is_labelled_battle].mean()
     metric_residuals = metric_fit.residual(metric_fit.fit.coefficients) * residual_scale
-    human_only_fit, has_ties = human_fit.fit, human_fit.fit.has_ties
+    human_davidson_fit, has_ties = human_fit.fit, human_fit.fit.has_ties
 
     # weights of the metric's residuals, which sum to about 0
     residual_weights = (
@@ -110,39 +114,43 @@ def correct_strengths(
             has_ties=has_ties,
         )
 
-    control_scores = metric_scores(np.ones_like(is_labelled_battle))
+    metric_control_scores = metric_scores(np.ones_like(is_labelled_battle))
     human_only_scores = human_fit.correct_leverage(
-        human_fit.scores(human_fit.residual(human_only_fit.coefficients), has_ties=has_ties)
+        human_fit.scores(human_fit.residual(human_davidson_fit.coefficients), has_ties=has_ties)
     )
-    metric_weights = _control_weights(human_only_scores, control_scores, human_only_fit.inverse[:n_systems])
-    diagonal_power = diags_array(metric_weights)
-    tilted_fit = human_fit.refit_with_tilt((diagonal_power @ control_scores).sum(axis=0))
+    metric_weight_of_unit = _control_weights(
+        human_only_scores, metric_control_scores, human_davidson_fit.inverse[:n_systems]
+    )
+    metric_weight_matrix = diags_array(metric_weight_of_unit)
+    tilted_fit = human_fit.refit_with_tilt((metric_weight_matrix @ metric_control_scores).sum(axis=0))
     adjusted_coefficients = tilted_fit.fit.coefficients
     # Human residuals at the adjusted estimate, corrected for the leverage of the battles with human ratings.
-    unit_scores = tilted_fit.scores(
+    tilted_scores = tilted_fit.scores(
         tilted_fit.residual(adjusted_coefficients), has_ties=has_ties
-    ) + diagonal_power @ metric_scores(is_labelled_battle)
+    ) + metric_weight_matrix @ metric_scores(is_labelled_battle)
     adjusted_scores = csr_array(
-        tilted_fit.correct_leverage(csr_array(unit_scores)) + diagonal_power @ metric_scores(~is_labelled_battle)
+        tilted_fit.correct_leverage(csr_array(tilted_scores))
+        + metric_weight_matrix @ metric_scores(~is_labelled_battle)
     )
     adjusted_covariance, human_only_covariance = (
-        human_fit.covariance(score_rows, inverse, scores=human_only_scores)
-        for score_rows, inverse in (
+        human_fit.covariance(score_matrix, inverse_information, scores=human_only_scores)
+        for score_matrix, inverse_information in (
             (adjusted_scores, tilted_fit.fit.inverse),
-            (human_only_scores, human_only_fit.inverse),
+            (human_only_scores, human_davidson_fit.inverse),
         )
     )
-    adjusted_variance, human_only_variance = (
-        matrix.diagonal()[:n_systems].sum() for matrix in (adjusted_covariance, human_only_covariance)
+    adjusted_variance_sum, human_only_variance_sum = (
+        covariance_matrix.diagonal()[:n_systems].sum()
+        for covariance_matrix in (adjusted_covariance, human_only_covariance)
     )
     has_finite_strengths = bool(
         (human_fit.bounded | (np.bincount(human_fit.component)[human_fit.component] == 1)).all()
     )
-    has_control_scores = control_scores.power(2).sum(axis=1) > 0
+    has_control_score = metric_control_scores.power(2).sum(axis=1) > 0
     return CorrectedStrengths(
         strengths=human_fit.strengths(adjusted_coefficients, adjusted_covariance, resamples, rng),
-        power=float(metric_weights[has_control_scores].mean()) if has_control_scores.any() else 0.0,
-        saving=1 - float(adjusted_variance / human_only_variance) if has_finite_strengths else np.nan,
+        power=float(metric_weight_of_unit[has_control_score].mean()) if has_control_score.any() else 0.0,
+        saving=1 - float(adjusted_variance_sum / human_only_variance_sum) if has_finite_strengths else np.nan,
         # The test uses all battles, also those between systems that human ratings do not connect.
         p_random=p_random(fit_battles(battles, n_systems=n_systems, ties=ties), is_labelled_battle[battles.is_usable])
         if probability is None and not by_pair
@@ -161,14 +169,17 @@ def _pair_residual_weights(battles: Battles, is_labelled_battle: Bools, *, n_sys
         np.minimum(battles.first, battles.second) * n_systems + np.maximum(battles.first, battles.second),
         return_inverse=True,
     )
-    labelled_weight, unlabelled_weight = (
-        np.bincount(pair_of_battle, weights=battles.weight * is_summed)[pair_of_battle]
-        for is_summed in (is_labelled_battle, ~is_labelled_battle)
+    pair_labelled_weight, pair_unlabelled_weight = (
+        np.bincount(pair_of_battle, weights=battles.weight * is_summed_battle)[pair_of_battle]
+        for is_summed_battle in (is_labelled_battle, ~is_labelled_battle)
     )
-    labelled_odds = np.divide(
-        labelled_weight, unlabelled_weight, out=np.zeros(len(pair_of_battle)), where=unlabelled_weight > 0
+    labelled_weight_odds = np.divide(
+        pair_labelled_weight,
+        pair_unlabelled_weight,
+        out=np.zeros(len(pair_of_battle)),
+        where=pair_unlabelled_weight > 0,
     )
-    return np.where(is_labelled_battle, -1.0 * (unlabelled_weight > 0), labelled_odds)
+    return np.where(is_labelled_battle, -1.0 * (pair_unlabelled_weight > 0), labelled_weight_odds)
 
 
 def _control_weights(scores: Any, control_scores: Any, inverse_information: Floats) -> Floats:
@@ -181,22 +192,22 @@ def _control_weights(scores: Any, control_scores: Any, inverse_information: Floa
     n_units = scores.shape[0]
     inverse_information_gram = inverse_information.T @ inverse_information
     # sums over systems: products of human and control contributions, and squares of control contributions
-    cross_products, squared_control_sums = np.zeros((2, n_units))
+    cross_product_of_unit, control_square_of_unit = np.zeros((2, n_units))
     for unit_slice in chunks(n_units, len(inverse_information_gram)):
-        weighted_control = control_scores[unit_slice] @ inverse_information_gram
-        cross_products[unit_slice] = -scores[unit_slice].multiply(weighted_control).sum(axis=1)
-        squared_control_sums[unit_slice] = control_scores[unit_slice].multiply(weighted_control).sum(axis=1)
+        weighted_control_scores = control_scores[unit_slice] @ inverse_information_gram
+        cross_product_of_unit[unit_slice] = -scores[unit_slice].multiply(weighted_control_scores).sum(axis=1)
+        control_square_of_unit[unit_slice] = control_scores[unit_slice].multiply(weighted_control_scores).sum(axis=1)
     fold_of_unit = np.random.default_rng(STREAM).permutation(n_units) % _FOLDS
-    control_weights = np.zeros(n_units)
+    control_weight_of_unit = np.zeros(n_units)
     for held_out_fold in range(_FOLDS):
         is_training = fold_of_unit != held_out_fold
-        training_squared_sum = squared_control_sums[is_training].sum()
-        if training_squared_sum > 0:
-            optimal_power = cross_products[is_training].sum() / training_squared_sum
-            power_variance = (
-                (cross_products - optimal_power * squared_control_sums)[is_training] ** 2
-            ).sum() / training_squared_sum**2
-            control_weights[~is_training] = (
-                np.clip(optimal_power - power_variance / optimal_power, 0.0, 1.0) if optimal_power > 0 else 0.0
+        training_square_sum = control_square_of_unit[is_training].sum()
+        if training_square_sum > 0:
+            optimal_weight = cross_product_of_unit[is_training].sum() / training_square_sum
+            weight_variance = (
+                (cross_product_of_unit - optimal_weight * control_square_of_unit)[is_training] ** 2
+            ).sum() / training_square_sum**2
+            control_weight_of_unit[~is_training] = (
+                np.clip(optimal_weight - weight_variance / optimal_weight, 0.0, 1.0) if optimal_weight > 0 else 0.0
             )
-    return control_weights
+    return control_weight_of_unit

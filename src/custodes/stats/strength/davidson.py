@@ -77,13 +77,16 @@ def fit(
         shape=(n_kinds, n_systems),
     )
     design = csr_array(hstack([pair_design, csr_array(kinds.covariates)]))
-    tie_weights = kinds.outcomes[:, 1]
-    has_ties = not ties_are_half and bool(tie_weights.sum() > 0)
-    weight_of_kind, half_sign_sums = kinds.outcomes.sum(axis=1), (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2
+    tie_weight_of_kind = kinds.outcomes[:, 1]
+    has_ties = not ties_are_half and bool(tie_weight_of_kind.sum() > 0)
+    weight_of_kind, half_sign_sum_of_kind = (
+        kinds.outcomes.sum(axis=1),
+        (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2,
+    )
     n_coefficients = design.shape[1] + has_ties
-    level_matrix = np.zeros((n_coefficients, n_coefficients))  # projection on unidentified component shifts
+    level_projection = np.zeros((n_coefficients, n_coefficients))  # projection on unidentified component shifts
     is_same_component = component[:, np.newaxis] == component
-    level_matrix[:n_systems, :n_systems] = is_same_component / is_same_component.sum(axis=1)
+    level_projection[:n_systems, :n_systems] = is_same_component / is_same_component.sum(axis=1)
 
     coefficients, pseudo_counts, tilt_or_zero = (
         np.zeros(n_coefficients),
@@ -91,18 +94,18 @@ def fit(
         np.zeros(n_coefficients) if tilt is None else tilt,
     )
     if has_ties:
-        n_decided = weight_of_kind.sum() - tie_weights.sum()
-        coefficients[-1] = np.log(2 * tie_weights.sum() / max(n_decided, 1.0))
+        decided_weight = weight_of_kind.sum() - tie_weight_of_kind.sum()
+        coefficients[-1] = np.log(2 * tie_weight_of_kind.sum() / max(decided_weight, 1.0))
 
     def log_likelihood(coefficient_vector: Floats) -> float:
         log_odds = design @ coefficient_vector[: design.shape[1]]
         log_nu = _log_nu(coefficient_vector, has_ties)
-        battle_log_likelihood = (half_sign_sums * log_odds).sum() - (
+        battle_log_likelihood = (half_sign_sum_of_kind * log_odds).sum() - (
             (weight_of_kind + pseudo_counts) * _log_sum(log_odds, log_nu)
         ).sum()
         return float(
             battle_log_likelihood
-            + (tie_weights.sum() * log_nu if has_ties else 0.0)
+            + (tie_weight_of_kind.sum() * log_nu if has_ties else 0.0)
             + tilt_or_zero @ coefficient_vector
         )
 
@@ -111,22 +114,23 @@ def fit(
             _, _, outcome_variances = _moments(
                 design @ coefficients[: design.shape[1]], _log_nu(coefficients, has_ties)
             )
-            covariance = invert_information(
-                information_of(design, weight_of_kind, outcome_variances, has_ties=has_ties), level_matrix
+            unpenalised_inverse = invert_information(
+                information_of(design, weight_of_kind, outcome_variances, has_ties=has_ties), level_projection
             )
             pseudo_counts = (
                 pseudo_counts
-                if covariance is None
-                else weight_of_kind * leverage(kinds, outcome_variances, covariance, has_ties=has_ties)
+                if unpenalised_inverse is None
+                else weight_of_kind * leverage(kinds, outcome_variances, unpenalised_inverse, has_ties=has_ties)
             )
         log_odds = design @ coefficients[: design.shape[1]]
         mean_half_signs, tie_probabilities, outcome_variances = _moments(log_odds, _log_nu(coefficients, has_ties))
         if (not penalised or tilt is not None) and np.abs(log_odds).max(initial=0) > _DIVERGED:
             return None
-        inverse = invert_information(
-            information_of(design, weight_of_kind + pseudo_counts, outcome_variances, has_ties=has_ties), level_matrix
+        inverse_information = invert_information(
+            information_of(design, weight_of_kind + pseudo_counts, outcome_variances, has_ties=has_ties),
+            level_projection,
         )
-        if inverse is None:
+        if inverse_information is None:
             if penalised and tilt is None:
                 raise InputError(
                     "covariates cannot be separated from the strengths; leave out covariates that are constant, or that"
@@ -134,10 +138,12 @@ def fit(
                 )
             return None
         gradient = np.zeros(n_coefficients)
-        gradient[: design.shape[1]] = design.T @ (half_sign_sums - (weight_of_kind + pseudo_counts) * mean_half_signs)
+        gradient[: design.shape[1]] = design.T @ (
+            half_sign_sum_of_kind - (weight_of_kind + pseudo_counts) * mean_half_signs
+        )
         if has_ties:
-            gradient[-1] = tie_weights.sum() - ((weight_of_kind + pseudo_counts) * tie_probabilities).sum()
-        newton_step = inverse @ (gradient + tilt_or_zero)
+            gradient[-1] = tie_weight_of_kind.sum() - ((weight_of_kind + pseudo_counts) * tie_probabilities).sum()
+        newton_step = inverse_information @ (gradient + tilt_or_zero)
         if np.abs(newton_step).max(initial=0) < _SMALL:
             break
         previous_log_likelihood, step_length = log_likelihood(coefficients), 1.0
@@ -149,10 +155,10 @@ def fit(
     else:
         if not penalised:
             return None
-    assert inverse is not None  # set in the first step
+    assert inverse_information is not None  # set in the first step
     return Fit(
         coefficients=coefficients,
-        inverse=inverse,
+        inverse=inverse_information,
         design=design,
         variance=outcome_variances,
         pseudo=pseudo_counts,
@@ -168,30 +174,34 @@ def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties
     """
     n_covariates = kinds.covariates.shape[1]
     n_systems = len(inverse) - n_covariates - has_ties
-    first_systems, second_systems, covariate_block = (
+    first_systems, second_systems, covariate_covariance_block = (
         kinds.first,
         kinds.second,
         inverse[n_systems : n_systems + n_covariates, n_systems : n_systems + n_covariates],
     )
-    difference_variance = (
+    log_odds_variances = (
         inverse[first_systems, first_systems]
         + inverse[second_systems, second_systems]
         - 2 * inverse[first_systems, second_systems]
     )
-    covariate_covariance = inverse[:, n_systems : n_systems + n_covariates]
-    difference_variance = difference_variance + 2 * (
-        (covariate_covariance[first_systems] - covariate_covariance[second_systems]) * kinds.covariates
+    covariances_with_covariates = inverse[:, n_systems : n_systems + n_covariates]
+    log_odds_variances = log_odds_variances + 2 * (
+        (covariances_with_covariates[first_systems] - covariances_with_covariates[second_systems]) * kinds.covariates
     ).sum(axis=1)
-    difference_variance = difference_variance + ((kinds.covariates @ covariate_block) * kinds.covariates).sum(axis=1)
-    leverages = variance[:, 0] * difference_variance
+    log_odds_variances = log_odds_variances + ((kinds.covariates @ covariate_covariance_block) * kinds.covariates).sum(
+        axis=1
+    )
+    leverage_of_kind = variance[:, 0] * log_odds_variances
     if has_ties:
-        covariance_with_tie = (
+        covariances_with_tie = (
             inverse[first_systems, -1]
             - inverse[second_systems, -1]
             + kinds.covariates @ inverse[n_systems : n_systems + n_covariates, -1]
         )
-        leverages = leverages + 2 * variance[:, 2] * covariance_with_tie + variance[:, 1] * inverse[-1, -1]
-    return np.asarray(np.clip(leverages, 0.0, None))
+        leverage_of_kind = (
+            leverage_of_kind + 2 * variance[:, 2] * covariances_with_tie + variance[:, 1] * inverse[-1, -1]
+        )
+    return np.asarray(np.clip(leverage_of_kind, 0.0, None))
 
 
 def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: bool) -> Floats:
@@ -199,30 +209,34 @@ def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: b
 
     `design` (kinds, p) is sparse, and `variance` (kinds, 3) is as in `Fit`.
     """
-    n_design = design.shape[1]
-    information = np.zeros((n_design + has_ties, n_design + has_ties))
-    information[:n_design, :n_design] = (design.T @ (design * (weight * variance[:, 0])[:, np.newaxis])).toarray()
+    n_design_columns = design.shape[1]
+    information_matrix = np.zeros((n_design_columns + has_ties, n_design_columns + has_ties))
+    information_matrix[:n_design_columns, :n_design_columns] = (
+        design.T @ (design * (weight * variance[:, 0])[:, np.newaxis])
+    ).toarray()
     if has_ties:
-        information[:n_design, -1] = information[-1, :n_design] = design.T @ (weight * variance[:, 2])
-        information[-1, -1] = weight @ variance[:, 1]
-    return information
+        information_matrix[:n_design_columns, -1] = information_matrix[-1, :n_design_columns] = design.T @ (
+            weight * variance[:, 2]
+        )
+        information_matrix[-1, -1] = weight @ variance[:, 1]
+    return information_matrix
 
 
 def _moments(log_odds: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:
     """Return the mean of half a sign, the probability of a tie, and (..., 3) their variances and covariance."""
-    log_normaliser = _log_sum(log_odds, log_nu)
+    log_normalisers = _log_sum(log_odds, log_nu)
     p_win, p_tie, p_loss = (
-        np.exp(log_odds / 2 - log_normaliser),
-        np.exp(log_nu - log_normaliser),
-        np.exp(-log_odds / 2 - log_normaliser),
+        np.exp(log_odds / 2 - log_normalisers),
+        np.exp(log_nu - log_normalisers),
+        np.exp(-log_odds / 2 - log_normalisers),
     )
-    mean_half_sign = (p_win - p_loss) / 2
-    # equals (p_win + p_loss) / 4 - mean_half_sign^2, but loses no precision if one side nearly always wins
-    half_sign_variance = p_win * p_loss + p_tie * (p_win + p_loss) / 4
+    mean_half_signs = (p_win - p_loss) / 2
+    # equals (p_win + p_loss) / 4 - mean_half_signs^2, but loses no precision if one side nearly always wins
+    half_sign_variances = p_win * p_loss + p_tie * (p_win + p_loss) / 4
     return (
-        mean_half_sign,
+        mean_half_signs,
         p_tie,
-        np.stack([half_sign_variance, p_tie * (p_win + p_loss), -mean_half_sign * p_tie], axis=-1),
+        np.stack([half_sign_variances, p_tie * (p_win + p_loss), -mean_half_signs * p_tie], axis=-1),
     )
 
 
@@ -241,13 +255,15 @@ def invert_information(information: Floats, level_projection: Floats) -> Floats 
     """
     mean_information = float(information.diagonal().sum()) / len(information)
     information_with_level = information + mean_information * level_projection
-    diagonal_root = np.sqrt(information_with_level.diagonal())
-    if not (diagonal_root > 0).all():
+    diagonal_square_roots = np.sqrt(information_with_level.diagonal())
+    if not (diagonal_square_roots > 0).all():
         return None
-    eigenvalues, eigenvectors = np.linalg.eigh(information_with_level / np.outer(diagonal_root, diagonal_root))
+    eigenvalues, eigenvectors = np.linalg.eigh(
+        information_with_level / np.outer(diagonal_square_roots, diagonal_square_roots)
+    )
     if eigenvalues[0] <= _SINGULAR * eigenvalues[-1]:
         return None
     return np.asarray(
-        (eigenvectors / eigenvalues) @ eigenvectors.T / np.outer(diagonal_root, diagonal_root)
+        (eigenvectors / eigenvalues) @ eigenvectors.T / np.outer(diagonal_square_roots, diagonal_square_roots)
         - level_projection / mean_information
     )

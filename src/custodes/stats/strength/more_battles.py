@@ -44,12 +44,14 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     ):
         return np.full(n_pairs, np.nan)
     defined_systems = np.flatnonzero(np.isfinite(strengths.draws[0]))
-    covariance = np.atleast_2d(np.cov(strengths.draws[1:, defined_systems], rowvar=False))
+    strength_covariance = np.atleast_2d(np.cov(strengths.draws[1:, defined_systems], rowvar=False))
     first_positions, second_positions = (
         np.searchsorted(defined_systems, pairs.first),
         np.searchsorted(defined_systems, pairs.second),
     )
-    difference_variances, is_varying_pair = variance_of_differences(covariance, first_positions, second_positions)
+    difference_variances, is_varying_pair = variance_of_differences(
+        strength_covariance, first_positions, second_positions
+    )
     t_statistics = ratio(
         np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second]),
         np.sqrt(np.maximum(difference_variances, 0.0)),
@@ -57,14 +59,16 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     is_tested_pair = is_undecided_pair & is_varying_pair
     if not is_tested_pair.any():
         return np.full(n_pairs, np.nan)
-    quantile = NormalMaximum(covariance, first_positions[is_tested_pair], second_positions[is_tested_pair]).quantile(
-        1 - confidence
-    )
+    critical_z = NormalMaximum(
+        strength_covariance, first_positions[is_tested_pair], second_positions[is_tested_pair]
+    ).quantile(1 - confidence)
     is_bounded_pair = strengths.bounded[pairs.first] & strengths.bounded[pairs.second] & is_varying_pair
     untied_rate = (n_untied + n_untied.sum() / n_battles.sum()) / (n_battles + 1)
-    win_probability = 1 / (1 + np.exp(-np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second])))
+    stronger_win_probability = 1 / (
+        1 + np.exp(-np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second]))
+    )
     information_per_battle = (
-        untied_rate * win_probability * (1 - win_probability)
+        untied_rate * stronger_win_probability * (1 - stronger_win_probability)
     )  # information of one battle if all are independent
     model_variance = _model_variance(pairs, n_battles * information_per_battle, len(strengths.bounded))
     design_effect = ratio(n_battles, pairs.effective)
@@ -78,15 +82,17 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
 
     def is_undecided_after(gain: Floats) -> Bools:
         """Return whether the expected |t| after a gain of information is below the critical value."""
-        n_added, n_present = n_more_battles(gain), n_battles.sum()
-        n_units = (n_present + n_added) ** 2 / (n_present**2 / strengths.n_units + n_added)
-        critical_value = -stdtrit(np.maximum(1.0, n_units - 1), ndtr(-quantile))
-        return np.asarray(t_statistics * np.sqrt(1 + gain) < critical_value)
+        n_added_battles, n_present_battles = n_more_battles(gain), n_battles.sum()
+        effective_n_units = (n_present_battles + n_added_battles) ** 2 / (
+            n_present_battles**2 / strengths.n_units + n_added_battles
+        )
+        critical_t = -stdtrit(np.maximum(1.0, effective_n_units - 1), ndtr(-critical_z))
+        return np.asarray(t_statistics * np.sqrt(1 + gain) < critical_t)
 
-    most_gains = np.full(n_pairs, MOST_GAIN)
-    n_more = np.ceil(n_more_battles(bisect_condition(is_undecided_after, np.zeros(n_pairs), most_gains)))
-    has_forecast = is_tested_pair & is_bounded_pair & has_independent_battles & ~is_undecided_after(most_gains)
-    return np.where(has_forecast & (n_more > 0), n_more, np.nan)
+    largest_gains = np.full(n_pairs, MOST_GAIN)
+    n_further_battles = np.ceil(n_more_battles(bisect_condition(is_undecided_after, np.zeros(n_pairs), largest_gains)))
+    has_forecast = is_tested_pair & is_bounded_pair & has_independent_battles & ~is_undecided_after(largest_gains)
+    return np.where(has_forecast & (n_further_battles > 0), n_further_battles, np.nan)
 
 
 def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Floats:

@@ -68,16 +68,29 @@ def direct_tests(pairs: PairRates, battles: Battles, strengths: Strengths, *, co
     """
     ties_are_half = bool(np.isnan(strengths.ties[0]))
     tie_rates = 1 - pairs.wins - pairs.losses if ties_are_half else 0.0
-    wins, losses = (pairs.effective * (rate + tie_rates / 2) for rate in (pairs.wins, pairs.losses))
-    p_if_equal, p_by_strengths = _expected_win_rates(pairs, battles, strengths, ties_are_half=ties_are_half)
+    effective_wins, effective_losses = (
+        pairs.effective * (win_or_loss_rate + tie_rates / 2) for win_or_loss_rate in (pairs.wins, pairs.losses)
+    )
+    win_probability_if_equal, win_probability_by_strengths = _expected_win_rates(
+        pairs, battles, strengths, ties_are_half=ties_are_half
+    )
     alpha = 1 - confidence
-    p_direct, p_fit = (
-        adjust(_p_value(wins, losses, probability, pairs.freedom), correction="holm")
-        for probability in (p_if_equal, p_by_strengths)
+    direct_p_values, fit_p_values = (
+        adjust(_p_value(effective_wins, effective_losses, null_probability, pairs.freedom), correction="holm")
+        for null_probability in (win_probability_if_equal, win_probability_by_strengths)
     )
     with np.errstate(invalid="ignore"):
-        better = np.where(p_direct <= alpha, np.sign(ratio(wins, wins + losses) - p_if_equal), 0)
-        return DirectTests(p_direct=p_direct, p_fit=p_fit, better=better.astype(np.int8), misfit=p_fit <= alpha)
+        better_signs = np.where(
+            direct_p_values <= alpha,
+            np.sign(ratio(effective_wins, effective_wins + effective_losses) - win_probability_if_equal),
+            0,
+        )
+        return DirectTests(
+            p_direct=direct_p_values,
+            p_fit=fit_p_values,
+            better=better_signs.astype(np.int8),
+            misfit=fit_p_values <= alpha,
+        )
 
 
 def _p_value(wins: Floats, losses: Floats, win_probability: Floats, freedom: Floats) -> Floats:
@@ -118,10 +131,10 @@ def _expected_win_rates(
         pairs.first * n_systems + pairs.second, counts_by_battle_kind.first * n_systems + counts_by_battle_kind.second
     )
     n_untied_of_pair = np.bincount(pair_of_kind, weights=n_untied_of_kind, minlength=len(pairs.first))
-    wins_if_equal, expected_wins = (
+    expected_wins_if_equal, expected_wins_by_strengths = (
         np.bincount(pair_of_kind, weights=n_untied_of_kind / (1 + np.exp(-log_odds)), minlength=len(pairs.first))
         for log_odds in (covariate_log_odds, covariate_log_odds + strength_differences)
     )
-    return np.where(n_untied_of_pair > 0, ratio(wins_if_equal, n_untied_of_pair), 0.5), np.where(
-        n_untied_of_pair > 0, ratio(expected_wins, n_untied_of_pair), 0.5
+    return np.where(n_untied_of_pair > 0, ratio(expected_wins_if_equal, n_untied_of_pair), 0.5), np.where(
+        n_untied_of_pair > 0, ratio(expected_wins_by_strengths, n_untied_of_pair), 0.5
     )

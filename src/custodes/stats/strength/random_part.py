@@ -32,32 +32,36 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
     """
     from scipy.sparse import csr_array, diags_array
 
-    n_battles, unit = len(is_annotated), metric_fit.battles.unit
+    n_battles, unit_of_battle = len(is_annotated), metric_fit.battles.unit
     labelling_rate = is_annotated.mean() if n_battles else np.nan
     if not 0 < labelling_rate < 1:
         return np.nan
     davidson_fit, n_systems = metric_fit.fit, len(metric_fit.component)
-    design = davidson_fit.design[metric_fit.battle_counts.kind]
-    log_odds = design @ davidson_fit.coefficients[: design.shape[1]]
-    direction = np.where(log_odds < 0, -1.0, 1.0)
+    design_of_battles = davidson_fit.design[metric_fit.battle_counts.kind]
+    log_odds = design_of_battles @ davidson_fit.coefficients[: design_of_battles.shape[1]]
+    stronger_side_signs = np.where(log_odds < 0, -1.0, 1.0)
     half_sign_residuals, tie_residuals = metric_fit.residual(davidson_fit.coefficients).T
     scalar_features = np.stack(
         [
             np.abs(log_odds),
-            half_sign_residuals * direction,
+            half_sign_residuals * stronger_side_signs,
             tie_residuals,
-            *(half_sign_residuals * covariate for covariate in design[:, n_systems:].toarray().T),
+            *(
+                half_sign_residuals * covariate_values
+                for covariate_values in design_of_battles[:, n_systems:].toarray().T
+            ),
         ]
     )
-    system_indicators = design[:, :n_systems]
+    system_indicators = design_of_battles[:, :n_systems]
     is_tested_system = np.asarray(abs(system_indicators).sum(axis=0)) * labelling_rate >= _LEAST
-    feature_sets = [
+    feature_matrices = [
         csr_array(scalar_features.T),
         abs(system_indicators)[:, is_tested_system],
         diags_array(half_sign_residuals) @ system_indicators[:, is_tested_system],
     ]
     p_values = [
-        _covariance_p_value(csr_array(features), is_annotated - labelling_rate, unit) for features in feature_sets
+        _covariance_p_value(csr_array(feature_matrix), is_annotated - labelling_rate, unit_of_battle)
+        for feature_matrix in feature_matrices
     ]
     return _bonferroni(p_values)
 
@@ -83,32 +87,37 @@ def p_random_within_pairs(
     """
     from scipy.sparse import csr_array
 
-    _, pair, n_of_pair = np.unique(first * n_systems + second, return_inverse=True, return_counts=True)
+    _, pair_of_battle, n_battles_of_pair = np.unique(
+        first * n_systems + second, return_inverse=True, return_counts=True
+    )
 
     def centre(values: Any) -> Floats:
         """Return values (n,) minus the mean of the pair."""
-        return np.asarray(values - (np.bincount(pair, weights=values) / n_of_pair)[pair])
+        return np.asarray(values - (np.bincount(pair_of_battle, weights=values) / n_battles_of_pair)[pair_of_battle])
 
-    surplus = centre(is_annotated.astype(np.float64))
-    if not surplus.any():
+    annotation_surplus = centre(is_annotated.astype(np.float64))
+    if not annotation_surplus.any():
         return np.nan
-    variance_of_pair = np.bincount(pair, weights=surplus**2) / np.maximum(n_of_pair - 1, 1)
-    margins, ties = centre(sign.astype(np.float64)), centre(sign == 0)
-    direction = np.where(np.bincount(pair, weights=sign) < 0, -1.0, 1.0)[pair]
-    n, rows = len(sign), np.arange(len(sign))
-    system_margins = csr_array((margins, (rows, first)), shape=(n, n_systems)) - csr_array(
-        (margins, (rows, second)), shape=(n, n_systems)
-    )
-    n_expected = np.bincount(pair, weights=is_annotated)
+    variance_of_pair = np.bincount(pair_of_battle, weights=annotation_surplus**2) / np.maximum(n_battles_of_pair - 1, 1)
+    centred_signs, centred_ties = centre(sign.astype(np.float64)), centre(sign == 0)
+    stronger_side_signs = np.where(np.bincount(pair_of_battle, weights=sign) < 0, -1.0, 1.0)[pair_of_battle]
+    n_battles, battle_indices = len(sign), np.arange(len(sign))
+    system_verdict_matrix = csr_array(
+        (centred_signs, (battle_indices, first)), shape=(n_battles, n_systems)
+    ) - csr_array((centred_signs, (battle_indices, second)), shape=(n_battles, n_systems))
+    n_annotated_of_pair = np.bincount(pair_of_battle, weights=is_annotated)
     n_expected_of_system = sum(
-        np.bincount(systems, weights=(n_expected / n_of_pair)[pair], minlength=n_systems) for systems in (first, second)
+        np.bincount(
+            systems_of_side, weights=(n_annotated_of_pair / n_battles_of_pair)[pair_of_battle], minlength=n_systems
+        )
+        for systems_of_side in (first, second)
     )
     return _bonferroni(
         [
-            _covariance_p_value(csr_array(features), surplus, unit, variance_of_pair[pair])
-            for features in (
-                np.stack([margins * direction, ties], axis=1),
-                system_margins[:, np.asarray(n_expected_of_system) >= _LEAST],
+            _covariance_p_value(csr_array(feature_matrix), annotation_surplus, unit, variance_of_pair[pair_of_battle])
+            for feature_matrix in (
+                np.stack([centred_signs * stronger_side_signs, centred_ties], axis=1),
+                system_verdict_matrix[:, np.asarray(n_expected_of_system) >= _LEAST],
             )
         ]
     )
@@ -128,53 +137,60 @@ def _covariance_p_value(features: Any, surplus: Floats, unit: Ints, variance: Fl
     from scipy.sparse import csr_array, diags_array
     from scipy.special import fdtrc
 
-    n = len(surplus)
-    mean_features = np.asarray(features.sum(axis=0)) / n
+    n_rows = len(surplus)
+    mean_features = np.asarray(features.sum(axis=0)) / n_rows
     feature_surplus_sums = features.T @ surplus
-    _, unit = np.unique(unit, return_inverse=True)
-    n_units = int(unit.max()) + 1
+    _, unit_of_row = np.unique(unit, return_inverse=True)
+    n_units = int(unit_of_row.max()) + 1
     # The number of annotated battles limits the degrees of freedom, because with few of them the sums are skewed.
-    effective_number = float((surplus > 0).sum())
-    if n_units == n:
-        row_variance = np.full(n, surplus @ surplus / (n - 1)) if variance is None else variance
-        covariance = (features.T @ (diags_array(row_variance) @ features)).toarray()
-        covariance -= row_variance.sum() * np.outer(mean_features, mean_features)
+    effective_n = float((surplus > 0).sum())
+    if n_units == n_rows:
+        variance_of_row = np.full(n_rows, surplus @ surplus / (n_rows - 1)) if variance is None else variance
+        covariance_of_sums = (features.T @ (diags_array(variance_of_row) @ features)).toarray()
+        covariance_of_sums -= variance_of_row.sum() * np.outer(mean_features, mean_features)
     else:
-        surplus_by_unit = csr_array((surplus, (unit, np.arange(n))), shape=(n_units, n))
-        feature_sums, surplus_sums = surplus_by_unit @ features, np.bincount(unit, weights=surplus)
-        cross_products = np.outer(feature_sums.T @ surplus_sums, mean_features)
-        covariance = (
-            (feature_sums.T @ feature_sums).toarray()
+        surplus_matrix = csr_array((surplus, (unit_of_row, np.arange(n_rows))), shape=(n_units, n_rows))
+        feature_surplus_of_unit, surplus_sum_of_unit = (
+            surplus_matrix @ features,
+            np.bincount(unit_of_row, weights=surplus),
+        )
+        cross_products = np.outer(feature_surplus_of_unit.T @ surplus_sum_of_unit, mean_features)
+        covariance_of_sums = (
+            (feature_surplus_of_unit.T @ feature_surplus_of_unit).toarray()
             - cross_products
             - cross_products.T
-            + surplus_sums @ surplus_sums * np.outer(mean_features, mean_features)
+            + surplus_sum_of_unit @ surplus_sum_of_unit * np.outer(mean_features, mean_features)
         )
-        squared_surplus_sums = np.bincount(unit, weights=surplus**2)  # sums of the surplus itself may all be 0
-        effective_number = float(squared_surplus_sums.sum() ** 2 / (squared_surplus_sums**2).sum())
-    standard_deviations = np.sqrt(covariance.diagonal().clip(0.0))
-    is_varying_feature = standard_deviations > _SAME * max(1.0, float(standard_deviations.max(initial=0.0)))
+        squared_surplus_sum_of_unit = np.bincount(
+            unit_of_row, weights=surplus**2
+        )  # sums of the surplus itself may all be 0
+        effective_n = float(squared_surplus_sum_of_unit.sum() ** 2 / (squared_surplus_sum_of_unit**2).sum())
+    sum_sds = np.sqrt(covariance_of_sums.diagonal().clip(0.0))
+    is_varying_feature = sum_sds > _SAME * max(1.0, float(sum_sds.max(initial=0.0)))
     if not is_varying_feature.any():
         return np.nan
     eigenvalues, eigenvectors = np.linalg.eigh(
-        covariance[np.ix_(is_varying_feature, is_varying_feature)]
-        / np.outer(standard_deviations[is_varying_feature], standard_deviations[is_varying_feature])
+        covariance_of_sums[np.ix_(is_varying_feature, is_varying_feature)]
+        / np.outer(sum_sds[is_varying_feature], sum_sds[is_varying_feature])
     )
     is_positive_eigenvalue = eigenvalues > _SAME
-    rank = int(is_positive_eigenvalue.sum())
+    covariance_rank = int(is_positive_eigenvalue.sum())
     test_statistic = float(
         (
             (
-                (feature_surplus_sums[is_varying_feature] / standard_deviations[is_varying_feature])
+                (feature_surplus_sums[is_varying_feature] / sum_sds[is_varying_feature])
                 @ eigenvectors[:, is_positive_eigenvalue]
             )
             ** 2
             / eigenvalues[is_positive_eigenvalue]
         ).sum()
     )
-    if effective_number <= rank + 1:
+    if effective_n <= covariance_rank + 1:
         return np.nan
     return float(
         fdtrc(
-            rank, effective_number - rank, test_statistic * (effective_number - rank) / (rank * (effective_number - 1))
+            covariance_rank,
+            effective_n - covariance_rank,
+            test_statistic * (effective_n - covariance_rank) / (covariance_rank * (effective_n - 1)),
         )
     )

@@ -74,8 +74,11 @@ def ranks(strengths: Strengths, *, confidence: float) -> Ranks:
             alpha=1 - confidence,
         )
         pair_indices = defined_systems[first_positions], defined_systems[second_positions]
-        for matrix, pair_values in ((p_adjusted, test_results.p_adjusted), (at_threshold, test_results.at_threshold)):
-            matrix[pair_indices] = matrix[pair_indices[::-1]] = pair_values
+        for result_matrix, pair_values in (
+            (p_adjusted, test_results.p_adjusted),
+            (at_threshold, test_results.at_threshold),
+        ):
+            result_matrix[pair_indices] = result_matrix[pair_indices[::-1]] = pair_values
     with np.errstate(invalid="ignore"):
         is_significant_pair = (p_adjusted <= 1 - confidence) & ~at_threshold
         is_stronger_opponent = estimates - estimates[:, np.newaxis] > _SAME  # [a, b]: b has a higher strength than a

@@ -56,46 +56,48 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
     """
     counted_battles = battles.select_rows(battles.is_usable)
     battle_counts = count_by_kind(counted_battles, counted_battles.weight * counted_battles.multiplicity)
-    n_of_outcome = count_by_kind(counted_battles, counted_battles.multiplicity).outcomes
-    estimate = strengths.draws[0]
-    leader = int(np.nanargmax(round_for_sorting(estimate)))
+    n_battles_of_outcome = count_by_kind(counted_battles, counted_battles.multiplicity).outcomes
+    estimated_strengths = strengths.draws[0]
+    leader = int(np.nanargmax(round_for_sorting(estimated_strengths)))
     component_systems = np.flatnonzero(strengths.component == strengths.component[leader])
-    n_pairs = len(np.unique(battle_counts.first * len(estimate) + battle_counts.second))
+    n_pairs = len(np.unique(battle_counts.first * len(estimated_strengths) + battle_counts.second))
     if len(component_systems) < 2 or not strengths.bounded[leader] or n_pairs > MOST_PAIRS:
         return None
-    mean_weight_of_outcome = np.nan_to_num(ratio(battle_counts.outcomes, n_of_outcome))
+    mean_weight_of_outcome = np.nan_to_num(ratio(battle_counts.outcomes, n_battles_of_outcome))
     ties_are_half = bool(np.isnan(strengths.ties[0]))
     first_fit = _refit(battle_counts, strengths.component, ties_are_half=ties_are_half)
     if first_fit is None:
         return None
     candidate_systems = [
-        int(system)
-        for system in component_systems[np.argsort(-round_for_sorting(estimate[component_systems]), kind="stable")]
-        if system != leader
+        int(rival)
+        for rival in component_systems[
+            np.argsort(-round_for_sorting(estimated_strengths[component_systems]), kind="stable")
+        ]
+        if rival != leader
     ]
     removal_costs = [
-        _select_removals(first_fit, mean_weight_of_outcome, n_of_outcome, leader, system)[1]
-        for system in candidate_systems
+        _select_removals(first_fit, mean_weight_of_outcome, n_battles_of_outcome, leader, rival)[1]
+        for rival in candidate_systems
     ]
     cheapest_rivals = [
-        candidate_systems[cost_rank] for cost_rank in np.argsort(removal_costs, kind="stable")[:_CANDIDATES]
+        candidate_systems[candidate_index] for candidate_index in np.argsort(removal_costs, kind="stable")[:_CANDIDATES]
     ]
     removals = [
         Removal(leader=leader, successor=successor, number=n_removed)
-        for system in cheapest_rivals
+        for rival in cheapest_rivals
         if (
-            leader_and_number := _search_removal(
+            successor_and_number := _search_removal(
                 battle_counts,
                 mean_weight_of_outcome,
-                n_of_outcome,
+                n_battles_of_outcome,
                 first_fit,
                 leader,
-                system,
+                rival,
                 strengths.component,
                 ties_are_half=ties_are_half,
             )
         )
-        for successor, n_removed in [leader_and_number]
+        for successor, n_removed in [successor_and_number]
     ]
     return min(removals, key=lambda removal: removal.number, default=None)
 
@@ -103,7 +105,7 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
 def _search_removal(
     battle_counts: BattleCounts,
     mean_weight_of_outcome: Floats,
-    n_of_outcome: Floats,
+    n_battles_of_outcome: Floats,
     current_fit: Fit,
     leader: int,
     rival: int,
@@ -112,19 +114,21 @@ def _search_removal(
     ties_are_half: bool,
 ) -> tuple[int, int] | None:
     """Return the leader after removals in favour of `rival` and the number of removals; None if no removal helps."""
-    n_left_of_outcome, n_removed = n_of_outcome.copy(), 0
+    n_left_of_outcome, n_removed = n_battles_of_outcome.copy(), 0
     while True:
-        removal_order, n_needed = _select_removals(
+        removal_order, n_needed_removals = _select_removals(
             current_fit, mean_weight_of_outcome, n_left_of_outcome, leader, rival
         )
-        if not np.isfinite(n_needed):
+        if not np.isfinite(n_needed_removals):
             return None
-        n_step = max(1, int(n_needed) // 2)
-        n_removable = n_left_of_outcome.ravel()[removal_order]
-        n_taken_of_outcome = np.clip(n_step - (np.cumsum(n_removable) - n_removable), 0, n_removable)
+        n_step_removals = max(1, int(n_needed_removals) // 2)
+        n_removable_in_order = n_left_of_outcome.ravel()[removal_order]
+        n_taken_in_order = np.clip(
+            n_step_removals - (np.cumsum(n_removable_in_order) - n_removable_in_order), 0, n_removable_in_order
+        )
         n_left_of_outcome = n_left_of_outcome.copy()
-        n_left_of_outcome.ravel()[removal_order] -= n_taken_of_outcome
-        n_removed += int(n_taken_of_outcome.sum())
+        n_left_of_outcome.ravel()[removal_order] -= n_taken_in_order
+        n_removed += int(n_taken_in_order.sum())
         new_fit = _refit(
             replace(battle_counts, outcomes=mean_weight_of_outcome * n_left_of_outcome),
             component,
@@ -154,28 +158,37 @@ def _refit(battle_counts: BattleCounts, component: Ints, *, ties_are_half: bool)
 
 
 def _select_removals(
-    current_fit: Fit, mean_weight_of_outcome: Floats, n_of_outcome: Floats, leader: int, rival: int
+    current_fit: Fit, mean_weight_of_outcome: Floats, n_battles_of_outcome: Floats, leader: int, rival: int
 ) -> tuple[Ints, float]:
     """Return the comparisons to remove in favour of `rival` and the number that a linear approximation requires.
 
     The comparisons are flat positions in (kinds, outcomes), sorted by the effect of removing one comparison.
     """
-    coefficient_contrast = current_fit.inverse[leader] - current_fit.inverse[rival]
+    inverse_contrast = current_fit.inverse[leader] - current_fit.inverse[rival]
     n_design_columns = current_fit.design.shape[1]
     residuals = current_fit.residual(current_fit.coefficients)
-    gains = residuals[:, :, 0] * (current_fit.design @ coefficient_contrast[:n_design_columns])[:, np.newaxis]
-    if current_fit.has_ties:
-        gains = gains + residuals[:, :, 1] * coefficient_contrast[-1]
-    gains = round_for_sorting(np.where(n_of_outcome > 0, mean_weight_of_outcome * gains, 0.0).ravel())
-    gain_order = np.argsort(-gains, kind="stable")
-    gain_order = gain_order[gains[gain_order] > 0]
-    strength_gap = max(0.0, current_fit.coefficients[leader] - current_fit.coefficients[rival] - _SAME)
-    cumulative_gain = np.cumsum(gains[gain_order] * n_of_outcome.ravel()[gain_order])
-    n_complete = int(np.searchsorted(cumulative_gain, strength_gap))
-    if n_complete == len(gain_order):
-        return gain_order, np.inf
-    gain_before = (
-        cumulative_gain[n_complete] - gains[gain_order[n_complete]] * n_of_outcome.ravel()[gain_order[n_complete]]
+    strength_gain_of_outcome = (
+        residuals[:, :, 0] * (current_fit.design @ inverse_contrast[:n_design_columns])[:, np.newaxis]
     )
-    n_before = n_of_outcome.ravel()[gain_order[:n_complete]].sum()
-    return gain_order, float(n_before + np.ceil((strength_gap - gain_before) / gains[gain_order[n_complete]] - _SAME))
+    if current_fit.has_ties:
+        strength_gain_of_outcome = strength_gain_of_outcome + residuals[:, :, 1] * inverse_contrast[-1]
+    strength_gain_of_outcome = round_for_sorting(
+        np.where(n_battles_of_outcome > 0, mean_weight_of_outcome * strength_gain_of_outcome, 0.0).ravel()
+    )
+    removal_order = np.argsort(-strength_gain_of_outcome, kind="stable")
+    removal_order = removal_order[strength_gain_of_outcome[removal_order] > 0]
+    strength_gap = max(0.0, current_fit.coefficients[leader] - current_fit.coefficients[rival] - _SAME)
+    cumulative_gain = np.cumsum(strength_gain_of_outcome[removal_order] * n_battles_of_outcome.ravel()[removal_order])
+    n_complete_outcomes = int(np.searchsorted(cumulative_gain, strength_gap))
+    if n_complete_outcomes == len(removal_order):
+        return removal_order, np.inf
+    gain_before = (
+        cumulative_gain[n_complete_outcomes]
+        - strength_gain_of_outcome[removal_order[n_complete_outcomes]]
+        * n_battles_of_outcome.ravel()[removal_order[n_complete_outcomes]]
+    )
+    n_battles_before = n_battles_of_outcome.ravel()[removal_order[:n_complete_outcomes]].sum()
+    return removal_order, float(
+        n_battles_before
+        + np.ceil((strength_gap - gain_before) / strength_gain_of_outcome[removal_order[n_complete_outcomes]] - _SAME)
+    )

@@ -37,34 +37,45 @@ def leverage_corrected(scores: Any, fit: Fit, kinds: BattleCounts, *, weight: Fl
     leverage_of_kind = leverage(kinds, fit.variance, fit.inverse, has_ties=fit.has_ties)
     leverage_of_unit = np.bincount(unit, weights=weight * leverage_of_kind[kind_of_battle], minlength=n_units)
     has_low_leverage = (leverage_of_unit <= _LIGHT) | (np.bincount(unit, minlength=n_units) == 1)
-    score_factors = np.where(has_low_leverage, 1 / np.sqrt(1 - np.minimum(leverage_of_unit, _MOST)), 1.0)
-    corrected_scores = csr_array(diags_array(score_factors) @ scores)
+    score_factor_of_unit = np.where(has_low_leverage, 1 / np.sqrt(1 - np.minimum(leverage_of_unit, _MOST)), 1.0)
+    corrected_scores = csr_array(diags_array(score_factor_of_unit) @ scores)
     if has_low_leverage.all():
         return corrected_scores
     inverse_eigenvalues, inverse_eigenvectors = np.linalg.eigh(fit.inverse)
-    inverse_root = inverse_eigenvectors * np.sqrt(inverse_eigenvalues.clip(0.0))
-    heavy_units = np.flatnonzero(~has_low_leverage)
-    heavy_corrected, heavy_scores = np.zeros((len(heavy_units), scores.shape[1])), scores[heavy_units].toarray()
-    heavy_battles = np.flatnonzero(~has_low_leverage[unit])
-    heavy_battles = heavy_battles[np.argsort(unit[heavy_battles], kind="stable")]
-    unit_pointers = np.append(0, np.cumsum(np.bincount(unit, minlength=n_units)[heavy_units]))
-    for heavy_slice in chunks(len(heavy_units), inverse_root.size):
-        slice_pointers = unit_pointers[heavy_slice.start : heavy_slice.stop + 1]
-        informations = _cluster_informations(
-            fit, kinds, weight, heavy_battles[slice_pointers[0] : slice_pointers[-1]], slice_pointers
-        )
-        eigenvalues, eigenvectors = np.linalg.eigh(inverse_root.T @ informations @ inverse_root)
-        eigenvalues = eigenvalues.clip(1e-9, _MOST)
-        eigenvalue_gains = (1 / np.sqrt(1 - eigenvalues) - 1) / eigenvalues
-        rotated_scores = eigenvectors @ (
-            eigenvalue_gains[..., np.newaxis]
-            * (eigenvectors.swapaxes(1, 2) @ (heavy_scores[heavy_slice] @ inverse_root)[..., np.newaxis])
-        )
-        heavy_corrected[heavy_slice] = (informations @ (inverse_root @ rotated_scores))[..., 0]
-    heavy_indicators = csr_array(
-        (np.ones(len(heavy_units)), (heavy_units, np.arange(len(heavy_units)))), shape=(n_units, len(heavy_units))
+    inverse_information_root = inverse_eigenvectors * np.sqrt(inverse_eigenvalues.clip(0.0))
+    high_leverage_units = np.flatnonzero(~has_low_leverage)
+    corrected_high_leverage_scores, high_leverage_scores = (
+        np.zeros((len(high_leverage_units), scores.shape[1])),
+        scores[high_leverage_units].toarray(),
     )
-    return csr_array(corrected_scores + heavy_indicators @ csr_array(heavy_corrected))
+    high_leverage_battles = np.flatnonzero(~has_low_leverage[unit])
+    high_leverage_battles = high_leverage_battles[np.argsort(unit[high_leverage_battles], kind="stable")]
+    battle_pointers = np.append(0, np.cumsum(np.bincount(unit, minlength=n_units)[high_leverage_units]))
+    for unit_slice in chunks(len(high_leverage_units), inverse_information_root.size):
+        slice_pointers = battle_pointers[unit_slice.start : unit_slice.stop + 1]
+        information_of_unit = _cluster_informations(
+            fit, kinds, weight, high_leverage_battles[slice_pointers[0] : slice_pointers[-1]], slice_pointers
+        )
+        eigenvalues, eigenvectors = np.linalg.eigh(
+            inverse_information_root.T @ information_of_unit @ inverse_information_root
+        )
+        eigenvalues = eigenvalues.clip(1e-9, _MOST)
+        eigenvalue_factors = (1 / np.sqrt(1 - eigenvalues) - 1) / eigenvalues
+        rotated_scores = eigenvectors @ (
+            eigenvalue_factors[..., np.newaxis]
+            * (
+                eigenvectors.swapaxes(1, 2)
+                @ (high_leverage_scores[unit_slice] @ inverse_information_root)[..., np.newaxis]
+            )
+        )
+        corrected_high_leverage_scores[unit_slice] = (
+            information_of_unit @ (inverse_information_root @ rotated_scores)
+        )[..., 0]
+    high_leverage_indicators = csr_array(
+        (np.ones(len(high_leverage_units)), (high_leverage_units, np.arange(len(high_leverage_units)))),
+        shape=(n_units, len(high_leverage_units)),
+    )
+    return csr_array(corrected_scores + high_leverage_indicators @ csr_array(corrected_high_leverage_scores))
 
 
 def _cluster_informations(
@@ -78,22 +89,24 @@ def _cluster_informations(
     n_coefficients, n_clusters = len(fit.inverse), len(pointers) - 1
     n_kinds, n_covariates = kinds.covariates.shape
     # Nonzero columns and values of the design of each kind, with 1 for log nu.
-    further_columns = np.arange(n_coefficients - n_covariates - fit.has_ties, n_coefficients)
-    design_columns = np.column_stack([kinds.first, kinds.second, np.tile(further_columns, (n_kinds, 1))])
+    covariate_and_tie_columns = np.arange(n_coefficients - n_covariates - fit.has_ties, n_coefficients)
+    design_columns = np.column_stack([kinds.first, kinds.second, np.tile(covariate_and_tie_columns, (n_kinds, 1))])
     design_values = np.ones(design_columns.shape)
     design_values[:, 1], design_values[:, 2 : 2 + n_covariates] = -1.0, kinds.covariates
     is_tie_column = np.arange(design_columns.shape[1]) >= 2 + n_covariates
-    moments = fit.variance[:, np.array([0, 2, 1])[is_tie_column[:, np.newaxis].astype(np.int64) + is_tie_column]]
-    design_products = moments * design_values[:, :, np.newaxis] * design_values[:, np.newaxis]
+    outcome_moments = fit.variance[
+        :, np.array([0, 2, 1])[is_tie_column[:, np.newaxis].astype(np.int64) + is_tie_column]
+    ]
+    design_products = outcome_moments * design_values[:, :, np.newaxis] * design_values[:, np.newaxis]
     kind_of_battle, cluster_of_battle = (
         kinds.kind[battle_positions],
         np.repeat(np.arange(n_clusters), np.diff(pointers)),
     )
-    cell_codes = (cluster_of_battle[:, np.newaxis] * n_coefficients + design_columns[kind_of_battle])[
+    flat_entry_indices = (cluster_of_battle[:, np.newaxis] * n_coefficients + design_columns[kind_of_battle])[
         :, :, np.newaxis
     ] * n_coefficients + design_columns[kind_of_battle][:, np.newaxis]
     information_sums = np.bincount(
-        cell_codes.ravel(),
+        flat_entry_indices.ravel(),
         weights=(weight[battle_positions, np.newaxis, np.newaxis] * design_products[kind_of_battle]).ravel(),
         minlength=n_clusters * n_coefficients * n_coefficients,
     )
@@ -113,25 +126,30 @@ def count_effective_clusters(fit: Fit, kinds: BattleCounts, battles: Battles, *,
     """
     from scipy.sparse import csr_array
 
-    weight, unit = battles.weight, battles.unit
-    n_units, n_kinds = int(unit.max()) + 1, len(kinds.first)
-    is_correlated_battle = (np.bincount(unit)[unit] > 1) | (weight != 1)
-    effective_clusters = np.full(n_systems, np.inf)
+    weight_of_battle, unit_of_battle = battles.weight, battles.unit
+    n_units, n_kinds = int(unit_of_battle.max()) + 1, len(kinds.first)
+    is_correlated_battle = (np.bincount(unit_of_battle)[unit_of_battle] > 1) | (weight_of_battle != 1)
+    effective_clusters_of_system = np.full(n_systems, np.inf)
     if not is_correlated_battle.any():
-        return effective_clusters
-    weight_by_unit = csr_array(
-        (weight[is_correlated_battle], (unit[is_correlated_battle], kinds.kind[is_correlated_battle])),
+        return effective_clusters_of_system
+    weight_matrix = csr_array(
+        (
+            weight_of_battle[is_correlated_battle],
+            (unit_of_battle[is_correlated_battle], kinds.kind[is_correlated_battle]),
+        ),
         shape=(n_units, n_kinds),
     )
-    weight_of_kind = np.bincount(kinds.kind, weights=weight * battles.multiplicity, minlength=n_kinds)
+    weight_of_kind = np.bincount(kinds.kind, weights=weight_of_battle * battles.multiplicity, minlength=n_kinds)
     inverse_information = fit.inverse[: fit.design.shape[1], :n_systems]
     for system_slice in chunks(n_systems, n_kinds):
-        variance_by_kind = (fit.design @ inverse_information[:, system_slice]) ** 2 * fit.variance[:, :1]
-        product_sums = battles.clusters @ (
-            (weight_by_unit @ variance_by_kind) ** 2 - weight_by_unit @ variance_by_kind**2
+        variance_contributions = (fit.design @ inverse_information[:, system_slice]) ** 2 * fit.variance[:, :1]
+        product_sum_of_system = battles.clusters @ (
+            (weight_matrix @ variance_contributions) ** 2 - weight_matrix @ variance_contributions**2
         )
-        effective_clusters[system_slice] = (weight_of_kind @ variance_by_kind) ** 2 / np.maximum(product_sums, _NONE)
-    return effective_clusters
+        effective_clusters_of_system[system_slice] = (weight_of_kind @ variance_contributions) ** 2 / np.maximum(
+            product_sum_of_system, _NONE
+        )
+    return effective_clusters_of_system
 
 
 def widen_covariance(
@@ -147,8 +165,8 @@ def widen_covariance(
     from scipy.special import stdtrit
 
     n_systems = len(effective_clusters)
-    freedom = np.clip(np.minimum(effective_clusters, n_units) - 1, 1.0, None)
-    relative_widening = (stdtrit(freedom, _TAIL) / stdtrit(max(n_units - 1, 1), _TAIL)) ** 2 - 1
+    degrees_of_freedom = np.clip(np.minimum(effective_clusters, n_units) - 1, 1.0, None)
+    relative_widening = (stdtrit(degrees_of_freedom, _TAIL) / stdtrit(max(n_units - 1, 1), _TAIL)) ** 2 - 1
     score_products = (scores.T @ scores).toarray()
     design_effect = max(1.0, float((score_products * fit.inverse).sum() / np.linalg.matrix_rank(fit.inverse)))
     strength_variances = covariance.diagonal()[:n_systems]
@@ -163,24 +181,24 @@ def penalty_moments(fit: Fit) -> Floats:
     """Return the second moments (p, p) of the scores of the battles that the penalty adds, half won and half lost."""
     residuals = fit.residual(fit.coefficients)
     win_residuals, loss_residuals = residuals[:, 0], residuals[:, 2]
-    second_moments = (
+    moment_matrices = (
         win_residuals[:, :, np.newaxis] * win_residuals[:, np.newaxis]
         + loss_residuals[:, :, np.newaxis] * loss_residuals[:, np.newaxis]
     ) / 2
-    moments = np.stack([second_moments[:, 0, 0], second_moments[:, 1, 1], second_moments[:, 0, 1]], axis=1)
-    return information_of(fit.design, fit.pseudo, moments, has_ties=fit.has_ties)
+    moment_columns = np.stack([moment_matrices[:, 0, 0], moment_matrices[:, 1, 1], moment_matrices[:, 0, 1]], axis=1)
+    return information_of(fit.design, fit.pseudo, moment_columns, has_ties=fit.has_ties)
 
 
-def normal_draws(covariance: Floats, n: int, rng: np.random.Generator) -> Floats:
+def normal_draws(covariance: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
     """Return normal draws (n, p) around 0 whose sample covariance is exactly `covariance` (p, p).
 
     Intervals and tests thus depend neither on the number of draws nor on the random numbers. If n is positive but
     smaller than p + 1, there are p + 1 draws.
     """
     eigenvalues, eigenvectors = np.linalg.eigh(covariance)
-    p = len(eigenvalues)
-    n = max(n, p + 1) if n else 0
-    draws = rng.standard_normal((n, p))
-    if n:
-        draws = np.linalg.qr(draws - draws.mean(axis=0))[0] * np.sqrt(n - 1)
+    n_coefficients = len(eigenvalues)
+    n_draws = max(n_draws, n_coefficients + 1) if n_draws else 0
+    draws = rng.standard_normal((n_draws, n_coefficients))
+    if n_draws:
+        draws = np.linalg.qr(draws - draws.mean(axis=0))[0] * np.sqrt(n_draws - 1)
     return np.asarray(draws * np.sqrt(eigenvalues.clip(0.0)) @ eigenvectors.T)

@@ -72,10 +72,13 @@ def strengths(
 
     Source: Davidson 1970; clustered covariance: Liang and Zeger 1986; score bootstrap: Kline and Santos 2012.
     """
-    model = fit_battles(battles, n_systems=n_systems, ties=ties)
-    scores = model.correct_leverage(model.scores(model.residual(model.fit.coefficients), has_ties=model.fit.has_ties))
-    covariance = model.covariance(scores, model.fit.inverse, scores=scores)
-    return model.strengths(model.fit.coefficients, covariance, resamples, rng)
+    strength_fit = fit_battles(battles, n_systems=n_systems, ties=ties)
+    davidson_fit = strength_fit.fit
+    scores = strength_fit.correct_leverage(
+        strength_fit.scores(strength_fit.residual(davidson_fit.coefficients), has_ties=davidson_fit.has_ties)
+    )
+    covariance = strength_fit.covariance(scores, davidson_fit.inverse, scores=scores)
+    return strength_fit.strengths(davidson_fit.coefficients, covariance, resamples, rng)
 
 
 def interval(draws: Floats, *, confidence: float, n_units: float) -> tuple[Floats, Floats]:
@@ -150,11 +153,13 @@ class StrengthFit:
         from scipy.sparse import csr_array, diags_array, hstack
 
         residual = residual * np.sqrt(self.battles.multiplicity)[:, np.newaxis]
-        n_battles, unit = len(residual), self.battles.unit
-        unit_indicators = csr_array((np.ones(n_battles), (unit, np.arange(n_battles))), shape=(self.n_units, n_battles))
-        half_scores = unit_indicators @ (diags_array(residual[:, 0]) @ self.fit.design[self.battle_counts.kind])
+        n_battles, unit_of_battle = len(residual), self.battles.unit
+        unit_indicators = csr_array(
+            (np.ones(n_battles), (unit_of_battle, np.arange(n_battles))), shape=(self.n_units, n_battles)
+        )
+        half_sign_scores = unit_indicators @ (diags_array(residual[:, 0]) @ self.fit.design[self.battle_counts.kind])
         return csr_array(
-            hstack([half_scores, csr_array(unit_indicators @ residual[:, 1:])]) if has_ties else half_scores
+            hstack([half_sign_scores, csr_array(unit_indicators @ residual[:, 1:])]) if has_ties else half_sign_scores
         )
 
     def correct_leverage(self, scores: Any) -> Any:
@@ -185,7 +190,7 @@ class StrengthFit:
         systems with few clusters are increased with the help of the `scores` (units, p) of this fit.
         """
         battles = self.battles
-        effective_clusters = count_effective_clusters(
+        effective_clusters_of_system = count_effective_clusters(
             self.fit, self.battle_counts, battles, n_systems=len(self.component)
         )
         score_products = (adjusted_scores.T @ adjusted_scores).toarray() + penalty_moments(self.fit)
@@ -193,20 +198,24 @@ class StrengthFit:
             inverse @ score_products @ inverse,
             self.fit,
             scores,
-            effective_clusters=effective_clusters,
+            effective_clusters=effective_clusters_of_system,
             n_units=self.n_effective_clusters,
         )
 
-    def strengths(self, estimate: Floats, covariance: Floats, resamples: int, rng: np.random.Generator) -> Strengths:
-        """Return the strengths with coefficients `estimate` (p,) and normal draws with `covariance` (p, p)."""
-        draws = np.concatenate([estimate[np.newaxis], estimate + normal_draws(covariance, resamples, rng)])
+    def strengths(
+        self, coefficients: Floats, covariance: Floats, resamples: int, rng: np.random.Generator
+    ) -> Strengths:
+        """Return the strengths with the `coefficients` (p,) and normal draws with `covariance` (p, p)."""
+        coefficient_draws = np.concatenate(
+            [coefficients[np.newaxis], coefficients + normal_draws(covariance, resamples, rng)]
+        )
         n_systems, n_effects = len(self.component), self.battles.covariates.shape[1]
         is_isolated_system = np.bincount(self.component)[self.component] == 1
-        nu = np.exp(draws[:, -1]) if self.fit.has_ties else np.zeros(len(draws))
+        nu_draws = np.exp(coefficient_draws[:, -1]) if self.fit.has_ties else np.zeros(len(coefficient_draws))
         return Strengths(
-            draws=np.where(is_isolated_system, np.nan, draws[:, :n_systems]),
-            effects=draws[:, n_systems : n_systems + n_effects],
-            ties=nu if self.ties == "davidson" else np.full(len(draws), np.nan),
+            draws=np.where(is_isolated_system, np.nan, coefficient_draws[:, :n_systems]),
+            effects=coefficient_draws[:, n_systems : n_systems + n_effects],
+            ties=nu_draws if self.ties == "davidson" else np.full(len(coefficient_draws), np.nan),
             component=self.component,
             bounded=self.bounded,
             clusters=int(self.battles.clusters[np.unique(self.battles.unit)].sum()),

@@ -68,30 +68,34 @@ def system_rates(battles: Battles, *, n_systems: int, resamples: int, rng: np.ra
     # Equal clusters are resampled together, which gives the same distribution at a fraction of the cost.
     if battles.times is None or battles.covariates.size:  # otherwise, equal clusters are merged already
         battles = battles.without_covariates().merge_equal_clusters()
-    battle_counts, unit, weight = count_by_kind(battles, battles.multiplicity), battles.unit, battles.weight
-    pair_of_battle, cluster_counts = battle_counts.kind, battles.clusters
-    n_pairs, n_groups = len(battle_counts.first), len(cluster_counts)
+    battle_counts, unit_of_battle, weight_of_battle = (
+        count_by_kind(battles, battles.multiplicity),
+        battles.unit,
+        battles.weight,
+    )
+    pair_of_battle, n_clusters_of_unit = battle_counts.kind, battles.clusters
+    n_pairs, n_groups = len(battle_counts.first), len(n_clusters_of_unit)
     # A win has two points and a tie one, so that sums are integers.
-    points_of_groups, weights_of_groups = (
-        sums_of(pair_of_battle, unit, weight * points, n_cells=n_pairs, n_kinds=n_groups)
-        for points in (1 + battle_counts.sign, 2)
+    sum_points, sum_possible_points = (
+        sums_of(pair_of_battle, unit_of_battle, weight_of_battle * points_of_battle, n_cells=n_pairs, n_groups=n_groups)
+        for points_of_battle in (1 + battle_counts.sign, 2)
     )
     pair_indices = np.arange(n_pairs)
     first_indicators = csr_array((np.ones(n_pairs), (battle_counts.first, pair_indices)), shape=(n_systems, n_pairs))
     second_indicators = csr_array((np.ones(n_pairs), (battle_counts.second, pair_indices)), shape=(n_systems, n_pairs))
-    if cluster_counts.sum() < 2:
+    if n_clusters_of_unit.sum() < 2:
         resamples = 0
-    draws = np.empty((1 + resamples, n_systems))
-    for draw_slice, resample_weights in iter_group_weights(cluster_counts, resamples, rng, size=n_pairs):
-        points_won, points_possible = points_of_groups(resample_weights), weights_of_groups(resample_weights)
+    rate_draws = np.empty((1 + resamples, n_systems))
+    for draw_slice, resample_weights in iter_group_weights(n_clusters_of_unit, resamples, rng, size_per_column=n_pairs):
+        points_won, points_possible = sum_points(resample_weights), sum_possible_points(resample_weights)
         rate_of_pair, has_battles = ratio(points_won, points_possible), points_possible > 0
         rate_of_first, rate_of_second = (
             np.where(has_battles, rate_of_pair, 0.0),
             np.where(has_battles, 1 - rate_of_pair, 0.0),
         )
         rate_sums = np.asarray(first_indicators @ rate_of_first + second_indicators @ rate_of_second)
-        draws[draw_slice] = ratio(rate_sums, np.asarray((first_indicators + second_indicators) @ has_battles)).T
-    return draws
+        rate_draws[draw_slice] = ratio(rate_sums, np.asarray((first_indicators + second_indicators) @ has_battles)).T
+    return rate_draws
 
 
 def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> tuple[Floats, Floats]:
@@ -101,28 +105,30 @@ def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> t
     the bounds are NaN.
     """
     low, high = np.full((2, draws.shape[1]), np.nan)
-    for system, n_clusters in enumerate(_effective_clusters(battles, draws.shape[1]).tolist()):
+    for system, effective_n_clusters in enumerate(_effective_clusters(battles, draws.shape[1]).tolist()):
         low[system], high[system] = student_interval(
-            draws[:, system], confidence=confidence, n_units=n_clusters, bounds=SHARE
+            draws[:, system], confidence=confidence, n_units=effective_n_clusters, bounds=SHARE
         )
     return low, high
 
 
 def _effective_clusters(battles: Battles, n_systems: int) -> Floats:
     """Return the effective number (systems,) of clusters with battles of each system, as in `equal_clusters`."""
-    system, weight = np.concatenate([battles.first, battles.second]), np.tile(battles.weight, 2)
-    cluster_counts = np.tile(battles.multiplicity, 2)
+    system_of_row, weight_of_row = np.concatenate([battles.first, battles.second]), np.tile(battles.weight, 2)
+    n_clusters_of_row = np.tile(battles.multiplicity, 2)
     n_units = int(battles.unit.max(initial=-1)) + 1
     if n_units < len(battles.unit):  # otherwise every battle is a cluster
-        system_units, system_unit_code = np.unique(system * n_units + np.tile(battles.unit, 2), return_inverse=True)
-        system, weight = (
-            system_units // n_units,
-            np.asarray(np.bincount(system_unit_code, weights=weight), dtype=np.float64),
+        system_unit_codes, code_index_of_row = np.unique(
+            system_of_row * n_units + np.tile(battles.unit, 2), return_inverse=True
         )
-        cluster_counts = battles.clusters[system_units % n_units]
+        system_of_row, weight_of_row = (
+            system_unit_codes // n_units,
+            np.asarray(np.bincount(code_index_of_row, weights=weight_of_row), dtype=np.float64),
+        )
+        n_clusters_of_row = battles.clusters[system_unit_codes % n_units]
     weight_sums, weight_square_sums, n_clusters = (
-        np.bincount(system, weights=cluster_values * cluster_counts, minlength=n_systems)
-        for cluster_values in (weight, weight**2, weight > 0)
+        np.bincount(system_of_row, weights=weights_or_mask * n_clusters_of_row, minlength=n_systems)
+        for weights_or_mask in (weight_of_row, weight_of_row**2, weight_of_row > 0)
     )
     return np.maximum(np.nan_to_num(ratio(weight_sums**2, weight_square_sums)), np.minimum(n_clusters, 2))
 
@@ -149,9 +155,9 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
     """
     from scipy.special import ndtri, stdtrit
 
-    unit, weight, cluster_counts = battles.unit, battles.weight, battles.multiplicity
-    battle_counts = count_by_kind(battles.without_covariates(), cluster_counts)
-    pair_of_battle, sign, outcomes, n_pairs = (
+    unit_of_battle, weight_of_battle, multiplicity = battles.unit, battles.weight, battles.multiplicity
+    battle_counts = count_by_kind(battles.without_covariates(), multiplicity)
+    pair_of_battle, sign_of_battle, outcome_counts, n_pairs = (
         battle_counts.kind,
         battle_counts.sign,
         battle_counts.outcomes.astype(np.int64),
@@ -160,56 +166,68 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
 
     def sum_by_pair(values: Floats) -> Floats:
         return np.asarray(
-            np.bincount(pair_of_battle, weights=values * cluster_counts, minlength=n_pairs), dtype=np.float64
+            np.bincount(pair_of_battle, weights=values * multiplicity, minlength=n_pairs), dtype=np.float64
         )
 
-    total_weight = sum_by_pair(weight)
+    total_weight = sum_by_pair(weight_of_battle)
     win_rate, loss_rate = (
-        ratio(sum_by_pair(weight * (sign > 0)), total_weight),
-        ratio(sum_by_pair(weight * (sign < 0)), total_weight),
+        ratio(sum_by_pair(weight_of_battle * (sign_of_battle > 0)), total_weight),
+        ratio(sum_by_pair(weight_of_battle * (sign_of_battle < 0)), total_weight),
     )
-    margin = win_rate - loss_rate
-    effective_by_weight = ratio(total_weight**2, sum_by_pair(weight**2))
+    margin_of_pair = win_rate - loss_rate
+    effective_by_weight = ratio(total_weight**2, sum_by_pair(weight_of_battle**2))
     # sums over clusters of the squared contributions and of the squared weights
-    n_units, effective_n, n_clusters = int(unit.max(initial=-1)) + 1, effective_by_weight, outcomes.sum(axis=1)
-    pair_units, pair_unit_of_battle = np.unique(pair_of_battle * n_units + unit, return_inverse=True)
-    if has_shared_clusters := len(pair_units) < len(unit):
-        pair_of_unit = pair_units // n_units
-        deviation_sums = np.bincount(pair_unit_of_battle, weights=weight * (sign - margin[pair_of_battle]))
-        weight_sums = np.bincount(pair_unit_of_battle, weights=weight)
-        n_equal_clusters = battles.clusters[pair_units % n_units]
-        n_clusters = np.bincount(pair_of_unit, weights=n_equal_clusters, minlength=n_pairs).astype(np.int64)
-        clustered_variance = np.bincount(
-            pair_of_unit, weights=n_equal_clusters * deviation_sums**2, minlength=n_pairs
-        ) * ratio(n_clusters, n_clusters - 1)
-        effective_if_constant = ratio(
-            total_weight**2, np.bincount(pair_of_unit, weights=n_equal_clusters * weight_sums**2, minlength=n_pairs)
+    n_units, effective_n_battles, n_clusters_of_pair = (
+        int(unit_of_battle.max(initial=-1)) + 1,
+        effective_by_weight,
+        outcome_counts.sum(axis=1),
+    )
+    pair_unit_codes, pair_unit_of_battle = np.unique(pair_of_battle * n_units + unit_of_battle, return_inverse=True)
+    if has_shared_clusters := len(pair_unit_codes) < len(unit_of_battle):
+        pair_of_unit = pair_unit_codes // n_units
+        deviation_sum_of_pair_unit = np.bincount(
+            pair_unit_of_battle, weights=weight_of_battle * (sign_of_battle - margin_of_pair[pair_of_battle])
         )
-        sign_variance = ratio(sum_by_pair(weight * (sign - margin[pair_of_battle]) ** 2), total_weight)
+        weight_sum_of_pair_unit = np.bincount(pair_unit_of_battle, weights=weight_of_battle)
+        n_equal_clusters = battles.clusters[pair_unit_codes % n_units]
+        n_clusters_of_pair = np.bincount(pair_of_unit, weights=n_equal_clusters, minlength=n_pairs).astype(np.int64)
+        clustered_variance = np.bincount(
+            pair_of_unit, weights=n_equal_clusters * deviation_sum_of_pair_unit**2, minlength=n_pairs
+        ) * ratio(n_clusters_of_pair, n_clusters_of_pair - 1)
+        effective_if_constant = ratio(
+            total_weight**2,
+            np.bincount(pair_of_unit, weights=n_equal_clusters * weight_sum_of_pair_unit**2, minlength=n_pairs),
+        )
+        sign_variance = ratio(
+            sum_by_pair(weight_of_battle * (sign_of_battle - margin_of_pair[pair_of_battle]) ** 2), total_weight
+        )
         # Without variation, the correlation within clusters is unknown.
-        effective_n = np.where(
+        effective_n_battles = np.where(
             sign_variance > 0,
             np.fmin(ratio(sign_variance * total_weight**2, clustered_variance), effective_by_weight),
             effective_if_constant,
         )
-    tail_probability = (1 + confidence) / 2
+    quantile_level = (1 + confidence) / 2
     critical_value = (
-        stdtrit(np.maximum(n_clusters - 1, 1), tail_probability)
+        stdtrit(np.maximum(n_clusters_of_pair - 1, 1), quantile_level)
         if has_shared_clusters
-        else np.full(n_pairs, ndtri(tail_probability))
+        else np.full(n_pairs, ndtri(quantile_level))
     )
     low, high = _adjusted_bounds(
-        win_rate, loss_rate, effective_n, np.where(has_shared_clusters & (n_clusters < 2), np.nan, critical_value)
+        win_rate,
+        loss_rate,
+        effective_n_battles,
+        np.where(has_shared_clusters & (n_clusters_of_pair < 2), np.nan, critical_value),
     )
     return PairRates(
         first=battle_counts.first,
         second=battle_counts.second,
-        outcomes=outcomes,
+        outcomes=outcome_counts,
         wins=win_rate,
         losses=loss_rate,
-        freedom=n_clusters - 1.0 if has_shared_clusters else np.full(n_pairs, np.inf),
-        effective=np.asarray(effective_n, dtype=np.float64),
-        rate=(1 + margin) / 2,
+        freedom=n_clusters_of_pair - 1.0 if has_shared_clusters else np.full(n_pairs, np.inf),
+        effective=np.asarray(effective_n_battles, dtype=np.float64),
+        rate=(1 + margin_of_pair) / 2,
         low=low,
         high=high,
     )
@@ -228,13 +246,15 @@ def unexplained_share(covariates: Floats, first_systems: Ints, second_systems: I
     n_comparisons = table_sums(first_systems, second_systems, shape=(n_systems, n_systems))
     n_comparisons = n_comparisons + n_comparisons.T
     laplacian = np.diag(n_comparisons.sum(axis=0)) - n_comparisons
-    effect_sums = np.zeros((covariates.shape[1], n_systems))
-    for covariate_index, covariate in enumerate(covariates.T):
-        for sign, systems_of_side in ((1, first_systems), (-1, second_systems)):
-            effect_sums[covariate_index] += sign * np.bincount(systems_of_side, weights=covariate, minlength=n_systems)
+    covariate_sum_of_system = np.zeros((covariates.shape[1], n_systems))
+    for covariate_index, covariate_values in enumerate(covariates.T):
+        for side_sign, systems_of_side in ((1, first_systems), (-1, second_systems)):
+            covariate_sum_of_system[covariate_index] += side_sign * np.bincount(
+                systems_of_side, weights=covariate_values, minlength=n_systems
+            )
     square_sums = (covariates**2).sum(axis=0)
     residual_square_sums = square_sums - (
-        effect_sums * (effect_sums @ np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))
+        covariate_sum_of_system * (covariate_sum_of_system @ np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True))
     ).sum(axis=1)
     unexplained_shares = np.nan_to_num(ratio(residual_square_sums, square_sums))
     return np.where(unexplained_shares > _ROUNDING, unexplained_shares, 0.0)
@@ -245,15 +265,15 @@ def _adjusted_bounds(win_rate: Floats, loss_rate: Floats, n_battles: Any, critic
 
     The bounds always enclose the rate.
     """
-    adjusted_wins, adjusted_losses = (
+    adjusted_win_rate, adjusted_loss_rate = (
         ratio(win_rate * n_battles + 1, n_battles + 2),
         ratio(loss_rate * n_battles + 1, n_battles + 2),
     )
-    adjusted_margin = adjusted_wins - adjusted_losses
-    standard_error = np.sqrt(ratio(adjusted_wins + adjusted_losses - adjusted_margin**2, n_battles + 2))
-    rate = (1 + win_rate - loss_rate) / 2
+    adjusted_margin = adjusted_win_rate - adjusted_loss_rate
+    standard_error = np.sqrt(ratio(adjusted_win_rate + adjusted_loss_rate - adjusted_margin**2, n_battles + 2))
+    win_rate_with_ties = (1 + win_rate - loss_rate) / 2
     low, high = (
         (1 + adjusted_margin - critical_value * standard_error) / 2,
         (1 + adjusted_margin + critical_value * standard_error) / 2,
     )
-    return np.minimum(low, rate).clip(0, 1), np.maximum(high, rate).clip(0, 1)
+    return np.minimum(low, win_rate_with_ties).clip(0, 1), np.maximum(high, win_rate_with_ties).clip(0, 1)
