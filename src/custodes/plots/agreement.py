@@ -27,26 +27,29 @@ def add_chance_levels(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataF
         )
         for statistic in STATISTICS.values()
     }
-    distinct_letter_groups = metrics["group"].drop_nulls().unique()
+    distinct_significance_letters = metrics["group"].drop_nulls().unique()
     letter_range_expression = pl.col("group").replace(
-        {letter_group: letter_ranges(letter_group) for letter_group in distinct_letter_groups}
+        {
+            significance_letters: letter_ranges(significance_letters)
+            for significance_letters in distinct_significance_letters
+        }
     )
-    ranking_statistics = standing.select("aspect", "metric", ranked_by="statistic")
+    ranking_statistic_rows = standing.select("aspect", "metric", ranked_by="statistic")
     expression_of_group_column = {
-        f"{name}_group": pl.when(pl.col("ranked_by") == name)
+        f"{statistic_name}_group": pl.when(pl.col("ranked_by") == statistic_name)
         .then(letter_range_expression)
         .otherwise(pl.lit(None, pl.String))
-        for name in STATISTICS
+        for statistic_name in STATISTICS
     }
     return (
         metrics.with_columns(
             **{
-                name: expression
-                for name, expression in expression_of_chance_column.items()
-                if name not in metrics.columns
+                column_name: expression
+                for column_name, expression in expression_of_chance_column.items()
+                if column_name not in metrics.columns
             }
         )
-        .join(ranking_statistics, on=["aspect", "metric"], how="left", maintain_order="left")
+        .join(ranking_statistic_rows, on=["aspect", "metric"], how="left", maintain_order="left")
         .with_columns(**expression_of_group_column)
         .drop("ranked_by")
     )

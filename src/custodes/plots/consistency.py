@@ -98,7 +98,7 @@ def faults(data: Any, *, title: str) -> Any:
             reading="datum.finding && datum.finding !== 'inconclusive' ? '{}' : '{}'".format(*READINGS),
         )
     )
-    rater_axis = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))
+    rater_channel = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))
     colour = theme.category_colour("reading", READINGS)
     tooltip = [
         alt.Tooltip("rater:N"),
@@ -110,9 +110,9 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         base.transform_filter("isValid(datum.estimate_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=rater_axis, color=colour),
+        .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=rater_channel, color=colour),
         base.mark_point(opacity=1).encode(
-            x=alt.X("estimate:Q", title=title), y=rater_axis, color=colour, tooltip=tooltip
+            x=alt.X("estimate:Q", title=title), y=rater_channel, color=colour, tooltip=tooltip
         ),
         height=alt.Step(theme.ROW),
     )
@@ -231,10 +231,10 @@ def judge_calibration(
 
 def calibration(data: Any) -> Any:
     """Draw the rows of `Consistency.reliability` of one rater."""
-    unit_scale = alt.Scale(domain=[0, 1])
+    accuracy_scale = alt.Scale(domain=[0, 1])
     confidence_scale = alt.Scale(domain=[0.3, 1])  # the largest of three probabilities is at least 1/3
     x = alt.X("mean_confidence:Q", title="Confidence", scale=confidence_scale, axis=alt.Axis(format="%"))
-    y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=unit_scale, axis=alt.Axis(format="%"))
+    y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=accuracy_scale, axis=alt.Axis(format="%"))
     base = alt.Chart(data).encode(x=x)
     tooltip = [
         alt.Tooltip("rater:N"),
@@ -244,11 +244,11 @@ def calibration(data: Any) -> Any:
         alt.Tooltip("accuracy_high:Q", format=".1%", title="high"),
         alt.Tooltip("verdicts:Q"),
     ]
-    diagonal = alt.Chart(theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))).encode(
-        x=x, y=y
-    )
+    diagonal_chart = alt.Chart(
+        theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))
+    ).encode(x=x, y=y)
     return alt.layer(
-        diagonal.mark_line(color=theme.GREY, strokeDash=[3, 3]),
+        diagonal_chart.mark_line(color=theme.GREY, strokeDash=[3, 3]),
         base.transform_filter("isValid(datum.accuracy_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(y=alt.Y("accuracy_low:Q"), y2=alt.Y2("accuracy_high:Q")),

@@ -72,12 +72,16 @@ def favoritism_of_pairs(
     ]
     sign_channel = alt.Y("signs:N", title="Signs of margins", sort=list(SIGNS))
     colour = theme.category_colour("signs", SIGNS, legend=None)
-    favi_axis = alt.X("size:Q", title="|Favi-Score|")
-    boxes = alt.layer(
-        base.mark_tick(thickness=1, opacity=0.4).encode(x=favi_axis, y=sign_channel, color=colour, tooltip=tooltip),
-        base.mark_boxplot(size=14, opacity=0.6, outliers=False, color=theme.GREY).encode(x=favi_axis, y=sign_channel),
+    abs_favi_channel = alt.X("size:Q", title="|Favi-Score|")
+    box_chart = alt.layer(
+        base.mark_tick(thickness=1, opacity=0.4).encode(
+            x=abs_favi_channel, y=sign_channel, color=colour, tooltip=tooltip
+        ),
+        base.mark_boxplot(size=14, opacity=0.6, outliers=False, color=theme.GREY).encode(
+            x=abs_favi_channel, y=sign_channel
+        ),
     )
-    points = base.mark_point(opacity=0.7).encode(
+    point_chart = base.mark_point(opacity=0.7).encode(
         x=alt.X("sample_accuracy:Q", title="Sample accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(format="%")),
         y=alt.Y("favi:Q", title="Favi-Score"),
         color=colour,
@@ -90,8 +94,8 @@ def favoritism_of_pairs(
     )
     return theme.apply_theme(
         alt.vconcat(
-            boxes.properties(width=width, title=upper_title),
-            points.properties(width=width, height=HEIGHT, title=lower_title),
+            box_chart.properties(width=width, title=upper_title),
+            point_chart.properties(width=width, height=HEIGHT, title=lower_title),
         ),
         dark=dark,
         title=title_with_aspect("Favi-Scores and accuracy of pairs", aspect),

@@ -64,7 +64,7 @@ def gate_rules(
         low=pl.col("value_low") - pl.col("threshold"),
         high=pl.col("value_high") - pl.col("threshold"),
     )
-    rule_axis = alt.Y("row:N", sort=None)
+    rule_channel = alt.Y("row:N", sort=None)
     colour = theme.category_colour("outcome", COLOURS)
     base = alt.Chart(theme.embed_rows(chart_rows))
     x = alt.X("distance:Q", title=DISTANCE, scale=alt.Scale(zero=True, nice=True))
@@ -73,10 +73,10 @@ def gate_rules(
             base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x=alt.datum(0)),
             base.transform_filter("isValid(datum.low)")
             .mark_rule(**theme.WHISKER)
-            .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=rule_axis, color=colour),
+            .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=rule_channel, color=colour),
             base.mark_point(opacity=1).encode(
                 x=x,
-                y=rule_axis,
+                y=rule_channel,
                 color=colour,
                 tooltip=theme.column_tooltips(Gate.table_declarations()["rules"], *TOLD),
             ),

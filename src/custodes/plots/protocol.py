@@ -164,7 +164,11 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
     line_labels = drawable(line_labels)
     base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=line_expression)
     legend = alt.Legend(columns=1, labelLimit=400) if len(line_labels) > 1 else None
-    line_options: dict[str, Any] = {"title": None, "legend": legend, "scale": alt.Scale(domain=list(line_labels))}
+    line_channel_options: dict[str, Any] = {
+        "title": None,
+        "legend": legend,
+        "scale": alt.Scale(domain=list(line_labels)),
+    }
     encoding_of_channel = {
         "x": alt.X("annotations:Q", title="Total annotations", scale=alt.Scale(zero=True)),
         "y": alt.Y(
@@ -173,8 +177,8 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
             scale=alt.Scale(domain=[0, 1]) if measure == "correct" else alt.Scale(zero=True),
             axis=alt.Axis(format="%" if measure == "correct" else ""),
         ),
-        "color": alt.Color("line:N", **line_options),
-        "shape": alt.Shape("line:N", **line_options),
+        "color": alt.Color("line:N", **line_channel_options),
+        "shape": alt.Shape("line:N", **line_channel_options),
     }
     tooltip = [
         alt.Tooltip("line:N"),
@@ -184,7 +188,7 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
         alt.Tooltip(f"{measure}:Q", format=".3f"),
     ]
     line_layer = base.mark_line(opacity=0.6).encode(
-        **{channel: encoding_of_channel[channel] for channel in ("x", "y", "color")}
+        **{channel_name: encoding_of_channel[channel_name] for channel_name in ("x", "y", "color")}
     )
     return alt.layer(
         line_layer, base.mark_point(opacity=1).encode(**encoding_of_channel, tooltip=tooltip), height=HEIGHT
@@ -249,5 +253,5 @@ def power_lines(data: Any) -> Any:
         alt.Tooltip("power:Q", format=".0%"),
         alt.Tooltip("wrong:Q", format=".1%", title="false decision"),
     ]
-    points = base.mark_point(filled=True, size=30, opacity=0.8).encode(**encoding_of_channel, tooltip=tooltip)
-    return alt.layer(base.mark_line(opacity=0.5).encode(**encoding_of_channel), points, height=POWER_HEIGHT)
+    point_layer = base.mark_point(filled=True, size=30, opacity=0.8).encode(**encoding_of_channel, tooltip=tooltip)
+    return alt.layer(base.mark_line(opacity=0.5).encode(**encoding_of_channel), point_layer, height=POWER_HEIGHT)
