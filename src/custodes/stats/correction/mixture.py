@@ -15,17 +15,17 @@ uneven, its draws are moved from the proposal to the posterior in steps (see `te
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Floats
 from custodes.stats.correction.dirichlet import human_posterior
-from custodes.stats.correction.estimator import Counts, Estimate, Estimator, stream_key
+from custodes.stats.correction.draw_sums import DrawSums, interval_bounds, is_precise_enough, with_bounds
+from custodes.stats.correction.estimator import Counts, Estimate, Estimator
 from custodes.stats.correction.poststratified import poststratified_margin
-from custodes.stats.ratios import ratio
+from custodes.stats.correction.tempering import class_pseudo_counts, tempering_posterior
 
 MOST_DRAWS = 2**17
 """Maximum number of draws for a table. With this number of draws, any precision is accepted."""
@@ -40,10 +40,6 @@ _COLUMNS = 2048  # maximum number of draws computed at once for one table
 _BLOCK = 32_768  # maximum number of draws computed at once for all tables, so that arrays fit the cache
 _SMALLEST = np.float32(1e-30)
 _NEARLY_NORMAL = 1000.0  # gamma draws of larger shape need no weights: up to four sigma, acceptance is 1 within .003
-_POPULATIONS, _SIZE = 16, 256
-_RESAMPLED_RATE = 0.6  # minimum proportion of effective draws after a temperature step
-_STEP_MOVES, _LAST_MOVES, _ROUND, _THIN, _MOST_ROUNDS = 16, 40, 20, 4, 8
-_MIXED = 1.01  # populations agree if R-hat is at most this
 
 
 def mixture_posterior(
@@ -107,7 +103,7 @@ def mixture_posterior(
         [np.empty(0, dtype=np.intp)],
         0,
     )
-    draw_sums, bounds_of_table = _Sums.empty(len(is_even_table)), np.full((2, len(is_even_table), 4), np.nan)
+    draw_sums, bounds_of_table = DrawSums.empty(len(is_even_table)), np.full((2, len(is_even_table), 4), np.nan)
     draws_of_table: dict[int, list[tuple[NDArray[Any], NDArray[Any]]]] = {
         table_index: [] for table_index in unfinished_tables.tolist()
     }
@@ -118,7 +114,7 @@ def mixture_posterior(
             unfinished_tables, -(-unfinished_tables.size * variates.shape[1] // _GROUP)
         ):
             p_draws, log_weights = weighted_draws(Counts.from_rows(distinct_tables.rows[table_indices]), variates)
-            draw_sums.add(table_indices, _Sums.from_draws(p_draws, log_weights))
+            draw_sums.add(table_indices, DrawSums.from_draws(p_draws, log_weights))
             if confidence is None:
                 continue
             has_enough_draws = draw_sums.effective[table_indices] >= _ENOUGH
@@ -130,13 +126,13 @@ def mixture_posterior(
                     table_p, table_log_weights = (
                         np.concatenate(draw_arrays, axis=-1) for draw_arrays in zip(*table_draws, strict=True)
                     )
-                    bounds_of_table[:, table_index] = _bounds(table_p, table_log_weights, confidence)
+                    bounds_of_table[:, table_index] = interval_bounds(table_p, table_log_weights, confidence)
                     del draws_of_table[table_index]
         if n_draws & (n_draws - 1):
             continue
         estimate = draw_sums.estimate(unfinished_tables, cautious=confidence is not None)
         n_effective = estimate.effective_draws
-        has_precise_theta = _is_precise_enough(estimate, precision=target_errors[unfinished_tables], gamma=gamma)
+        has_precise_theta = is_precise_enough(estimate, precision=target_errors[unfinished_tables], gamma=gamma)
         is_finished = has_precise_theta | (n_draws >= MOST_DRAWS)
         is_finished &= n_effective >= max(n_least_effective, min(_EFFECTIVE_RATE * n_draws, _ENOUGH))
         # tables with few draws are left out, because the variation of their weights is uncertain
@@ -159,18 +155,12 @@ def mixture_posterior(
     indices_and_estimates.append(
         (
             table_indices,
-            _with_bounds(
+            with_bounds(
                 draw_sums.estimate(table_indices, cautious=confidence is not None), bounds_of_table[:, table_indices]
             ),
         )
     )
     return distinct_tables.expand_estimate(Estimate.from_parts(indices_and_estimates).symmetrise(is_even_table))
-
-
-def _is_precise_enough(estimate: Estimate, *, precision: Floats, gamma: float | None) -> Bools:
-    """Return whether theta (...) is precise enough or far enough from the thresholds of a decision."""
-    is_precise = estimate.theta_error <= precision
-    return is_precise if gamma is None else is_precise | ~estimate.at_threshold(gamma=gamma)
 
 
 def shared_numbers(n_draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
@@ -186,7 +176,7 @@ def shared_numbers(n_draws: int, seed: Sequence[int]) -> NDArray[np.float32]:
 def weighted_draws(counts: Counts, variates: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return draws for tables (t,) from the proposal: human probabilities (3, t, draws) and log weights (t, draws)."""
     # Single precision resolves a probability to 1e-7, far below the Monte Carlo error, and is twice as fast.
-    pseudo_counts = _pseudo_counts(counts)
+    pseudo_counts = class_pseudo_counts(counts)
     cell_shapes = counts.paired + pseudo_counts
     gamma_shapes = np.concatenate([cell_shapes.reshape(-1, 9), cell_shapes.sum(axis=1) + counts.metric_only], axis=1)
     # Tables with few items have few different counts.
@@ -248,17 +238,6 @@ def weighted_draws(counts: Counts, variates: NDArray[np.float32]) -> tuple[NDArr
     return p_draws, log_weights
 
 
-def _pseudo_counts(counts: Counts) -> Floats:
-    """Return the pseudo-counts (..., 3, 1) of the human classes in the proposal.
-
-    The effective number of draws is reliable if the fourth moment of the weights is finite. This requires 9 c < n + 4 h
-    + 4, where c is the pseudo-count, n the number of paired items of the class, and h the number of its items with only
-    human ratings. The result is nearly the largest such c, and at most 1.
-    """
-    n_items = counts.paired.sum(axis=-1) + 4 * counts.human_only
-    return np.asarray(np.minimum((n_items + 3.5) / 9, 1.0)[..., np.newaxis])
-
-
 def weighted_gammas(
     gamma_shapes: Floats, variates: NDArray[np.float32], variate_row: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -284,302 +263,6 @@ def weighted_gammas(
             -variates[12 + variate_row] / gamma_shapes[small_shape_indices, np.newaxis].astype(np.float32)
         )
     return cube, log_acceptance
-
-
-_POWERS = np.array([1, 2, 1, 2, 1, 1, 1, 1])[:, np.newaxis]  # power of the weights in each row of `_Sums`
-
-
-@dataclass(frozen=True)
-class _Sums:
-    """Sums over weighted draws of tables (t,).
-
-    `top` (t,) is the largest log weight; weights are divided by the largest weight. The rows of `values` (8, t) are
-    sums of weights and of squared weights over all draws, the same sums over the draws with p_win > p_loss, and
-    weighted sums of the three p and of the squared margin.
-    """
-
-    top: Floats
-    values: Floats
-
-    @classmethod
-    def empty(cls, n_tables: int) -> _Sums:
-        """Return the sums of n tables without draws."""
-        return cls(np.full(n_tables, -np.inf), np.zeros((8, n_tables)))
-
-    @classmethod
-    def from_draws(cls, p: NDArray[Any], log_weights: NDArray[Any]) -> _Sums:
-        """Return the sums over draws p (3, t, n) with log weights (t, n)."""
-        largest_log_weights = log_weights.max(axis=1)
-        weights = np.exp(log_weights - largest_log_weights[:, np.newaxis])
-        margin = p[0] - p[2]
-        is_better, weight_squares = margin > 0, weights**2
-        mean_terms = (weights * moment_values for moment_values in (*p, margin**2))
-        summed_terms = (weights, weight_squares, weights * is_better, weight_squares * is_better, *mean_terms)
-        return cls(
-            largest_log_weights, np.stack([summed_term.sum(axis=1, dtype=np.float64) for summed_term in summed_terms])
-        )
-
-    def add(self, rows: Ints, other_sums: _Sums) -> None:
-        """Add the sums of further draws to the tables at some positions."""
-        largest_log_weights = np.maximum(self.top[rows], other_sums.top)
-        sums_and_largest_log_weights = ((self.values[:, rows], self.top[rows]), (other_sums.values, other_sums.top))
-        self.values[:, rows] = sum(
-            sums * np.exp(_POWERS * (old_largest_log_weights - largest_log_weights))
-            for sums, old_largest_log_weights in sums_and_largest_log_weights
-        )
-        self.top[rows] = largest_log_weights
-
-    @property
-    def effective(self) -> Floats:
-        """The number (t,) of effective draws (Kish)."""
-        return ratio(self.values[0] ** 2, self.values[1])
-
-    def estimate(self, rows: Ints, *, cautious: bool) -> Estimate:
-        """Return the estimates of the tables at some positions, without intervals.
-
-        The standard error of theta combines the standard error by the delta method with the effect of one more draw,
-        because an event that occurs in no draw may still be possible. The additional draw has the average weight
-        sum(w^2) / sum(w). If `cautious` is true, it has the largest weight, because the squared weights alone
-        underestimate the error if few draws dominate.
-        """
-        weight_sum, squared_weight_sum, better_sum, better_squared_sum, *moment_sums = self.values[:, rows]
-        n_effective = self.effective[rows]
-        theta = np.minimum(better_sum / weight_sum, 1.0)
-        scaled_variance = better_squared_sum * (1 - 2 * theta) + theta**2 * squared_weight_sum
-        one_draw_effect = 1 / weight_sum if cautious else 1 / n_effective
-        mean_p = (np.stack(moment_sums[:3]) / weight_sum).T
-        margin = mean_p[:, 0] - mean_p[:, 2]
-        undefined_bounds = np.full((2, len(margin), 4), np.nan)
-        return Estimate(
-            p=mean_p,
-            p_low=undefined_bounds[0, :, :3],
-            p_high=undefined_bounds[1, :, :3],
-            margin=margin,
-            margin_low=undefined_bounds[0, :, 3],
-            margin_high=undefined_bounds[1, :, 3],
-            theta=theta,
-            effective_draws=n_effective,
-            theta_error=np.hypot(np.sqrt(np.maximum(scaled_variance, 0.0)) / weight_sum, one_draw_effect),
-            sd=np.sqrt(np.maximum(moment_sums[3] / weight_sum - margin**2, 0.0)),
-        )
-
-
-def _bounds(p_draws: NDArray[Any], log_weights: NDArray[Any], confidence: float) -> Floats:
-    """Return bounds (2, 4) of p and of the margin, given draws p (3, n) with log weights (n,)."""
-    tail_probability = (1 - confidence) / 2
-    weights = np.exp(log_weights - log_weights.max())
-    return weighted_quantiles(
-        np.concatenate([p_draws, p_draws[:1] - p_draws[2:]]), weights, (tail_probability, 1 - tail_probability)
-    ).T
-
-
-def _with_bounds(estimate: Estimate, bounds: Floats) -> Estimate:
-    """Return the estimates (t,) with the bounds (2, t, 4) of their intervals."""
-    low, high = bounds
-    return replace(estimate, p_low=low[:, :3], p_high=high[:, :3], margin_low=low[:, 3], margin_high=high[:, 3])
-
-
-def weighted_quantiles(values: NDArray[Any], weights: NDArray[Any], probabilities: Sequence[float]) -> Floats:
-    """Return quantiles (k, probabilities) of draws (k, n) with weights (n,).
-
-    Systematic resampling by weight gives n draws of equal weight, whose order statistics are returned. This takes half
-    the time of weighted order statistics.
-
-    >>> weighted_quantiles(np.array([[3.0, 1.0, 2.0, 9.0]]), np.array([1.0, 1.0, 2.0, 0.0]), (0.25, 0.5, 1.0)).tolist()
-    [[1.0, 2.0, 3.0]]
-
-    Source: Kitagawa 1996, "Monte Carlo filter and smoother" (systematic resampling).
-    """
-    n_draws = len(weights)
-    cumulative_weights = weights.cumsum(dtype=np.float64)
-    n_copies = np.diff(np.floor(cumulative_weights * (n_draws / cumulative_weights[-1]) + 0.5), prepend=0.0).astype(
-        np.int64
-    )
-    resampled_values = values.take(np.repeat(np.arange(n_draws), n_copies)[:n_draws], axis=1)
-    quantile_positions = np.ceil(np.asarray(probabilities) * n_draws).astype(np.int64).clip(1, n_draws) - 1
-    return np.asarray(np.sort(resampled_values, axis=1)[:, quantile_positions], dtype=np.float64)
-
-
-def tempering_posterior(
-    row: NDArray[Any], *, seed: Sequence[int], confidence: float | None, precision: float, gamma: float | None
-) -> Estimate:
-    """Return the posterior (1,) of one table (15,) by sequential Monte Carlo.
-
-    Draws from the proposal are moved under density * weight^t while t increases from 0 (proposal) to 1 (posterior).
-    Moves change the log probabilities of q and of each column nu[., r]. On this scale the metric-only items, however
-    many, affect only q. With data augmentation (Gibbs), the steps would shrink with the number of metric-only items,
-    and chains would hardly move.
-
-    The 16 populations of 256 draws never exchange draws. Their variation gives the Monte Carlo error, and their R-hat
-    shows whether they converged. Moves at t = 1 continue until R-hat is at most 1.01 and theta is precise enough for
-    its purpose (see `_is_precise_enough`), or until a limit is reached. If R-hat stays larger, `theta_error` is the
-    standard deviation between populations.
-
-    Source: ours, by sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) with the moves of differential evolution
-    (ter Braak 2006).
-    """
-    populations = _Populations(Counts.from_rows(row), np.random.default_rng([*seed, *stream_key(row)]))
-    while populations.t < 1:
-        populations.heat()
-        populations.move(_STEP_MOVES)
-    populations.move(_LAST_MOVES)
-    # Populations are weighted by their evidence, so that resampling does not bias their mean.
-    population_weights = np.exp(populations.log_evidence - populations.log_evidence.max())
-    population_weights /= population_weights.sum()
-    sampled_p_arrays: list[Floats] = []
-    for _ in range(_MOST_ROUNDS):
-        for _ in range(_ROUND):
-            populations.move(_THIN)
-            sampled_p_arrays.append(populations.p)
-        sampled_p = np.stack(sampled_p_arrays, axis=1)  # (3, draws, populations, size)
-        r_hat, n_effective = agreement(sampled_p[0] - sampled_p[2])
-        n_effective *= 1 / (population_weights @ population_weights) / _POPULATIONS
-        log_weights = np.broadcast_to(np.log(population_weights)[:, np.newaxis], sampled_p.shape[1:]).ravel()
-        draw_sums = _Sums.from_draws(sampled_p.reshape(3, 1, -1), log_weights[np.newaxis])
-        estimate = draw_sums.estimate(np.array([0]), cautious=False)
-        weighted_deviations = population_weights * ((sampled_p[0] > sampled_p[2]).mean(axis=(0, 2)) - estimate.theta)
-        # with so few populations, four standard errors of a normal distribution are about 5.6 of Student's t
-        theta_error = 1.4 * np.sqrt(weighted_deviations @ weighted_deviations * _POPULATIONS / (_POPULATIONS - 1))
-        theta_error *= 1 if r_hat <= _MIXED else np.sqrt(_POPULATIONS)
-        # an event that occurs in no draw may still be possible
-        theta_error = np.hypot(theta_error, 1 / n_effective)
-        estimate = replace(estimate, theta_error=np.array([theta_error]), effective_draws=np.array([n_effective]))
-        if r_hat <= _MIXED and _is_precise_enough(estimate, precision=np.array([precision]), gamma=gamma).all():
-            break
-    if confidence is None:
-        return estimate
-    return _with_bounds(estimate, _bounds(sampled_p.reshape(3, -1), log_weights, confidence)[:, np.newaxis])
-
-
-def agreement(draws: Floats) -> tuple[float, float]:
-    """Return R-hat, computed from the two halves in time of each population, and the effective number of independent
-    draws, for values (draws, populations, size)."""
-    half_length = len(draws) // 2
-    population_halves = np.concatenate([draws[:half_length], draws[half_length : 2 * half_length]], axis=1)
-    var_between, var_within = population_halves.mean(axis=(0, 2)).var(ddof=1), population_halves.var(axis=(0, 2)).mean()
-    if not var_within > 0:
-        return 1.0, float(draws.size)
-    n_effective = var_within / max(draws.mean(axis=(0, 2)).var(ddof=1) / draws.shape[1], var_within / draws.size)
-    return float(np.sqrt(1 + var_between / var_within)), float(n_effective)
-
-
-class _Populations:
-    """Populations of draws for one table.
-
-    `at` (4, 3, populations, size) are the log probabilities of q and of each nu[., r], `p` (3, populations, size) the
-    human probabilities, `log_weights` (populations, size) the log ratios of posterior and proposal, and `log_evidence`
-    (populations,) the log evidence.
-    """
-
-    def __init__(self, counts: Counts, rng: np.random.Generator) -> None:
-        self._rng, pseudo_counts = rng, _pseudo_counts(counts)
-        cell_shapes = counts.paired + pseudo_counts
-        self._shapes = np.concatenate([[cell_shapes.sum(axis=0) + counts.metric_only], cell_shapes.T])
-        self._powers = counts.human_only - 2, 1 - pseudo_counts[:, 0]
-        self.t, self.log_evidence = 0.0, np.zeros(_POPULATIONS)
-        self.at = self._draw_proposal(slice(None), (_POPULATIONS, _SIZE))
-        self.p, self.log_weights = self._evaluate_draws(self.at)
-
-    def heat(self) -> None:
-        """Increase t as far as possible while at least 60 % of draws stay effective on average; resample by weight."""
-        relative_log_weights = self.log_weights - self.log_weights.max(axis=1, keepdims=True)
-        t_step = 1 - self.t
-        while t_step > 1e-9 and _effective_rate(t_step * relative_log_weights) < _RESAMPLED_RATE:
-            t_step *= 0.9
-        self.t = min(1.0, self.t + t_step) if t_step < 1 - self.t else 1.0
-        weights = np.exp(t_step * relative_log_weights)
-        self.log_evidence = self.log_evidence + np.log(weights.mean(axis=1)) + t_step * self.log_weights.max(axis=1)
-        cumulative_weights = weights.cumsum(axis=1) / weights.sum(axis=1, keepdims=True)
-        resampling_points = (np.arange(_SIZE) + self._rng.random((_POPULATIONS, 1))) / _SIZE
-        draw_indices = np.stack(
-            [
-                np.searchsorted(*weights_and_points)
-                for weights_and_points in zip(cumulative_weights, resampling_points, strict=True)
-            ]
-        )
-        # shuffled, because moves use the two halves of a population separately
-        draw_indices = self._rng.permuted(np.minimum(draw_indices, _SIZE - 1), axis=1)
-        population_indices = np.arange(_POPULATIONS)[:, np.newaxis]
-        self.at, self.p = self.at[..., population_indices, draw_indices], self.p[..., population_indices, draw_indices]
-        self.log_weights = self.log_weights[population_indices, draw_indices]
-
-    def move(self, n_moves: int) -> None:
-        """Propose `n_moves` moves of every draw: alternately a step along the difference of two draws from the other
-        half of the population, and a new q or nu[., r] from the proposal."""
-        half_size, rng, population_indices = _SIZE // 2, self._rng, np.arange(_POPULATIONS)[:, np.newaxis]
-        draw_index_halves = np.arange(_SIZE).reshape(2, half_size)
-        for move_index in range(n_moves):
-            if move_index % 2:
-                block = int(rng.integers(4))
-                proposal = self.at.copy()
-                proposal[block] = self._draw_proposal(block, proposal.shape[2:])
-                self._accept(np.arange(_SIZE), proposal, fresh_block=block)
-                continue
-            for moved_half, other_half in (draw_index_halves, draw_index_halves[::-1]):
-                first_draw_indices, second_draw_indices = other_half[
-                    rng.integers(half_size, size=(2, _POPULATIONS, half_size))
-                ]
-                jump = (
-                    self.at[..., population_indices, first_draw_indices]
-                    - self.at[..., population_indices, second_draw_indices]
-                )
-                # moves all blocks or a random subset; a step length of 1 jumps between modes
-                is_moved_block = rng.random((4, 1, _POPULATIONS, half_size)) < rng.choice([0.3, 1.0])
-                step_lengths = rng.choice([0.25, 0.6, 1.0]) * rng.uniform(0.8, 1.2, (_POPULATIONS, half_size))
-                noise = 1e-3 * rng.standard_normal(jump.shape)
-                proposal = self.at[..., moved_half] + is_moved_block * (step_lengths * jump + noise)
-                self._accept(moved_half, proposal - _log_sum_exp(proposal, axis=1))
-
-    def _accept(self, draw_indices: NDArray[np.intp], proposal: Floats, *, fresh_block: int | None = None) -> None:
-        """Accept or reject `proposal` (4, 3, populations, draws): a symmetric move of log odds or, with `fresh_block`,
-        a draw of this block from the proposal distribution. Its density cancels in the Metropolis-Hastings ratio."""
-        proposed_p, proposed_log_weights = self._evaluate_draws(proposal)
-        blocks = [block_index for block_index in range(4) if block_index != fresh_block]
-        # in log odds the Dirichlet density is prod share^shape
-        log_density_change = self._shapes[blocks][..., np.newaxis, np.newaxis] * (
-            proposal[blocks] - self.at[blocks][..., draw_indices]
-        )
-        log_ratio = log_density_change.sum(axis=(0, 1)) + self.t * (
-            proposed_log_weights - self.log_weights[:, draw_indices]
-        )
-        is_accepted_draw = np.log(self._rng.random(log_ratio.shape)) < log_ratio
-        self.at, self.p, self.log_weights = self.at.copy(), self.p.copy(), self.log_weights.copy()
-        for current_array, proposed_array in (
-            (self.at, proposal),
-            (self.p, proposed_p),
-            (self.log_weights, proposed_log_weights),
-        ):
-            current_array[..., draw_indices] = np.where(
-                is_accepted_draw, proposed_array, current_array[..., draw_indices]
-            )
-
-    def _evaluate_draws(self, log_probabilities: Floats) -> tuple[Floats, Floats]:
-        """Return the human probabilities (3, ...) and the log ratio of posterior and proposal (...)."""
-        log_joint = log_probabilities[0] + np.swapaxes(log_probabilities[1:], 0, 1)  # [human, metric]
-        log_human = _log_sum_exp(log_joint, axis=1)[:, 0]
-        human_exponents, cell_exponents = (exponents[:, np.newaxis, np.newaxis] for exponents in self._powers)
-        return np.exp(log_human), (human_exponents * log_human + cell_exponents * log_joint.sum(axis=1)).sum(axis=0)
-
-    def _draw_proposal(self, block: int | slice, draw_shape: tuple[int, ...]) -> Floats:
-        """Return log probabilities (..., 3, *size) from the proposal, also for probabilities too small for a float."""
-        gamma_shapes = self._shapes[block][..., np.newaxis, np.newaxis]
-        # Gamma(a) is Gamma(a + 1) * U^(1 / a), whose logarithm does not underflow.
-        draws_shape = (*gamma_shapes.shape[:-2], *draw_shape)
-        log_gammas = (
-            np.log(self._rng.standard_gamma(gamma_shapes + 1, draws_shape))
-            - self._rng.standard_exponential(draws_shape) / gamma_shapes
-        )
-        return np.asarray(log_gammas - _log_sum_exp(log_gammas, axis=-3))
-
-
-def _log_sum_exp(values: Floats, *, axis: int) -> Floats:
-    largest_values = values.max(axis=axis, keepdims=True)
-    return np.asarray(largest_values + np.log(np.exp(values - largest_values).sum(axis=axis, keepdims=True)))
-
-
-def _effective_rate(log_weights: Floats) -> float:
-    weights = np.exp(log_weights)
-    return float((weights.mean(axis=1) ** 2 / (weights**2).mean(axis=1)).mean())
 
 
 MIXTURE = Estimator(
