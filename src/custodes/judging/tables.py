@@ -231,8 +231,8 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
     # A comparison with only one order within the budget is incomplete, and marked as such.
     begun_comparisons = {_comparison(question) for question, _, reason in unprobed_rows if reason != "budget"}
     reported_rows = [row for row in unprobed_rows if row[2] != "budget" or _comparison(row[0]) in begun_comparisons]
-    token_counts_per_reply = [cost.count_tokens(request.body, reply.body) for request, reply in queried_plan.used]
-    tokens_in, tokens_out, n_estimated = (sum(counts[i] for counts in token_counts_per_reply) for i in range(3))
+    token_counts = [cost.count_tokens(request.body, reply.body) for request, reply in queried_plan.used]
+    tokens_in, tokens_out, n_estimated = (sum(reply_counts[i] for reply_counts in token_counts) for i in range(3))
     total_dollars = price.token_cost(tokens_in, tokens_out) if price else None
     n_answered = sum(not reason for _, _, reason in all_rows)
     answer_rows = (
@@ -449,7 +449,7 @@ def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_
     """Notes on failures and on properties of the answers."""
     n_invalid_of_reason = Counter(reason for _, reply, reason in rows if reason and reply)
     n_of_unread_text = Counter(reply.reason for _, reply, reason in rows if reason and reply and reply.reason)
-    frequent_text = "".join(
+    frequent_text_clause = "".join(
         f"; most frequent text ({n} of them): {short_repr(text)}" for text, n in n_of_unread_text.most_common(1)
     )
     n_failed_of_reason = Counter(reason for _, reply, reason in rows if reply is None)
@@ -458,7 +458,7 @@ def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_
     n_without_probabilities = sum(
         plan.judge.logprobs and bool(reply and reply.label and reply.chances is None) for _, reply, _ in rows
     )
-    invalid_text = ", ".join(f"{n} {reason}" for reason, n in sorted(n_invalid_of_reason.items()))
+    invalid_counts_text = ", ".join(f"{n} {reason}" for reason, n in sorted(n_invalid_of_reason.items()))
     failures_text = "; ".join(
         f"{n} {reason}: {message_of_reason[reason]}" for reason, n in sorted(n_failed_of_reason.items())
     )
@@ -466,8 +466,8 @@ def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_
         (
             "no-answer",
             n_invalid_of_reason.total(),
-            f"{n_invalid_of_reason.total()} of {n_replies} replies contain no valid answer ({invalid_text}), "
-            f"so these answers are missing{frequent_text}",
+            f"{n_invalid_of_reason.total()} of {n_replies} replies contain no valid answer ({invalid_counts_text}), "
+            f"so these answers are missing{frequent_text_clause}",
         ),
         (
             NOT_ANSWERED,

@@ -125,14 +125,14 @@ def intervals(data: Any, *, label: str) -> Any:
     chance_ticks = base.transform_filter("isValid(datum.chance)").mark_tick(
         color=theme.GREY, thickness=2, size=theme.ROW, opacity=0.9
     )
-    whiskers = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER, color=theme.BLUE)
+    whisker_chart = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER, color=theme.BLUE)
     letter_labels = base.transform_filter("isValid(datum.group)").mark_text(align="left", dx=6)
     dots = base.mark_point(color=theme.BLUE, opacity=1)
     x = alt.X("value:Q", title=label, scale=alt.Scale(zero=False, nice=True))
     return (
         alt.layer(
             chance_ticks.encode(x=alt.X("chance:Q"), y=metric_channel, tooltip=[alt.Tooltip("chance:Q", format=".3f")]),
-            whiskers.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric_channel),
+            whisker_chart.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric_channel),
             dots.encode(x=x, y=metric_channel, tooltip=tooltip),
             letter_labels.encode(x=alt.value("width"), y=metric_channel, text=alt.Text("group:N")),
         )

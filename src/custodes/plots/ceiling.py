@@ -69,7 +69,7 @@ def bars(data: Any, result: Ceiling) -> Any:
         *(FEATURES[feature_set] for feature_set in feature_sets),
         *(BOUNDS[bound_name] for bound_name in bound_names),
     ]
-    colour = alt.Color(
+    colour_channel = alt.Color(
         "what:N",
         title=None,
         scale=alt.Scale(domain=legend_labels, range=[COLOURS[legend_label] for legend_label in legend_labels]),
@@ -102,7 +102,7 @@ def bars(data: Any, result: Ceiling) -> Any:
             x=alt.X("kendall:Q", title="Kendall τ-b with human ratings of held-out outputs"),
             y=target_channel,
             yOffset=lane_channel,
-            color=colour,
+            color=colour_channel,
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip("what:N", title="Predicted from"),
@@ -116,7 +116,7 @@ def bars(data: Any, result: Ceiling) -> Any:
             x2=alt.X2("kendall_high:Q"),
             y=target_channel,
             yOffset=lane_channel,
-            color=colour,
+            color=colour_channel,
         ),
         *(
             annotator_chart.transform_filter(f"isValid(datum.{bound_name})")
@@ -125,7 +125,7 @@ def bars(data: Any, result: Ceiling) -> Any:
             .encode(
                 x=alt.X(f"{bound_name}:Q"),
                 y=target_channel,
-                color=colour,
+                color=colour_channel,
                 tooltip=[
                     alt.Tooltip("target:N"),
                     alt.Tooltip("what:N", title="Bound"),
@@ -183,16 +183,16 @@ def ratio_curve(data: Any) -> Any:
     x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", reverse=True, nice=False), axis=power_of_ten_axis())
     y_axis = alt.Axis(title="Error with other human aspects / without", titleAngle=-90)
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=y_axis)
-    colour = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
+    colour_channel = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(y=alt.datum(1)),
         base.transform_filter("isValid(datum.mse_ratio_low)")
         .mark_area(opacity=0.15)
-        .encode(x=x, y=make_y("mse_ratio_low:Q"), y2=alt.Y2("mse_ratio_high:Q"), color=colour),
+        .encode(x=x, y=make_y("mse_ratio_low:Q"), y2=alt.Y2("mse_ratio_high:Q"), color=colour_channel),
         base.mark_line(point={"opacity": 1, "size": 25}).encode(
             x=x,
             y=make_y("mse_ratio:Q"),
-            color=colour,
+            color=colour_channel,
             tooltip=[
                 alt.Tooltip("target:N"),
                 *theme.column_tooltips(
@@ -255,16 +255,16 @@ def release_lines(data: Any, result: Ceiling) -> Any:
         else alt.X("date:O", title=None)
     )
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
-    colour = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
+    colour_channel = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     base = alt.Chart(data).transform_filter("isValid(datum.kendall)")
     return alt.layer(
         base.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q"), color=colour),
+        .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q"), color=colour_channel),
         base.mark_line(point={"opacity": 1, "size": 40}, opacity=0.85).encode(
             x=x,
             y=make_y("kendall:Q"),
-            color=colour,
+            color=colour_channel,
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip(x.shorthand, title="until"),

@@ -99,8 +99,8 @@ def axis_of(objective: str) -> str:
 def methods(data: Any, *, objective: str) -> Any:
     """Draw the rows of `Combine.comparison` of one target."""
     base = _add_method_labels(alt.Chart(data).transform_filter(f"isValid(datum.{objective})"))
-    method_channel = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
-    colour = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
+    y = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
+    colour_channel = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
     make_x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=axis_of(objective))
     low_name, high_name = f"{objective}_low", f"{objective}_high"
     tooltip = [
@@ -114,8 +114,8 @@ def methods(data: Any, *, objective: str) -> Any:
         .encode(x=make_x(f"{objective}:Q")),
         base.transform_filter(f"isValid(datum.{low_name})")
         .mark_rule(**theme.WHISKER)
-        .encode(x=make_x(f"{low_name}:Q"), x2=alt.X2(f"{high_name}:Q"), y=method_channel, color=colour),
-        base.mark_point(opacity=1).encode(x=make_x(f"{objective}:Q"), y=method_channel, color=colour, tooltip=tooltip),
+        .encode(x=make_x(f"{low_name}:Q"), x2=alt.X2(f"{high_name}:Q"), y=y, color=colour_channel),
+        base.mark_point(opacity=1).encode(x=make_x(f"{objective}:Q"), y=y, color=colour_channel, tooltip=tooltip),
         height=alt.Step(1.3 * theme.ROW),
     )
 
@@ -263,11 +263,9 @@ def cost_curve(
     >>> cost_curve(made).to_dict()["title"]
     'Agreement by cost (fluency)'
     """
-    path_rows, target = select_aspect(result.path, target, function_name="cost_curve", column_name="target")
+    rows, target = select_aspect(result.path, target, function_name="cost_curve", column_name="target")
     return theme.apply_theme(
-        costs(
-            theme.embed_rows(cost_rows(path_rows)), log=has_wide_cost_range(path_rows), objective=objective_of(result)
-        ),
+        costs(theme.embed_rows(cost_rows(rows)), log=has_wide_cost_range(rows), objective=objective_of(result)),
         dark=dark,
         title=title_with_aspect("Agreement by cost", target),
         width=width,
@@ -396,8 +394,7 @@ def pruning_line(data: Any, *, objective: str) -> Any:
     x = alt.X(
         "metrics:Q", title="Metrics in the model", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(format="d")
     )
-    y_axis = alt.Axis(title=axis_of(objective), titleAngle=-90)
-    y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=y_axis)
+    y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
     tooltip = [
         alt.Tooltip("metrics:Q"),
         *theme.number_tooltips(".3f", "score"),
@@ -464,23 +461,25 @@ def accuracy_and_favoritism(
 
 def favoritism_points(data: Any, result: Combine) -> Any:
     """Draw the rows of `Combine.favoritism` of one target, with the methods in the result."""
-    method_styles = [
+    label_colour_shape_rows = [
         (method_label, COLOURS[style_index % len(COLOURS)], SHAPES[style_index // len(COLOURS)])
         for style_index, (method_name, method_label) in enumerate(LABELS.items())
         if method_name in result.favoritism["method"]
     ]
-    method_labels, colours, shapes = (list(style_column) for style_column in zip(*method_styles, strict=True))
-    legend = alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)
-    colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=method_labels, range=colours), legend=legend)
-    shape = alt.Shape("what:N", title=None, scale=alt.Scale(domain=method_labels, range=shapes), legend=legend)
+    method_labels, colours, shapes = (list(style_column) for style_column in zip(*label_colour_shape_rows, strict=True))
+    legend_options: dict[str, Any] = {"title": None, "legend": alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)}
+    colour_channel = alt.Color("what:N", scale=alt.Scale(domain=method_labels, range=colours), **legend_options)
+    shape_channel = alt.Shape("what:N", scale=alt.Scale(domain=method_labels, range=shapes), **legend_options)
     point_chart, x, tooltip = accuracy_encoding(data, "method")
     base = _add_method_labels(point_chart)
     make_y = partial(alt.Y, scale=alt.Scale(zero=True), axis=alt.Axis(title=MEAN, titleAngle=-90))
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x, y=make_y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q"), color=colour),
-        base.mark_point(opacity=1).encode(x=x, y=make_y("mean_abs_favi:Q"), color=colour, shape=shape, tooltip=tooltip),
+        .encode(x=x, y=make_y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q"), color=colour_channel),
+        base.mark_point(opacity=1).encode(
+            x=x, y=make_y("mean_abs_favi:Q"), color=colour_channel, shape=shape_channel, tooltip=tooltip
+        ),
         height=HEIGHT,
     )
 

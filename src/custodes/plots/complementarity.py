@@ -87,9 +87,9 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
         data=theme.embed_rows(ordered_rater_rows.select("rater", "position")), key="rater", fields=["position"]
     )
     human_raters, metric_raters = (ordered_rater_rows.filter(kind=kind)["rater"].to_list() for kind in KINDS)
-    axis_names = drawable([*human_raters, *([GAP] if human_raters and metric_raters else []), *metric_raters])
+    axis_rater_names = drawable([*human_raters, *([GAP] if human_raters and metric_raters else []), *metric_raters])
     is_labelled = len(ordered_rater_rows) <= LABELLED
-    cell_width = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(axis_names) - 1)))
+    cell_width = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(axis_rater_names) - 1)))
     axis_options: dict[str, Any] = {
         "title": None,
         "ticks": False,
@@ -111,10 +111,12 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
         .encode(
             x=alt.X(
                 "column:N",
-                scale=alt.Scale(domain=axis_names[:-1]),
+                scale=alt.Scale(domain=axis_rater_names[:-1]),
                 axis=alt.Axis(labelAngle=-90, labelLimit=140, **axis_options),
             ),
-            y=alt.Y("row:N", scale=alt.Scale(domain=axis_names[1:]), axis=alt.Axis(labelLimit=180, **axis_options)),
+            y=alt.Y(
+                "row:N", scale=alt.Scale(domain=axis_rater_names[1:]), axis=alt.Axis(labelLimit=180, **axis_options)
+            ),
             color=alt.Color(
                 "complementarity:Q",
                 title="Complementarity (blank: unrelated)",
@@ -182,7 +184,7 @@ def explained_variance(
 def variance_curve(data: Any) -> Any:
     """Draw the rows of `Complementarity.components`."""
     line_labels = ("cumulative", "cumulative, random rankings", "each component")
-    colour = alt.Color(
+    colour_channel = alt.Color(
         "line:N",
         title=None,
         scale=alt.Scale(domain=list(line_labels), range=[theme.BLUE, theme.GREY, theme.SKY]),
@@ -204,7 +206,9 @@ def variance_curve(data: Any) -> Any:
     layers = [
         base.transform_calculate(line=f"'{line_labels[2]}'")
         .mark_bar(width={"band": 0.6}, opacity=0.7)
-        .encode(x=x, y=alt.Y("explained_variance:Q", scale=y_scale, axis=y_axis), color=colour, tooltip=tooltip),
+        .encode(
+            x=x, y=alt.Y("explained_variance:Q", scale=y_scale, axis=y_axis), color=colour_channel, tooltip=tooltip
+        ),
         base.transform_filter("isValid(datum.explained_variance_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(
@@ -215,10 +219,10 @@ def variance_curve(data: Any) -> Any:
         alt.Chart(data).mark_rule(color=theme.GREY).encode(y=alt.datum(SHARE)),
         base.transform_calculate(line=f"'{line_labels[1]}'")
         .mark_line(strokeDash=[5, 4])
-        .encode(x=x, y=alt.Y("null_cumulative:Q"), color=colour),
+        .encode(x=x, y=alt.Y("null_cumulative:Q"), color=colour_channel),
         base.transform_calculate(line=f"'{line_labels[0]}'")
         .mark_line(point={"opacity": 1, "size": 45}, opacity=0.9)
-        .encode(x=x, y=alt.Y("cumulative:Q"), color=colour, tooltip=tooltip),
+        .encode(x=x, y=alt.Y("cumulative:Q"), color=colour_channel, tooltip=tooltip),
     ]
     return alt.layer(*layers, height=HEIGHT)
 

@@ -99,7 +99,7 @@ def faults(data: Any, *, title: str) -> Any:
         )
     )
     rater_channel = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))
-    colour = theme.category_colour("reading", READINGS)
+    colour_channel = theme.category_colour("reading", READINGS)
     tooltip = [
         alt.Tooltip("rater:N"),
         *theme.interval_tooltips("estimate", "+.1f", title="points"),
@@ -110,9 +110,9 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         base.transform_filter("isValid(datum.estimate_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=rater_channel, color=colour),
+        .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=rater_channel, color=colour_channel),
         base.mark_point(opacity=1).encode(
-            x=alt.X("estimate:Q", title=title), y=rater_channel, color=colour, tooltip=tooltip
+            x=alt.X("estimate:Q", title=title), y=rater_channel, color=colour_channel, tooltip=tooltip
         ),
         height=alt.Step(theme.ROW),
     )

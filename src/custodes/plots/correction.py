@@ -123,7 +123,7 @@ def margin_rows(
 
 def margins(data: Any) -> Any:
     """Draw the rows of `margin_rows`."""
-    colour = alt.Color("by:N", scale=alt.Scale(domain=list(LABELS.values()), range=list(COLOURS)), title=None)
+    colour_channel = alt.Color("by:N", scale=alt.Scale(domain=list(LABELS.values()), range=list(COLOURS)), title=None)
     shape_scale = alt.Scale(domain=list(LABELS.values()), range=list(SHAPES))
     y = alt.Y("pair:N", sort=alt.EncodingSortField(field="margin", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.margin) || isValid(datum.margin_naive)")
@@ -133,20 +133,20 @@ def margins(data: Any) -> Any:
             f"{base_column_name}{column_suffix}" for base_column_name in ("margin", "margin_low", "margin_high")
         )
         y_shift, source_base = APART * (source_index - 1), base.transform_calculate(by=f"'{source_label}'")
-        whiskers = source_base.transform_filter(f"isValid(datum.{low_column_name})").mark_rule(
+        whisker_chart = source_base.transform_filter(f"isValid(datum.{low_column_name})").mark_rule(
             **theme.WHISKER, yOffset=y_shift
         )
         layers += [
-            whiskers.encode(
+            whisker_chart.encode(
                 x=alt.X(f"{low_column_name}:Q", title="Margin of the first system"),
                 x2=alt.X2(f"{high_column_name}:Q"),
                 y=y,
-                color=colour,
+                color=colour_channel,
             ),
             source_base.mark_point(opacity=1, size=34, yOffset=y_shift).encode(
                 x=alt.X(f"{margin_column_name}:Q"),
                 y=y,
-                color=colour,
+                color=colour_channel,
                 shape=alt.Shape("by:N", scale=shape_scale, title=None),
                 tooltip=[
                     alt.Tooltip("pair:N"),
@@ -264,18 +264,22 @@ def outcomes(data: Any, system_a: str, system_b: str) -> Any:
         + "''"
     )
     colours = (theme.BLUE, theme.GREY, theme.ORANGE)
-    colour = theme.category_colour("label", dict(zip(outcome_labels, colours, strict=True)), sort=outcome_labels)
+    colour_channel = theme.category_colour(
+        "label", dict(zip(outcome_labels, colours, strict=True)), sort=outcome_labels
+    )
     base = alt.Chart(data).transform_calculate(label=label_expression)
     estimator_channel, lane_channel = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=outcome_labels)
-    whiskers = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
+    whisker_chart = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
     x = alt.X("share:Q", title="Proportion of items", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     return alt.layer(
-        whiskers.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=estimator_channel, yOffset=lane_channel, color=colour),
+        whisker_chart.encode(
+            x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=estimator_channel, yOffset=lane_channel, color=colour_channel
+        ),
         base.mark_point(opacity=1).encode(
             x=x,
             y=estimator_channel,
             yOffset=lane_channel,
-            color=colour,
+            color=colour_channel,
             tooltip=[
                 alt.Tooltip("estimator:N"),
                 alt.Tooltip("label:N", title="outcome"),

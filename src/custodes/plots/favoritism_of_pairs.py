@@ -71,11 +71,11 @@ def favoritism_of_pairs(
         alt.Tooltip("signs:N", title="signs of margins"),
     ]
     sign_channel = alt.Y("signs:N", title="Signs of margins", sort=list(SIGNS))
-    colour = theme.category_colour("signs", SIGNS, legend=None)
+    colour_channel = theme.category_colour("signs", SIGNS, legend=None)
     abs_favi_channel = alt.X("size:Q", title="|Favi-Score|")
     box_chart = alt.layer(
         base.mark_tick(thickness=1, opacity=0.4).encode(
-            x=abs_favi_channel, y=sign_channel, color=colour, tooltip=tooltip
+            x=abs_favi_channel, y=sign_channel, color=colour_channel, tooltip=tooltip
         ),
         base.mark_boxplot(size=14, opacity=0.6, outliers=False, color=theme.GREY).encode(
             x=abs_favi_channel, y=sign_channel
@@ -84,7 +84,7 @@ def favoritism_of_pairs(
     point_chart = base.mark_point(opacity=0.7).encode(
         x=alt.X("sample_accuracy:Q", title="Sample accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(format="%")),
         y=alt.Y("favi:Q", title="Favi-Score"),
-        color=colour,
+        color=colour_channel,
         tooltip=tooltip,
     )
     upper_title = f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text_of_columns['abs_favi', 'sign_agrees']}"

@@ -78,7 +78,7 @@ def paths(data: Any, result: Ceiling) -> Any:
         axis=power_of_ten_axis(),
     )
     weight_channel = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
-    colour = alt.Color("rater:N", legend=None)
+    colour_channel = alt.Color("rater:N", legend=None)
     tooltip = theme.column_tooltips(result.table_declarations()["lasso"], "rater", "alpha", "weight")
     base = alt.Chart(data)
     metric_expression, human_expression = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
@@ -99,7 +99,7 @@ def paths(data: Any, result: Ceiling) -> Any:
         .encode(x=x, y=weight_channel, detail=alt.Detail("rater:N"), tooltip=tooltip),
         base.transform_filter(human_expression)
         .mark_line(strokeWidth=2.5)
-        .encode(x=x, y=weight_channel, color=colour, tooltip=tooltip),
+        .encode(x=x, y=weight_channel, color=colour_channel, tooltip=tooltip),
         labelled_line_chart.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(
             x=x, x2="alpha", y=weight_channel, y2=alt.Y2("name_y:Q")
         ),
@@ -108,7 +108,7 @@ def paths(data: Any, result: Ceiling) -> Any:
         .encode(**label_channels),
         labelled_line_chart.transform_filter(human_expression)
         .mark_text(align="left", dx=BESIDE + 2, fontWeight="bold")
-        .encode(**label_channels, color=colour),
+        .encode(**label_channels, color=colour_channel),
         height=HEIGHT,
     )
 

@@ -203,10 +203,10 @@ def table(data: Any) -> Any:
             ],
         )
     )
-    colour = theme.category_colour("reading", COLOURS, legend=None)
+    colour_channel = theme.category_colour("reading", COLOURS, legend=None)
     opacity_channel = alt.condition("datum.sign === '' && datum.reading === 'agree'", alt.value(0), alt.value(0.45))
     return alt.layer(
-        base.mark_rect().encode(color=colour, opacity=opacity_channel),
+        base.mark_rect().encode(color=colour_channel, opacity=opacity_channel),
         base.mark_text(fontWeight="bold").encode(text=alt.Text("sign:N")),
         width=alt.Step(CELL),
         height=alt.Step(CELL),
@@ -249,7 +249,7 @@ def _graph(
             human_win_matrix[np.ix_(members_of_node[first_node], members_of_node[second_node])].any()
             for first_node, second_node in ((winner, loser), (loser, winner))
         )
-        reading = "agree" if is_human_edge else "invert" if is_reversed_human_edge else "insert"
+        reading_name = "agree" if is_human_edge else "invert" if is_reversed_human_edge else "insert"
         line_y_positions = [
             node_y_positions[winner],
             *(2.0 * layer for _, layer in line_points[1:-1]),
@@ -260,7 +260,7 @@ def _graph(
                 "edge",
                 "",
                 f"{node_labels[winner]} > {node_labels[loser]}",
-                reading,
+                reading_name,
                 x / half_width,
                 float(y),
                 float(point_index),
@@ -272,7 +272,7 @@ def picture(data: Any) -> Any:
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1, 1]))
     y = alt.Y("y:O", axis=None, sort="ascending")
     reading_names = list(READINGS)
-    colour = alt.Color(
+    colour_channel = alt.Color(
         "reading:N",
         scale=alt.Scale(domain=reading_names, range=[theme.GREY, theme.ORANGE, theme.VERMILION]),
         legend=None,
@@ -289,7 +289,7 @@ def picture(data: Any) -> Any:
             y=y,
             detail=alt.Detail("line:N"),
             order=alt.Order("step:Q"),
-            color=colour,
+            color=colour_channel,
             strokeDash=dash_channel,
             tooltip="line:N",
         )

@@ -380,7 +380,7 @@ def label_cells(data: Any) -> Any:
             y=alt.Y("human_label:N", title="annotators", sort=None),
         )
     )
-    colour = theme.category_colour("agreement", {"agree": theme.GREEN, "differ": theme.VERMILION}, legend=None)
-    return theme.count_cells(base, colour, alt.Text("n:Q", format=".4~g")).properties(
+    colour_channel = theme.category_colour("agreement", {"agree": theme.GREEN, "differ": theme.VERMILION}, legend=None)
+    return theme.count_cells(base, colour_channel, alt.Text("n:Q", format=".4~g")).properties(
         width=alt.Step(90), height=alt.Step(50)
     )

@@ -222,14 +222,14 @@ def halo_sentences(result: Ceiling) -> list[str]:
     tau_of_target_and_source = {
         (row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)
     }
-    tau_lead_rows = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
-    same_source_lead_rows = tau_lead_rows.filter(source=same_source)
-    if same_source_lead_rows.is_empty():
+    tau_difference_rows = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
+    same_source_difference_rows = tau_difference_rows.filter(source=same_source)
+    if same_source_difference_rows.is_empty():
         return []
     halo_target_texts = [
         f"{target} ({number(tau_of_target_and_source[target, same_source])} against "
         f"{number(tau_of_target_and_source[target, other_source])})"
-        for target in same_source_lead_rows.filter(pl.col("lead_low") > 0)["target"]
+        for target in same_source_difference_rows.filter(pl.col("lead_low") > 0)["target"]
     ]
     sentence_texts = []
     if halo_target_texts:
@@ -238,16 +238,16 @@ def halo_sentences(result: Ceiling) -> list[str]:
             "better (τ-b) from the same annotator’s ratings of other aspects than from other annotators’ "
             f"ratings of these aspects: {names(halo_target_texts)}."
         )
-        metric_lead_rows = tau_lead_rows.filter(pl.col("lead_high") >= 0, source=metric_source)
-        metric_lead_rows = metric_lead_rows.join(
-            same_source_lead_rows.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left"
+        metric_difference_rows = tau_difference_rows.filter(pl.col("lead_high") >= 0, source=metric_source)
+        metric_difference_rows = metric_difference_rows.join(
+            same_source_difference_rows.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left"
         )
-        if metric_lead_rows.height:
+        if metric_difference_rows.height:
             sentence_texts.append(
                 "A rating is not predicted significantly worse from the metrics than from other annotators’ ratings of "
-                f"other aspects: {names(metric_lead_rows['target'].to_list())}."
+                f"other aspects: {names(metric_difference_rows['target'].to_list())}."
             )
-    no_halo_lead_rows = same_source_lead_rows.filter(pl.col("lead_low") <= 0)
+    no_halo_rows = same_source_difference_rows.filter(pl.col("lead_low") <= 0)
     for sentence_start, condition_expression in (
         (
             "No significant halo effect. A rating is not predicted significantly better from the same annotator’s "
@@ -260,7 +260,7 @@ def halo_sentences(result: Ceiling) -> list[str]:
             pl.col("lead_high") < 0,
         ),
     ):
-        if targets := no_halo_lead_rows.filter(condition_expression)["target"].to_list():
+        if targets := no_halo_rows.filter(condition_expression)["target"].to_list():
             sentence_texts.append(f"{sentence_start}: {names(targets)}.")
     return sentence_texts
 

@@ -118,7 +118,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         for column in context.table_declaration("combine.partiality").columns
         if column.name == "largest_partiality"
     ]
-    lead_column = score("lead", LEAD, "Over the single metric", interval=True)
+    difference_column = score("lead", LEAD, "Over the single metric", interval=True)
     return {
         "first": METHODS[first_method(result)].label,
         "left_out": [sentence(message) for message in omission_messages],
@@ -128,7 +128,7 @@ def _build(context: Context) -> Mapping[str, Any]:
             [
                 label("what", "how metrics are combined", "Way of combining"),
                 interval_columns[0],
-                lead_column,
+                difference_column,
                 *interval_columns[1:],
                 *favoritism_columns,
                 *partiality_columns,

@@ -35,20 +35,20 @@ def embed_images(rows):
 
     Embeddings are kept, because the rows of other systems have the same images.
     """
-    new_images, reason_of_row = {}, []
+    new_image_of_path, reason_of_row = {}, []
     for row in rows:
         try:
             (image_path,) = row["images"]
             if image_path not in seen:
-                new_images[image_path] = Image.open(image_path).convert("RGB")
+                new_image_of_path[image_path] = Image.open(image_path).convert("RGB")
             reason_of_row.append(None)
         except Exception as problem:  # a file can have any defect
             reason_of_row.append(
                 f"image: {problem}" if len(row["images"]) == 1 else f"{len(row['images'])} images, not 1"
             )
-    if new_images:
-        image_tensors = pixels(list(new_images.values()), return_tensors="pt").to(DEVICE)
-        seen.update(zip(new_images, normalise_vectors(model.get_image_features(**image_tensors)), strict=True))
+    if new_image_of_path:
+        image_tensors = pixels(list(new_image_of_path.values()), return_tensors="pt").to(DEVICE)
+        seen.update(zip(new_image_of_path, normalise_vectors(model.get_image_features(**image_tensors)), strict=True))
     return reason_of_row
 
 

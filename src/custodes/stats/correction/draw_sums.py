@@ -69,10 +69,12 @@ class DrawSums:
         sum(w^2) / sum(w). If `cautious` is true, it has the largest weight, because the squared weights alone
         underestimate the error if few draws dominate.
         """
-        weight_sum, squared_weight_sum, better_sum, better_squared_sum, *moment_sums = self.values[:, rows]
+        weight_sum, squared_weight_sum, better_weight_sum, better_squared_weight_sum, *moment_sums = self.values[
+            :, rows
+        ]
         n_effective = self.effective[rows]
-        theta = np.minimum(better_sum / weight_sum, 1.0)
-        scaled_variance = better_squared_sum * (1 - 2 * theta) + theta**2 * squared_weight_sum
+        theta = np.minimum(better_weight_sum / weight_sum, 1.0)
+        scaled_variance = better_squared_weight_sum * (1 - 2 * theta) + theta**2 * squared_weight_sum
         one_draw_effect = 1 / weight_sum if cautious else 1 / n_effective
         mean_p = (np.stack(moment_sums[:3]) / weight_sum).T
         margin = mean_p[:, 0] - mean_p[:, 2]

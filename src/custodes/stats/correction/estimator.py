@@ -256,7 +256,9 @@ class Estimate:
         )
 
     @classmethod
-    def from_student_t(cls, margin: Floats, error: Floats, freedom: Floats, *, confidence: float) -> Estimate:
+    def from_student_t(
+        cls, margin: Floats, error: Floats, degrees_of_freedom: Floats, *, confidence: float
+    ) -> Estimate:
         """Return an estimate of the margin from its standard error and the degrees of freedom of Student's t.
 
         All arguments have shape (...); infinite degrees of freedom mean the normal distribution. The margin and its
@@ -265,15 +267,15 @@ class Estimate:
         from scipy.special import stdtr, stdtrit
 
         has_error = np.isfinite(error)
-        freedom = np.where(has_error, freedom, 1.0)
-        half_width = stdtrit(freedom, (1 + confidence) / 2) * np.where(has_error, error, 0.0)
+        degrees_of_freedom = np.where(has_error, degrees_of_freedom, 1.0)
+        half_width = stdtrit(degrees_of_freedom, (1 + confidence) / 2) * np.where(has_error, error, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             t_statistic = np.where(margin == 0, 0.0, margin / error)
         return cls.from_margin(
             np.clip(margin, -1, 1),
             np.where(has_error, np.clip(margin - half_width, -1, 1), -1.0),
             np.where(has_error, np.clip(margin + half_width, -1, 1), 1.0),
-            np.where(has_error, stdtr(freedom, np.where(has_error, t_statistic, 0.0)), 0.5),
+            np.where(has_error, stdtr(degrees_of_freedom, np.where(has_error, t_statistic, 0.0)), 0.5),
         )
 
 

@@ -98,20 +98,20 @@ def mixture_posterior(
         )
     ]
     # tables that still need draws, and tables that have enough draws
-    unfinished_tables, finished_table_groups, n_draws = (
+    unfinished_indices, finished_index_arrays, n_draws = (
         np.flatnonzero(~has_closed_form),
         [np.empty(0, dtype=np.intp)],
         0,
     )
     draw_sums, bounds_of_table = DrawSums.empty(len(is_even_table)), np.full((2, len(is_even_table), 4), np.nan)
     draws_of_table: dict[int, list[tuple[NDArray[Any], NDArray[Any]]]] = {
-        table_index: [] for table_index in unfinished_tables.tolist()
+        table_index: [] for table_index in unfinished_indices.tolist()
     }
-    while unfinished_tables.size:
+    while unfinished_indices.size:
         variates = shared_numbers(min(n_draws or n_first_draws, _MOST_AT_ONCE), [*seed, n_draws])
         n_draws += variates.shape[1]
         for table_indices in np.array_split(
-            unfinished_tables, -(-unfinished_tables.size * variates.shape[1] // _GROUP)
+            unfinished_indices, -(-unfinished_indices.size * variates.shape[1] // _GROUP)
         ):
             p_draws, log_weights = weighted_draws(Counts.from_rows(distinct_tables.rows[table_indices]), variates)
             draw_sums.add(table_indices, DrawSums.from_draws(p_draws, log_weights))
@@ -130,14 +130,14 @@ def mixture_posterior(
                     del draws_of_table[table_index]
         if n_draws & (n_draws - 1):
             continue
-        estimate = draw_sums.estimate(unfinished_tables, cautious=confidence is not None)
+        estimate = draw_sums.estimate(unfinished_indices, cautious=confidence is not None)
         n_effective = estimate.effective_draws
-        has_precise_theta = is_precise_enough(estimate, precision=target_errors[unfinished_tables], gamma=gamma)
+        has_precise_theta = is_precise_enough(estimate, precision=target_errors[unfinished_indices], gamma=gamma)
         is_finished = has_precise_theta | (n_draws >= MOST_DRAWS)
         is_finished &= n_effective >= max(n_least_effective, min(_EFFECTIVE_RATE * n_draws, _ENOUGH))
         # tables with few draws are left out, because the variation of their weights is uncertain
         has_uneven_weights = ~is_finished & (n_draws >= _FIRST) & (n_draws * _ENOUGH > MOST_DRAWS * n_effective)
-        for table_index in unfinished_tables[has_uneven_weights]:
+        for table_index in unfinished_indices[has_uneven_weights]:
             tempering_options: dict[str, Any] = {
                 "confidence": confidence,
                 "precision": target_errors[table_index],
@@ -149,9 +149,9 @@ def mixture_posterior(
                     tempering_posterior(distinct_tables.rows[table_index], seed=seed, **tempering_options),
                 )
             )
-        finished_table_groups.append(unfinished_tables[is_finished])
-        unfinished_tables = unfinished_tables[~(is_finished | has_uneven_weights)]
-    table_indices = np.concatenate(finished_table_groups)
+        finished_index_arrays.append(unfinished_indices[is_finished])
+        unfinished_indices = unfinished_indices[~(is_finished | has_uneven_weights)]
+    table_indices = np.concatenate(finished_index_arrays)
     indices_and_estimates.append(
         (
             table_indices,
@@ -180,22 +180,23 @@ def weighted_draws(counts: Counts, variates: NDArray[np.float32]) -> tuple[NDArr
     cell_shapes = counts.paired + pseudo_counts
     gamma_shapes = np.concatenate([cell_shapes.reshape(-1, 9), cell_shapes.sum(axis=1) + counts.metric_only], axis=1)
     # Tables with few items have few different counts.
-    distinct_shapes = [np.unique(shapes_of_cell, return_inverse=True) for shapes_of_cell in gamma_shapes.T]
+    distinct_shapes_of_cell = [np.unique(shapes_of_cell, return_inverse=True) for shapes_of_cell in gamma_shapes.T]
     n_tables, n_draws = len(gamma_shapes), variates.shape[1]
     p_draws, log_weights = np.empty((3, n_tables, n_draws), np.float32), np.empty((n_tables, n_draws), np.float32)
     human_exponents = (counts.human_only - 2).astype(np.float32)
     cell_exponents = (1 - pseudo_counts[..., 0]).astype(np.float32)
-    for first_draw in range(0, n_draws, _COLUMNS):
-        draw_range = slice(first_draw, min(first_draw + _COLUMNS, n_draws))
+    for first_draw_index in range(0, n_draws, _COLUMNS):
+        draw_range = slice(first_draw_index, min(first_draw_index + _COLUMNS, n_draws))
         gammas_of_cell = [
             weighted_gammas(shapes_of_cell, variates[:, draw_range], variate_row)
-            for variate_row, (shapes_of_cell, _) in enumerate(distinct_shapes)
+            for variate_row, (shapes_of_cell, _) in enumerate(distinct_shapes_of_cell)
         ]
-        block_size = max(1, _BLOCK // (draw_range.stop - first_draw))
+        block_size = max(1, _BLOCK // (draw_range.stop - first_draw_index))
         for table_range in (
-            slice(first_table, first_table + block_size) for first_table in range(0, n_tables, block_size)
+            slice(first_table_index, first_table_index + block_size)
+            for first_table_index in range(0, n_tables, block_size)
         ):
-            shape_indices = [shape_index_of_table[table_range] for _, shape_index_of_table in distinct_shapes]
+            shape_indices = [shape_index_of_table[table_range] for _, shape_index_of_table in distinct_shapes_of_cell]
             cell_draws = [
                 gamma_draws[block_shape_indices]
                 for (gamma_draws, _), block_shape_indices in zip(gammas_of_cell, shape_indices, strict=True)
@@ -249,20 +250,20 @@ def weighted_gammas(
     Source: Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
     """
     small_shape_indices = np.flatnonzero(gamma_shapes < 1)
-    d = (gamma_shapes + (gamma_shapes < 1) - 1 / 3).astype(np.float32)[:, np.newaxis]
+    shifted_shapes = (gamma_shapes + (gamma_shapes < 1) - 1 / 3).astype(np.float32)[:, np.newaxis]
     normal_variates = variates[variate_row]
-    cube_root = np.maximum(normal_variates / np.sqrt(9 * d) + 1, np.float32(1e-9))
+    cube_root = np.maximum(normal_variates / np.sqrt(9 * shifted_shapes) + 1, np.float32(1e-9))
     cube = cube_root * cube_root * cube_root
-    log_acceptance = ((np.log(cube_root) * 3 - cube + 1) * d + normal_variates * normal_variates / 2) * (
-        d < _NEARLY_NORMAL
+    log_acceptance = ((np.log(cube_root) * 3 - cube + 1) * shifted_shapes + normal_variates * normal_variates / 2) * (
+        shifted_shapes < _NEARLY_NORMAL
     )
-    cube *= d
+    gamma_draws = np.multiply(cube, shifted_shapes, out=cube)
     if small_shape_indices.size:
         # Gamma(a) is Gamma(a + 1) * U^(1 / a)
-        cube[small_shape_indices] *= np.exp(
+        gamma_draws[small_shape_indices] *= np.exp(
             -variates[12 + variate_row] / gamma_shapes[small_shape_indices, np.newaxis].astype(np.float32)
         )
-    return cube, log_acceptance
+    return gamma_draws, log_acceptance
 
 
 MIXTURE = Estimator(

@@ -98,9 +98,9 @@ def pooled_estimate(items: PairItems, *, confidence: float, rng: np.random.Gener
     """
     margins = pooled_margins(items, n_flips=ADDITIVITY_FLIPS, rng=rng)
     has_enough_clusters = margins.clusters[..., np.newaxis] >= FEWEST_CLUSTERS
-    freedom = np.broadcast_to(margins.freedom[..., np.newaxis], margins.margin.shape)
+    degrees_of_freedom = np.broadcast_to(margins.freedom[..., np.newaxis], margins.margin.shape)
     estimate = Estimate.from_student_t(
-        margins.margin, np.where(has_enough_clusters, margins.error, np.nan), freedom, confidence=confidence
+        margins.margin, np.where(has_enough_clusters, margins.error, np.nan), degrees_of_freedom, confidence=confidence
     )
     arrays_of_field = {field_name: np.array(field_values) for field_name, field_values in vars(estimate).items()}
     is_additivity_rejected = has_enough_clusters[..., 0] & (margins.additivity_p <= ADDITIVITY_LEVEL)
