@@ -128,10 +128,13 @@ def _options(function: Callable[..., Any]) -> Iterator[Option]:
         if option.name == STOPPING:
             from custodes.evaluate.protocol.stopping import Stopping
 
-            default = option.default if isinstance(option.default, Stopping) else Stopping()
+            default_stopping = option.default if isinstance(option.default, Stopping) else Stopping()
             for field_name, option_type in get_type_hints(Stopping).items():
                 yield Option(
-                    field_name, SEVERAL.get(field_name, option_type), getattr(default, field_name), HELP[field_name]
+                    field_name,
+                    SEVERAL.get(field_name, option_type),
+                    getattr(default_stopping, field_name),
+                    HELP[field_name],
                 )
         elif option.name == "rng":
             yield option._replace(name="seed", kind=int)

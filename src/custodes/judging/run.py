@@ -168,9 +168,9 @@ def prepare(
         raise OptionError(f"{unused_option_text} has no effect, because a pointwise judge rates single outputs")
     prompt = Prompt.load(judge)
     all_texts = JudgedTexts.make(study.outputs)
-    if (selected_systems := study.selection.get("systems")) is not None:
+    if (system_patterns := study.selection.get("systems")) is not None:
         all_texts = all_texts.select_systems(
-            select_labels(selected_systems, all_texts.systems, option="systems", what="system")
+            select_labels(system_patterns, all_texts.systems, option="systems", what="system")
         )
     if judge.own_system:
         select_labels(judge.own_system, all_texts.systems, option="own_system", what="system")

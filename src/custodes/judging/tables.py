@@ -314,17 +314,17 @@ def _question_cells(question: JudgeQuestion) -> dict[str, Any]:
 def _verdicts(judge_name: str, rows: Sequence[Row], tie_questions: Sequence[JudgeQuestion]) -> Iterator[dict[str, Any]]:
     tie_rows = [(question, ReadReply(label=TIE), "") for question in tie_questions]
     for question, reply, reason in [*rows, *tie_rows]:
-        answer_for_a, answer_for_b = (B, A) if question.order == "ba" else (A, B)
+        answer_if_a_wins, answer_if_b_wins = (B, A) if question.order == "ba" else (A, B)
         probability_of_answer = (reply and reply.chances) or {}
         yield {
             **_question_cells(question),
             "rater": judge_name,
             "kind": "metric",
-            "preference": {answer_for_a: 1, TIE: 0, answer_for_b: -1}.get(reply.label) if reply else None,
+            "preference": {answer_if_a_wins: 1, TIE: 0, answer_if_b_wins: -1}.get(reply.label) if reply else None,
             "invalid": reason,
-            "p_a": probability_of_answer.get(answer_for_a),
+            "p_a": probability_of_answer.get(answer_if_a_wins),
             "p_tie": probability_of_answer.get(TIE),
-            "p_b": probability_of_answer.get(answer_for_b),
+            "p_b": probability_of_answer.get(answer_if_b_wins),
         }
 
 

@@ -206,10 +206,10 @@ def weights(data: Any, *, has_intervals: bool, label: str = WEIGHTS["weight"]) -
 def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
     """The largest weights of each target, and one row for all smaller weights. Columns are target, metric, value, low,
     high, place and rest (a text on the size of the smaller weights)."""
-    bound_columns = {
+    column_of_bound = {
         bound: f"weight_{bound}" if statistic == "weight" else pl.lit(None, pl.Float64) for bound in ("low", "high")
     }
-    rows = table.select("target", "metric", value=statistic, **bound_columns, rest=pl.lit(None, pl.String))
+    rows = table.select("target", "metric", value=statistic, **column_of_bound, rest=pl.lit(None, pl.String))
     frames = [rows.head(0)]
     for (target,), target_rows in rows.group_by("target", maintain_order=True):
         ordered_rows = target_rows.sort(pl.col("value").abs(), descending=True, maintain_order=True)

@@ -96,7 +96,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
         "domain": False,
         "labelOverlap": False if is_labelled else "greedy",
     }
-    a_first_expression = "datum.place_a < datum.place_b"
+    is_a_first_expression = "datum.place_a < datum.place_b"
     return (
         alt.Chart(data)
         .transform_filter("isValid(datum.complementarity)")
@@ -104,8 +104,8 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
         .transform_lookup(lookup="rater_b", from_=position_lookup, as_=["place_b"])
         .transform_filter("isValid(datum.place_a) && isValid(datum.place_b)")
         .transform_calculate(
-            row=f"{a_first_expression} ? datum.rater_b : datum.rater_a",
-            column=f"{a_first_expression} ? datum.rater_a : datum.rater_b",
+            row=f"{is_a_first_expression} ? datum.rater_b : datum.rater_a",
+            column=f"{is_a_first_expression} ? datum.rater_a : datum.rater_b",
         )
         .mark_rect(aria=is_labelled)  # no labels for screen readers of thousands of cells
         .encode(
@@ -338,11 +338,11 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
         "x": alt.X("x:Q", scale=scales[0], axis=axes[0]),
         "y": alt.Y("y:Q", scale=scales[1], axis=axes[1]),
     }
-    labelled_expression = f"datum.named || {labels.is_chosen('rater')}"
+    is_labelled_expression = f"datum.named || {labels.is_chosen('rater')}"
     return alt.layer(
         metric_chart.mark_point(opacity=0.85 if has_few_raters else 0.6, size=70 if has_few_raters else 40),
         human_chart.mark_point(opacity=1, size=130),
-        *labels.layers(chart_with_lookups, "rater", labelled_expression, **position_channels),
+        *labels.layers(chart_with_lookups, "rater", is_labelled_expression, **position_channels),
         params=[labels.metric_parameter(metric)],
         width=width,
         height=plot_height,

@@ -228,9 +228,9 @@ def heat_map(data: Any) -> Any:
 
 def partial_map(data: Any) -> Any:
     """Draw the rows of `Favoritism.partiality`."""
-    significant_expression = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
+    is_significant_expression = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
     cell_text_expression = (
-        f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({significant_expression} ? '*' : '') : '?'"
+        f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({is_significant_expression} ? '*' : '') : '?'"
     )
     base = _metric_system_map(
         alt.Chart(data).transform_calculate(words=cell_text_expression, p_told=theme.p_value_expression("p_adjusted")),
@@ -251,10 +251,10 @@ def partial_map(data: Any) -> Any:
         base.transform_filter("isValid(datum.partiality)")
         .mark_rect()
         .encode(color=_diverging_colour("partiality", 30), tooltip=tooltip),
-        base.transform_filter(f"!({significant_expression})")
+        base.transform_filter(f"!({is_significant_expression})")
         .mark_text(opacity=0.75)
         .encode(text=alt.Text("words:N"), tooltip=tooltip),
-        base.transform_filter(significant_expression)
+        base.transform_filter(is_significant_expression)
         .mark_text(fontWeight="bold")
         .encode(text=alt.Text("words:N"), tooltip=tooltip),
         width=alt.Step(40),
@@ -399,7 +399,7 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
     tooltip.insert(2, alt.Tooltip("system_accuracy:Q", format=".1%"))
     system_accuracy_channel = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
     favi_channel = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
-    labelled_expression = f"datum.named || {labels.is_chosen('metric')}"
+    is_labelled_expression = f"datum.named || {labels.is_chosen('metric')}"
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(color=theme.VERMILION, strokeWidth=1, opacity=1)
@@ -408,7 +408,7 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
         .mark_point(color=theme.BLUE, shape="square", opacity=0.6)
         .encode(x=system_accuracy_channel, y=favi_channel, tooltip=tooltip),
         base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy_channel, y=favi_channel, tooltip=tooltip),
-        *labels.layers(base, "metric", labelled_expression, x=accuracy_channel, y=favi_channel),
+        *labels.layers(base, "metric", is_labelled_expression, x=accuracy_channel, y=favi_channel),
         params=[labels.metric_parameter(metric)],
         height=HEIGHT,
     )
@@ -427,5 +427,5 @@ def accuracy_encoding(data: Any, label_column_name: str) -> tuple[Any, Any, list
         alt.Tooltip("sample_accuracy:Q", format=".1%"),
         *theme.interval_tooltips("mean_abs_favi", ".2f", title="mean |Favi-Score|"),
     ]
-    defined_expression = "isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"
-    return alt.Chart(data).transform_filter(defined_expression), accuracy_channel, tooltip
+    is_defined_expression = "isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"
+    return alt.Chart(data).transform_filter(is_defined_expression), accuracy_channel, tooltip

@@ -132,13 +132,13 @@ def columns(
 COLUMNS = ("named", "half", *(f"{axis}_{kind}" for kind in WIDTHS for axis in ("dx", "dy")))
 
 
-def layers(base: Any, field_name: str, labelled_expression: str, **position_channels: Any) -> list[Any]:
+def layers(base: Any, field_name: str, is_labelled_expression: str, **position_channels: Any) -> list[Any]:
     """Layers with labels of points and with lines from labels to points.
 
-    Rows must have the `COLUMNS`. A row is labelled if `labelled_expression` is true. `position_channels` has the
+    Rows must have the `COLUMNS`. A row is labelled if `is_labelled_expression` is true. `position_channels` has the
     encodings x and y of the points. The label of the chosen metric is bold.
     """
-    labelled_chart = base.transform_filter(f"isValid(datum.dx_wide) && ({labelled_expression})")
+    labelled_chart = base.transform_filter(f"isValid(datum.dx_wide) && ({is_labelled_expression})")
     dx_expression, dy_expression = (
         f"(width < {NARROW} ? datum.{offset_name}_narrow : datum.{offset_name}_wide)" for offset_name in ("dx", "dy")
     )

@@ -139,10 +139,11 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
         high=f"isValid(datum.{value}_high) ? datum.{value}_high : datum.{value}",
     )
     # Every row has texts, possibly empty ones, because a layer without rows has no extent.
-    low_bound_expression = f"isValid(datum.{value}_low)"
+    has_low_bound_expression = f"isValid(datum.{value}_low)"
     labelled_chart = base.transform_calculate(
-        arrow=f"{low_bound_expression} === isValid(datum.{value}_high) ? '' : {low_bound_expression} ? '→' : '←'",
-        dx=f"{low_bound_expression} ? 10 : -10",
+        arrow=f"{has_low_bound_expression} === isValid(datum.{value}_high) ? '' : "
+        f"{has_low_bound_expression} ? '→' : '←'",
+        dx=f"{has_low_bound_expression} ? 10 : -10",
         letters="datum.group || ''",
     )
     reference_x = 0.5 if value == "win_rate" else 0
@@ -209,19 +210,19 @@ def win_rate_map(
 def heat_map(data: Any, *, n_systems: int) -> Any:
     """Draw the rows of `Leaderboard.pairs` of one rater. Each pair is drawn in both directions."""
     has_numbers = n_systems <= NUMBERED
-    system_b_expression = "datum.side === 'system_b'"
+    is_system_b_expression = "datum.side === 'system_b'"
     system_sort = alt.EncodingSortField(field="centre", op="max", order="descending")
     opponent_sort = alt.EncodingSortField(field="against", op="max", order="ascending")
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
-            opponent=f"{system_b_expression} ? datum.system_a : datum.system_b",
-            rate=f"{system_b_expression} ? 1 - datum.win_rate : datum.win_rate",
-            low=f"{system_b_expression} ? 1 - datum.win_rate_high : datum.win_rate_low",
-            high=f"{system_b_expression} ? 1 - datum.win_rate_low : datum.win_rate_high",
-            won=f"{system_b_expression} ? datum.losses : datum.wins",
-            lost=f"{system_b_expression} ? datum.wins : datum.losses",
+            opponent=f"{is_system_b_expression} ? datum.system_a : datum.system_b",
+            rate=f"{is_system_b_expression} ? 1 - datum.win_rate : datum.win_rate",
+            low=f"{is_system_b_expression} ? 1 - datum.win_rate_high : datum.win_rate_low",
+            high=f"{is_system_b_expression} ? 1 - datum.win_rate_low : datum.win_rate_high",
+            won=f"{is_system_b_expression} ? datum.losses : datum.wins",
+            lost=f"{is_system_b_expression} ? datum.wins : datum.losses",
             beyond="datum.rate - 0.5",
             p_told=theme.p_value_expression("p_adjusted"),
         )

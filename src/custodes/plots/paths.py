@@ -81,7 +81,7 @@ def paths(data: Any, result: Ceiling) -> Any:
     colour_channel = alt.Color("rater:N", legend=None)
     tooltip = theme.column_tooltips(result.table_declarations()["lasso"], "rater", "alpha", "weight")
     base = alt.Chart(data)
-    metric_expression, human_expression = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
+    is_metric_expression, is_human_expression = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
     labelled_line_chart = (
         base.transform_calculate(key="datum.target + '\\n' + datum.rater")
         .transform_joinaggregate(least="min(alpha)")
@@ -94,19 +94,19 @@ def paths(data: Any, result: Ceiling) -> Any:
     )
     label_channels = {"x": alt.value("width"), "y": alt.Y("name_y:Q"), "text": alt.Text("rater:N")}
     return alt.layer(
-        base.transform_filter(metric_expression)
+        base.transform_filter(is_metric_expression)
         .mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1)
         .encode(x=x, y=weight_channel, detail=alt.Detail("rater:N"), tooltip=tooltip),
-        base.transform_filter(human_expression)
+        base.transform_filter(is_human_expression)
         .mark_line(strokeWidth=2.5)
         .encode(x=x, y=weight_channel, color=colour_channel, tooltip=tooltip),
         labelled_line_chart.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(
             x=x, x2="alpha", y=weight_channel, y2=alt.Y2("name_y:Q")
         ),
-        labelled_line_chart.transform_filter(metric_expression)
+        labelled_line_chart.transform_filter(is_metric_expression)
         .mark_text(align="left", dx=BESIDE + 2)
         .encode(**label_channels),
-        labelled_line_chart.transform_filter(human_expression)
+        labelled_line_chart.transform_filter(is_human_expression)
         .mark_text(align="left", dx=BESIDE + 2, fontWeight="bold")
         .encode(**label_channels, color=colour_channel),
         height=HEIGHT,

@@ -142,13 +142,16 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
         rows_with_human_decision = aspect_rows.join(
             human_decision_rows, on=["system_a", "system_b"], how="left", maintain_order="left"
         )
-        same_decision_expression, human_tie_expression, undecided_expression = (
+        is_same_decision_expression, is_human_tie_expression, is_undecided_expression = (
             pl.col("decision").eq_missing(pl.col("by_people")),
             pl.col("by_people") == DECISION[0],
             pl.col("decision") == DECISION[0],
         )
         reading_expression = (
-            pl.when(same_decision_expression).then(pl.lit("agree")).when(human_tie_expression).then(pl.lit("insert"))
+            pl.when(is_same_decision_expression)
+            .then(pl.lit("agree"))
+            .when(is_human_tie_expression)
+            .then(pl.lit("insert"))
         )
         aspect_tables.append(
             rows_with_human_decision.filter(pl.col("decision").is_not_null()).select(
@@ -157,7 +160,9 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
                 "system_a",
                 "system_b",
                 "decision",
-                reading=reading_expression.when(undecided_expression).then(pl.lit("omit")).otherwise(pl.lit("invert")),
+                reading=reading_expression.when(is_undecided_expression)
+                .then(pl.lit("omit"))
+                .otherwise(pl.lit("invert")),
                 **{
                     f"place_{side_letter}": pl.col(f"system_{side_letter}").replace_strict(
                         rank_of_system, default=len(rank_of_system), return_dtype=pl.Int64
@@ -171,17 +176,17 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 
 def table(data: Any) -> Any:
     """Draw the rows of `table_rows` of one rater. Each pair is drawn in both directions."""
-    system_b_expression = "datum.side === 'system_b'"
+    is_system_b_expression = "datum.side === 'system_b'"
     plus_literal = f"'{DECISION[1]}'"
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
-            opponent=f"{system_b_expression} ? datum.system_a : datum.system_b",
-            place=f"{system_b_expression} ? datum.place_b : datum.place_a",
-            against=f"{system_b_expression} ? datum.place_a : datum.place_b",
-            sign=f"datum.decision === '=' ? '' : {system_b_expression} === (datum.decision === {plus_literal}) ? '−' : "
-            f"{plus_literal}",
+            opponent=f"{is_system_b_expression} ? datum.system_a : datum.system_b",
+            place=f"{is_system_b_expression} ? datum.place_b : datum.place_a",
+            against=f"{is_system_b_expression} ? datum.place_a : datum.place_b",
+            sign=f"datum.decision === '=' ? '' : "
+            f"{is_system_b_expression} === (datum.decision === {plus_literal}) ? '−' : {plus_literal}",
             says=f"{json.dumps(SAYS)}[datum.reading]",
         )
         .encode(

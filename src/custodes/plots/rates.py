@@ -80,8 +80,8 @@ def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
         )
         for rate_column_name, source_label in SOURCES.items()
     ]
-    rate_of_metric_expression = ~((pl.col("source") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
-    return pl.concat(source_tables).filter(rate_of_metric_expression).drop_nulls("rate").drop("metric")
+    is_rate_of_metric_expression = ~((pl.col("source") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
+    return pl.concat(source_tables).filter(is_rate_of_metric_expression).drop_nulls("rate").drop("metric")
 
 
 def rate_dots(data: Any) -> Any:

@@ -80,16 +80,16 @@ class PageLimits:
 
     def part(self, table: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that are on the page."""
-        page_row_expression = pl.lit(True)
+        is_page_row_expression = pl.lit(True)
         for first_column_name, second_column_name in PAIR_OF_SYSTEMS:
             if {first_column_name, second_column_name} <= {*table.columns} and len(self.systems) < self.n_systems:
-                page_row_expression &= pl.all_horizontal(
+                is_page_row_expression &= pl.all_horizontal(
                     pl.col(first_column_name, second_column_name).is_in(list(self.systems))
                 )
         for column_name in (*ONE, *(pair_column_name for column_pair in TWO for pair_column_name in column_pair)):
             if column_name in table.columns and self.without:
-                page_row_expression &= ~pl.col(column_name).is_in(list(self.without))
-        return table.filter(page_row_expression)
+                is_page_row_expression &= ~pl.col(column_name).is_in(list(self.without))
+        return table.filter(is_page_row_expression)
 
     def note(self) -> str:
         """Sentences on the omitted rows and how to get the complete tables; '' if nothing is omitted."""

@@ -244,13 +244,13 @@ class Context:
     def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
         """The selection of a saved figure: the arguments, the first pair of systems, and all pairs of a correction."""
         pair_tables = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
-        first_rows = (
+        first_row_dicts = (
             self.table(next(full_name for full_name in pair_tables if full_name.split(".")[0] in self.results))
             .head(1)
             .to_dicts()
         )
         system_of_column = {
-            column_name: row[column_name] for row in first_rows for column_name in ("system_a", "system_b")
+            column_name: row[column_name] for row in first_row_dicts for column_name in ("system_a", "system_b")
         }
         return {
             "aspect": aspect,

@@ -354,28 +354,27 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     mean_cluster_size = (n_annotations_by_cluster**2).sum(axis=-1) / np.maximum(n_annotations, 1)
     if (mean_cluster_size <= 1).all():
         return np.ones(n_annotations.shape)
-    signs_or_zero = np.where(is_annotated, signs, 0)
-    mean_sign = signs_or_zero.sum(axis=-1) / np.maximum(n_annotations, 1)
-    sign_sums_by_cluster = unit_sums(signs_or_zero, units=units, n_units=n_units)
-    square_sums_by_cluster = unit_sums(signs_or_zero**2, units=units, n_units=n_units)
-    mean_sign_of_pair = mean_sign[..., np.newaxis]
-    residual_square_sums = (
+    signs_or_zeros = np.where(is_annotated, signs, 0)
+    mean_sign_of_pair = (signs_or_zeros.sum(axis=-1) / np.maximum(n_annotations, 1))[..., np.newaxis]
+    sign_sums_by_cluster = unit_sums(signs_or_zeros, units=units, n_units=n_units)
+    square_sums_by_cluster = unit_sums(signs_or_zeros**2, units=units, n_units=n_units)
+    residual_square_sums_by_cluster = (
         square_sums_by_cluster
         - 2 * mean_sign_of_pair * sign_sums_by_cluster
         + n_annotations_by_cluster * mean_sign_of_pair**2
     )  # squared residuals; below: their squared sum
-    squared_residual_sums = (sign_sums_by_cluster - n_annotations_by_cluster * mean_sign_of_pair) ** 2
+    squared_residual_sums_by_cluster = (sign_sums_by_cluster - n_annotations_by_cluster * mean_sign_of_pair) ** 2
     n_annotated_clusters = (n_annotations_by_cluster > 0).sum(axis=-1)
     # The mean of a pair is fitted to the same clusters, which makes both sums too small by this factor.
     within_variation = (
         np.where(mean_cluster_size > 1, n_annotations / np.maximum(n_annotations - 1, 1), 0.0)[..., np.newaxis]
-        * residual_square_sums
+        * residual_square_sums_by_cluster
     )
     between_variation = (
         np.where(mean_cluster_size > 1, n_annotated_clusters / np.maximum(n_annotated_clusters - 1, 1), 0.0)[
             ..., np.newaxis
         ]
-        * squared_residual_sums
+        * squared_residual_sums_by_cluster
     )
     excess_by_cluster = (between_variation - within_variation).sum(axis=-2)  # (..., units)
     largest_excess_by_cluster = ((mean_cluster_size - 1)[..., np.newaxis] * within_variation).sum(axis=-2)
