@@ -116,7 +116,7 @@ def intervals(data: Any, *, label: str) -> Any:
     """Draw rows with the columns metric, value, low, high, chance and group."""
     metric_channel = alt.Y("metric:N", sort=alt.EncodingSortField(field="value", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.value)")
-    tooltip = [
+    tooltips = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("value:Q", format=".3f", title=label),
         alt.Tooltip("low:Q", format=".3f"),
@@ -133,7 +133,7 @@ def intervals(data: Any, *, label: str) -> Any:
         alt.layer(
             chance_ticks.encode(x=alt.X("chance:Q"), y=metric_channel, tooltip=[alt.Tooltip("chance:Q", format=".3f")]),
             whisker_chart.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric_channel),
-            dots.encode(x=x, y=metric_channel, tooltip=tooltip),
+            dots.encode(x=x, y=metric_channel, tooltip=tooltips),
             letter_labels.encode(x=alt.value("width"), y=metric_channel, text=alt.Text("group:N")),
         )
         .resolve_scale(x="shared")

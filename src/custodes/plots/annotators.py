@@ -91,7 +91,7 @@ def competence(data: Any, *, n_omitted_annotators: int = 0) -> Any:
         "rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending")
     )
     colour_channel = theme.category_colour("reading", READINGS)
-    tooltip = [
+    tooltips = [
         alt.Tooltip("rater:N"),
         alt.Tooltip("competence:Q", format=".2f"),
         alt.Tooltip("competence_low:Q", format=".2f", title="low"),
@@ -107,6 +107,6 @@ def competence(data: Any, *, n_omitted_annotators: int = 0) -> Any:
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         whisker_chart,
-        base.mark_point(opacity=1).encode(x=x, y=rater_channel, color=colour_channel, tooltip=tooltip),
+        base.mark_point(opacity=1).encode(x=x, y=rater_channel, color=colour_channel, tooltip=tooltips),
         height=alt.Step(theme.ROW),
     )

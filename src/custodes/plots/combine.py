@@ -103,7 +103,7 @@ def methods(data: Any, *, objective: str) -> Any:
     colour_channel = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
     make_x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=axis_of(objective))
     low_name, high_name = f"{objective}_low", f"{objective}_high"
-    tooltip = [
+    tooltips = [
         alt.Tooltip("method:N"),
         *theme.number_tooltips(".3f", *dict.fromkeys((objective, low_name, high_name, *STATISTICS))),
         alt.Tooltip("metrics_used:Q", format=".3~g", title="metrics used"),
@@ -115,7 +115,7 @@ def methods(data: Any, *, objective: str) -> Any:
         base.transform_filter(f"isValid(datum.{low_name})")
         .mark_rule(**theme.WHISKER)
         .encode(x=make_x(f"{low_name}:Q"), x2=alt.X2(f"{high_name}:Q"), y=y, color=colour_channel),
-        base.mark_point(opacity=1).encode(x=make_x(f"{objective}:Q"), y=y, color=colour_channel, tooltip=tooltip),
+        base.mark_point(opacity=1).encode(x=make_x(f"{objective}:Q"), y=y, color=colour_channel, tooltip=tooltips),
         height=alt.Step(1.3 * theme.ROW),
     )
 
@@ -283,7 +283,7 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
     x = alt.X("total_cost:Q", title="Budget: total cost", scale=cost_scale, axis=alt.Axis(format="~g", grid=not log))
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
     y_channels = {"y": make_y("score_low:Q"), "y2": "score_high:Q"}
-    tooltip = [
+    tooltips = [
         alt.Tooltip("step:Q"),
         alt.Tooltip("metric:N", title="added"),
         alt.Tooltip("cost:Q", format=".3~g"),
@@ -300,7 +300,7 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
             x=x, x2=alt.X2("name_x:Q"), y=make_y("top:Q"), y2=alt.Y2("name_y:Q")
         ),
         base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=make_y("score:Q")),
-        base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=make_y("score:Q"), tooltip=tooltip),
+        base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=make_y("score:Q"), tooltip=tooltips),
         base.mark_text(align="left", angle=label_angle, dx=3, dy=-2, limit=150).encode(
             x=alt.X("name_x:Q", scale=cost_scale), y=make_y("name_y:Q"), text=alt.Text("metric:N")
         ),
@@ -395,7 +395,7 @@ def pruning_line(data: Any, *, objective: str) -> Any:
         "metrics:Q", title="Metrics in the model", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(format="d")
     )
     y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
-    tooltip = [
+    tooltips = [
         alt.Tooltip("metrics:Q"),
         *theme.number_tooltips(".3f", "score"),
         alt.Tooltip("removed:N", title="removed next"),
@@ -403,7 +403,7 @@ def pruning_line(data: Any, *, objective: str) -> Any:
     return alt.layer(
         base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y),
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
-            x=x, y=y, stroke=alt.value(theme.BLUE), fill=_fill_channel("kept", KEPT), tooltip=tooltip
+            x=x, y=y, stroke=alt.value(theme.BLUE), fill=_fill_channel("kept", KEPT), tooltip=tooltips
         ),
         height=HEIGHT,
     )
@@ -470,7 +470,7 @@ def favoritism_points(data: Any, result: Combine) -> Any:
     legend_options: dict[str, Any] = {"title": None, "legend": alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)}
     colour_channel = alt.Color("what:N", scale=alt.Scale(domain=method_labels, range=colours), **legend_options)
     shape_channel = alt.Shape("what:N", scale=alt.Scale(domain=method_labels, range=shapes), **legend_options)
-    point_chart, x, tooltip = accuracy_encoding(data, "method")
+    point_chart, x, tooltips = accuracy_encoding(data, "method")
     base = _add_method_labels(point_chart)
     make_y = partial(alt.Y, scale=alt.Scale(zero=True), axis=alt.Axis(title=MEAN, titleAngle=-90))
     return alt.layer(
@@ -478,7 +478,7 @@ def favoritism_points(data: Any, result: Combine) -> Any:
         .mark_rule(**theme.WHISKER)
         .encode(x=x, y=make_y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q"), color=colour_channel),
         base.mark_point(opacity=1).encode(
-            x=x, y=make_y("mean_abs_favi:Q"), color=colour_channel, shape=shape_channel, tooltip=tooltip
+            x=x, y=make_y("mean_abs_favi:Q"), color=colour_channel, shape=shape_channel, tooltip=tooltips
         ),
         height=HEIGHT,
     )

@@ -197,7 +197,7 @@ def variance_curve(data: Any) -> Any:
     )
     x = alt.X("component:O", title="Principal component", axis=alt.Axis(labelAngle=0))
     y_scale, y_axis = alt.Scale(domain=[0, 1]), alt.Axis(title="Variance explained", format="%", titleAngle=-90)
-    tooltip = [
+    tooltips = [
         alt.Tooltip("component:Q"),
         *theme.interval_tooltips("explained_variance", ".1%", title="proportion"),
         alt.Tooltip("cumulative:Q", format=".1%", title="cumulative"),
@@ -207,7 +207,7 @@ def variance_curve(data: Any) -> Any:
         base.transform_calculate(line=f"'{line_labels[2]}'")
         .mark_bar(width={"band": 0.6}, opacity=0.7)
         .encode(
-            x=x, y=alt.Y("explained_variance:Q", scale=y_scale, axis=y_axis), color=colour_channel, tooltip=tooltip
+            x=x, y=alt.Y("explained_variance:Q", scale=y_scale, axis=y_axis), color=colour_channel, tooltip=tooltips
         ),
         base.transform_filter("isValid(datum.explained_variance_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
@@ -222,7 +222,7 @@ def variance_curve(data: Any) -> Any:
         .encode(x=x, y=alt.Y("null_cumulative:Q"), color=colour_channel),
         base.transform_calculate(line=f"'{line_labels[0]}'")
         .mark_line(point={"opacity": 1, "size": 45}, opacity=0.9)
-        .encode(x=x, y=alt.Y("cumulative:Q"), color=colour_channel, tooltip=tooltip),
+        .encode(x=x, y=alt.Y("cumulative:Q"), color=colour_channel, tooltip=tooltips),
     ]
     return alt.layer(*layers, height=HEIGHT)
 

@@ -100,7 +100,7 @@ def faults(data: Any, *, title: str) -> Any:
     )
     rater_channel = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))
     colour_channel = theme.category_colour("reading", READINGS)
-    tooltip = [
+    tooltips = [
         alt.Tooltip("rater:N"),
         *theme.interval_tooltips("estimate", "+.1f", title="points"),
         alt.Tooltip("p_told:N", title="adjusted p"),
@@ -112,7 +112,7 @@ def faults(data: Any, *, title: str) -> Any:
         .mark_rule(**theme.WHISKER)
         .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=rater_channel, color=colour_channel),
         base.mark_point(opacity=1).encode(
-            x=alt.X("estimate:Q", title=title), y=rater_channel, color=colour_channel, tooltip=tooltip
+            x=alt.X("estimate:Q", title=title), y=rater_channel, color=colour_channel, tooltip=tooltips
         ),
         height=alt.Step(theme.ROW),
     )
@@ -163,7 +163,7 @@ def flips(data: Any) -> Any:
     """Draw the rows of `Consistency.orders`."""
     base = alt.Chart(data).transform_filter("isValid(datum.flip_rate)")
     rater_channel = alt.Y("rater:N", sort=alt.EncodingSortField(field="flip_rate", op="max", order="ascending"))
-    tooltip = [
+    tooltips = [
         alt.Tooltip("rater:N"),
         *theme.interval_tooltips("flip_rate", ".1%", title="flips"),
         alt.Tooltip("n_both_orders:Q", title="comparisons in both orders"),
@@ -178,7 +178,7 @@ def flips(data: Any) -> Any:
         base.transform_filter("isValid(datum.flip_rate_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("flip_rate_low:Q"), x2=alt.X2("flip_rate_high:Q"), y=rater_channel),
-        base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater_channel, tooltip=tooltip),
+        base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater_channel, tooltip=tooltips),
         height=alt.Step(theme.ROW),
     )
 
@@ -236,7 +236,7 @@ def calibration(data: Any) -> Any:
     x = alt.X("mean_confidence:Q", title="Confidence", scale=confidence_scale, axis=alt.Axis(format="%"))
     y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=accuracy_scale, axis=alt.Axis(format="%"))
     base = alt.Chart(data).encode(x=x)
-    tooltip = [
+    tooltips = [
         alt.Tooltip("rater:N"),
         alt.Tooltip("mean_confidence:Q", format=".1%"),
         alt.Tooltip("accuracy:Q", format=".1%"),
@@ -253,7 +253,7 @@ def calibration(data: Any) -> Any:
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(y=alt.Y("accuracy_low:Q"), y2=alt.Y2("accuracy_high:Q")),
         base.mark_line(color=theme.BLUE).encode(y=y),
-        base.mark_point(color=theme.BLUE, opacity=1).encode(y=y, tooltip=tooltip),
+        base.mark_point(color=theme.BLUE, opacity=1).encode(y=y, tooltip=tooltips),
         width=320,
         height=320,
     )

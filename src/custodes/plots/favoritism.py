@@ -211,7 +211,7 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
 def heat_map(data: Any) -> Any:
     """Draw the rows of `Favoritism.systems`."""
     base = _metric_system_map(alt.Chart(data).transform_filter("isValid(datum.favi)"), "favi")
-    tooltip = [
+    tooltips = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system:N"),
         alt.Tooltip("favi:Q", format=".3f", title="mean Favi-Score"),
@@ -219,8 +219,8 @@ def heat_map(data: Any) -> Any:
         alt.Tooltip("favi_max:Q", format=".2f", title="largest"),
     ]
     return alt.layer(
-        base.mark_rect().encode(color=_diverging_colour("favi", 1), tooltip=tooltip),
-        base.mark_text().encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltip),
+        base.mark_rect().encode(color=_diverging_colour("favi", 1), tooltip=tooltips),
+        base.mark_text().encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltips),
         width=alt.Step(46),
         height=alt.Step(theme.ROW),
     )
@@ -236,7 +236,7 @@ def partial_map(data: Any) -> Any:
         alt.Chart(data).transform_calculate(words=cell_text_expression, p_told=theme.p_value_expression("p_adjusted")),
         "partiality",
     )
-    tooltip = [
+    tooltips = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system:N"),
         *theme.interval_tooltips("partiality", "+.1f", title="points of win rate"),
@@ -250,13 +250,13 @@ def partial_map(data: Any) -> Any:
     return alt.layer(
         base.transform_filter("isValid(datum.partiality)")
         .mark_rect()
-        .encode(color=_diverging_colour("partiality", 30), tooltip=tooltip),
+        .encode(color=_diverging_colour("partiality", 30), tooltip=tooltips),
         base.transform_filter(f"!({is_significant_expression})")
         .mark_text(opacity=0.75)
-        .encode(text=alt.Text("words:N"), tooltip=tooltip),
+        .encode(text=alt.Text("words:N"), tooltip=tooltips),
         base.transform_filter(is_significant_expression)
         .mark_text(fontWeight="bold")
-        .encode(text=alt.Text("words:N"), tooltip=tooltip),
+        .encode(text=alt.Text("words:N"), tooltip=tooltips),
         width=alt.Step(40),
         height=alt.Step(theme.ROW),
     )
@@ -264,9 +264,9 @@ def partial_map(data: Any) -> Any:
 
 def _diverging_colour(field: str, saturation: float) -> Any:
     """A colour scale that is orange above 0 and blue below 0, and is saturated at `saturation` and its negative."""
-    domain = [bound * saturation for bound in theme.DIVERGING_DOMAIN]
-    scale = alt.Scale(domain=domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
-    return alt.Color(f"{field}:Q", scale=scale, legend=None)
+    colour_domain = [bound * saturation for bound in theme.DIVERGING_DOMAIN]
+    colour_scale = alt.Scale(domain=colour_domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
+    return alt.Color(f"{field}:Q", scale=colour_scale, legend=None)
 
 
 def _metric_system_map(chart: Any, field: str) -> Any:
@@ -394,9 +394,9 @@ def point_rows(
 
 def accuracy_scatter(data: Any, metric: str = "") -> Any:
     """Draw the rows of `point_rows`; `metric` is always labelled, in bold."""
-    base, accuracy_channel, tooltip = accuracy_encoding(data, "metric")
+    base, accuracy_channel, tooltips = accuracy_encoding(data, "metric")
     accuracy_channel.title = ACCURACIES
-    tooltip.insert(2, alt.Tooltip("system_accuracy:Q", format=".1%"))
+    tooltips.insert(2, alt.Tooltip("system_accuracy:Q", format=".1%"))
     system_accuracy_channel = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
     favi_channel = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
     is_labelled_expression = f"datum.named || {labels.is_chosen('metric')}"
@@ -406,8 +406,8 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
         .encode(x=accuracy_channel, y=alt.Y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q")),
         base.transform_filter("isValid(datum.system_accuracy)")
         .mark_point(color=theme.BLUE, shape="square", opacity=0.6)
-        .encode(x=system_accuracy_channel, y=favi_channel, tooltip=tooltip),
-        base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy_channel, y=favi_channel, tooltip=tooltip),
+        .encode(x=system_accuracy_channel, y=favi_channel, tooltip=tooltips),
+        base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy_channel, y=favi_channel, tooltip=tooltips),
         *labels.layers(base, "metric", is_labelled_expression, x=accuracy_channel, y=favi_channel),
         params=[labels.metric_parameter(metric)],
         height=HEIGHT,
@@ -422,10 +422,10 @@ def accuracy_encoding(data: Any, label_column_name: str) -> tuple[Any, Any, list
         scale=alt.Scale(zero=False, nice=False, padding=PAD),
         axis=alt.Axis(format="%", labelFlush=PAD),
     )
-    tooltip = [
+    tooltips = [
         alt.Tooltip(f"{label_column_name}:N"),
         alt.Tooltip("sample_accuracy:Q", format=".1%"),
         *theme.interval_tooltips("mean_abs_favi", ".2f", title="mean |Favi-Score|"),
     ]
     is_defined_expression = "isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"
-    return alt.Chart(data).transform_filter(is_defined_expression), accuracy_channel, tooltip
+    return alt.Chart(data).transform_filter(is_defined_expression), accuracy_channel, tooltips

@@ -62,7 +62,7 @@ def favoritism_of_pairs(
         signs=pl.when("sign_agrees").then(pl.lit("same")).otherwise(pl.lit("opposite")),
     )
     base = alt.Chart(theme.embed_rows(pair_rows))
-    tooltip = [
+    tooltips = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system_a:N"),
         alt.Tooltip("system_b:N"),
@@ -75,7 +75,7 @@ def favoritism_of_pairs(
     abs_favi_channel = alt.X("size:Q", title="|Favi-Score|")
     box_chart = alt.layer(
         base.mark_tick(thickness=1, opacity=0.4).encode(
-            x=abs_favi_channel, y=sign_channel, color=colour_channel, tooltip=tooltip
+            x=abs_favi_channel, y=sign_channel, color=colour_channel, tooltip=tooltips
         ),
         base.mark_boxplot(size=14, opacity=0.6, outliers=False, color=theme.GREY).encode(
             x=abs_favi_channel, y=sign_channel
@@ -85,7 +85,7 @@ def favoritism_of_pairs(
         x=alt.X("sample_accuracy:Q", title="Sample accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(format="%")),
         y=alt.Y("favi:Q", title="Favi-Score"),
         color=colour_channel,
-        tooltip=tooltip,
+        tooltip=tooltips,
     )
     upper_title = f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text_of_columns['abs_favi', 'sign_agrees']}"
     lower_title = (

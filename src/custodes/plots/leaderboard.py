@@ -129,7 +129,7 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
             yOffset=alt.YOffset("rater:N", scale=rater_scale),
         )
     table_declaration = Leaderboard.table_declarations()["systems"]
-    tooltip = theme.column_tooltips(
+    tooltips = theme.column_tooltips(
         table_declaration, "rater", "system", "strength", "rank", "win_rate", "battles", "group"
     )
     x_axis = alt.Axis(format="%") if value == "win_rate" else alt.Axis()
@@ -154,7 +154,7 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
         labelled_chart.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(
             x=alt.X(f"{value}:Q"), text=alt.Text("arrow:N")
         ),
-        base.mark_point(opacity=1, **colour_options).encode(x=x, tooltip=tooltip),
+        base.mark_point(opacity=1, **colour_options).encode(x=x, tooltip=tooltips),
         labelled_chart.mark_text(align="left", dx=6).encode(x=alt.value("width"), text=alt.Text("letters:N")),
         height=alt.Step(row_height, **{"for": "position"}),
     )
@@ -239,7 +239,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
     )
     colour_domain = [bound / 2 for bound in theme.DIVERGING_DOMAIN]
     colour_scale = alt.Scale(domain=colour_domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
-    tooltip = [
+    tooltips = [
         alt.Tooltip("system:N"),
         alt.Tooltip("opponent:N", title="against"),
         alt.Tooltip("rate:Q", format=".0%", title="win rate"),
@@ -251,7 +251,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         alt.Tooltip("lost:Q"),
         alt.Tooltip("p_told:N", title="adjusted p"),
     ]
-    cell_layer = base.mark_rect().encode(color=alt.Color("beyond:Q", scale=colour_scale, legend=None), tooltip=tooltip)
+    cell_layer = base.mark_rect().encode(color=alt.Color("beyond:Q", scale=colour_scale, legend=None), tooltip=tooltips)
     size_options = {
         "width": alt.Step(WIDE if has_numbers else SMALL),
         "height": alt.Step(theme.ROW if has_numbers else SMALL),
@@ -259,5 +259,5 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
     if not has_numbers:
         return cell_layer.properties(**size_options)
     return alt.layer(
-        cell_layer, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltip), **size_options
+        cell_layer, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltips), **size_options
     )

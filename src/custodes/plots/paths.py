@@ -79,7 +79,7 @@ def paths(data: Any, result: Ceiling) -> Any:
     )
     weight_channel = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
     colour_channel = alt.Color("rater:N", legend=None)
-    tooltip = theme.column_tooltips(result.table_declarations()["lasso"], "rater", "alpha", "weight")
+    tooltips = theme.column_tooltips(result.table_declarations()["lasso"], "rater", "alpha", "weight")
     base = alt.Chart(data)
     is_metric_expression, is_human_expression = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
     labelled_line_chart = (
@@ -96,10 +96,10 @@ def paths(data: Any, result: Ceiling) -> Any:
     return alt.layer(
         base.transform_filter(is_metric_expression)
         .mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1)
-        .encode(x=x, y=weight_channel, detail=alt.Detail("rater:N"), tooltip=tooltip),
+        .encode(x=x, y=weight_channel, detail=alt.Detail("rater:N"), tooltip=tooltips),
         base.transform_filter(is_human_expression)
         .mark_line(strokeWidth=2.5)
-        .encode(x=x, y=weight_channel, color=colour_channel, tooltip=tooltip),
+        .encode(x=x, y=weight_channel, color=colour_channel, tooltip=tooltips),
         labelled_line_chart.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(
             x=x, x2="alpha", y=weight_channel, y2=alt.Y2("name_y:Q")
         ),
@@ -208,7 +208,7 @@ def steps(data: Any) -> Any:
         axis=alt.Axis(labelAngle=-40, labelOverlap=False, labelLimit=140),
     )
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
-    tooltip = theme.column_tooltips(
+    tooltips = theme.column_tooltips(
         Ceiling.table_declarations()["forward"], "step", "metric", "kendall", "gain", "chosen"
     )
     fill_channel, stroke_channel = (
@@ -226,7 +226,7 @@ def steps(data: Any) -> Any:
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q")),
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
-            x=x, y=make_y("kendall:Q"), stroke=stroke_channel, fill=fill_channel, tooltip=tooltip
+            x=x, y=make_y("kendall:Q"), stroke=stroke_channel, fill=fill_channel, tooltip=tooltips
         ),
         height=HEIGHT,
     )

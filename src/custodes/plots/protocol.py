@@ -125,7 +125,7 @@ def annotations_and_kld(
         "color": alt.Color("metric:N", title=None),
         "shape": alt.Shape("stopping:N", title=None, legend=alt.Legend(columns=1, labelLimit=400)),
     }
-    tooltip = [
+    tooltips = [
         *(alt.Tooltip(f"{column_name}:N") for column_name in ("metric", "stopping")),
         alt.Tooltip("share:Q", format=".1%"),
         alt.Tooltip("kld_mode:Q", format=".3f"),
@@ -134,7 +134,7 @@ def annotations_and_kld(
         opacity=1, size=60
     )
     return theme.apply_theme(
-        chart.encode(**encoding_of_channel, tooltip=tooltip),
+        chart.encode(**encoding_of_channel, tooltip=tooltips),
         dark=dark,
         title=title_with_aspect("Annotations and divergence", aspect),
         width=width,
@@ -180,7 +180,7 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
         "color": alt.Color("line:N", **line_channel_options),
         "shape": alt.Shape("line:N", **line_channel_options),
     }
-    tooltip = [
+    tooltips = [
         alt.Tooltip("line:N"),
         alt.Tooltip("round:Q"),
         alt.Tooltip("annotations:Q", format=".0f"),
@@ -191,7 +191,7 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
         **{channel_name: encoding_of_channel[channel_name] for channel_name in ("x", "y", "color")}
     )
     return alt.layer(
-        line_layer, base.mark_point(opacity=1).encode(**encoding_of_channel, tooltip=tooltip), height=HEIGHT
+        line_layer, base.mark_point(opacity=1).encode(**encoding_of_channel, tooltip=tooltips), height=HEIGHT
     )
 
 
@@ -247,11 +247,11 @@ def power_lines(data: Any) -> Any:
             "annotations:O", title="Annotations of a pair", scale=alt.Scale(scheme="viridis", reverse=True)
         ),
     }
-    tooltip = [
+    tooltips = [
         alt.Tooltip("size:Q", format=".0%", title="margin"),
         alt.Tooltip("annotations:Q"),
         alt.Tooltip("power:Q", format=".0%"),
         alt.Tooltip("wrong:Q", format=".1%", title="false decision"),
     ]
-    point_layer = base.mark_point(filled=True, size=30, opacity=0.8).encode(**encoding_of_channel, tooltip=tooltip)
+    point_layer = base.mark_point(filled=True, size=30, opacity=0.8).encode(**encoding_of_channel, tooltip=tooltips)
     return alt.layer(base.mark_line(opacity=0.5).encode(**encoding_of_channel), point_layer, height=POWER_HEIGHT)

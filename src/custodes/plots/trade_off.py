@@ -94,7 +94,7 @@ def trade_off(data: Any, *, objective: str) -> Any:
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
     colour_channel = theme.category_colour("seen", {SEEN: theme.BLUE, UNSEEN: theme.ORANGE})
     numeric_column_names = ("score", "score_low", "score_high", "partiality", "partiality_low", "partiality_high")
-    tooltip = [
+    tooltips = [
         alt.Tooltip("penalty:Q", format="~g"),
         *(
             alt.Tooltip(f"{column_name}:Q", format=".3f" if "score" in column_name else ".1f")
@@ -113,7 +113,7 @@ def trade_off(data: Any, *, objective: str) -> Any:
             y=make_y("score:Q"),
             color=colour_channel,
             size=alt.condition("datum.chosen", alt.value(160), alt.value(35)),
-            tooltip=tooltip,
+            tooltip=tooltips,
         ),
         height=240,
     )

@@ -407,8 +407,8 @@ class Computation:
                 kept_score.seconds / (len(kept_score.values) // 8) for (kept_score,) in kept_scores_of_output
             ]
         else:
-            reduction = np.maximum if self.scorer.traits.higher_is_better else np.minimum
-            scores = (reduction if rule == "best" else np.add).reduceat(concatenated_values, first_value_indices)
+            reduction_ufunc = np.maximum if self.scorer.traits.higher_is_better else np.minimum
+            scores = (reduction_ufunc if rule == "best" else np.add).reduceat(concatenated_values, first_value_indices)
             scores = scores if rule == "best" else scores / n_values_of_output
             seconds_of_output = [
                 sum(kept_score.seconds for kept_score in kept_scores) for kept_scores in kept_scores_of_output
