@@ -67,7 +67,7 @@ def verb(question: Any, output: Output) -> Callable[..., int]:
         else:
             reading.refuse("no file is given")
         if dry_run:
-            tell_effort(question, study, arguments)
+            print_effort(question, study, arguments)
             return 0
         return int(output.answer(partial(question, study, **arguments), question.__name__))
 
@@ -81,7 +81,7 @@ def reading_title(inputs: Sequence[str]) -> str:
     return f"reading {join_labels(inputs, limit=2)}" if inputs else ""
 
 
-def tell_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
+def print_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
     """Print the estimated run time and memory of a question."""
     default_of_argument = {
         argument_name: parameter.default for argument_name, parameter in inspect.signature(question).parameters.items()
