@@ -60,10 +60,10 @@ def budget_curve(
     2
     """
     rows, aspect = select_aspect(result.curve, aspect, function_name="budget_curve")
-    chart_data, line_labels = theme.embed_rows(rows), line_names(rows)
+    embedded_rows, line_labels = theme.embed_rows(rows), line_names(rows)
     return theme.apply_theme(
         alt.vconcat(
-            *(curve(chart_data, measure, line_labels=line_labels).properties(width=width) for measure in MEASURES)
+            *(curve(embedded_rows, measure, line_labels=line_labels).properties(width=width) for measure in MEASURES)
         ),
         dark=dark,
         title=title_with_aspect("Decisions by number of annotations", aspect),

@@ -349,10 +349,10 @@ class Computation:
         metric_result, seconds = time_metric(self.scorer.score, self.texts(unit_indices))
         units, scores_systems = [self.units[unit_index] for unit_index in unit_indices], self.scorer.traits.systems
         n_values_of_unit = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
-        unit_values = (
+        scores_of_unit = (
             _system_values(metric_result) if scores_systems else _output_values(metric_result, n_values_of_unit)
         )
-        if np.isinf(unit_values).any():
+        if np.isinf(scores_of_unit).any():
             raise InputError("the metric returned an infinite score; a score must be finite, or NaN with a reason")
         is_truncated = [False] * len(units) if metric_result.truncated is None else metric_result.truncated
         reason_by_unit = [
@@ -366,7 +366,7 @@ class Computation:
                 (
                     np.array([np.nan])
                     if reason_by_unit[unit_position]
-                    else unit_values[unit_position, : n_values_of_unit[unit_position]] + 0.0
+                    else scores_of_unit[unit_position, : n_values_of_unit[unit_position]] + 0.0
                 )  # -0 becomes 0
                 .astype("<f8")
                 .tobytes(),
@@ -394,13 +394,13 @@ class Computation:
         n_values_of_output = [
             sum(len(kept_score.values) // 8 for kept_score in kept_scores) for kept_scores in kept_scores_of_output
         ]
-        first_value_indices = np.cumsum([0, *n_values_of_output[:-1]])
-        concatenated_values = np.frombuffer(
+        first_score_indices = np.cumsum([0, *n_values_of_output[:-1]])
+        concatenated_scores = np.frombuffer(
             b"".join(kept_score.values for kept_score in chain(*kept_scores_of_output)), dtype="<f8"
         ).astype(float)
         if rule == "first":
             scores, kept_scores_of_output = (
-                concatenated_values[first_value_indices],
+                concatenated_scores[first_score_indices],
                 [kept_scores[:1] for kept_scores in kept_scores_of_output],
             )
             seconds_of_output = [
@@ -408,7 +408,7 @@ class Computation:
             ]
         else:
             reduction_ufunc = np.maximum if self.scorer.traits.higher_is_better else np.minimum
-            scores = (reduction_ufunc if rule == "best" else np.add).reduceat(concatenated_values, first_value_indices)
+            scores = (reduction_ufunc if rule == "best" else np.add).reduceat(concatenated_scores, first_score_indices)
             scores = scores if rule == "best" else scores / n_values_of_output
             seconds_of_output = [
                 sum(kept_score.seconds for kept_score in kept_scores) for kept_scores in kept_scores_of_output

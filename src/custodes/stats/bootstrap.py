@@ -115,16 +115,16 @@ def weighted_sums(weights: NDArray[Any], values_by_unit: NDArray[Any]) -> NDArra
     >>> weighted_sums(np.array([[1.0, 1.0], [2.0, 0.0]]), np.array([3.0, 4.0])).tolist()
     [7.0, 6.0]
     """
-    flat_values = np.asarray(values_by_unit.reshape(-1, values_by_unit.shape[-1]), dtype=np.float64)
+    flat_values_by_unit = np.asarray(values_by_unit.reshape(-1, values_by_unit.shape[-1]), dtype=np.float64)
     result_shape = (len(weights), *values_by_unit.shape[:-1])
-    nonzero_unit_indices = np.flatnonzero(flat_values.any(axis=0))
-    if 2 * len(nonzero_unit_indices) < flat_values.shape[1]:  # with few pairs, most units have zero values
-        weights, flat_values = weights[:, nonzero_unit_indices], flat_values[:, nonzero_unit_indices]
+    nonzero_unit_indices = np.flatnonzero(flat_values_by_unit.any(axis=0))
+    if 2 * len(nonzero_unit_indices) < flat_values_by_unit.shape[1]:  # with few pairs, most units have zero values
+        weights, flat_values_by_unit = weights[:, nonzero_unit_indices], flat_values_by_unit[:, nonzero_unit_indices]
     if weights.dtype == np.float64:
-        return np.asarray(weights @ flat_values.T).reshape(result_shape)
-    resample_sums = np.empty((len(weights), len(flat_values)))
+        return np.asarray(weights @ flat_values_by_unit.T).reshape(result_shape)
+    resample_sums = np.empty((len(weights), len(flat_values_by_unit)))
     for row_slice in chunks(len(weights), weights.shape[1] * CHUNK // _BLOCK):
-        np.matmul(np.asarray(weights[row_slice], dtype=np.float64), flat_values.T, out=resample_sums[row_slice])
+        np.matmul(np.asarray(weights[row_slice], dtype=np.float64), flat_values_by_unit.T, out=resample_sums[row_slice])
     return resample_sums.reshape(result_shape)
 
 

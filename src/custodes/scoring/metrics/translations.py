@@ -170,7 +170,7 @@ def seconds_of(texts: MetricInputs) -> float:
     reference_costs = np.array(
         [sum(len(reference.split()) ** 1.5 for reference in item_references) for item_references in texts.references]
     )
-    output_costs = np.array([len(output.split()) ** 1.5 for output in texts.outputs])
+    output_costs = np.array([len(output_text.split()) ** 1.5 for output_text in texts.outputs])
     return float(PAIR * (output_costs * reference_costs[texts.item]).sum())
 
 
