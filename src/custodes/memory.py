@@ -33,14 +33,15 @@ def count_resample_values(resamples: int, units: float = 0.0) -> float:
     return (1 + resamples) * (units + _NUMBERS)
 
 
-def check_memory(name: str, value: int, n_numbers: float) -> None:
-    """Raise OptionError if `name`=`value` needs `n_numbers` eight-byte numbers and these do not fit into memory.
+def check_memory(option_name: str, option_value: int, n_numbers: float) -> None:
+    """Raise OptionError if `option_name`=`option_value` needs `n_numbers` eight-byte numbers that do not fit into
+    memory.
 
     >>> check_memory("resamples", 1000, 1e6)
     """
-    n_bytes, n_available_bytes = 8 * n_numbers, machine_memory()
+    n_bytes, n_machine_bytes = 8 * n_numbers, machine_memory()
     if not fits_in_memory(n_bytes):
         raise OptionError(
-            f"{name}={value}: needs about {n_bytes / 1e9:.0f} GB of memory, more than {SHARE:.0%} of the "
-            f"{n_available_bytes / 1e9:.0f} GB of this machine; give a smaller number"
+            f"{option_name}={option_value}: needs about {n_bytes / 1e9:.0f} GB of memory, more than {SHARE:.0%} of the "
+            f"{n_machine_bytes / 1e9:.0f} GB of this machine; give a smaller number"
         )

@@ -116,9 +116,9 @@ class InputOptions:
 
     def refuse(self, reason: str) -> None:
         """Raise an error if an input option is given; `reason` states why such an option has no effect."""
-        for input_option in fields(self):
-            if (option_value := getattr(self, input_option.name)) != input_option.default:
-                raise OptionError(f"--{input_option.name} {option_value} has no effect: {reason}")
+        for option_field in fields(self):
+            if (option_value := getattr(self, option_field.name)) != option_field.default:
+                raise OptionError(f"--{option_field.name} {option_value} has no effect: {reason}")
 
     def study(self, inputs: Sequence[str]) -> Study:
         """Read and join the inputs."""
@@ -290,12 +290,14 @@ class Output:
         else:
             self.write_json(result.to_values(), seconds)
 
-    def write_json(self, answer: dict[str, Any], seconds: float) -> None:
+    def write_json(self, result_fields: dict[str, Any], seconds: float) -> None:
         """Write a result as JSON with a final newline. The JSON includes the run time, unless `no_timing` is set."""
         if self.table is not None:
-            answer = {name: answer[name] for name in ("question", "provenance", "notes", self.table)}
-        document = answer if self.no_timing else answer | {"seconds": round(seconds, 3)}
-        self._send(chain(json_blocks(document), [b"\n"]))
+            result_fields = {
+                field_name: result_fields[field_name] for field_name in ("question", "provenance", "notes", self.table)
+            }
+        json_document = result_fields if self.no_timing else result_fields | {"seconds": round(seconds, 3)}
+        self._send(chain(json_blocks(json_document), [b"\n"]))
 
     def _send(self, content: Iterable[bytes]) -> None:
         if self.place is None:
@@ -379,11 +381,11 @@ def input_files(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> 
     file_paths = [
         file_path for input_name in inputs for file_path in tuple(glob_files(Path(input_name))) or (input_name,)
     ]
-    paths_with_parts = [path_and_part(file_path) for file_path in file_paths if sidecars]
+    path_part_pairs = [path_and_part(file_path) for file_path in file_paths if sidecars]
     sidecar_paths = [
         sidecar_path
         for table_kind in (RATERS, PROBES)
-        for main_path, part_name in paths_with_parts
+        for main_path, part_name in path_part_pairs
         for sidecar_path in sidecar_tables(main_path, table_kind, part_name)
     ]
     return [*file_paths, *sidecar_paths, *filter(os.path.isfile, _words(options))]
@@ -426,20 +428,20 @@ def progress(title: str = "", *, quiet: bool = False, lines: bool = False) -> It
 
 
 def _line_progress(title: str) -> Progress:
-    is_running = False
+    is_tracking = False
 
     def track(iterable: Any, /, *, total: int | None = None, desc: str | None = None) -> Any:
-        nonlocal is_running
-        if is_running:  # a nested loop
+        nonlocal is_tracking
+        if is_tracking:  # a nested loop
             yield from iterable
             return
-        is_running = True
+        is_tracking = True
         try:
-            for number, element in enumerate(iterable, start=1):
-                progress_text = f"{number} of {total}" if total else str(number)
+            for step_number, element in enumerate(iterable, start=1):
+                progress_text = f"{step_number} of {total}" if total else str(step_number)
                 print_diagnostic(f"{title}: {progress_text}: {getattr(element, 'title', desc or 'working')}")
                 yield element
         finally:
-            is_running = False
+            is_tracking = False
 
     return track

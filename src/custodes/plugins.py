@@ -24,10 +24,10 @@ def members(module: Mapping[str, Any], kind: type[T]) -> list[T]:
     [1, 2, 3]
     """
     return [
-        module_object
-        for value in list(module.values())
-        for module_object in (value if isinstance(value, tuple) else (value,))
-        if isinstance(module_object, kind)
+        module_member
+        for module_value in list(module.values())
+        for module_member in (module_value if isinstance(module_value, tuple) else (module_value,))
+        if isinstance(module_member, kind)
     ]
 
 
@@ -48,10 +48,10 @@ def load_plugins(
     """
     plugin_noun = group.rpartition(".")[2].removesuffix("s")
     plugin_of_name: dict[str, Plugin] = {}
-    for point in sorted(_entry_points(group), key=lambda entry_point: (_package(entry_point), entry_point.name)):
-        package = _package(point)
+    for entry_point in sorted(_entry_points(group), key=lambda entry_point: (_package(entry_point), entry_point.name)):
+        package_name = _package(entry_point)
         try:
-            plugin_object = point.load()
+            plugin_object = entry_point.load()
             if not isinstance(plugin_object, kind):
                 raise InputError(f"its type must be {kind.__name__}, but it is {type(plugin_object).__name__}")
             check(plugin_object)
@@ -60,9 +60,11 @@ def load_plugins(
                     f"another {plugin_noun} already has the name {name(plugin_object)!r}; choose another name"
                 )
         except Exception as error:  # importing a module may raise anything
-            _warn_of_omission(f"{plugin_noun} {point.name!r} ({point.value}) of the package {package}", error)
+            _warn_of_omission(
+                f"{plugin_noun} {entry_point.name!r} ({entry_point.value}) of the package {package_name}", error
+            )
         else:
-            plugin_of_name[name(plugin_object)] = Plugin(plugin_object, package)
+            plugin_of_name[name(plugin_object)] = Plugin(plugin_object, package_name)
     return plugin_of_name
 
 
@@ -76,7 +78,11 @@ def _entry_points(group: str) -> Iterable[EntryPoint]:
     try:
         return entry_points(group=group)
     except Exception:  # one damaged list would hide all packages, so they are read one by one
-        return [point for package in distributions() for point in _package_entry_points(package, group)]
+        return [
+            entry_point
+            for distribution in distributions()
+            for entry_point in _package_entry_points(distribution, group)
+        ]
 
 
 def _package_entry_points(package: Distribution, group: str) -> Iterable[EntryPoint]:

@@ -57,19 +57,19 @@ def open_streams() -> None:
     """Open the null device for each standard stream that the caller closed.
 
     Otherwise a file that is opened later could get the descriptor of the stream."""
-    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+    for descriptor, stream_name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:
             # The null device is opened for reading only as standard output, so that a lost result raises an error.
-            os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
-            setattr(sys, name, os.fdopen(descriptor, "r" if name == "stdin" else "w", closefd=False))
+            os.open(os.devnull, os.O_WRONLY if stream_name == "stderr" else os.O_RDONLY)
+            setattr(sys, stream_name, os.fdopen(descriptor, "r" if stream_name == "stdin" else "w", closefd=False))
 
 
 def exit_on_signals() -> None:
     """Exit immediately on Ctrl-C and similar signals. Signals that the parent process ignores stay ignored."""
-    for name in SIGNAL_MESSAGES:
-        signal_number = getattr(signal, name, None)  # not all systems have all signals
+    for signal_name in SIGNAL_MESSAGES:
+        signal_number = getattr(signal, signal_name, None)  # not all systems have all signals
         if signal_number is not None and signal.getsignal(signal_number) is not signal.SIG_IGN:
             signal.signal(signal_number, _exit_on_signal)
 
@@ -114,10 +114,10 @@ def allow_open_files(number: int) -> None:
 
 def _exit_on_signal(signal_number: int, frame: object) -> None:
     # Not an exception, because it would wait for running threads and could be caught.
-    for remove in (os.unlink, os.rmdir):
-        for name in tuple(UNFINISHED):
+    for remove_path in (os.unlink, os.rmdir):
+        for unfinished_path in tuple(UNFINISHED):
             with suppress(OSError):
-                remove(name)
+                remove_path(unfinished_path)
     for process_group in tuple(CHILDREN):
         with suppress(OSError):
             os.killpg(process_group, signal.SIGKILL)

@@ -67,12 +67,12 @@ def verb(question: Any, output: Output) -> Callable[..., int]:
         else:
             reading.refuse("no file is given")
         if dry_run:
-            tell_effort(question, study, arguments)
+            print_effort(question, study, arguments)
             return 0
         return int(output.answer(partial(question, study, **arguments), question.__name__))
 
-    summary = " ".join((inspect.getdoc(question) or "").partition("\n\n")[0].split())
-    command.__name__, command.__doc__ = question.__name__, f"{summary}\n\nExample: `{question.example}`"
+    docstring_summary = " ".join((inspect.getdoc(question) or "").partition("\n\n")[0].split())
+    command.__name__, command.__doc__ = question.__name__, f"{docstring_summary}\n\nExample: `{question.example}`"
     return with_options(command, question, group=QUESTION)
 
 
@@ -81,10 +81,10 @@ def reading_title(inputs: Sequence[str]) -> str:
     return f"reading {join_labels(inputs, limit=2)}" if inputs else ""
 
 
-def tell_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
+def print_effort(question: Any, study: Any, arguments: dict[str, Any]) -> None:
     """Print the estimated run time and memory of a question."""
     default_of_argument = {
-        name: parameter.default for name, parameter in inspect.signature(question).parameters.items()
+        argument_name: parameter.default for argument_name, parameter in inspect.signature(question).parameters.items()
     }
     with quiet_pipe():
         print_line(str(effort(question.__name__, study, default_of_argument | arguments)))
@@ -128,10 +128,13 @@ def _options(function: Callable[..., Any]) -> Iterator[Option]:
         if option.name == STOPPING:
             from custodes.evaluate.protocol.stopping import Stopping
 
-            default = option.default if isinstance(option.default, Stopping) else Stopping()
+            default_stopping = option.default if isinstance(option.default, Stopping) else Stopping()
             for field_name, option_type in get_type_hints(Stopping).items():
                 yield Option(
-                    field_name, SEVERAL.get(field_name, option_type), getattr(default, field_name), HELP[field_name]
+                    field_name,
+                    SEVERAL.get(field_name, option_type),
+                    getattr(default_stopping, field_name),
+                    HELP[field_name],
                 )
         elif option.name == "rng":
             yield option._replace(name="seed", kind=int)
@@ -142,16 +145,18 @@ def _options(function: Callable[..., Any]) -> Iterator[Option]:
 def _parameter(option: Option, group: Group | None) -> inspect.Parameter:
     option_type, help_text = _kind(option), option.help
     is_required = option.default is inspect.Parameter.empty
-    has_no_default = is_required or option.default is None or option.default is False or option.default in ("", ())
-    if not (has_no_default or "default" in help_text):
+    has_no_shown_default = (
+        is_required or option.default is None or option.default is False or option.default in ("", ())
+    )
+    if not (has_no_shown_default or "default" in help_text):
         default_text = (
             ", ".join(map(str, option.default)) if isinstance(option.default, tuple | list) else option.default
         )
         help_text = f"{help_text.removesuffix('.')} (default: {default_text})."
     is_flag = option_type is bool
-    parameter_settings: dict[str, Any] = {"negative": ""} if option_type in (bool, list[str]) else {}
-    parameter_settings |= {"group": option_group} if (option_group := SHARED_GROUPS.get(option.name, group)) else {}
-    parameter_settings |= (
+    cyclopts_settings: dict[str, Any] = {"negative": ""} if option_type in (bool, list[str]) else {}
+    cyclopts_settings |= {"group": option_group} if (option_group := SHARED_GROUPS.get(option.name, group)) else {}
+    cyclopts_settings |= (
         {"show_default": False} if is_flag else {"converter": parse_whole_number} if option_type is int else {}
     )
     return inspect.Parameter(
@@ -160,7 +165,7 @@ def _parameter(option: Option, group: Group | None) -> inspect.Parameter:
         default=option.default if is_required else False if is_flag else None,
         annotation=Annotated[
             option_type if is_flag or is_required else option_type | None,
-            Parameter(help=help_text, **parameter_settings),
+            Parameter(help=help_text, **cyclopts_settings),
         ],
     )
 
@@ -177,16 +182,18 @@ def _kind(option: Option) -> Any:
 
 def arguments_of(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a function, from the values of the options."""
-    value_of_argument = {name: value for name, value in options.items() if value is not None}
+    value_of_argument = {
+        argument_name: argument_value for argument_name, argument_value in options.items() if argument_value is not None
+    }
     type_of_option = {option.name: option.kind for option in function_options(function)}
     if "seed" in value_of_argument:
         value_of_argument["rng"] = value_of_argument.pop("seed")
-    stopping_argument = _build_stopping_argument(value_of_argument) if STOPPING in type_of_option else {}
+    stopping_arguments = _build_stopping_argument(value_of_argument) if STOPPING in type_of_option else {}
     return {
-        name: _value(name, type_of_option[name], value)
-        for name, value in value_of_argument.items()
-        if name in type_of_option
-    } | stopping_argument
+        argument_name: _parse_option_value(argument_name, type_of_option[argument_name], argument_value)
+        for argument_name, argument_value in value_of_argument.items()
+        if argument_name in type_of_option
+    } | stopping_arguments
 
 
 def _build_stopping_argument(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -198,59 +205,63 @@ def _build_stopping_argument(arguments: dict[str, Any]) -> dict[str, Any]:
     from custodes.evaluate.protocol.stopping import USUAL, Stopping, ineffective_fields
 
     type_of_field = get_type_hints(Stopping)
-    option_values = {name: arguments.pop(name) for name in type_of_field if name in arguments}
-    if not option_values:
+    value_of_option = {field_name: arguments.pop(field_name) for field_name in type_of_field if field_name in arguments}
+    if not value_of_option:
         return {}
-    values_of_option: dict[str, list[Any]] = {
-        name: numbers(f"--{name}", option_values.pop(name), int)
-        for name in ("batch", "budget")
-        if name in option_values
+    values_of_listed_option: dict[str, list[Any]] = {
+        field_name: numbers(f"--{field_name}", value_of_option.pop(field_name), int)
+        for field_name in ("batch", "budget")
+        if field_name in value_of_option
     }
-    values_of_option |= {"stop": value_list("--stop", option_values.pop("stop"))} if "stop" in option_values else {}
-    value_of_field = {
-        name: _value(name, type_of_field[name], option_value) for name, option_value in option_values.items()
+    values_of_listed_option |= (
+        {"stop": value_list("--stop", value_of_option.pop("stop"))} if "stop" in value_of_option else {}
+    )
+    value_of_unlisted_field = {
+        field_name: _parse_option_value(field_name, type_of_field[field_name], option_value)
+        for field_name, option_value in value_of_option.items()
     }
-    combinations: list[dict[str, Any]] = [
-        dict(zip(values_of_option, combination, strict=True)) for combination in product(*values_of_option.values())
+    option_combinations: list[dict[str, Any]] = [
+        dict(zip(values_of_listed_option, option_values, strict=True))
+        for option_values in product(*values_of_listed_option.values())
     ]
-    unused_names_by_combination = [
-        set(ineffective_fields(combination.get("stop", USUAL.stop), value_of_field.get("looks")))
-        for combination in combinations
+    unused_fields_by_combination = [
+        set(ineffective_fields(combination.get("stop", USUAL.stop), value_of_unlisted_field.get("looks")))
+        for combination in option_combinations
     ]
     # Options that no rule uses are rejected. An option that only some rules use is not passed to the others.
-    never_used = set.intersection(*unused_names_by_combination)
+    fields_unused_by_all = set.intersection(*unused_fields_by_combination)
     return {
         STOPPING: [
             Stopping(
                 **{
-                    name: option_value
-                    for name, option_value in (value_of_field | combination).items()
-                    if name not in unused_names - never_used
+                    field_name: option_value
+                    for field_name, option_value in (value_of_unlisted_field | combination).items()
+                    if field_name not in unused_fields - fields_unused_by_all
                 }
             )
-            for combination, unused_names in zip(combinations, unused_names_by_combination, strict=True)
+            for combination, unused_fields in zip(option_combinations, unused_fields_by_combination, strict=True)
         ]
     }
 
 
-def _value(name: str, option_type: Any, value: Any) -> Any:
+def _parse_option_value(name: str, option_type: Any, option_value: Any) -> Any:
     """The text of an option on the command line, converted to the type of the option."""
     declared_types = [declared_type for declared_type in members(option_type) if declared_type is not type(None)]
-    option_text = f"--{name.replace('_', '-')}"
-    if isinstance(value, list):
-        return value[0] if len(value) == 1 and str in declared_types else value
-    if not isinstance(value, str):
-        return value
+    option_flag = f"--{name.replace('_', '-')}"
+    if isinstance(option_value, list):
+        return option_value[0] if len(option_value) == 1 and str in declared_types else option_value
+    if not isinstance(option_value, str):
+        return option_value
     if members(ArrayLike)[0] in declared_types:
-        return channel_table(value)
+        return channel_table(option_value)
     if Sequence[float] in declared_types:
-        return numbers(option_text, value)
+        return numbers(option_flag, option_value)
     if Sequence[int] in declared_types or tuple[int, ...] in declared_types:
-        return tuple(numbers(option_text, value, int))
+        return tuple(numbers(option_flag, option_value, int))
     if float in declared_types:
         with suppress(ValueError):  # the question interprets or rejects a word
-            return float(value)
-    return value
+            return float(option_value)
+    return option_value
 
 
 def numbers(option: str, text: str, number_type: type[Any] = float) -> list[Any]:

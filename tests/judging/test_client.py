@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from custodes.errors import CustodesWarning, MissingExtraError, OptionError
 from custodes.judging.client import _cause, address, http_client, retry_after
-from custodes.judging.requests import MOST_WORDS, Request, words
+from custodes.judging.requests import MOST_WORDS, Request, server_message
 from tests.judging.servers import Server
 from tests.waiting import PATIENCE
 
@@ -147,6 +147,6 @@ def test_how_long_a_server_wants_to_be_left_alone(headers: dict[str, str], secon
     )
 )
 def test_whatever_a_server_says_is_one_short_line(content: object) -> None:
-    text = words(content)
+    text = server_message(content)
     assert len(text) <= MOST_WORDS * 10  # escapes are longer than the characters that they represent
     assert text.isprintable() or not set(text) & set("\n\r\x1b\x00\u202e")

@@ -5,7 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from custodes.stats.correction.estimator import Counts, decide
-from custodes.stats.correction.mixture import mixture_posterior, tempering_posterior
+from custodes.stats.correction.mixture import mixture_posterior
+from custodes.stats.correction.tempering import tempering_posterior
 from tests.stats.correction.mixture_oracles import FiniteSum
 
 TABLES = {"posterior": 200, "tempered": 60}

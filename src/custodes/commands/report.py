@@ -16,7 +16,7 @@ from custodes.options import InputOptions, Inputs, Output, input_files, progress
 from custodes.plots import alt
 from custodes.process import return_memory
 from custodes.progress import Progress
-from custodes.question_commands import OUTPUT, READING, DryRun, arguments_of, reading_title, tell_effort, with_options
+from custodes.question_commands import OUTPUT, READING, DryRun, arguments_of, print_effort, reading_title, with_options
 from custodes.reporting import report as make_report
 from custodes.reporting.assembly import SECTION_PROGRESS
 
@@ -65,7 +65,7 @@ def report(
     with progress(reading_title(inputs), quiet=output.quiet):
         study = reading.study(inputs)
     if dry_run:
-        tell_effort(make_report, study, arguments_of(make_report, options))
+        print_effort(make_report, study, arguments_of(make_report, options))
         return
     if figures is not None or output_format == "html":
         alt.load()  # fails before any result is computed

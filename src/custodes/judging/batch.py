@@ -23,9 +23,9 @@ from custodes.judging.requests import (
     Unavailable,
     check_completion,
     reply_json,
+    server_message,
     status_exception,
     store_reply,
-    words,
 )
 
 ADDRESS = "/v1/chat/completions"
@@ -142,7 +142,7 @@ def _key_and_outcome(decoded_line: Any, where: str) -> tuple[str, Mapping[str, A
 def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
     """The body of a reply, or the failure if there is no reply."""
     if not isinstance(response, Mapping):
-        return Failure(reason="unavailable", message=words(error) or "no response")
+        return Failure(reason="unavailable", message=server_message(error) or "no response")
     http_status = response.get("status_code", 200)
     if error or http_status != 200:
         problem = status_exception(

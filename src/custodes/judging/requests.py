@@ -74,11 +74,11 @@ def storable(value: Any, *, convert_text: Callable[[str], str] = without_surroga
         return None
     if isinstance(value, Mapping):
         return {
-            convert_text(str(field_name)): storable(entry, convert_text=convert_text, level=level + 1)
-            for field_name, entry in value.items()
+            convert_text(str(field_name)): storable(field_value, convert_text=convert_text, level=level + 1)
+            for field_name, field_value in value.items()
         }
     if isinstance(value, list | tuple):
-        return [storable(entry, convert_text=convert_text, level=level + 1) for entry in value]
+        return [storable(element, convert_text=convert_text, level=level + 1) for element in value]
     raise TypeError(f"a {type(value).__name__} is no value of JSON")
 
 
@@ -148,7 +148,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 def find_replies(requests: Sequence[Request], cache: Cache) -> tuple[dict[str, Reply], list[Request]]:
     """The stored replies by key, and the distinct requests that have no stored reply."""
     request_of_key = {request.key: request for request in requests}
-    reply_of_key = {key: Reply(record) for key, record in cache.replies(list(request_of_key)).items()}
+    reply_of_key = {key: Reply(encoded_reply) for key, encoded_reply in cache.replies(list(request_of_key)).items()}
     return reply_of_key, [request for key, request in request_of_key.items() if key not in reply_of_key]
 
 
@@ -196,14 +196,18 @@ class Denied(Exception):  # noqa: N818
 
 def check_completion(body: Any) -> None:
     """Raise an error for an invalid body of a reply, such as `Unavailable` for a body that is not a chat completion."""
-    fields = body if isinstance(body, Mapping) else {}
-    choices = fields.get("choices")
+    body_fields = body if isinstance(body, Mapping) else {}
+    choices = body_fields.get("choices")
     first_choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], Mapping) else {}
     if isinstance(first_choice.get("message"), Mapping) and not first_choice.get("error"):
         return
-    if error := fields.get("error") or first_choice.get("error"):  # OpenRouter sends such errors with status 200
-        error_code = error.get("code") if isinstance(error, Mapping) else None
-        raise status_exception(error_code if isinstance(error_code, int) and 400 <= error_code < 600 else 502, error)
+    if reported_error := body_fields.get("error") or first_choice.get(
+        "error"
+    ):  # OpenRouter sends such errors with status 200
+        error_code = reported_error.get("code") if isinstance(reported_error, Mapping) else None
+        raise status_exception(
+            error_code if isinstance(error_code, int) and 400 <= error_code < 600 else 502, reported_error
+        )
     raise Unavailable("the reply is not a chat completion", paid=True)
 
 
@@ -213,25 +217,32 @@ def token_count(reported_count: Any) -> int | None:
     return reported_count if is_whole and 0 <= reported_count <= MOST_TOKENS else None
 
 
-def status_exception(status: int, answer: Any, *, retry_after: float | None = None) -> Exception:
+def status_exception(status: int, error_reply: Any, *, retry_after: float | None = None) -> Exception:
     """The exception for a status and a message of a server."""
-    message = f"{status}: {words(answer)}".rstrip(": ")
-    error = answer.get("error", answer) if isinstance(answer, Mapping) else None
-    has_no_money = isinstance(error, Mapping) and NO_MONEY in (error.get("code"), error.get("type"))
-    if status in NEVER or (status == 429 and has_no_money):
+    message = f"{status}: {server_message(error_reply)}".rstrip(": ")
+    reported_error = error_reply.get("error", error_reply) if isinstance(error_reply, Mapping) else None
+    is_out_of_credit = isinstance(reported_error, Mapping) and NO_MONEY in (
+        reported_error.get("code"),
+        reported_error.get("type"),
+    )
+    if status in NEVER or (status == 429 and is_out_of_credit):
         return Denied(message)
     if status in LATER or status >= 500:
         return Unavailable(message, retry_after=retry_after, busy=status in BUSY)
     return Rejected(message)
 
 
-def words(answer: Any) -> str:
+def server_message(error_reply: Any) -> str:
     """The message of a server in one short line without control characters."""
     for _ in range(3):  # {"error": {"message": ...}} and similar
-        if isinstance(answer, Mapping):
-            message_parts = (answer[name] for name in ("error", "message", "detail", "code") if answer.get(name))
-            answer = next(message_parts, "")
-    message = answer if isinstance(answer, str) else "" if answer is None else str(answer)
+        if isinstance(error_reply, Mapping):
+            nested_messages = (
+                error_reply[field_name]
+                for field_name in ("error", "message", "detail", "code")
+                if error_reply.get(field_name)
+            )
+            error_reply = next(nested_messages, "")
+    message = error_reply if isinstance(error_reply, str) else "" if error_reply is None else str(error_reply)
     if message.lstrip()[:1] == "<":
         message = "a page of HTML"
     message = escape_controls(" ".join(message[: MOST_WORDS * 4].split()))

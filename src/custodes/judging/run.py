@@ -153,7 +153,7 @@ def prepare(
     true if replies are stored in a file, which may also hold replies of other clients.
     """
     check_at_least("repeats", repeats, 1)
-    server_address = _server_identity(judge, client, has_lasting_cache=has_lasting_cache)
+    server_identity = _server_identity(judge, client, has_lasting_cache=has_lasting_cache)
     rng_or_seed, recorded_seed = resolve_seed(rng)
     seed = rng_or_seed if isinstance(rng_or_seed, int) else int(rng_or_seed.integers(2**32))
     study = texts if isinstance(texts, Study) else read(*(texts if isinstance(texts, list | tuple) else [texts]))
@@ -164,28 +164,28 @@ def prepare(
         )
     is_all_pairs = isinstance(pairs, str) and pairs == "all"
     if judge.mode == "pointwise" and not (is_all_pairs and orders == "both"):
-        option_text = f"orders={orders!r}" if is_all_pairs else f"pairs={short_repr(pairs)}"
-        raise OptionError(f"{option_text} has no effect, because a pointwise judge rates single outputs")
+        unused_option_text = f"orders={orders!r}" if is_all_pairs else f"pairs={short_repr(pairs)}"
+        raise OptionError(f"{unused_option_text} has no effect, because a pointwise judge rates single outputs")
     prompt = Prompt.load(judge)
-    judged_texts = JudgedTexts.make(study.outputs)
-    if (selected_systems := study.selection.get("systems")) is not None:
-        judged_texts = judged_texts.select_systems(
-            select_labels(selected_systems, judged_texts.systems, option="systems", what="system")
+    all_texts = JudgedTexts.make(study.outputs)
+    if (system_patterns := study.selection.get("systems")) is not None:
+        all_texts = all_texts.select_systems(
+            select_labels(system_patterns, all_texts.systems, option="systems", what="system")
         )
     if judge.own_system:
-        select_labels(judge.own_system, judged_texts.systems, option="own_system", what="system")
-    if judge.references and not any(material.references for material in judged_texts.materials.values()):
+        select_labels(judge.own_system, all_texts.systems, option="own_system", what="system")
+    if judge.references and not any(item_texts.references for item_texts in all_texts.materials.values()):
         raise InputError(
             f"{study.name}: references={judge.references}, but no item has a reference; add "
             f"references to the texts, or set references=0"
         )
-    shown_examples = examples_of(prompt, judged_texts, seed)
-    texts_to_judge = judged_texts.exclude_items(shown_examples.items)
-    probes = Probes.make(probe, judge, orders=orders, outputs=texts_to_judge.outputs)
-    questions, identical_questions, notes = plan_questions(
-        texts_to_judge,
+    shown_examples = examples_of(prompt, all_texts, seed)
+    texts_without_examples = all_texts.exclude_items(shown_examples.items)
+    probes = Probes.make(probe, judge, orders=orders, outputs=texts_without_examples.outputs)
+    questions, identical_output_questions, notes = plan_questions(
+        texts_without_examples,
         prompt,
-        server_address,
+        server_identity,
         pairs=pairs,
         orders=orders,
         repeats=max(repeats, 2) if REPEAT in probes.names else repeats,
@@ -193,17 +193,18 @@ def prepare(
         examples_of_aspect=shown_examples.before,
         probes=probes,
     )
-    has_examples_tuple = isinstance(judge.examples, tuple)
     recorded_judge = (
-        replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}") if has_examples_tuple else judge
+        replace(judge, examples=f"{judge.examples[0].name}:{judge.examples[1]}")
+        if isinstance(judge.examples, tuple)
+        else judge
     )
     pairs_text = pairs if isinstance(pairs, str) else str(pairs) if isinstance(pairs, Path) else "table"
     return JudgingPlan(
         study=study,
         prompt=prompt,
-        address=server_address,
+        address=server_identity,
         asked=questions,
-        same=identical_questions,
+        same=identical_output_questions,
         examples=f"{len(shown_examples.items)}:{lot(shown_examples.before)[:12]}" if shown_examples.items else "",
         notes=(*study.notes, *shown_examples.notes, *notes, *positive_note(judge.labels)),
         options={

@@ -32,7 +32,6 @@ COST_UNIT = "usd"
 
 MOST_SERVED = 8  # maximum number of model names in a signature; a server may report a new name in each reply
 
-
 WHERE = (
     label("item", "the item"),
     label("system_a", "first system in alphabetical order; for a score or label, its system"),
@@ -228,24 +227,23 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
     """The tables of a queried plan."""
     judge = plan.judge
     all_rows = [_row(question, queried_plan) for question in plan.asked]
-    plain_rows = [row for row in all_rows if not row[0].probe]
+    unprobed_rows = [row for row in all_rows if not row[0].probe]
     # A comparison with only one order within the budget is incomplete, and marked as such.
-    begun_comparisons = {_comparison(question) for question, _, why in plain_rows if why != "budget"}
-    reported_rows = [row for row in plain_rows if row[2] != "budget" or _comparison(row[0]) in begun_comparisons]
+    begun_comparisons = {_comparison(question) for question, _, reason in unprobed_rows if reason != "budget"}
+    reported_rows = [row for row in unprobed_rows if row[2] != "budget" or _comparison(row[0]) in begun_comparisons]
     token_counts = [cost.count_tokens(request.body, reply.body) for request, reply in queried_plan.used]
-    tokens_in, tokens_out, n_estimated = (sum(counts[i] for counts in token_counts) for i in range(3))
-    dollars = price.token_cost(tokens_in, tokens_out) if price else None
-    n_answered = sum(not why for _, _, why in all_rows)
+    tokens_in, tokens_out, n_estimated = (sum(reply_counts[i] for reply_counts in token_counts) for i in range(3))
+    total_dollars = price.token_cost(tokens_in, tokens_out) if price else None
+    n_answered = sum(not reason for _, _, reason in all_rows)
     answer_rows = (
         [*_verdicts(judge.name, reported_rows, plan.same)]
         if judge.key == "verdict"
-        else [*_ratings(judge, reported_rows), *_combine_labels(judge, plain_rows)]
+        else [*_ratings(judge, reported_rows), *_combine_labels(judge, unprobed_rows)]
     )
-    low, high = (float(judge.answers[0]), float(judge.answers[-1])) if judge.key == "score" else (None, None)
     signature = _signature(plan, all_rows)
     signature_of_rater = {judge.name: signature, judge.name + EXPECTED_SUFFIX: f"{signature}|expected"}
     rater_names = [
-        name for name in signature_of_rater if name == judge.name or name in {row["rater"] for row in answer_rows}
+        rater for rater in signature_of_rater if rater == judge.name or rater in {row["rater"] for row in answer_rows}
     ]
     data_of_table: dict[str, TableData] = {
         TABLE_OF_KEY[judge.key]: answer_rows,
@@ -254,12 +252,12 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
             "rater": rater_names,
             "kind": "metric",
             "higher_is_better": True,
-            "low": low,
-            "high": high,
-            "cost": dollars / n_answered if dollars is not None and n_answered else None,
-            "cost_unit": COST_UNIT if dollars is not None and n_answered else None,
+            "low": float(judge.answers[0]) if judge.key == "score" else None,
+            "high": float(judge.answers[-1]) if judge.key == "score" else None,
+            "cost": total_dollars / n_answered if total_dollars is not None and n_answered else None,
+            "cost_unit": COST_UNIT if total_dollars is not None and n_answered else None,
             "own_system": judge.own_system or None,
-            "signature": [signature_of_rater[name] for name in rater_names],
+            "signature": [signature_of_rater[rater] for rater in rater_names],
         },
         "failures": _failures(all_rows),
         "usage": {
@@ -269,7 +267,7 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
             "sent": queried_plan.sent,
             "tokens_in": tokens_in,
             "tokens_out": tokens_out,
-            "dollars": dollars,
+            "dollars": total_dollars,
         },
         "details": _details(all_rows, queried_plan),
     }
@@ -283,8 +281,8 @@ def judgements_of(plan: JudgingPlan, queried_plan: QueriedPlan, price: cost.Pric
         versions=versions(),
         dropped=tuple(note for note in notes if note.count),
     )
-    tables = Judgements.part("", **data_of_table)
-    return Judgements(notes=notes, provenance=provenance, judged=plan.study, key=judge.key, **tables)
+    frame_of_table = Judgements.part("", **data_of_table)
+    return Judgements(notes=notes, provenance=provenance, judged=plan.study, key=judge.key, **frame_of_table)
 
 
 Row = tuple[JudgeQuestion, ReadReply | None, str]
@@ -294,8 +292,8 @@ Row = tuple[JudgeQuestion, ReadReply | None, str]
 def _row(question: JudgeQuestion, queried_plan: QueriedPlan) -> Row:
     if failure := queried_plan.failures.get(question.request.key):
         return question, None, failure.reason
-    answer = queried_plan.answers[question.request.key]
-    return question, answer, answer.why
+    reply = queried_plan.answers[question.request.key]
+    return question, reply, reply.why
 
 
 def _comparison(question: JudgeQuestion) -> tuple[object, ...]:
@@ -315,39 +313,39 @@ def _question_cells(question: JudgeQuestion) -> dict[str, Any]:
 
 def _verdicts(judge_name: str, rows: Sequence[Row], tie_questions: Sequence[JudgeQuestion]) -> Iterator[dict[str, Any]]:
     tie_rows = [(question, ReadReply(label=TIE), "") for question in tie_questions]
-    for question, answer, missing_reason in [*rows, *tie_rows]:
-        answer_for_a, answer_for_b = (B, A) if question.order == "ba" else (A, B)
-        probability_of_answer = (answer and answer.chances) or {}
+    for question, reply, reason in [*rows, *tie_rows]:
+        answer_if_a_wins, answer_if_b_wins = (B, A) if question.order == "ba" else (A, B)
+        probability_of_answer = (reply and reply.chances) or {}
         yield {
             **_question_cells(question),
             "rater": judge_name,
             "kind": "metric",
-            "preference": {answer_for_a: 1, TIE: 0, answer_for_b: -1}.get(answer.label) if answer else None,
-            "invalid": missing_reason,
-            "p_a": probability_of_answer.get(answer_for_a),
+            "preference": {answer_if_a_wins: 1, TIE: 0, answer_if_b_wins: -1}.get(reply.label) if reply else None,
+            "invalid": reason,
+            "p_a": probability_of_answer.get(answer_if_a_wins),
             "p_tie": probability_of_answer.get(TIE),
-            "p_b": probability_of_answer.get(answer_for_b),
+            "p_b": probability_of_answer.get(answer_if_b_wins),
         }
 
 
 def _ratings(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """The rows of scores or labels. Answers with probabilities also give the rows of the rater `NAME@expected`."""
     has_scores = judge.key == "score"
-    for question, answer, why in rows:
-        label = answer.label if answer and answer.label else None
-        yield _rating_row(judge, question, float(label) if has_scores and label else label, why)
-    for question, answer, _ in rows:
-        if answer and (probability_of_label := answer.chances):
-            expected_answer: float | str = (
-                sum(float(label) * p for label, p in probability_of_label.items())
+    for question, reply, reason in rows:
+        label = reply.label if reply and reply.label else None
+        yield _rating_row(judge, question, float(label) if has_scores and label else label, reason)
+    for question, reply, _ in rows:
+        if reply and (probability_of_label := reply.chances):
+            expected_score_or_probability: float | str = (
+                sum(float(label) * probability for label, probability in probability_of_label.items())
                 if has_scores
                 else repr(probability_of_label[positive_label(judge.labels)])
             )
-            yield _rating_row(judge, question, expected_answer, "", rater=judge.name + EXPECTED_SUFFIX)
+            yield _rating_row(judge, question, expected_score_or_probability, "", rater=judge.name + EXPECTED_SUFFIX)
 
 
 def _rating_row(
-    judge: Judge, question: JudgeQuestion, answer: float | str | None, why: str, *, rater: str = ""
+    judge: Judge, question: JudgeQuestion, score_or_label: float | str | None, reason: str, *, rater: str = ""
 ) -> dict[str, Any]:
     return {
         "item": question.item,
@@ -356,8 +354,8 @@ def _rating_row(
         "kind": "metric",
         "aspect": question.aspect,
         "repeat": question.repeat,
-        judge.key: answer,
-        "invalid": why,
+        judge.key: score_or_label,
+        "invalid": reason,
     }
 
 
@@ -368,54 +366,55 @@ def _combine_labels(judge: Judge, rows: Sequence[Row]) -> Iterator[dict[str, Any
     """
     if judge.combine is None:
         return
-    positive_name = positive_label(judge.labels)
-    negative_name = next(label for label in judge.labels if label != positive_name)
+    positive = positive_label(judge.labels)
+    negative = next(label for label in judge.labels if label != positive)
     rows_of_output: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         rows_of_output.setdefault((row[0].item, row[0].systems[0], row[0].repeat), []).append(row)
     for output_rows in rows_of_output.values():
-        reasons = [why for _, _, why in output_rows if why]
+        reasons = [reason for _, _, reason in output_rows if reason]
         if reasons == ["budget"] * len(output_rows):
             continue
-        counts = Counter(answer.label for _, answer, why in output_rows if answer and not why)
+        n_of_label = Counter(reply.label for _, reply, reason in output_rows if reply and not reason)
         is_positive_output = is_positive(
-            judge.combine, positives=counts[positive_name], negatives=counts[negative_name], aspects=len(judge.meanings)
+            judge.combine, positives=n_of_label[positive], negatives=n_of_label[negative], aspects=len(judge.meanings)
         )
-        label = None if is_positive_output is None else positive_name if is_positive_output else negative_name
+        label = None if is_positive_output is None else positive if is_positive_output else negative
         yield _rating_row(judge, replace(output_rows[0][0], aspect=""), label, reasons[0] if label is None else "")
 
 
 def _failures(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """The number of failures by reason, in total and for each system."""
-    outcomes = [(system, why) for question, _, why in rows for system in ("", *question.systems)]
-    n_queries, n_of_outcome = Counter(system for system, _ in outcomes), Counter(outcomes)
-    for (system, why), n_failures in sorted(n_of_outcome.items()):
-        if why:
+    systems_and_reasons = [(system, reason) for question, _, reason in rows for system in ("", *question.systems)]
+    n_queries_of_system = Counter(system for system, _ in systems_and_reasons)
+    n_of_system_and_reason = Counter(systems_and_reasons)
+    for (system, reason), n_failures in sorted(n_of_system_and_reason.items()):
+        if reason:
             yield {
                 "system": system,
-                "asked": n_queries[system],
-                "answered": n_of_outcome[system, ""],
-                "invalid": why,
+                "asked": n_queries_of_system[system],
+                "answered": n_of_system_and_reason[system, ""],
+                "invalid": reason,
                 "failures": n_failures,
             }
 
 
 def _details(rows: Sequence[Row], queried_plan: QueriedPlan) -> Iterator[dict[str, Any]]:
-    for question, answer, why in rows:
-        if answer is None:
+    for question, reply, reason in rows:
+        if reply is None:
             continue
         key = question.request.key
         yield {
             "key": queried_plan.requests[key].key,
             **_question_cells(question),
             "probe": question.probe,
-            "answer": answer.label,
-            "invalid": why,
-            "reason": answer.reason,
-            "model": answer.model,
+            "answer": reply.label,
+            "invalid": reason,
+            "reason": reply.reason,
+            "model": reply.model,
             "again": queried_plan.requests[key].key != key,
-            "tokens_in": answer.tokens_in,
-            "tokens_out": answer.tokens_out,
+            "tokens_in": reply.tokens_in,
+            "tokens_out": reply.tokens_out,
             "seconds": queried_plan.replies[key].seconds,
         }
 
@@ -423,10 +422,10 @@ def _details(rows: Sequence[Row], queried_plan: QueriedPlan) -> Iterator[dict[st
 def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
     """All settings that change the answers, as one line."""
     judge = plan.judge
-    models = _served_models(rows) or [judge.model]
-    n_more = len(models) - MOST_SERVED
+    model_names = _served_models(rows) or [judge.model]
+    n_unlisted = len(model_names) - MOST_SERVED
     value_of_setting: Mapping[str, Any] = {
-        "model": "+".join([*models[:MOST_SERVED], *([f"{n_more} more"] if n_more > 0 else [])]),
+        "model": "+".join([*model_names[:MOST_SERVED], *([f"{n_unlisted} more"] if n_unlisted > 0 else [])]),
         "mode": judge.mode,
         "prompt": f"{judge.prompt}:{plan.prompt.digest}",
         "references": judge.references or "",
@@ -443,35 +442,37 @@ def _signature(plan: JudgingPlan, rows: Sequence[Row]) -> str:
 
 def _served_models(rows: Sequence[Row]) -> list[str]:
     """The names of models in the replies, sorted."""
-    return sorted({answer.model for _, answer, _ in rows if answer and answer.model})
+    return sorted({reply.model for _, reply, _ in rows if reply and reply.model})
 
 
 def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_estimated: int) -> list[Note]:
     """Notes on failures and on properties of the answers."""
-    n_invalid_of_reason = Counter(why for _, answer, why in rows if why and answer)
-    unread_texts = Counter(answer.reason for _, answer, why in rows if why and answer and answer.reason)
-    frequent_text = "".join(
-        f"; most frequent text ({n} of them): {short_repr(text)}" for text, n in unread_texts.most_common(1)
+    n_invalid_of_reason = Counter(reason for _, reply, reason in rows if reason and reply)
+    n_of_unread_text = Counter(reply.reason for _, reply, reason in rows if reason and reply and reply.reason)
+    frequent_text_clause = "".join(
+        f"; most frequent text ({n} of them): {short_repr(text)}" for text, n in n_of_unread_text.most_common(1)
     )
-    n_lost_of_reason = Counter(why for _, answer, why in rows if answer is None)
-    n_replies = len(rows) - n_lost_of_reason.total()
-    message_of_reason = {failure.reason: failure.message for failure in queried_plan.failures.values()}
-    n_unknown = sum(
-        plan.judge.logprobs and bool(answer and answer.label and answer.chances is None) for _, answer, _ in rows
+    n_failed_of_reason = Counter(reason for _, reply, reason in rows if reply is None)
+    n_replies = len(rows) - n_failed_of_reason.total()
+    message_of_reason: dict[str, str] = {failure.reason: failure.message for failure in queried_plan.failures.values()}
+    n_without_probabilities = sum(
+        plan.judge.logprobs and bool(reply and reply.label and reply.chances is None) for _, reply, _ in rows
     )
-    counts_text = ", ".join(f"{n} {why}" for why, n in sorted(n_invalid_of_reason.items()))
-    failures_text = "; ".join(f"{n} {why}: {message_of_reason[why]}" for why, n in sorted(n_lost_of_reason.items()))  # type: ignore[index]
+    invalid_counts_text = ", ".join(f"{n} {reason}" for reason, n in sorted(n_invalid_of_reason.items()))
+    failures_text = "; ".join(
+        f"{n} {reason}: {message_of_reason[reason]}" for reason, n in sorted(n_failed_of_reason.items())
+    )
     return build_notes(
         (
             "no-answer",
             n_invalid_of_reason.total(),
-            f"{n_invalid_of_reason.total()} of {n_replies} replies contain no valid answer ({counts_text}), "
-            f"so these answers are missing{frequent_text}",
+            f"{n_invalid_of_reason.total()} of {n_replies} replies contain no valid answer ({invalid_counts_text}), "
+            f"so these answers are missing{frequent_text_clause}",
         ),
         (
             NOT_ANSWERED,
-            n_lost_of_reason.total(),
-            f"{n_lost_of_reason.total()} of {len(rows)} queries have no reply ({failures_text}); run the same "
+            n_failed_of_reason.total(),
+            f"{n_failed_of_reason.total()} of {len(rows)} queries have no reply ({failures_text}); run the same "
             "command again to send only these queries",
         ),
         (
@@ -487,8 +488,8 @@ def _notes(plan: JudgingPlan, queried_plan: QueriedPlan, rows: Sequence[Row], n_
         ),
         (
             "no-probabilities",
-            n_unknown,
-            f"the probabilities of {n_unknown} answers are unknown, because the server returned no "
+            n_without_probabilities,
+            f"the probabilities of {n_without_probabilities} answers are unknown, because the server returned no "
             "probabilities, or only those of some allowed answers",
         ),
         (

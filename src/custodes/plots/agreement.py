@@ -27,26 +27,29 @@ def add_chance_levels(metrics: pl.DataFrame, standing: pl.DataFrame) -> pl.DataF
         )
         for statistic in STATISTICS.values()
     }
-    distinct_letter_groups = metrics["group"].drop_nulls().unique()
+    distinct_significance_letters = metrics["group"].drop_nulls().unique()
     letter_range_expression = pl.col("group").replace(
-        {letter_group: letter_ranges(letter_group) for letter_group in distinct_letter_groups}
+        {
+            significance_letters: letter_ranges(significance_letters)
+            for significance_letters in distinct_significance_letters
+        }
     )
-    ranking_statistics = standing.select("aspect", "metric", ranked_by="statistic")
+    ranking_statistic_rows = standing.select("aspect", "metric", ranked_by="statistic")
     expression_of_group_column = {
-        f"{name}_group": pl.when(pl.col("ranked_by") == name)
+        f"{statistic_name}_group": pl.when(pl.col("ranked_by") == statistic_name)
         .then(letter_range_expression)
         .otherwise(pl.lit(None, pl.String))
-        for name in STATISTICS
+        for statistic_name in STATISTICS
     }
     return (
         metrics.with_columns(
             **{
-                name: expression
-                for name, expression in expression_of_chance_column.items()
-                if name not in metrics.columns
+                column_name: expression
+                for column_name, expression in expression_of_chance_column.items()
+                if column_name not in metrics.columns
             }
         )
-        .join(ranking_statistics, on=["aspect", "metric"], how="left", maintain_order="left")
+        .join(ranking_statistic_rows, on=["aspect", "metric"], how="left", maintain_order="left")
         .with_columns(**expression_of_group_column)
         .drop("ranked_by")
     )
@@ -113,7 +116,7 @@ def intervals(data: Any, *, label: str) -> Any:
     """Draw rows with the columns metric, value, low, high, chance and group."""
     metric_channel = alt.Y("metric:N", sort=alt.EncodingSortField(field="value", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.value)")
-    tooltip = [
+    tooltips = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("value:Q", format=".3f", title=label),
         alt.Tooltip("low:Q", format=".3f"),
@@ -122,15 +125,15 @@ def intervals(data: Any, *, label: str) -> Any:
     chance_ticks = base.transform_filter("isValid(datum.chance)").mark_tick(
         color=theme.GREY, thickness=2, size=theme.ROW, opacity=0.9
     )
-    whiskers = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER, color=theme.BLUE)
+    whisker_chart = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER, color=theme.BLUE)
     letter_labels = base.transform_filter("isValid(datum.group)").mark_text(align="left", dx=6)
     dots = base.mark_point(color=theme.BLUE, opacity=1)
     x = alt.X("value:Q", title=label, scale=alt.Scale(zero=False, nice=True))
     return (
         alt.layer(
             chance_ticks.encode(x=alt.X("chance:Q"), y=metric_channel, tooltip=[alt.Tooltip("chance:Q", format=".3f")]),
-            whiskers.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric_channel),
-            dots.encode(x=x, y=metric_channel, tooltip=tooltip),
+            whisker_chart.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=metric_channel),
+            dots.encode(x=x, y=metric_channel, tooltip=tooltips),
             letter_labels.encode(x=alt.value("width"), y=metric_channel, text=alt.Text("group:N")),
         )
         .resolve_scale(x="shared")

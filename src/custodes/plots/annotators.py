@@ -87,11 +87,11 @@ def competence(data: Any, *, n_omitted_annotators: int = 0) -> Any:
 
     `n_omitted_annotators`: the number of annotators without an interval, which the axis title states."""
     base = alt.Chart(data).transform_calculate(reading="datum.said ? '{}' : '{}'".format(*READINGS))
-    rater_axis = alt.Y(
+    rater_channel = alt.Y(
         "rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending")
     )
-    colour = theme.category_colour("reading", READINGS)
-    tooltip = [
+    colour_channel = theme.category_colour("reading", READINGS)
+    tooltips = [
         alt.Tooltip("rater:N"),
         alt.Tooltip("competence:Q", format=".2f"),
         alt.Tooltip("competence_low:Q", format=".2f", title="low"),
@@ -101,12 +101,12 @@ def competence(data: Any, *, n_omitted_annotators: int = 0) -> Any:
     ]
     omission_text = f" ({n_omitted_annotators} without an interval are not shown)" if n_omitted_annotators else ""
     x = alt.X("competence:Q", title=f"Competence: 1 = always correct, 0 = guessing{omission_text}")
-    whiskers = base.mark_rule(**theme.WHISKER).encode(
-        x=alt.X("competence_low:Q"), x2=alt.X2("competence_high:Q"), y=rater_axis, color=colour
+    whisker_chart = base.mark_rule(**theme.WHISKER).encode(
+        x=alt.X("competence_low:Q"), x2=alt.X2("competence_high:Q"), y=rater_channel, color=colour_channel
     )
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
-        whiskers,
-        base.mark_point(opacity=1).encode(x=x, y=rater_axis, color=colour, tooltip=tooltip),
+        whisker_chart,
+        base.mark_point(opacity=1).encode(x=x, y=rater_channel, color=colour_channel, tooltip=tooltips),
         height=alt.Step(theme.ROW),
     )

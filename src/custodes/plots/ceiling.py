@@ -63,10 +63,13 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
 
 def bars(data: Any, result: Ceiling) -> Any:
     """Draw the rows of `Ceiling.prediction`, with the bounds in the result."""
-    feature_names = [name for name in FEATURES if name in set(result.prediction["features"])]
+    feature_sets = [feature_set for feature_set in FEATURES if feature_set in set(result.prediction["features"])]
     bound_names = list(BOUNDS) if result.annotators.height else []
-    legend_labels = [*(FEATURES[name] for name in feature_names), *(BOUNDS[name] for name in bound_names)]
-    colour = alt.Color(
+    legend_labels = [
+        *(FEATURES[feature_set] for feature_set in feature_sets),
+        *(BOUNDS[bound_name] for bound_name in bound_names),
+    ]
+    colour_channel = alt.Color(
         "what:N",
         title=None,
         scale=alt.Scale(domain=legend_labels, range=[COLOURS[legend_label] for legend_label in legend_labels]),
@@ -74,7 +77,7 @@ def bars(data: Any, result: Ceiling) -> Any:
     )
     target_channel = alt.Y("target:N", sort=None, scale=alt.Scale(paddingInner=0.25))
     lane_channel = alt.YOffset(
-        "what:N", sort=legend_labels[: len(feature_names)], scale=alt.Scale(domain=legend_labels[: len(feature_names)])
+        "what:N", sort=legend_labels[: len(feature_sets)], scale=alt.Scale(domain=legend_labels[: len(feature_sets)])
     )
     base = (
         alt.Chart(data)
@@ -82,15 +85,15 @@ def bars(data: Any, result: Ceiling) -> Any:
         .transform_calculate(what=f"{json.dumps(FEATURES)}[datum.features]")
     )
     declaration_of_table = result.table_declarations()
-    annotator_chart = base.transform_filter(f"datum.features === '{feature_names[0]}'").transform_lookup(
+    annotator_chart = base.transform_filter(f"datum.features === '{feature_sets[0]}'").transform_lookup(
         lookup="target",
         from_=alt.LookupData(
             data=theme.embed_rows(result.annotators),
             key="target",
             fields=[
                 column_name
-                for name in bound_names
-                for column_name in declaration_of_table["annotators"].column(name).names
+                for bound_name in bound_names
+                for column_name in declaration_of_table["annotators"].column(bound_name).names
             ],
         ),
     )
@@ -99,7 +102,7 @@ def bars(data: Any, result: Ceiling) -> Any:
             x=alt.X("kendall:Q", title="Kendall τ-b with human ratings of held-out outputs"),
             y=target_channel,
             yOffset=lane_channel,
-            color=colour,
+            color=colour_channel,
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip("what:N", title="Predicted from"),
@@ -113,25 +116,25 @@ def bars(data: Any, result: Ceiling) -> Any:
             x2=alt.X2("kendall_high:Q"),
             y=target_channel,
             yOffset=lane_channel,
-            color=colour,
+            color=colour_channel,
         ),
         *(
-            annotator_chart.transform_filter(f"isValid(datum.{name})")
-            .transform_calculate(what=f"'{BOUNDS[name]}'")
-            .mark_tick(thickness=2.5, size=LANE * len(feature_names), opacity=1)
+            annotator_chart.transform_filter(f"isValid(datum.{bound_name})")
+            .transform_calculate(what=f"'{BOUNDS[bound_name]}'")
+            .mark_tick(thickness=2.5, size=LANE * len(feature_sets), opacity=1)
             .encode(
-                x=alt.X(f"{name}:Q"),
+                x=alt.X(f"{bound_name}:Q"),
                 y=target_channel,
-                color=colour,
+                color=colour_channel,
                 tooltip=[
                     alt.Tooltip("target:N"),
                     alt.Tooltip("what:N", title="Bound"),
-                    *theme.column_tooltips(declaration_of_table["annotators"], name),
+                    *theme.column_tooltips(declaration_of_table["annotators"], bound_name),
                 ],
             )
-            for name in bound_names
+            for bound_name in bound_names
         ),
-        height=alt.Step(LANE * (len(feature_names) + 1), **{"for": "position"}),
+        height=alt.Step(LANE * (len(feature_sets) + 1), **{"for": "position"}),
     )
 
 
@@ -178,18 +181,18 @@ def ratio_curve(data: Any) -> Any:
     """Draw the rows of `Ceiling.information`."""
     base = alt.Chart(data).transform_filter("isValid(datum.mse_ratio)")
     x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", reverse=True, nice=False), axis=power_of_ten_axis())
-    axis = alt.Axis(title="Error with other human aspects / without", titleAngle=-90)
-    make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=axis)
-    colour = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
+    y_axis = alt.Axis(title="Error with other human aspects / without", titleAngle=-90)
+    make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=y_axis)
+    colour_channel = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(y=alt.datum(1)),
         base.transform_filter("isValid(datum.mse_ratio_low)")
         .mark_area(opacity=0.15)
-        .encode(x=x, y=make_y("mse_ratio_low:Q"), y2=alt.Y2("mse_ratio_high:Q"), color=colour),
+        .encode(x=x, y=make_y("mse_ratio_low:Q"), y2=alt.Y2("mse_ratio_high:Q"), color=colour_channel),
         base.mark_line(point={"opacity": 1, "size": 25}).encode(
             x=x,
             y=make_y("mse_ratio:Q"),
-            color=colour,
+            color=colour_channel,
             tooltip=[
                 alt.Tooltip("target:N"),
                 *theme.column_tooltips(
@@ -252,16 +255,16 @@ def release_lines(data: Any, result: Ceiling) -> Any:
         else alt.X("date:O", title=None)
     )
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
-    colour = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
+    colour_channel = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
     base = alt.Chart(data).transform_filter("isValid(datum.kendall)")
     return alt.layer(
         base.transform_filter("isValid(datum.kendall_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q"), color=colour),
+        .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q"), color=colour_channel),
         base.mark_line(point={"opacity": 1, "size": 40}, opacity=0.85).encode(
             x=x,
             y=make_y("kendall:Q"),
-            color=colour,
+            color=colour_channel,
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip(x.shorthand, title="until"),

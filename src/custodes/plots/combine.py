@@ -99,23 +99,23 @@ def axis_of(objective: str) -> str:
 def methods(data: Any, *, objective: str) -> Any:
     """Draw the rows of `Combine.comparison` of one target."""
     base = _add_method_labels(alt.Chart(data).transform_filter(f"isValid(datum.{objective})"))
-    method_axis = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
-    colour = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
+    y = alt.Y("what:N", sort=alt.EncodingSortField(field=objective, op="max", order="descending"))
+    colour_channel = alt.condition(SINGLE, alt.value(theme.ORANGE), alt.value(theme.BLUE))
     make_x = partial(alt.X, scale=alt.Scale(zero=False, nice=True), title=axis_of(objective))
-    low, high = f"{objective}_low", f"{objective}_high"
-    tooltip = [
+    low_name, high_name = f"{objective}_low", f"{objective}_high"
+    tooltips = [
         alt.Tooltip("method:N"),
-        *theme.number_tooltips(".3f", *dict.fromkeys((objective, low, high, *STATISTICS))),
+        *theme.number_tooltips(".3f", *dict.fromkeys((objective, low_name, high_name, *STATISTICS))),
         alt.Tooltip("metrics_used:Q", format=".3~g", title="metrics used"),
     ]
     return alt.layer(
         base.transform_filter(SINGLE)
         .mark_rule(color=theme.ORANGE, strokeDash=[3, 3])
         .encode(x=make_x(f"{objective}:Q")),
-        base.transform_filter(f"isValid(datum.{low})")
+        base.transform_filter(f"isValid(datum.{low_name})")
         .mark_rule(**theme.WHISKER)
-        .encode(x=make_x(f"{low}:Q"), x2=alt.X2(f"{high}:Q"), y=method_axis, color=colour),
-        base.mark_point(opacity=1).encode(x=make_x(f"{objective}:Q"), y=method_axis, color=colour, tooltip=tooltip),
+        .encode(x=make_x(f"{low_name}:Q"), x2=alt.X2(f"{high_name}:Q"), y=y, color=colour_channel),
+        base.mark_point(opacity=1).encode(x=make_x(f"{objective}:Q"), y=y, color=colour_channel, tooltip=tooltips),
         height=alt.Step(1.3 * theme.ROW),
     )
 
@@ -171,9 +171,9 @@ def combination_weights(
     if target_rows[statistic].null_count() == target_rows.height:
         raise InputError(f"{function_name}: this model has no boosted trees, so its metrics have no {statistic}")
     # Models of trees alone have no weights, and the table has their importance in both columns.
-    shown_statistic = "importance" if target_rows["weight"].equals(target_rows["importance"]) else statistic
+    labelled_statistic = "importance" if target_rows["weight"].equals(target_rows["importance"]) else statistic
     rows = weight_rows(target_rows, statistic)
-    chart = weights(theme.embed_rows(rows), has_intervals=rows["low"].count() > 0, label=WEIGHTS[shown_statistic])
+    chart = weights(theme.embed_rows(rows), has_intervals=rows["low"].count() > 0, label=WEIGHTS[labelled_statistic])
     return theme.apply_theme(
         chart, dark=dark, title=title_with_aspect("Weights of the combined metric", target), width=width
     )
@@ -206,30 +206,30 @@ def weights(data: Any, *, has_intervals: bool, label: str = WEIGHTS["weight"]) -
 def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
     """The largest weights of each target, and one row for all smaller weights. Columns are target, metric, value, low,
     high, place and rest (a text on the size of the smaller weights)."""
-    source_of_bound = {
+    column_of_bound = {
         bound: f"weight_{bound}" if statistic == "weight" else pl.lit(None, pl.Float64) for bound in ("low", "high")
     }
-    rows = table.select("target", "metric", value=statistic, **source_of_bound, rest=pl.lit(None, pl.String))
-    tables = [rows.head(0)]
+    rows = table.select("target", "metric", value=statistic, **column_of_bound, rest=pl.lit(None, pl.String))
+    frames = [rows.head(0)]
     for (target,), target_rows in rows.group_by("target", maintain_order=True):
         ordered_rows = target_rows.sort(pl.col("value").abs(), descending=True, maintain_order=True)
         shown_rows = ordered_rows.filter(pl.col("value") != 0).head(MOST)
         n_omitted_metrics = target_rows.height - shown_rows.height
-        tables.append(shown_rows)
+        frames.append(shown_rows)
         if n_omitted_metrics:
             largest_omitted_weight, omits_several = abs(ordered_rows["value"][shown_rows.height]), n_omitted_metrics > 1
-            size_text = (
+            omitted_size_text = (
                 f"{'at most ' if omits_several else ''}{largest_omitted_weight:.2g} in size"
                 if largest_omitted_weight
                 else "no weight"
             )
-            omission_row = {
+            omission_columns = {
                 "target": [target],
                 "metric": [f"{n_omitted_metrics} other{'s' if omits_several else ''}"],
-                "rest": [size_text],
+                "rest": [omitted_size_text],
             }
-            tables.append(pl.DataFrame(omission_row))
-    return pl.concat(tables, how="diagonal").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))
+            frames.append(pl.DataFrame(omission_columns))
+    return pl.concat(frames, how="diagonal").with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("target"))
 
 
 def cost_curve(
@@ -263,9 +263,9 @@ def cost_curve(
     >>> cost_curve(made).to_dict()["title"]
     'Agreement by cost (fluency)'
     """
-    path, target = select_aspect(result.path, target, function_name="cost_curve", column_name="target")
+    rows, target = select_aspect(result.path, target, function_name="cost_curve", column_name="target")
     return theme.apply_theme(
-        costs(theme.embed_rows(cost_rows(path)), log=has_wide_cost_range(path), objective=objective_of(result)),
+        costs(theme.embed_rows(cost_rows(rows)), log=has_wide_cost_range(rows), objective=objective_of(result)),
         dark=dark,
         title=title_with_aspect("Agreement by cost", target),
         width=width,
@@ -279,11 +279,11 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
         .transform_filter("isValid(datum.score)")
         .transform_calculate(top="isValid(datum.score_high) ? datum.score_high : datum.score")
     )
-    scale = alt.Scale(type="log", nice=False, padding=8) if log else alt.Scale(zero=True, nice=False, padding=8)
-    x = alt.X("total_cost:Q", title="Budget: total cost", scale=scale, axis=alt.Axis(format="~g", grid=not log))
+    cost_scale = alt.Scale(type="log", nice=False, padding=8) if log else alt.Scale(zero=True, nice=False, padding=8)
+    x = alt.X("total_cost:Q", title="Budget: total cost", scale=cost_scale, axis=alt.Axis(format="~g", grid=not log))
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
-    bounds = {"y": make_y("score_low:Q"), "y2": "score_high:Q"}
-    tooltip = [
+    y_channels = {"y": make_y("score_low:Q"), "y2": "score_high:Q"}
+    tooltips = [
         alt.Tooltip("step:Q"),
         alt.Tooltip("metric:N", title="added"),
         alt.Tooltip("cost:Q", format=".3~g"),
@@ -294,31 +294,31 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
     interval_chart = base.transform_filter("isValid(datum.score_low)")
     label_angle = alt.expr(f"width < {labels.NARROW} ? 270 : 315")
     return alt.layer(
-        interval_chart.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **bounds),
-        interval_chart.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **bounds),
+        interval_chart.mark_area(opacity=0.15, interpolate="step-after", color=theme.BLUE).encode(x=x, **y_channels),
+        interval_chart.mark_rule(opacity=1, color=theme.BLUE).encode(x=x, **y_channels),
         base.mark_rule(color=theme.GREY, opacity=0.5).encode(
             x=x, x2=alt.X2("name_x:Q"), y=make_y("top:Q"), y2=alt.Y2("name_y:Q")
         ),
         base.mark_line(opacity=0.8, interpolate="step-after", color=theme.BLUE).encode(x=x, y=make_y("score:Q")),
-        base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=make_y("score:Q"), tooltip=tooltip),
+        base.mark_point(opacity=1, size=35, color=theme.BLUE).encode(x=x, y=make_y("score:Q"), tooltip=tooltips),
         base.mark_text(align="left", angle=label_angle, dx=3, dy=-2, limit=150).encode(
-            x=alt.X("name_x:Q", scale=scale), y=make_y("name_y:Q"), text=alt.Text("metric:N")
+            x=alt.X("name_x:Q", scale=cost_scale), y=make_y("name_y:Q"), text=alt.Text("metric:N")
         ),
         height=HEIGHT,
     )
 
 
-def has_wide_cost_range(path: pl.DataFrame) -> bool:
+def has_wide_cost_range(path_rows: pl.DataFrame) -> bool:
     """Whether the range of total costs needs a logarithmic axis."""
-    total_costs = path["total_cost"].to_numpy()
+    total_costs = path_rows["total_cost"].to_numpy()
     return bool(total_costs.size and total_costs.max() > LOG_AXIS_RATIO * total_costs.min())
 
 
-def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
+def cost_rows(path_rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of the path, with positions of labels (name_x and name_y) above the curve and without overlap."""
-    is_log_scale = has_wide_cost_range(path)
-    tables = [path.head(0).with_columns(name_x=pl.lit(0.0), name_y=pl.lit(0.0))]
-    for _, target_rows in path.group_by("target", maintain_order=True):
+    is_log_scale = has_wide_cost_range(path_rows)
+    frames = [path_rows.head(0).with_columns(name_x=pl.lit(0.0), name_y=pl.lit(0.0))]
+    for _, target_rows in path_rows.group_by("target", maintain_order=True):
         total_costs = target_rows["total_cost"].to_numpy()
         x_positions = np.log10(total_costs) if is_log_scale else total_costs
         x_span = x_positions.max() - (x_positions.min() if is_log_scale else 0.0)
@@ -327,10 +327,10 @@ def cost_rows(path: pl.DataFrame) -> pl.DataFrame:
         )
         scores_and_bounds = target_rows.select("score", "score_low", "score_high").to_numpy()
         defined_scores = scores_and_bounds[np.isfinite(scores_and_bounds)]
-        label_height = float(defined_scores.max() + 0.08 * np.ptp(defined_scores)) if defined_scores.size else None
+        label_y = float(defined_scores.max() + 0.08 * np.ptp(defined_scores)) if defined_scores.size else None
         label_x_series = pl.Series(10.0**label_x_positions if is_log_scale else label_x_positions)
-        tables.append(target_rows.with_columns(name_x=label_x_series, name_y=pl.lit(label_height, dtype=pl.Float64)))
-    return pl.concat(tables)
+        frames.append(target_rows.with_columns(name_x=label_x_series, name_y=pl.lit(label_y, dtype=pl.Float64)))
+    return pl.concat(frames)
 
 
 def pruning_curve(
@@ -394,9 +394,8 @@ def pruning_line(data: Any, *, objective: str) -> Any:
     x = alt.X(
         "metrics:Q", title="Metrics in the model", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(format="d")
     )
-    axis = alt.Axis(title=axis_of(objective), titleAngle=-90)
-    y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=axis)
-    tooltip = [
+    y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
+    tooltips = [
         alt.Tooltip("metrics:Q"),
         *theme.number_tooltips(".3f", "score"),
         alt.Tooltip("removed:N", title="removed next"),
@@ -404,7 +403,7 @@ def pruning_line(data: Any, *, objective: str) -> Any:
     return alt.layer(
         base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y),
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
-            x=x, y=y, stroke=alt.value(theme.BLUE), fill=_fill_channel("kept", KEPT), tooltip=tooltip
+            x=x, y=y, stroke=alt.value(theme.BLUE), fill=_fill_channel("kept", KEPT), tooltip=tooltips
         ),
         height=HEIGHT,
     )
@@ -462,23 +461,25 @@ def accuracy_and_favoritism(
 
 def favoritism_points(data: Any, result: Combine) -> Any:
     """Draw the rows of `Combine.favoritism` of one target, with the methods in the result."""
-    styles = [
+    label_colour_shape_rows = [
         (method_label, COLOURS[style_index % len(COLOURS)], SHAPES[style_index // len(COLOURS)])
         for style_index, (method_name, method_label) in enumerate(LABELS.items())
         if method_name in result.favoritism["method"]
     ]
-    domain, colours, shapes = (list(style_column) for style_column in zip(*styles, strict=True))
-    legend = alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)
-    colour = alt.Color("what:N", title=None, scale=alt.Scale(domain=domain, range=colours), legend=legend)
-    shape = alt.Shape("what:N", title=None, scale=alt.Scale(domain=domain, range=shapes), legend=legend)
-    points, x, tooltip = accuracy_encoding(data, "method")
-    base = _add_method_labels(points)
+    method_labels, colours, shapes = (list(style_column) for style_column in zip(*label_colour_shape_rows, strict=True))
+    legend_options: dict[str, Any] = {"title": None, "legend": alt.Legend(columns=2, labelLimit=200, symbolOpacity=1)}
+    colour_channel = alt.Color("what:N", scale=alt.Scale(domain=method_labels, range=colours), **legend_options)
+    shape_channel = alt.Shape("what:N", scale=alt.Scale(domain=method_labels, range=shapes), **legend_options)
+    point_chart, x, tooltips = accuracy_encoding(data, "method")
+    base = _add_method_labels(point_chart)
     make_y = partial(alt.Y, scale=alt.Scale(zero=True), axis=alt.Axis(title=MEAN, titleAngle=-90))
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x, y=make_y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q"), color=colour),
-        base.mark_point(opacity=1).encode(x=x, y=make_y("mean_abs_favi:Q"), color=colour, shape=shape, tooltip=tooltip),
+        .encode(x=x, y=make_y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q"), color=colour_channel),
+        base.mark_point(opacity=1).encode(
+            x=x, y=make_y("mean_abs_favi:Q"), color=colour_channel, shape=shape_channel, tooltip=tooltips
+        ),
         height=HEIGHT,
     )
 

@@ -82,21 +82,21 @@ def complementarity_map(
 
 def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     """Draw the rows of `Complementarity.pairs`, in the order of the result. They are one triangle of a matrix."""
-    ordered_raters = result.raters.drop_nulls("position").sort("position")
+    ordered_rater_rows = result.raters.drop_nulls("position").sort("position")
     position_lookup = alt.LookupData(
-        data=theme.embed_rows(ordered_raters.select("rater", "position")), key="rater", fields=["position"]
+        data=theme.embed_rows(ordered_rater_rows.select("rater", "position")), key="rater", fields=["position"]
     )
-    human_raters, metric_raters = (ordered_raters.filter(kind=kind)["rater"].to_list() for kind in KINDS)
-    axis_labels = drawable([*human_raters, *([GAP] if human_raters and metric_raters else []), *metric_raters])
-    is_labelled = len(ordered_raters) <= LABELLED
-    cell_width = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(axis_labels) - 1)))
+    human_raters, metric_raters = (ordered_rater_rows.filter(kind=kind)["rater"].to_list() for kind in KINDS)
+    axis_rater_names = drawable([*human_raters, *([GAP] if human_raters and metric_raters else []), *metric_raters])
+    is_labelled = len(ordered_rater_rows) <= LABELLED
+    cell_width = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(axis_rater_names) - 1)))
     axis_options: dict[str, Any] = {
         "title": None,
         "ticks": False,
         "domain": False,
         "labelOverlap": False if is_labelled else "greedy",
     }
-    is_a_first = "datum.place_a < datum.place_b"
+    is_a_first_expression = "datum.place_a < datum.place_b"
     return (
         alt.Chart(data)
         .transform_filter("isValid(datum.complementarity)")
@@ -104,16 +104,19 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
         .transform_lookup(lookup="rater_b", from_=position_lookup, as_=["place_b"])
         .transform_filter("isValid(datum.place_a) && isValid(datum.place_b)")
         .transform_calculate(
-            row=f"{is_a_first} ? datum.rater_b : datum.rater_a", column=f"{is_a_first} ? datum.rater_a : datum.rater_b"
+            row=f"{is_a_first_expression} ? datum.rater_b : datum.rater_a",
+            column=f"{is_a_first_expression} ? datum.rater_a : datum.rater_b",
         )
         .mark_rect(aria=is_labelled)  # no labels for screen readers of thousands of cells
         .encode(
             x=alt.X(
                 "column:N",
-                scale=alt.Scale(domain=axis_labels[:-1]),
+                scale=alt.Scale(domain=axis_rater_names[:-1]),
                 axis=alt.Axis(labelAngle=-90, labelLimit=140, **axis_options),
             ),
-            y=alt.Y("row:N", scale=alt.Scale(domain=axis_labels[1:]), axis=alt.Axis(labelLimit=180, **axis_options)),
+            y=alt.Y(
+                "row:N", scale=alt.Scale(domain=axis_rater_names[1:]), axis=alt.Axis(labelLimit=180, **axis_options)
+            ),
             color=alt.Color(
                 "complementarity:Q",
                 title="Complementarity (blank: unrelated)",
@@ -181,7 +184,7 @@ def explained_variance(
 def variance_curve(data: Any) -> Any:
     """Draw the rows of `Complementarity.components`."""
     line_labels = ("cumulative", "cumulative, random rankings", "each component")
-    colour = alt.Color(
+    colour_channel = alt.Color(
         "line:N",
         title=None,
         scale=alt.Scale(domain=list(line_labels), range=[theme.BLUE, theme.GREY, theme.SKY]),
@@ -193,8 +196,8 @@ def variance_curve(data: Any) -> Any:
         .transform_filter("datum.explained_variance > 1e-9")
     )
     x = alt.X("component:O", title="Principal component", axis=alt.Axis(labelAngle=0))
-    scale, axis = alt.Scale(domain=[0, 1]), alt.Axis(title="Variance explained", format="%", titleAngle=-90)
-    tooltip = [
+    y_scale, y_axis = alt.Scale(domain=[0, 1]), alt.Axis(title="Variance explained", format="%", titleAngle=-90)
+    tooltips = [
         alt.Tooltip("component:Q"),
         *theme.interval_tooltips("explained_variance", ".1%", title="proportion"),
         alt.Tooltip("cumulative:Q", format=".1%", title="cumulative"),
@@ -203,21 +206,23 @@ def variance_curve(data: Any) -> Any:
     layers = [
         base.transform_calculate(line=f"'{line_labels[2]}'")
         .mark_bar(width={"band": 0.6}, opacity=0.7)
-        .encode(x=x, y=alt.Y("explained_variance:Q", scale=scale, axis=axis), color=colour, tooltip=tooltip),
+        .encode(
+            x=x, y=alt.Y("explained_variance:Q", scale=y_scale, axis=y_axis), color=colour_channel, tooltip=tooltips
+        ),
         base.transform_filter("isValid(datum.explained_variance_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(
             x=x,
-            y=alt.Y("explained_variance_low:Q", scale=scale, axis=axis),
+            y=alt.Y("explained_variance_low:Q", scale=y_scale, axis=y_axis),
             y2=alt.Y2("explained_variance_high:Q"),
         ),
         alt.Chart(data).mark_rule(color=theme.GREY).encode(y=alt.datum(SHARE)),
         base.transform_calculate(line=f"'{line_labels[1]}'")
         .mark_line(strokeDash=[5, 4])
-        .encode(x=x, y=alt.Y("null_cumulative:Q"), color=colour),
+        .encode(x=x, y=alt.Y("null_cumulative:Q"), color=colour_channel),
         base.transform_calculate(line=f"'{line_labels[0]}'")
         .mark_line(point={"opacity": 1, "size": 45}, opacity=0.9)
-        .encode(x=x, y=alt.Y("cumulative:Q"), color=colour, tooltip=tooltip),
+        .encode(x=x, y=alt.Y("cumulative:Q"), color=colour_channel, tooltip=tooltips),
     ]
     return alt.layer(*layers, height=HEIGHT)
 
@@ -284,8 +289,8 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
 
     `metric` is always labelled, in bold.
     """
-    coordinates = result.coordinates
-    label_rows, axis_domains, height = _layout_points(result, width, named)
+    coordinate_rows = result.coordinates
+    label_rows, axis_domains, plot_height = _layout_points(result, width, named)
     scales = [alt.Scale(domain=axis_domain, nice=False, zero=False) for axis_domain in axis_domains]
     variance_shares = [*result.components["explained_variance"], 0.0][:2]  # rankings of two systems have one component
     axes = [
@@ -327,20 +332,20 @@ def places(data: Any, result: Complementarity, *, width: float, named: Sequence[
             alt.Tooltip("stability:Q", format=".0%", title="stability of its cluster in resamples"),
         ],
     )
-    has_few_raters = coordinates.height <= NAMED
-    metric_points, human_points = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("metric", "human"))
-    position_encoding = {
+    has_few_raters = coordinate_rows.height <= NAMED
+    metric_chart, human_chart = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("metric", "human"))
+    position_channels = {
         "x": alt.X("x:Q", scale=scales[0], axis=axes[0]),
         "y": alt.Y("y:Q", scale=scales[1], axis=axes[1]),
     }
-    is_labelled = f"datum.named || {labels.is_chosen('rater')}"
+    is_labelled_expression = f"datum.named || {labels.is_chosen('rater')}"
     return alt.layer(
-        metric_points.mark_point(opacity=0.85 if has_few_raters else 0.6, size=70 if has_few_raters else 40),
-        human_points.mark_point(opacity=1, size=130),
-        *labels.layers(chart_with_lookups, "rater", is_labelled, **position_encoding),
+        metric_chart.mark_point(opacity=0.85 if has_few_raters else 0.6, size=70 if has_few_raters else 40),
+        human_chart.mark_point(opacity=1, size=130),
+        *labels.layers(chart_with_lookups, "rater", is_labelled_expression, **position_channels),
         params=[labels.metric_parameter(metric)],
         width=width,
-        height=height,
+        height=plot_height,
     )
 
 
@@ -348,43 +353,47 @@ def _layout_points(
     result: Complementarity, width: float, named_raters: Sequence[str]
 ) -> tuple[pl.DataFrame, list[list[float]], float]:
     """The rows of the raters with positions of labels, the ranges of both axes, and the height of the plot."""
-    coordinates = result.coordinates
-    points = coordinates.select("x", "y").to_numpy()
-    min_coordinates, max_coordinates = points.min(axis=0), points.max(axis=0)
+    coordinate_rows = result.coordinates
+    point_coordinates = coordinate_rows.select("x", "y").to_numpy()
+    min_coordinates, max_coordinates = point_coordinates.min(axis=0), point_coordinates.max(axis=0)
     units_per_pixel = (max_coordinates - min_coordinates).max() / (width - 2 * MARGIN) or 1.0  # data units
     plot_size = np.array([width, max(width / 3, (max_coordinates - min_coordinates)[1] / units_per_pixel + 2 * MARGIN)])
     axis_units_per_pixel = units_per_pixel * np.array([1, -1])  # pixels are counted from the upper left corner
-    plot_corner = (min_coordinates + max_coordinates - plot_size * axis_units_per_pixel) / 2
-    rater_names = coordinates["rater"].to_list()
+    upper_left_corner = (min_coordinates + max_coordinates - plot_size * axis_units_per_pixel) / 2
+    rater_names = coordinate_rows["rater"].to_list()
     labelled_indices = (
         list(range(len(rater_names))) if len(rater_names) <= NAMED else _rows_to_label(result, named_raters)
     )
-    label_table_columns = labels.columns(
-        (points - plot_corner) / axis_units_per_pixel / plot_size,
+    label_columns = labels.columns(
+        (point_coordinates - upper_left_corner) / axis_units_per_pixel / plot_size,
         rater_names,
         labelled_indices,
         height=plot_size[1],
         width=width,
     )
-    axis_domains = np.sort([plot_corner, plot_corner + plot_size * axis_units_per_pixel], axis=0).T.tolist()
-    return pl.DataFrame({"rater": rater_names, **label_table_columns}), axis_domains, float(plot_size[1])
+    axis_domains = np.sort([upper_left_corner, upper_left_corner + plot_size * axis_units_per_pixel], axis=0).T.tolist()
+    return pl.DataFrame({"rater": rater_names, **label_columns}), axis_domains, float(plot_size[1])
 
 
 def _rows_to_label(result: Complementarity, named_raters: Sequence[str]) -> list[int]:
     """Row numbers of the raters to label: human raters, and metrics that are named, extreme, or closest to human
     raters."""
-    coordinates = result.coordinates
-    row_of_rater = {rater_name: i for i, rater_name in enumerate(coordinates["rater"])}
-    is_metric_row = coordinates["kind"].to_numpy() == "metric"
+    coordinate_rows = result.coordinates
+    row_of_rater = {rater_name: row_index for row_index, rater_name in enumerate(coordinate_rows["rater"])}
+    is_metric_row = coordinate_rows["kind"].to_numpy() == "metric"
     sorted_metric_rows = (
         result.raters.filter(kind="metric").drop_nulls("with_humans").sort("with_humans", maintain_order=True)
     )
-    nearest_metrics = [rater_name for rater_name in sorted_metric_rows["rater"] if rater_name in row_of_rater][:NEAREST]
+    nearest_metric_names = [rater_name for rater_name in sorted_metric_rows["rater"] if rater_name in row_of_rater][
+        :NEAREST
+    ]
     named_row_indices = [
-        row_of_rater[rater_name] for rater_name in [*named_raters, *nearest_metrics] if rater_name in row_of_rater
+        row_of_rater[rater_name] for rater_name in [*named_raters, *nearest_metric_names] if rater_name in row_of_rater
     ]
     extreme_row_indices = [
-        i for axis in "xy" for i in labels.extremes(np.where(is_metric_row, coordinates[axis].to_numpy(), np.nan), 1)
+        row_index
+        for axis_name in "xy"
+        for row_index in labels.extremes(np.where(is_metric_row, coordinate_rows[axis_name].to_numpy(), np.nan), 1)
     ]
     return list(dict.fromkeys([*np.flatnonzero(~is_metric_row).tolist(), *named_row_indices, *extreme_row_indices]))
 
@@ -422,25 +431,27 @@ def complementarity_averages(
 
 def averages(data: Any) -> Any:
     """Draw the rows of `Complementarity.averages`."""
-    labels_expression = "{" + ", ".join(f"'{kinds}': '{kinds_label}'" for kinds, kinds_label in AVERAGES.items()) + "}"
+    labels_expression = (
+        "{" + ", ".join(f"'{kind_pair}': '{kind_pair_label}'" for kind_pair, kind_pair_label in AVERAGES.items()) + "}"
+    )
     base = (
         alt.Chart(data)
         .transform_filter("isValid(datum.complementarity)")
         .transform_calculate(between=f"{labels_expression}[datum.kinds]")
     )
-    between_axis = alt.Y("between:N", sort=list(AVERAGES.values()))
+    kind_pair_channel = alt.Y("between:N", sort=list(AVERAGES.values()))
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0.5)),
         base.transform_filter("isValid(datum.complementarity_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(x=alt.X("complementarity_low:Q"), x2=alt.X2("complementarity_high:Q"), y=between_axis),
+        .encode(x=alt.X("complementarity_low:Q"), x2=alt.X2("complementarity_high:Q"), y=kind_pair_channel),
         base.mark_point(color=theme.BLUE, opacity=1).encode(
             x=alt.X(
                 "complementarity:Q",
                 title="Complementarity (dashed: unrelated)",
                 scale=alt.Scale(zero=True),
             ),
-            y=between_axis,
+            y=kind_pair_channel,
             tooltip=[
                 alt.Tooltip("between:N"),
                 *theme.interval_tooltips("complementarity", ".3f"),

@@ -69,8 +69,8 @@ def confusion_matrix(
     system_names = pl.concat([rows["system_a"], rows["system_b"]]).unique(maintain_order=True).to_list()
     for system_name in (system_a, system_b):
         check_one_of(f"{function_name}: system", system_name, system_names)
-    both_directions = pl.concat([rows, rows.rename(_TURNED).select(rows.columns)])
-    pair_rows = both_directions.filter(system_a=system_a, system_b=system_b)
+    rows_of_both_orders = pl.concat([rows, rows.rename(_TURNED).select(rows.columns)])
+    pair_rows = rows_of_both_orders.filter(system_a=system_a, system_b=system_b)
     if not pair_rows.height:
         raise OptionError(
             f"{function_name}: {system_a!r} and {system_b!r} are not a pair of systems in the result; give a "
@@ -115,10 +115,13 @@ def outcome_cells(
         .transform_fold(list(CELLS), as_=["cell", "count"])
         .transform_joinaggregate(total="sum(count)")
         .transform_calculate(
-            **{name: f"indexof({list(OUTCOMES)}, {outcome})" for name, outcome in outcome_expressions.items()},
             **{
-                f"{name}_label": re.sub(r"\boutcome\b", outcome, label_expression)
-                for name, outcome in outcome_expressions.items()
+                axis_name: f"indexof({list(OUTCOMES)}, {outcome_expression})"
+                for axis_name, outcome_expression in outcome_expressions.items()
+            },
+            **{
+                f"{axis_name}_label": re.sub(r"\boutcome\b", outcome_expression, label_expression)
+                for axis_name, outcome_expression in outcome_expressions.items()
             },
             share="datum.total > 0 ? datum.count / datum.total : 0",
         )

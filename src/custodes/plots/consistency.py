@@ -98,9 +98,9 @@ def faults(data: Any, *, title: str) -> Any:
             reading="datum.finding && datum.finding !== 'inconclusive' ? '{}' : '{}'".format(*READINGS),
         )
     )
-    rater_axis = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))
-    colour = theme.category_colour("reading", READINGS)
-    tooltip = [
+    rater_channel = alt.Y("who:N", sort=alt.EncodingSortField(field="estimate", op="max", order="descending"))
+    colour_channel = theme.category_colour("reading", READINGS)
+    tooltips = [
         alt.Tooltip("rater:N"),
         *theme.interval_tooltips("estimate", "+.1f", title="points"),
         alt.Tooltip("p_told:N", title="adjusted p"),
@@ -110,9 +110,9 @@ def faults(data: Any, *, title: str) -> Any:
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
         base.transform_filter("isValid(datum.estimate_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=rater_axis, color=colour),
+        .encode(x=alt.X("estimate_low:Q"), x2=alt.X2("estimate_high:Q"), y=rater_channel, color=colour_channel),
         base.mark_point(opacity=1).encode(
-            x=alt.X("estimate:Q", title=title), y=rater_axis, color=colour, tooltip=tooltip
+            x=alt.X("estimate:Q", title=title), y=rater_channel, color=colour_channel, tooltip=tooltips
         ),
         height=alt.Step(theme.ROW),
     )
@@ -163,7 +163,7 @@ def flips(data: Any) -> Any:
     """Draw the rows of `Consistency.orders`."""
     base = alt.Chart(data).transform_filter("isValid(datum.flip_rate)")
     rater_channel = alt.Y("rater:N", sort=alt.EncodingSortField(field="flip_rate", op="max", order="ascending"))
-    tooltip = [
+    tooltips = [
         alt.Tooltip("rater:N"),
         *theme.interval_tooltips("flip_rate", ".1%", title="flips"),
         alt.Tooltip("n_both_orders:Q", title="comparisons in both orders"),
@@ -178,7 +178,7 @@ def flips(data: Any) -> Any:
         base.transform_filter("isValid(datum.flip_rate_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=alt.X("flip_rate_low:Q"), x2=alt.X2("flip_rate_high:Q"), y=rater_channel),
-        base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater_channel, tooltip=tooltip),
+        base.mark_point(color=theme.BLUE, opacity=1).encode(x=x, y=rater_channel, tooltip=tooltips),
         height=alt.Step(theme.ROW),
     )
 
@@ -231,12 +231,12 @@ def judge_calibration(
 
 def calibration(data: Any) -> Any:
     """Draw the rows of `Consistency.reliability` of one rater."""
-    unit_scale = alt.Scale(domain=[0, 1])
+    accuracy_scale = alt.Scale(domain=[0, 1])
     confidence_scale = alt.Scale(domain=[0.3, 1])  # the largest of three probabilities is at least 1/3
     x = alt.X("mean_confidence:Q", title="Confidence", scale=confidence_scale, axis=alt.Axis(format="%"))
-    y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=unit_scale, axis=alt.Axis(format="%"))
+    y = alt.Y("accuracy:Q", title="Accuracy by human verdicts", scale=accuracy_scale, axis=alt.Axis(format="%"))
     base = alt.Chart(data).encode(x=x)
-    tooltip = [
+    tooltips = [
         alt.Tooltip("rater:N"),
         alt.Tooltip("mean_confidence:Q", format=".1%"),
         alt.Tooltip("accuracy:Q", format=".1%"),
@@ -244,16 +244,16 @@ def calibration(data: Any) -> Any:
         alt.Tooltip("accuracy_high:Q", format=".1%", title="high"),
         alt.Tooltip("verdicts:Q"),
     ]
-    diagonal = alt.Chart(theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))).encode(
-        x=x, y=y
-    )
+    diagonal_chart = alt.Chart(
+        theme.embed_rows(pl.DataFrame({"mean_confidence": [0.3, 1], "accuracy": [0.3, 1]}))
+    ).encode(x=x, y=y)
     return alt.layer(
-        diagonal.mark_line(color=theme.GREY, strokeDash=[3, 3]),
+        diagonal_chart.mark_line(color=theme.GREY, strokeDash=[3, 3]),
         base.transform_filter("isValid(datum.accuracy_low)")
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(y=alt.Y("accuracy_low:Q"), y2=alt.Y2("accuracy_high:Q")),
         base.mark_line(color=theme.BLUE).encode(y=y),
-        base.mark_point(color=theme.BLUE, opacity=1).encode(y=y, tooltip=tooltip),
+        base.mark_point(color=theme.BLUE, opacity=1).encode(y=y, tooltip=tooltips),
         width=320,
         height=320,
     )

@@ -104,16 +104,16 @@ def margin_rows(
     Further columns are the margins and decisions of the estimators naive and human, and `changed`, which marks a
     decision that differs from the naive decision.
     """
-    estimators = result.pairs["estimator"].unique(maintain_order=True).to_list()
+    estimator_names = result.pairs["estimator"].unique(maintain_order=True).to_list()
     estimator = estimator or next(
-        (estimator_name for estimator_name in estimators if estimator_name not in BESIDE), BESIDE[-1]
+        (estimator_name for estimator_name in estimator_names if estimator_name not in BESIDE), BESIDE[-1]
     )
     rows = select_rows(result.pairs, "estimator", estimator, function_name=function_name)
     for estimator_name in BESIDE:
-        renamed_columns_expression = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(
+        suffixed_columns_expression = pl.col("margin", "margin_low", "margin_high", "decision").name.suffix(
             f"_{estimator_name}"
         )
-        reference_rows = result.pairs.filter(estimator=estimator_name).select(*KEYS, renamed_columns_expression)
+        reference_rows = result.pairs.filter(estimator=estimator_name).select(*KEYS, suffixed_columns_expression)
         rows = rows.join(reference_rows, on=KEYS, how="left", maintain_order="left")
     return rows.with_columns(
         pair=pl.format("{} – {}", "system_a", "system_b"),
@@ -123,30 +123,30 @@ def margin_rows(
 
 def margins(data: Any) -> Any:
     """Draw the rows of `margin_rows`."""
-    colour = alt.Color("by:N", scale=alt.Scale(domain=list(LABELS.values()), range=list(COLOURS)), title=None)
+    colour_channel = alt.Color("by:N", scale=alt.Scale(domain=list(LABELS.values()), range=list(COLOURS)), title=None)
     shape_scale = alt.Scale(domain=list(LABELS.values()), range=list(SHAPES))
     y = alt.Y("pair:N", sort=alt.EncodingSortField(field="margin", op="max", order="descending"))
     base = alt.Chart(data).transform_filter("isValid(datum.margin) || isValid(datum.margin_naive)")
     layers = [alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0))]
-    for i, (column_suffix, source_label) in enumerate(LABELS.items()):
+    for source_index, (column_suffix, source_label) in enumerate(LABELS.items()):
         margin_column_name, low_column_name, high_column_name = (
-            f"{name}{column_suffix}" for name in ("margin", "margin_low", "margin_high")
+            f"{base_column_name}{column_suffix}" for base_column_name in ("margin", "margin_low", "margin_high")
         )
-        y_shift, labelled_base = APART * (i - 1), base.transform_calculate(by=f"'{source_label}'")
-        whiskers = labelled_base.transform_filter(f"isValid(datum.{low_column_name})").mark_rule(
+        y_shift, source_base = APART * (source_index - 1), base.transform_calculate(by=f"'{source_label}'")
+        whisker_chart = source_base.transform_filter(f"isValid(datum.{low_column_name})").mark_rule(
             **theme.WHISKER, yOffset=y_shift
         )
         layers += [
-            whiskers.encode(
+            whisker_chart.encode(
                 x=alt.X(f"{low_column_name}:Q", title="Margin of the first system"),
                 x2=alt.X2(f"{high_column_name}:Q"),
                 y=y,
-                color=colour,
+                color=colour_channel,
             ),
-            labelled_base.mark_point(opacity=1, size=34, yOffset=y_shift).encode(
+            source_base.mark_point(opacity=1, size=34, yOffset=y_shift).encode(
                 x=alt.X(f"{margin_column_name}:Q"),
                 y=y,
-                color=colour,
+                color=colour_channel,
                 shape=alt.Shape("by:N", scale=shape_scale, title=None),
                 tooltip=[
                     alt.Tooltip("pair:N"),
@@ -231,8 +231,8 @@ def pair_outcome(
 def _select_pair_outcomes(rows: pl.DataFrame, system_a: str, system_b: str, *, function_name: str) -> pl.DataFrame:
     """Rows of one pair with the columns estimator, outcome, share, low and high; outcomes are those of `system_a`."""
     system_rows = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
-    for name in (system_a, system_b):
-        select_rows(system_rows, "system", name, function_name=function_name)
+    for system_name in (system_a, system_b):
+        select_rows(system_rows, "system", system_name, function_name=function_name)
     for first_system, second_system, outcome_column_names in (
         (system_a, system_b, OUTCOMES),
         (system_b, system_a, OUTCOMES[::-1]),
@@ -241,9 +241,13 @@ def _select_pair_outcomes(rows: pl.DataFrame, system_a: str, system_b: str, *, f
         if pair_rows.height:
             return pl.concat(
                 pair_rows.select(
-                    "estimator", outcome=pl.lit(outcome), share=name, low=f"{name}_low", high=f"{name}_high"
+                    "estimator",
+                    outcome=pl.lit(outcome),
+                    share=column_name,
+                    low=f"{column_name}_low",
+                    high=f"{column_name}_high",
                 )
-                for outcome, name in zip(OUTCOMES, outcome_column_names, strict=True)
+                for outcome, column_name in zip(OUTCOMES, outcome_column_names, strict=True)
             )
     raise OptionError(f"{function_name}: {system_a!r} and {system_b!r} are not a pair of systems in the result")
 
@@ -251,24 +255,31 @@ def _select_pair_outcomes(rows: pl.DataFrame, system_a: str, system_b: str, *, f
 def outcomes(data: Any, system_a: str, system_b: str) -> Any:
     """Draw rows with the columns estimator, outcome, share, low and high."""
     label_of_outcome = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
-    label_order = list(label_of_outcome.values())
+    outcome_labels = list(label_of_outcome.values())
     label_expression = (
-        "".join(f"datum.outcome == '{outcome}' ? {json.dumps(label)} : " for outcome, label in label_of_outcome.items())
+        "".join(
+            f"datum.outcome == '{outcome}' ? {json.dumps(outcome_label)} : "
+            for outcome, outcome_label in label_of_outcome.items()
+        )
         + "''"
     )
     colours = (theme.BLUE, theme.GREY, theme.ORANGE)
-    colour = theme.category_colour("label", dict(zip(label_order, colours, strict=True)), sort=label_order)
+    colour_channel = theme.category_colour(
+        "label", dict(zip(outcome_labels, colours, strict=True)), sort=outcome_labels
+    )
     base = alt.Chart(data).transform_calculate(label=label_expression)
-    estimator_axis, lane_offset = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=label_order)
-    whiskers = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
+    estimator_channel, lane_channel = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=outcome_labels)
+    whisker_chart = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
     x = alt.X("share:Q", title="Proportion of items", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     return alt.layer(
-        whiskers.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=estimator_axis, yOffset=lane_offset, color=colour),
+        whisker_chart.encode(
+            x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=estimator_channel, yOffset=lane_channel, color=colour_channel
+        ),
         base.mark_point(opacity=1).encode(
             x=x,
-            y=estimator_axis,
-            yOffset=lane_offset,
-            color=colour,
+            y=estimator_channel,
+            yOffset=lane_channel,
+            color=colour_channel,
             tooltip=[
                 alt.Tooltip("estimator:N"),
                 alt.Tooltip("label:N", title="outcome"),

@@ -33,5 +33,5 @@ def drawable(content: Any) -> Any:
         escaped_text = "\n".join(map(escape_controls, content.split("\n")))  # a line break is displayed as a space
         return _ENDING.sub("<\u200b", _TAKEN.sub(_MARKED, escaped_text))
     if isinstance(content, Mapping):
-        return {key: drawable(value) for key, value in content.items()}
-    return [drawable(value) for value in content] if isinstance(content, list | tuple) else content
+        return {key: drawable(nested_content) for key, nested_content in content.items()}
+    return [drawable(nested_content) for nested_content in content] if isinstance(content, list | tuple) else content

@@ -82,7 +82,7 @@ def favoritism_by_system(
 def favoritism_box_plot(data: Any) -> Any:
     """Draw the rows of `Favoritism.pairs` of one metric. Each pair is drawn for both of its systems."""
     side_sign_expression = "datum.side === 'system_a' ? 1 : -1"
-    chart_of_sides = (
+    side_chart = (
         alt.Chart(data)
         .transform_filter("isValid(datum.favi)")
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
@@ -101,13 +101,13 @@ def favoritism_box_plot(data: Any) -> Any:
             groupby=["system"],
         )
     )
-    one_row_per_system = chart_of_sides.transform_window(row="row_number()", groupby=["system"]).transform_filter(
+    system_chart = side_chart.transform_window(row="row_number()", groupby=["system"]).transform_filter(
         "datum.row === 1"
     )
     system_channel = alt.Y("system:N", sort=alt.EncodingSortField(field="centre", op="max", order="descending"))
-    scale = alt.Scale(domain=[-2, 2])
-    points = chart_of_sides.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
-        x=alt.X("favi_turned:Q", scale=scale, axis=alt.Axis(title=AXIS, values=[-2, -1, 0, 1, 2])),
+    favi_scale = alt.Scale(domain=[-2, 2])
+    point_layer = side_chart.mark_point(size=34, strokeWidth=1.4, opacity=0.95).encode(
+        x=alt.X("favi_turned:Q", scale=favi_scale, axis=alt.Axis(title=AXIS, values=[-2, -1, 0, 1, 2])),
         y=system_channel,
         stroke=alt.value(theme.BLUE),
         fill=alt.Fill(
@@ -127,16 +127,16 @@ def favoritism_box_plot(data: Any) -> Any:
     )
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
-        one_row_per_system.mark_rule(color=theme.GREY, opacity=0.8).encode(
-            x=alt.X("least:Q", scale=scale), x2=alt.X2("most:Q"), y=system_channel
+        system_chart.mark_rule(color=theme.GREY, opacity=0.8).encode(
+            x=alt.X("least:Q", scale=favi_scale), x2=alt.X2("most:Q"), y=system_channel
         ),
-        one_row_per_system.mark_bar(color=theme.GREY, opacity=0.3, size=12).encode(
-            x=alt.X("q1:Q", scale=scale), x2=alt.X2("q3:Q"), y=system_channel
+        system_chart.mark_bar(color=theme.GREY, opacity=0.3, size=12).encode(
+            x=alt.X("q1:Q", scale=favi_scale), x2=alt.X2("q3:Q"), y=system_channel
         ),
-        one_row_per_system.mark_tick(color=theme.ORANGE, thickness=3, size=13, opacity=1).encode(
-            x=alt.X("middle:Q", scale=scale), y=system_channel
+        system_chart.mark_tick(color=theme.ORANGE, thickness=3, size=13, opacity=1).encode(
+            x=alt.X("middle:Q", scale=favi_scale), y=system_channel
         ),
-        points,
+        point_layer,
         height=alt.Step(22),
     )
 
@@ -211,7 +211,7 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
 def heat_map(data: Any) -> Any:
     """Draw the rows of `Favoritism.systems`."""
     base = _metric_system_map(alt.Chart(data).transform_filter("isValid(datum.favi)"), "favi")
-    tooltip = [
+    tooltips = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system:N"),
         alt.Tooltip("favi:Q", format=".3f", title="mean Favi-Score"),
@@ -219,8 +219,8 @@ def heat_map(data: Any) -> Any:
         alt.Tooltip("favi_max:Q", format=".2f", title="largest"),
     ]
     return alt.layer(
-        base.mark_rect().encode(color=_diverging_colour("favi", 1), tooltip=tooltip),
-        base.mark_text().encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltip),
+        base.mark_rect().encode(color=_diverging_colour("favi", 1), tooltip=tooltips),
+        base.mark_text().encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltips),
         width=alt.Step(46),
         height=alt.Step(theme.ROW),
     )
@@ -228,15 +228,15 @@ def heat_map(data: Any) -> Any:
 
 def partial_map(data: Any) -> Any:
     """Draw the rows of `Favoritism.partiality`."""
-    is_significant = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
+    is_significant_expression = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
     cell_text_expression = (
-        f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({is_significant} ? '*' : '') : '?'"
+        f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({is_significant_expression} ? '*' : '') : '?'"
     )
     base = _metric_system_map(
         alt.Chart(data).transform_calculate(words=cell_text_expression, p_told=theme.p_value_expression("p_adjusted")),
         "partiality",
     )
-    tooltip = [
+    tooltips = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system:N"),
         *theme.interval_tooltips("partiality", "+.1f", title="points of win rate"),
@@ -250,13 +250,13 @@ def partial_map(data: Any) -> Any:
     return alt.layer(
         base.transform_filter("isValid(datum.partiality)")
         .mark_rect()
-        .encode(color=_diverging_colour("partiality", 30), tooltip=tooltip),
-        base.transform_filter(f"!({is_significant})")
+        .encode(color=_diverging_colour("partiality", 30), tooltip=tooltips),
+        base.transform_filter(f"!({is_significant_expression})")
         .mark_text(opacity=0.75)
-        .encode(text=alt.Text("words:N"), tooltip=tooltip),
-        base.transform_filter(is_significant)
+        .encode(text=alt.Text("words:N"), tooltip=tooltips),
+        base.transform_filter(is_significant_expression)
         .mark_text(fontWeight="bold")
-        .encode(text=alt.Text("words:N"), tooltip=tooltip),
+        .encode(text=alt.Text("words:N"), tooltip=tooltips),
         width=alt.Step(40),
         height=alt.Step(theme.ROW),
     )
@@ -264,9 +264,9 @@ def partial_map(data: Any) -> Any:
 
 def _diverging_colour(field: str, saturation: float) -> Any:
     """A colour scale that is orange above 0 and blue below 0, and is saturated at `saturation` and its negative."""
-    domain = [bound * saturation for bound in theme.DIVERGING_DOMAIN]
-    scale = alt.Scale(domain=domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
-    return alt.Color(f"{field}:Q", scale=scale, legend=None)
+    colour_domain = [bound * saturation for bound in theme.DIVERGING_DOMAIN]
+    colour_scale = alt.Scale(domain=colour_domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
+    return alt.Color(f"{field}:Q", scale=colour_scale, legend=None)
 
 
 def _metric_system_map(chart: Any, field: str) -> Any:
@@ -352,25 +352,29 @@ def point_rows(
     aspect) are labelled. `width` is the argument of `labels.columns`.
     """
     defined_metrics = metrics.drop_nulls(["sample_accuracy", "mean_abs_favi"])
-    aspect_tables = [defined_metrics.head(0).with_columns(pl.lit(None).alias(name) for name in labels.COLUMNS)]
-    for (aspect,), aspect_metrics in defined_metrics.group_by("aspect", maintain_order=True):
+    aspect_tables = [
+        defined_metrics.head(0).with_columns(pl.lit(None).alias(column_name) for column_name in labels.COLUMNS)
+    ]
+    for (aspect,), aspect_rows in defined_metrics.group_by("aspect", maintain_order=True):
         sample_accuracies, mean_abs_favi_scores = (
-            aspect_metrics[name].to_numpy() for name in ("sample_accuracy", "mean_abs_favi")
+            aspect_rows[column_name].to_numpy() for column_name in ("sample_accuracy", "mean_abs_favi")
         )
-        all_accuracies = np.append(sample_accuracies, aspect_metrics["system_accuracy"].drop_nulls().to_numpy())
+        all_accuracies = np.append(sample_accuracies, aspect_rows["system_accuracy"].drop_nulls().to_numpy())
         accuracy_span, largest_favi = (
             float(np.ptp(all_accuracies)) or 1.0,
-            max(mean_abs_favi_scores.max(), aspect_metrics["mean_abs_favi_high"].max() or 0.0) or 1.0,
+            max(mean_abs_favi_scores.max(), aspect_rows["mean_abs_favi_high"].max() or 0.0) or 1.0,
         )
-        x_positions = (
+        relative_x_positions = (
             (sample_accuracies - all_accuracies.min()) / accuracy_span
             if np.ptp(all_accuracies)
             else np.full(len(mean_abs_favi_scores), 0.5)
         )
-        point_positions = np.stack([x_positions, 1 - mean_abs_favi_scores / largest_favi], axis=1)
-        metric_names = aspect_metrics["metric"].to_list()
+        relative_positions = np.stack([relative_x_positions, 1 - mean_abs_favi_scores / largest_favi], axis=1)
+        metric_names = aspect_rows["metric"].to_list()
         named_indices = [
-            metric_names.index(name) for name in named_metrics_of_aspect.get(str(aspect), ()) if name in metric_names
+            metric_names.index(metric_name)
+            for metric_name in named_metrics_of_aspect.get(str(aspect), ())
+            if metric_name in metric_names
         ]
         extreme_indices = [*labels.extremes(sample_accuracies, ENDS), *labels.extremes(mean_abs_favi_scores, ENDS)]
         labelled_indices = list(
@@ -379,8 +383,10 @@ def point_rows(
             )
         )
         aspect_tables.append(
-            aspect_metrics.with_columns(
-                **labels.columns(point_positions, metric_names, labelled_indices, height=HEIGHT, width=width, pad=PAD)
+            aspect_rows.with_columns(
+                **labels.columns(
+                    relative_positions, metric_names, labelled_indices, height=HEIGHT, width=width, pad=PAD
+                )
             )
         )
     return pl.concat(aspect_tables, how="vertical_relaxed")
@@ -388,21 +394,21 @@ def point_rows(
 
 def accuracy_scatter(data: Any, metric: str = "") -> Any:
     """Draw the rows of `point_rows`; `metric` is always labelled, in bold."""
-    base, accuracy_axis, tooltip = accuracy_encoding(data, "metric")
-    accuracy_axis.title = ACCURACIES
-    tooltip.insert(2, alt.Tooltip("system_accuracy:Q", format=".1%"))
-    system_accuracy_axis = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
-    favi_axis = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
-    is_labelled = f"datum.named || {labels.is_chosen('metric')}"
+    base, accuracy_channel, tooltips = accuracy_encoding(data, "metric")
+    accuracy_channel.title = ACCURACIES
+    tooltips.insert(2, alt.Tooltip("system_accuracy:Q", format=".1%"))
+    system_accuracy_channel = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
+    favi_channel = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
+    is_labelled_expression = f"datum.named || {labels.is_chosen('metric')}"
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
         .mark_rule(color=theme.VERMILION, strokeWidth=1, opacity=1)
-        .encode(x=accuracy_axis, y=alt.Y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q")),
+        .encode(x=accuracy_channel, y=alt.Y("mean_abs_favi_low:Q"), y2=alt.Y2("mean_abs_favi_high:Q")),
         base.transform_filter("isValid(datum.system_accuracy)")
         .mark_point(color=theme.BLUE, shape="square", opacity=0.6)
-        .encode(x=system_accuracy_axis, y=favi_axis, tooltip=tooltip),
-        base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy_axis, y=favi_axis, tooltip=tooltip),
-        *labels.layers(base, "metric", is_labelled, x=accuracy_axis, y=favi_axis),
+        .encode(x=system_accuracy_channel, y=favi_channel, tooltip=tooltips),
+        base.mark_point(color=theme.VERMILION, opacity=1).encode(x=accuracy_channel, y=favi_channel, tooltip=tooltips),
+        *labels.layers(base, "metric", is_labelled_expression, x=accuracy_channel, y=favi_channel),
         params=[labels.metric_parameter(metric)],
         height=HEIGHT,
     )
@@ -416,10 +422,10 @@ def accuracy_encoding(data: Any, label_column_name: str) -> tuple[Any, Any, list
         scale=alt.Scale(zero=False, nice=False, padding=PAD),
         axis=alt.Axis(format="%", labelFlush=PAD),
     )
-    tooltip = [
+    tooltips = [
         alt.Tooltip(f"{label_column_name}:N"),
         alt.Tooltip("sample_accuracy:Q", format=".1%"),
         *theme.interval_tooltips("mean_abs_favi", ".2f", title="mean |Favi-Score|"),
     ]
-    is_defined = "isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"
-    return alt.Chart(data).transform_filter(is_defined), accuracy_channel, tooltip
+    is_defined_expression = "isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"
+    return alt.Chart(data).transform_filter(is_defined_expression), accuracy_channel, tooltips

@@ -64,8 +64,8 @@ def gate_rules(
         low=pl.col("value_low") - pl.col("threshold"),
         high=pl.col("value_high") - pl.col("threshold"),
     )
-    rule_axis = alt.Y("row:N", sort=None)
-    colour = theme.category_colour("outcome", COLOURS)
+    rule_channel = alt.Y("row:N", sort=None)
+    colour_channel = theme.category_colour("outcome", COLOURS)
     base = alt.Chart(theme.embed_rows(chart_rows))
     x = alt.X("distance:Q", title=DISTANCE, scale=alt.Scale(zero=True, nice=True))
     return theme.apply_theme(
@@ -73,11 +73,11 @@ def gate_rules(
             base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x=alt.datum(0)),
             base.transform_filter("isValid(datum.low)")
             .mark_rule(**theme.WHISKER)
-            .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=rule_axis, color=colour),
+            .encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=rule_channel, color=colour_channel),
             base.mark_point(opacity=1).encode(
                 x=x,
-                y=rule_axis,
-                color=colour,
+                y=rule_channel,
+                color=colour_channel,
                 tooltip=theme.column_tooltips(Gate.table_declarations()["rules"], *TOLD),
             ),
             height=alt.Step(theme.ROW),

@@ -36,7 +36,7 @@ _SIDES = np.array([(1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), 
 
 
 def place_labels(
-    point_positions: NDArray[np.float64],
+    relative_positions: NDArray[np.float64],
     texts: Sequence[str],
     labelled_indices: Sequence[int],
     *,
@@ -46,7 +46,7 @@ def place_labels(
 ) -> NDArray[np.float64]:
     """Offsets (n, 2) in pixels from each point to the centre of its label. The offsets suit plots of all `widths`.
 
-    `point_positions` (n, 2) are fractions of the width from the left (without `pad` on both sides), and fractions of
+    `relative_positions` (n, 2) are fractions of the width from the left (without `pad` on both sides), and fractions of
     `height` from the top. Labels of the points `labelled_indices` are placed in this order, each at the nearest
     free position, or at the position with the least overlap. Every other point gets an offset that suits its label
     if this label alone is added. The result is deterministic.
@@ -55,23 +55,23 @@ def place_labels(
     >>> place_labels(points, ["abcd", ""], [0], widths=[200], height=100)[0].tolist()  # left
     [-19.4, 0.0]
     """
-    offsets = np.zeros((len(point_positions), 2))
-    pixel_positions_of_plot = [point_positions * (width - 2 * pad, height) + (pad, 0) for width in widths]
+    label_offsets = np.zeros((len(relative_positions), 2))
+    pixel_positions_of_plot = [relative_positions * (width - 2 * pad, height) + (pad, 0) for width in widths]
     mark_boxes_of_plot = [
         np.concatenate([pixel_positions - 4, pixel_positions + 4], axis=1)
         for pixel_positions in pixel_positions_of_plot
     ]
     label_boxes_of_plot: list[list[NDArray[np.float64]]] = [[] for _ in widths]
-    point_order = [*labelled_indices, *sorted(set(range(len(point_positions))) - set(labelled_indices))]
-    for i in point_order:
-        half_size = np.array([LETTER * len(texts[i]), LINE]) / 2
-        candidate_offsets = np.concatenate([_SIDES * (half_size + distance) for distance in DISTANCES])
+    ordered_point_indices = [*labelled_indices, *sorted(set(range(len(relative_positions))) - set(labelled_indices))]
+    for point_index in ordered_point_indices:
+        half_label_size = np.array([LETTER * len(texts[point_index]), LINE]) / 2
+        candidate_offsets = np.concatenate([_SIDES * (half_label_size + distance) for distance in DISTANCES])
         candidate_costs = np.repeat(DISTANCES, len(_SIDES))
         candidate_boxes_of_plot = [
             np.concatenate(
                 [
-                    pixel_positions[i] + candidate_offsets - half_size,
-                    pixel_positions[i] + candidate_offsets + half_size,
+                    pixel_positions[point_index] + candidate_offsets - half_label_size,
+                    pixel_positions[point_index] + candidate_offsets + half_label_size,
                 ],
                 axis=1,
             )
@@ -86,21 +86,21 @@ def place_labels(
             candidate_costs = (
                 candidate_costs
                 + CUT * pixels_outside
-                + HIDDEN * _overlap(candidate_boxes, np.delete(mark_boxes, i, axis=0))
+                + HIDDEN * _overlap(candidate_boxes, np.delete(mark_boxes, point_index, axis=0))
             )
             candidate_costs = candidate_costs + UNREADABLE * _overlap(
                 candidate_boxes, np.array(placed_label_boxes).reshape(-1, 4)
             )
-        best_candidate = int(np.argmin(candidate_costs))
-        offsets[i] = candidate_offsets[best_candidate]
-        if i in labelled_indices:
+        best_candidate_index = int(np.argmin(candidate_costs))
+        label_offsets[point_index] = candidate_offsets[best_candidate_index]
+        if point_index in labelled_indices:
             for candidate_boxes, placed_label_boxes in zip(candidate_boxes_of_plot, label_boxes_of_plot, strict=True):
-                placed_label_boxes.append(candidate_boxes[best_candidate])
-    return offsets
+                placed_label_boxes.append(candidate_boxes[best_candidate_index])
+    return label_offsets
 
 
 def columns(
-    point_positions: NDArray[np.float64],
+    relative_positions: NDArray[np.float64],
     texts: Sequence[str],
     labelled_indices: Sequence[int],
     *,
@@ -115,25 +115,30 @@ def columns(
     """
     values_of_column = {
         "named": np.isin(np.arange(len(texts)), labelled_indices),
-        "half": LETTER / 2 * np.array([len(text) for text in texts]),
+        "half": LETTER / 2 * np.array([len(label_text) for label_text in texts]),
     }
-    for width_kind, widths in WIDTHS.items():
-        plot_widths = widths if width is None else (width,)
-        offsets = place_labels(point_positions, texts, labelled_indices, widths=plot_widths, height=height, pad=pad)
-        values_of_column |= {f"dx_{width_kind}": offsets[:, 0].round(1), f"dy_{width_kind}": offsets[:, 1].round(1)}
-    return {name: pl.Series(values) for name, values in values_of_column.items()}
+    for width_kind, default_widths in WIDTHS.items():
+        plot_widths = default_widths if width is None else (width,)
+        label_offsets = place_labels(
+            relative_positions, texts, labelled_indices, widths=plot_widths, height=height, pad=pad
+        )
+        values_of_column |= {
+            f"dx_{width_kind}": label_offsets[:, 0].round(1),
+            f"dy_{width_kind}": label_offsets[:, 1].round(1),
+        }
+    return {column_name: pl.Series(column_values) for column_name, column_values in values_of_column.items()}
 
 
 COLUMNS = ("named", "half", *(f"{axis}_{kind}" for kind in WIDTHS for axis in ("dx", "dy")))
 
 
-def layers(base: Any, field_name: str, is_labelled: str, **position_channels: Any) -> list[Any]:
+def layers(base: Any, field_name: str, is_labelled_expression: str, **position_channels: Any) -> list[Any]:
     """Layers with labels of points and with lines from labels to points.
 
-    Rows must have the `COLUMNS`. A row is labelled if `is_labelled` is true. `position_channels` has the encodings x
-    and y of the points. The label of the chosen metric is bold.
+    Rows must have the `COLUMNS`. A row is labelled if `is_labelled_expression` is true. `position_channels` has the
+    encodings x and y of the points. The label of the chosen metric is bold.
     """
-    labelled_points = base.transform_filter(f"isValid(datum.dx_wide) && ({is_labelled})")
+    labelled_chart = base.transform_filter(f"isValid(datum.dx_wide) && ({is_labelled_expression})")
     dx_expression, dy_expression = (
         f"(width < {NARROW} ? datum.{offset_name}_narrow : datum.{offset_name}_wide)" for offset_name in ("dx", "dy")
     )
@@ -142,7 +147,7 @@ def layers(base: Any, field_name: str, is_labelled: str, **position_channels: An
         "yOffset": alt.expr(dy_expression),
         "fontWeight": alt.expr(f"{is_chosen(field_name)} ? 'bold' : 'normal'"),
     }
-    label_lines = labelled_points.mark_rule(
+    label_lines = labelled_chart.mark_rule(
         color=theme.GREY,
         strokeWidth=1,
         opacity=1,
@@ -150,7 +155,7 @@ def layers(base: Any, field_name: str, is_labelled: str, **position_channels: An
         x2Offset=alt.expr(f"clamp(0, {dx_expression} - datum.half, {dx_expression} + datum.half)"),
         y2Offset=alt.expr(f"clamp(0, {dy_expression} - {LINE / 2}, {dy_expression} + {LINE / 2})"),
     )
-    label_texts = labelled_points.encode(**position_channels, text=alt.Text(f"{field_name}:N"))
+    label_texts = labelled_chart.encode(**position_channels, text=alt.Text(f"{field_name}:N"))
     return [
         label_lines.encode(
             **position_channels,
@@ -182,19 +187,19 @@ def extremes(values: NDArray[np.float64], n_extremes: int) -> list[int]:
     >>> extremes(np.array([0.2, np.nan, 0.9, 0.5]), 1)
     [2, 0]
     """
-    sorted_indices = [int(i) for i in np.argsort(values, kind="stable") if np.isfinite(values[i])]
+    sorted_indices = [int(index) for index in np.argsort(values, kind="stable") if np.isfinite(values[index])]
     return [
-        i
+        index
         for index_pair in zip(sorted_indices[::-1][:n_extremes], sorted_indices[:n_extremes], strict=True)
-        for i in index_pair
+        for index in index_pair
     ]
 
 
 def _overlap(boxes: NDArray[np.float64], other_boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Total area of overlap of each box (left, top, right, bottom) with `other_boxes`."""
-    upper_left_corners = np.maximum(boxes[:, None, :2], other_boxes[None, :, :2])
-    lower_right_corners = np.minimum(boxes[:, None, 2:], other_boxes[None, :, 2:])
-    return np.asarray(np.clip(lower_right_corners - upper_left_corners, 0, None).prod(axis=2).sum(axis=1))
+    overlap_upper_left = np.maximum(boxes[:, None, :2], other_boxes[None, :, :2])
+    overlap_lower_right = np.minimum(boxes[:, None, 2:], other_boxes[None, :, 2:])
+    return np.asarray(np.clip(overlap_lower_right - overlap_upper_left, 0, None).prod(axis=2).sum(axis=1))
 
 
 def separate_positions(target_positions: NDArray[np.float64], *, gap: float) -> NDArray[np.float64]:
@@ -204,19 +209,22 @@ def separate_positions(target_positions: NDArray[np.float64], *, gap: float) -> 
     [5.0, 0.0, 2.0]
     """
     sorted_indices = np.argsort(target_positions, kind="stable")
-    offsets = gap * np.arange(len(target_positions))
-    blocks: list[tuple[float, int]] = []  # mean position and length of adjacent groups of labels
-    for value in target_positions[sorted_indices] - offsets:
-        block_mean, n_in_block = float(value), 1
-        while blocks and blocks[-1][0] > block_mean:
-            previous_mean, n_in_previous_block = blocks.pop()
+    gap_offsets = gap * np.arange(len(target_positions))
+    block_means_and_sizes: list[tuple[float, int]] = []  # mean position and length of adjacent groups of labels
+    for shifted_target in target_positions[sorted_indices] - gap_offsets:
+        block_mean, n_in_block = float(shifted_target), 1
+        while block_means_and_sizes and block_means_and_sizes[-1][0] > block_mean:
+            previous_mean, n_in_previous_block = block_means_and_sizes.pop()
             block_mean, n_in_block = (
                 (previous_mean * n_in_previous_block + block_mean * n_in_block) / (n_in_previous_block + n_in_block),
                 n_in_previous_block + n_in_block,
             )
-        blocks.append((block_mean, n_in_block))
-    positions = np.empty(len(target_positions))
-    positions[sorted_indices] = (
-        np.concatenate([np.full(n_in_block, block_mean) for block_mean, n_in_block in blocks] or [offsets]) + offsets
+        block_means_and_sizes.append((block_mean, n_in_block))
+    separated_positions = np.empty(len(target_positions))
+    separated_positions[sorted_indices] = (
+        np.concatenate(
+            [np.full(n_in_block, block_mean) for block_mean, n_in_block in block_means_and_sizes] or [gap_offsets]
+        )
+        + gap_offsets
     )
-    return positions
+    return separated_positions

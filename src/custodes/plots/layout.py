@@ -32,26 +32,29 @@ def layered_layout(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]
     [0, 1, 2]
     """
     n_nodes = len(adjacency)
-    layers = _middle_layers(adjacency)
-    layer_of_node = list(layers)
+    graph_node_layers = _middle_layers(adjacency)
+    layer_of_node_or_bend = list(graph_node_layers)
     node_chains = []
     for winner, loser in edges:
-        bend_nodes = range(len(layer_of_node), len(layer_of_node) + int(layers[loser] - layers[winner]) - 1)
-        layer_of_node += range(int(layers[winner]) + 1, int(layers[loser]))
+        bend_nodes = range(
+            len(layer_of_node_or_bend),
+            len(layer_of_node_or_bend) + int(graph_node_layers[loser] - graph_node_layers[winner]) - 1,
+        )
+        layer_of_node_or_bend += range(int(graph_node_layers[winner]) + 1, int(graph_node_layers[loser]))
         node_chains.append([winner, *bend_nodes, loser])
     nodes_of_layer = [
-        [node for node, node_layer in enumerate(layer_of_node) if node_layer == layer_index]
-        for layer_index in range(max(layer_of_node, default=-1) + 1)
+        [node for node, node_layer in enumerate(layer_of_node_or_bend) if node_layer == layer_index]
+        for layer_index in range(max(layer_of_node_or_bend, default=-1) + 1)
     ]
-    upper_neighbours_of_node: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node))}
-    lower_neighbours_of_node: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node))}
+    upper_neighbours_of_node: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node_or_bend))}
+    lower_neighbours_of_node: dict[int, list[int]] = {node: [] for node in range(len(layer_of_node_or_bend))}
     for node_chain in node_chains:
         for upper_node, lower_node in pairwise(node_chain):
             lower_neighbours_of_node[upper_node].append(lower_node)
             upper_neighbours_of_node[lower_node].append(upper_node)
     x_of_node = _spread(nodes_of_layer, n_nodes)
-    for sweep in range(SWEEPS):
-        is_downward = sweep % 2 == 0
+    for sweep_index in range(SWEEPS):
+        is_downward = sweep_index % 2 == 0
         neighbours_of_node = upper_neighbours_of_node if is_downward else lower_neighbours_of_node
         for layer_index in range(len(nodes_of_layer)) if is_downward else reversed(range(len(nodes_of_layer))):
             nodes_of_layer[layer_index].sort(
@@ -60,18 +63,19 @@ def layered_layout(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]
             x_of_node |= _spread(nodes_of_layer[layer_index : layer_index + 1], n_nodes)
     return Layout(
         x=np.array([x_of_node[node] for node in range(n_nodes)], dtype=np.float64),
-        layer=layers,
+        layer=graph_node_layers,
         lines=tuple(
-            tuple((x_of_node[node], int(layer_of_node[node])) for node in node_chain) for node_chain in node_chains
+            tuple((x_of_node[node], int(layer_of_node_or_bend[node])) for node in node_chain)
+            for node_chain in node_chains
         ),
     )
 
 
 def _middle_layers(adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     """The mean of the highest and the lowest possible layer of each node. With these layers every edge points down."""
-    top_layers = graphs.layers(adjacency)
-    bottom_layers = graphs.layers(adjacency.T)
-    return np.asarray((top_layers + top_layers.max(initial=0) - bottom_layers) // 2, dtype=np.intp)
+    highest_layers = graphs.layers(adjacency)
+    lowest_layers = graphs.layers(adjacency.T)
+    return np.asarray((highest_layers + highest_layers.max(initial=0) - lowest_layers) // 2, dtype=np.intp)
 
 
 def _centre(x_of_node: dict[int, float], neighbours: Sequence[int], current_x: float) -> float:

@@ -76,18 +76,19 @@ def leaderboard_strengths(
         main_rows(result, result.systems) if rater is None else result.systems, aspect, function_name=function_name
     )
     if rater is not None:
-        selected_raters = [rater] if isinstance(rater, str) else rater
+        selected_rater_names = [rater] if isinstance(rater, str) else rater
         rows = pl.concat(
-            [select_rows(rows, "rater", rater_name, function_name=function_name) for rater_name in selected_raters]
+            [select_rows(rows, "rater", rater_name, function_name=function_name) for rater_name in selected_rater_names]
         )
-    raters, component_numbers = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
+    rater_names, component_numbers = rows["rater"].unique(maintain_order=True).to_list(), panels(rows)
 
     def draw(panel_rows: pl.DataFrame, **properties: Any) -> Any:
-        chart = strengths(theme.embed_rows(panel_rows), raters=raters, value=value)
+        chart = strengths(theme.embed_rows(panel_rows), raters=rater_names, value=value)
         return chart.properties(width=width, **properties)
 
     panel_charts = [
-        draw(rows.filter(pl.col("part") == number), title=f"{PART} {number}") for number in component_numbers
+        draw(rows.filter(pl.col("part") == component_number), title=f"{PART} {component_number}")
+        for component_number in component_numbers
     ]
     return theme.apply_theme(
         alt.vconcat(*panel_charts) if len(panel_charts) > 1 else draw(rows),
@@ -128,31 +129,32 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
             yOffset=alt.YOffset("rater:N", scale=rater_scale),
         )
     table_declaration = Leaderboard.table_declarations()["systems"]
-    tooltip = theme.column_tooltips(
+    tooltips = theme.column_tooltips(
         table_declaration, "rater", "system", "strength", "rank", "win_rate", "battles", "group"
     )
-    axis = alt.Axis(format="%") if value == "win_rate" else alt.Axis()
-    x = alt.X(f"{value}:Q", title=TITLES[value], scale=alt.Scale(zero=False, nice=True), axis=axis)
+    x_axis = alt.Axis(format="%") if value == "win_rate" else alt.Axis()
+    x = alt.X(f"{value}:Q", title=TITLES[value], scale=alt.Scale(zero=False, nice=True), axis=x_axis)
     interval_chart = base.transform_calculate(
         low=f"isValid(datum.{value}_low) ? datum.{value}_low : datum.{value}",
         high=f"isValid(datum.{value}_high) ? datum.{value}_high : datum.{value}",
     )
     # Every row has texts, possibly empty ones, because a layer without rows has no extent.
-    has_low_bound = f"isValid(datum.{value}_low)"
+    has_low_bound_expression = f"isValid(datum.{value}_low)"
     labelled_chart = base.transform_calculate(
-        arrow=f"{has_low_bound} === isValid(datum.{value}_high) ? '' : {has_low_bound} ? '→' : '←'",
-        dx=f"{has_low_bound} ? 10 : -10",
+        arrow=f"{has_low_bound_expression} === isValid(datum.{value}_high) ? '' : "
+        f"{has_low_bound_expression} ? '→' : '←'",
+        dx=f"{has_low_bound_expression} ? 10 : -10",
         letters="datum.group || ''",
     )
-    reference_value = 0.5 if value == "win_rate" else 0
+    reference_x = 0.5 if value == "win_rate" else 0
     row_height = theme.ROW * (1 + 0.7 * max(0, len(raters) - 1))
     return alt.layer(
-        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(reference_value)),
+        alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(reference_x)),
         interval_chart.mark_rule(**theme.WHISKER, **colour_options).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
         labelled_chart.mark_text(fontSize=13, xOffset=alt.expr("datum.dx")).encode(
             x=alt.X(f"{value}:Q"), text=alt.Text("arrow:N")
         ),
-        base.mark_point(opacity=1, **colour_options).encode(x=x, tooltip=tooltip),
+        base.mark_point(opacity=1, **colour_options).encode(x=x, tooltip=tooltips),
         labelled_chart.mark_text(align="left", dx=6).encode(x=alt.value("width"), text=alt.Text("letters:N")),
         height=alt.Step(row_height, **{"for": "position"}),
     )
@@ -208,19 +210,19 @@ def win_rate_map(
 def heat_map(data: Any, *, n_systems: int) -> Any:
     """Draw the rows of `Leaderboard.pairs` of one rater. Each pair is drawn in both directions."""
     has_numbers = n_systems <= NUMBERED
-    is_system_b = "datum.side === 'system_b'"
-    system_order = alt.EncodingSortField(field="centre", op="max", order="descending")
-    opponent_order = alt.EncodingSortField(field="against", op="max", order="ascending")
+    is_system_b_expression = "datum.side === 'system_b'"
+    system_sort = alt.EncodingSortField(field="centre", op="max", order="descending")
+    opponent_sort = alt.EncodingSortField(field="against", op="max", order="ascending")
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
-            opponent=f"{is_system_b} ? datum.system_a : datum.system_b",
-            rate=f"{is_system_b} ? 1 - datum.win_rate : datum.win_rate",
-            low=f"{is_system_b} ? 1 - datum.win_rate_high : datum.win_rate_low",
-            high=f"{is_system_b} ? 1 - datum.win_rate_low : datum.win_rate_high",
-            won=f"{is_system_b} ? datum.losses : datum.wins",
-            lost=f"{is_system_b} ? datum.wins : datum.losses",
+            opponent=f"{is_system_b_expression} ? datum.system_a : datum.system_b",
+            rate=f"{is_system_b_expression} ? 1 - datum.win_rate : datum.win_rate",
+            low=f"{is_system_b_expression} ? 1 - datum.win_rate_high : datum.win_rate_low",
+            high=f"{is_system_b_expression} ? 1 - datum.win_rate_low : datum.win_rate_high",
+            won=f"{is_system_b_expression} ? datum.losses : datum.wins",
+            lost=f"{is_system_b_expression} ? datum.wins : datum.losses",
             beyond="datum.rate - 0.5",
             p_told=theme.p_value_expression("p_adjusted"),
         )
@@ -229,15 +231,15 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         .encode(
             x=alt.X(
                 "opponent:N",
-                sort=opponent_order,
+                sort=opponent_sort,
                 axis=theme.names_above(angle=-45, limit=120),
             ),
-            y=alt.Y("system:N", sort=system_order),
+            y=alt.Y("system:N", sort=system_sort),
         )
     )
-    rate_domain = [bound / 2 for bound in theme.DIVERGING_DOMAIN]
-    scale = alt.Scale(domain=rate_domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
-    tooltip = [
+    colour_domain = [bound / 2 for bound in theme.DIVERGING_DOMAIN]
+    colour_scale = alt.Scale(domain=colour_domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
+    tooltips = [
         alt.Tooltip("system:N"),
         alt.Tooltip("opponent:N", title="against"),
         alt.Tooltip("rate:Q", format=".0%", title="win rate"),
@@ -249,13 +251,13 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         alt.Tooltip("lost:Q"),
         alt.Tooltip("p_told:N", title="adjusted p"),
     ]
-    cells = base.mark_rect().encode(color=alt.Color("beyond:Q", scale=scale, legend=None), tooltip=tooltip)
+    cell_layer = base.mark_rect().encode(color=alt.Color("beyond:Q", scale=colour_scale, legend=None), tooltip=tooltips)
     size_options = {
         "width": alt.Step(WIDE if has_numbers else SMALL),
         "height": alt.Step(theme.ROW if has_numbers else SMALL),
     }
     if not has_numbers:
-        return cells.properties(**size_options)
+        return cell_layer.properties(**size_options)
     return alt.layer(
-        cells, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltip), **size_options
+        cell_layer, base.mark_text().encode(text=alt.Text("rate:Q", format=".0%"), tooltip=tooltips), **size_options
     )

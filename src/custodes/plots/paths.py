@@ -78,11 +78,11 @@ def paths(data: Any, result: Ceiling) -> Any:
         axis=power_of_ten_axis(),
     )
     weight_channel = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
-    colour = alt.Color("rater:N", legend=None)
-    tooltip = theme.column_tooltips(result.table_declarations()["lasso"], "rater", "alpha", "weight")
+    colour_channel = alt.Color("rater:N", legend=None)
+    tooltips = theme.column_tooltips(result.table_declarations()["lasso"], "rater", "alpha", "weight")
     base = alt.Chart(data)
-    is_metric, is_human = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
-    labelled_lines = (
+    is_metric_expression, is_human_expression = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
+    labelled_line_chart = (
         base.transform_calculate(key="datum.target + '\\n' + datum.rater")
         .transform_joinaggregate(least="min(alpha)")
         .transform_filter("datum.alpha === datum.least")
@@ -92,21 +92,23 @@ def paths(data: Any, result: Ceiling) -> Any:
         )
         .transform_filter("isValid(datum.name_y)")
     )
-    label_encoding = {"x": alt.value("width"), "y": alt.Y("name_y:Q"), "text": alt.Text("rater:N")}
+    label_channels = {"x": alt.value("width"), "y": alt.Y("name_y:Q"), "text": alt.Text("rater:N")}
     return alt.layer(
-        base.transform_filter(is_metric)
+        base.transform_filter(is_metric_expression)
         .mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1)
-        .encode(x=x, y=weight_channel, detail=alt.Detail("rater:N"), tooltip=tooltip),
-        base.transform_filter(is_human)
+        .encode(x=x, y=weight_channel, detail=alt.Detail("rater:N"), tooltip=tooltips),
+        base.transform_filter(is_human_expression)
         .mark_line(strokeWidth=2.5)
-        .encode(x=x, y=weight_channel, color=colour, tooltip=tooltip),
-        labelled_lines.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(
+        .encode(x=x, y=weight_channel, color=colour_channel, tooltip=tooltips),
+        labelled_line_chart.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(
             x=x, x2="alpha", y=weight_channel, y2=alt.Y2("name_y:Q")
         ),
-        labelled_lines.transform_filter(is_metric).mark_text(align="left", dx=BESIDE + 2).encode(**label_encoding),
-        labelled_lines.transform_filter(is_human)
+        labelled_line_chart.transform_filter(is_metric_expression)
+        .mark_text(align="left", dx=BESIDE + 2)
+        .encode(**label_channels),
+        labelled_line_chart.transform_filter(is_human_expression)
         .mark_text(align="left", dx=BESIDE + 2, fontWeight="bold")
-        .encode(**label_encoding, color=colour),
+        .encode(**label_channels, color=colour_channel),
         height=HEIGHT,
     )
 
@@ -116,7 +118,7 @@ def path_names(result: Ceiling) -> pl.DataFrame:
 
     The columns are key (target, line break, rater) and name_y.
     """
-    path_ends = (
+    path_end_rows = (
         result.lasso.drop_nulls("weight")
         .with_columns(
             size=pl.col("weight").abs().max().over("target", "rater"),
@@ -126,15 +128,16 @@ def path_names(result: Ceiling) -> pl.DataFrame:
         .filter(pl.col("alpha") == pl.col("alpha").min())
     )
     size_rank_expression = pl.col("size").rank("ordinal", descending=True).over("target", "kind")
-    labelled_ends = path_ends.filter(
+    labelled_end_rows = path_end_rows.filter(
         (pl.col("size") > 0) & ((pl.col("kind") == "human") | (size_rank_expression <= NAMED))
     )
-    label_positions = [
-        labels.separate_positions(target_ends["weight"].to_numpy(), gap=float(target_ends["gap"][0]))
-        for _, target_ends in labelled_ends.group_by("target", maintain_order=True)
+    label_y_positions_of_target = [
+        labels.separate_positions(target_end_rows["weight"].to_numpy(), gap=float(target_end_rows["gap"][0]))
+        for _, target_end_rows in labelled_end_rows.group_by("target", maintain_order=True)
     ]
-    return labelled_ends.select(
-        key=pl.format("{}\n{}", "target", "rater"), name_y=pl.Series(np.concatenate([*label_positions, np.empty(0)]))
+    return labelled_end_rows.select(
+        key=pl.format("{}\n{}", "target", "rater"),
+        name_y=pl.Series(np.concatenate([*label_y_positions_of_target, np.empty(0)])),
     )
 
 
@@ -187,7 +190,7 @@ def steps(data: Any) -> Any:
         f"(isValid(datum.gain) ? datum.gain_{bound_name} : datum.kendall_{bound_name})"
         for bound_name in ("low", "high")
     )
-    significance_expression = (
+    significance_index_expression = (
         f"!isValid({low_expression}) ? 1 : {low_expression} > 0 ? 0 : {high_expression} < 0 ? 2 : 1"
     )
     base = (
@@ -195,7 +198,7 @@ def steps(data: Any) -> Any:
         .transform_filter("isValid(datum.kendall)")
         .transform_calculate(
             who="datum.step === 0 ? 'in use' : datum.metric",
-            clear=f"{list(CLEAR)}[{significance_expression}]",
+            clear=f"{list(CLEAR)}[{significance_index_expression}]",
         )
     )
     x = alt.X(
@@ -205,7 +208,7 @@ def steps(data: Any) -> Any:
         axis=alt.Axis(labelAngle=-40, labelOverlap=False, labelLimit=140),
     )
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
-    tooltip = theme.column_tooltips(
+    tooltips = theme.column_tooltips(
         Ceiling.table_declarations()["forward"], "step", "metric", "kendall", "gain", "chosen"
     )
     fill_channel, stroke_channel = (
@@ -223,7 +226,7 @@ def steps(data: Any) -> Any:
         .mark_rule(**theme.WHISKER, color=theme.BLUE)
         .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q")),
         base.mark_point(opacity=1, strokeWidth=1.4).encode(
-            x=x, y=make_y("kendall:Q"), stroke=stroke_channel, fill=fill_channel, tooltip=tooltip
+            x=x, y=make_y("kendall:Q"), stroke=stroke_channel, fill=fill_channel, tooltip=tooltips
         ),
         height=HEIGHT,
     )

@@ -60,10 +60,10 @@ def budget_curve(
     2
     """
     rows, aspect = select_aspect(result.curve, aspect, function_name="budget_curve")
-    chart_data, line_labels = theme.embed_rows(rows), line_names(rows)
+    embedded_rows, line_labels = theme.embed_rows(rows), line_names(rows)
     return theme.apply_theme(
         alt.vconcat(
-            *(curve(chart_data, measure, line_labels=line_labels).properties(width=width) for measure in MEASURES)
+            *(curve(embedded_rows, measure, line_labels=line_labels).properties(width=width) for measure in MEASURES)
         ),
         dark=dark,
         title=title_with_aspect("Decisions by number of annotations", aspect),
@@ -125,7 +125,7 @@ def annotations_and_kld(
         "color": alt.Color("metric:N", title=None),
         "shape": alt.Shape("stopping:N", title=None, legend=alt.Legend(columns=1, labelLimit=400)),
     }
-    tooltip = [
+    tooltips = [
         *(alt.Tooltip(f"{column_name}:N") for column_name in ("metric", "stopping")),
         alt.Tooltip("share:Q", format=".1%"),
         alt.Tooltip("kld_mode:Q", format=".3f"),
@@ -134,7 +134,7 @@ def annotations_and_kld(
         opacity=1, size=60
     )
     return theme.apply_theme(
-        chart.encode(**encoding_of_channel, tooltip=tooltip),
+        chart.encode(**encoding_of_channel, tooltip=tooltips),
         dark=dark,
         title=title_with_aspect("Annotations and divergence", aspect),
         width=width,
@@ -164,7 +164,11 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
     line_labels = drawable(line_labels)
     base = alt.Chart(data).transform_filter(f"isValid(datum.{measure})").transform_calculate(line=line_expression)
     legend = alt.Legend(columns=1, labelLimit=400) if len(line_labels) > 1 else None
-    line_options: dict[str, Any] = {"title": None, "legend": legend, "scale": alt.Scale(domain=list(line_labels))}
+    line_channel_options: dict[str, Any] = {
+        "title": None,
+        "legend": legend,
+        "scale": alt.Scale(domain=list(line_labels)),
+    }
     encoding_of_channel = {
         "x": alt.X("annotations:Q", title="Total annotations", scale=alt.Scale(zero=True)),
         "y": alt.Y(
@@ -173,10 +177,10 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
             scale=alt.Scale(domain=[0, 1]) if measure == "correct" else alt.Scale(zero=True),
             axis=alt.Axis(format="%" if measure == "correct" else ""),
         ),
-        "color": alt.Color("line:N", **line_options),
-        "shape": alt.Shape("line:N", **line_options),
+        "color": alt.Color("line:N", **line_channel_options),
+        "shape": alt.Shape("line:N", **line_channel_options),
     }
-    tooltip = [
+    tooltips = [
         alt.Tooltip("line:N"),
         alt.Tooltip("round:Q"),
         alt.Tooltip("annotations:Q", format=".0f"),
@@ -184,10 +188,10 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
         alt.Tooltip(f"{measure}:Q", format=".3f"),
     ]
     line_layer = base.mark_line(opacity=0.6).encode(
-        **{channel: encoding_of_channel[channel] for channel in ("x", "y", "color")}
+        **{channel_name: encoding_of_channel[channel_name] for channel_name in ("x", "y", "color")}
     )
     return alt.layer(
-        line_layer, base.mark_point(opacity=1).encode(**encoding_of_channel, tooltip=tooltip), height=HEIGHT
+        line_layer, base.mark_point(opacity=1).encode(**encoding_of_channel, tooltip=tooltips), height=HEIGHT
     )
 
 
@@ -243,11 +247,11 @@ def power_lines(data: Any) -> Any:
             "annotations:O", title="Annotations of a pair", scale=alt.Scale(scheme="viridis", reverse=True)
         ),
     }
-    tooltip = [
+    tooltips = [
         alt.Tooltip("size:Q", format=".0%", title="margin"),
         alt.Tooltip("annotations:Q"),
         alt.Tooltip("power:Q", format=".0%"),
         alt.Tooltip("wrong:Q", format=".1%", title="false decision"),
     ]
-    points = base.mark_point(filled=True, size=30, opacity=0.8).encode(**encoding_of_channel, tooltip=tooltip)
-    return alt.layer(base.mark_line(opacity=0.5).encode(**encoding_of_channel), points, height=POWER_HEIGHT)
+    point_layer = base.mark_point(filled=True, size=30, opacity=0.8).encode(**encoding_of_channel, tooltip=tooltips)
+    return alt.layer(base.mark_line(opacity=0.5).encode(**encoding_of_channel), point_layer, height=POWER_HEIGHT)

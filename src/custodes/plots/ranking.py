@@ -127,31 +127,42 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     Systems are ordered by wins minus losses by human ratings, then by name.
     """
     aspect_tables = [pl.DataFrame(schema=TABLE_SCHEMA)]
-    for (aspect,), aspect_decisions in decisions.group_by("aspect", maintain_order=True):
-        human_rows = aspect_decisions.filter(rater=HUMAN)
+    for (aspect,), aspect_rows in decisions.group_by("aspect", maintain_order=True):
+        human_rows = aspect_rows.filter(rater=HUMAN)
         sign_expression = pl.col("decision").replace_strict({"+": 1, "=": 0, "-": -1}, default=0, return_dtype=pl.Int64)
-        signed_points = pl.concat(
-            human_rows.select(system=name, points=sign_of_side * sign_expression)
-            for name, sign_of_side in (("system_a", 1), ("system_b", -1))
+        system_point_rows = pl.concat(
+            human_rows.select(system=column_name, points=sign_of_side * sign_expression)
+            for column_name, sign_of_side in (("system_a", 1), ("system_b", -1))
         )
-        system_order = signed_points.group_by("system").sum().sort(pl.col("points") * -1, "system")["system"].to_list()
-        rank_of_system = {name: rank for rank, name in enumerate(system_order)}
-        human_decisions = human_rows.select("system_a", "system_b", by_people="decision")
-        rows = aspect_decisions.join(human_decisions, on=["system_a", "system_b"], how="left", maintain_order="left")
-        is_same_decision, is_human_tie, is_undecided = (
+        ordered_system_names = (
+            system_point_rows.group_by("system").sum().sort(pl.col("points") * -1, "system")["system"].to_list()
+        )
+        rank_of_system = {system_name: rank for rank, system_name in enumerate(ordered_system_names)}
+        human_decision_rows = human_rows.select("system_a", "system_b", by_people="decision")
+        rows_with_human_decision = aspect_rows.join(
+            human_decision_rows, on=["system_a", "system_b"], how="left", maintain_order="left"
+        )
+        is_same_decision_expression, is_human_tie_expression, is_undecided_expression = (
             pl.col("decision").eq_missing(pl.col("by_people")),
             pl.col("by_people") == DECISION[0],
             pl.col("decision") == DECISION[0],
         )
-        reading_expression = pl.when(is_same_decision).then(pl.lit("agree")).when(is_human_tie).then(pl.lit("insert"))
+        reading_expression = (
+            pl.when(is_same_decision_expression)
+            .then(pl.lit("agree"))
+            .when(is_human_tie_expression)
+            .then(pl.lit("insert"))
+        )
         aspect_tables.append(
-            rows.filter(pl.col("decision").is_not_null()).select(
+            rows_with_human_decision.filter(pl.col("decision").is_not_null()).select(
                 pl.lit(aspect).alias("aspect"),
                 "rater",
                 "system_a",
                 "system_b",
                 "decision",
-                reading=reading_expression.when(is_undecided).then(pl.lit("omit")).otherwise(pl.lit("invert")),
+                reading=reading_expression.when(is_undecided_expression)
+                .then(pl.lit("omit"))
+                .otherwise(pl.lit("invert")),
                 **{
                     f"place_{side_letter}": pl.col(f"system_{side_letter}").replace_strict(
                         rank_of_system, default=len(rank_of_system), return_dtype=pl.Int64
@@ -165,17 +176,17 @@ def table_rows(decisions: pl.DataFrame) -> pl.DataFrame:
 
 def table(data: Any) -> Any:
     """Draw the rows of `table_rows` of one rater. Each pair is drawn in both directions."""
-    is_system_b = "datum.side === 'system_b'"
+    is_system_b_expression = "datum.side === 'system_b'"
     plus_literal = f"'{DECISION[1]}'"
     base = (
         alt.Chart(data)
         .transform_fold(["system_a", "system_b"], as_=["side", "system"])
         .transform_calculate(
-            opponent=f"{is_system_b} ? datum.system_a : datum.system_b",
-            place=f"{is_system_b} ? datum.place_b : datum.place_a",
-            against=f"{is_system_b} ? datum.place_a : datum.place_b",
-            sign=f"datum.decision === '=' ? '' : {is_system_b} === (datum.decision === {plus_literal}) ? '−' : "
-            f"{plus_literal}",
+            opponent=f"{is_system_b_expression} ? datum.system_a : datum.system_b",
+            place=f"{is_system_b_expression} ? datum.place_b : datum.place_a",
+            against=f"{is_system_b_expression} ? datum.place_a : datum.place_b",
+            sign=f"datum.decision === '=' ? '' : "
+            f"{is_system_b_expression} === (datum.decision === {plus_literal}) ? '−' : {plus_literal}",
             says=f"{json.dumps(SAYS)}[datum.reading]",
         )
         .encode(
@@ -197,10 +208,10 @@ def table(data: Any) -> Any:
             ],
         )
     )
-    colour = theme.category_colour("reading", COLOURS, legend=None)
+    colour_channel = theme.category_colour("reading", COLOURS, legend=None)
     opacity_channel = alt.condition("datum.sign === '' && datum.reading === 'agree'", alt.value(0), alt.value(0.45))
     return alt.layer(
-        base.mark_rect().encode(color=colour, opacity=opacity_channel),
+        base.mark_rect().encode(color=colour_channel, opacity=opacity_channel),
         base.mark_text(fontWeight="bold").encode(text=alt.Text("sign:N")),
         width=alt.Step(CELL),
         height=alt.Step(CELL),
@@ -209,46 +220,52 @@ def table(data: Any) -> Any:
 
 def graph_rows(decisions: pl.DataFrame) -> pl.DataFrame:
     """The nodes and the points of edges in the graph of every rater, from `Ranking.decisions`."""
-    rows: list[tuple[Any, ...]] = []
+    node_and_edge_rows: list[tuple[Any, ...]] = []
     for (aspect,), aspect_rows in decisions.group_by("aspect", maintain_order=True):
-        _, human_beats = _win_matrix(aspect_rows.filter(rater=HUMAN))
+        _, human_win_matrix = _win_matrix(aspect_rows.filter(rater=HUMAN))
         for (rater,), rater_rows in aspect_rows.group_by("rater", maintain_order=True):
-            rows += [(aspect, rater, *row) for row in _graph(*_win_matrix(rater_rows), human_beats)]
-    return pl.DataFrame(rows, schema=GRAPH_SCHEMA, orient="row")
+            node_and_edge_rows += [
+                (aspect, rater, *graph_row) for graph_row in _graph(*_win_matrix(rater_rows), human_win_matrix)
+            ]
+    return pl.DataFrame(node_and_edge_rows, schema=GRAPH_SCHEMA, orient="row")
 
 
 def _win_matrix(decisions: pl.DataFrame) -> tuple[list[str], NDArray[np.bool_]]:
     """The systems, and a matrix (systems, systems): whether the row is significantly better than the column."""
-    has_won, has_lost = (decisions["decision"].eq_missing(DECISION[sign]).to_numpy() for sign in (1, -1))
-    systems, win_matrix = pair_matrix(
-        decisions["system_a"].to_list(), decisions["system_b"].to_list(), has_won, has_lost
-    )
+    is_win, is_loss = (decisions["decision"].eq_missing(DECISION[sign]).to_numpy() for sign in (1, -1))
+    systems, win_matrix = pair_matrix(decisions["system_a"].to_list(), decisions["system_b"].to_list(), is_win, is_loss)
     return systems, win_matrix == 1
 
 
-def _graph(systems: list[str], beats: NDArray[np.bool_], human_beats: NDArray[np.bool_]) -> Iterable[tuple[Any, ...]]:
+def _graph(
+    systems: list[str], win_matrix: NDArray[np.bool_], human_win_matrix: NDArray[np.bool_]
+) -> Iterable[tuple[Any, ...]]:
     """Yield rows of the graph: the values of the columns of `GRAPH_SCHEMA` except the first two columns."""
-    node_labels, members_of_node, node_adjacency, edges = ranking_graph(systems, beats)
+    node_labels, members_of_node, node_adjacency, edges = ranking_graph(systems, win_matrix)
     layout = layered_layout(node_adjacency, edges)
     half_width = max(1.0, float(np.abs(layout.x).max(initial=0)) + 0.5)
     is_same_layer = layout.layer[:, None] == layout.layer
     rank_in_layer = (is_same_layer & (layout.x < layout.x[:, None])).sum(axis=1)
-    node_heights = 2.0 * layout.layer + np.where(is_same_layer.sum(axis=1) > STAGGER_OVER, rank_in_layer % 2, 0)
-    for node_label, x, y in zip(node_labels, layout.x / half_width, node_heights, strict=True):
+    node_y_positions = 2.0 * layout.layer + np.where(is_same_layer.sum(axis=1) > STAGGER_OVER, rank_in_layer % 2, 0)
+    for node_label, x, y in zip(node_labels, layout.x / half_width, node_y_positions, strict=True):
         yield ("node", node_label, "", "", float(x), float(y), 0.0)
     for (winner, loser), line_points in zip(edges, layout.lines, strict=True):
         is_human_edge, is_reversed_human_edge = (
-            human_beats[np.ix_(members_of_node[first_node], members_of_node[second_node])].any()
+            human_win_matrix[np.ix_(members_of_node[first_node], members_of_node[second_node])].any()
             for first_node, second_node in ((winner, loser), (loser, winner))
         )
-        reading = "agree" if is_human_edge else "invert" if is_reversed_human_edge else "insert"
-        line_heights = [node_heights[winner], *(2.0 * layer for _, layer in line_points[1:-1]), node_heights[loser]]
-        for point_index, ((x, _), y) in enumerate(zip(line_points, line_heights, strict=True)):
+        reading_name = "agree" if is_human_edge else "invert" if is_reversed_human_edge else "insert"
+        line_y_positions = [
+            node_y_positions[winner],
+            *(2.0 * layer for _, layer in line_points[1:-1]),
+            node_y_positions[loser],
+        ]
+        for point_index, ((x, _), y) in enumerate(zip(line_points, line_y_positions, strict=True)):
             yield (
                 "edge",
                 "",
                 f"{node_labels[winner]} > {node_labels[loser]}",
-                reading,
+                reading_name,
                 x / half_width,
                 float(y),
                 float(point_index),
@@ -260,7 +277,7 @@ def picture(data: Any) -> Any:
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1, 1]))
     y = alt.Y("y:O", axis=None, sort="ascending")
     reading_names = list(READINGS)
-    colour = alt.Color(
+    colour_channel = alt.Color(
         "reading:N",
         scale=alt.Scale(domain=reading_names, range=[theme.GREY, theme.ORANGE, theme.VERMILION]),
         legend=None,
@@ -268,7 +285,7 @@ def picture(data: Any) -> Any:
     dash_channel = alt.StrokeDash(
         "reading:N", scale=alt.Scale(domain=reading_names, range=[[1, 0], [2, 3], [7, 3]]), legend=None
     )
-    edge_lines = (
+    edge_chart = (
         alt.Chart(data)
         .transform_filter("datum.part === 'edge'")
         .mark_line(strokeWidth=1.5, opacity=0.8, interpolate="linear")
@@ -277,18 +294,18 @@ def picture(data: Any) -> Any:
             y=y,
             detail=alt.Detail("line:N"),
             order=alt.Order("step:Q"),
-            color=colour,
+            color=colour_channel,
             strokeDash=dash_channel,
             tooltip="line:N",
         )
     )
     node_chart = alt.Chart(data).transform_filter("datum.part === 'node'")
-    node_labels = node_chart.encode(x=x, y=y, text=alt.Text("label:N"), tooltip="label:N")
+    node_label_chart = node_chart.encode(x=x, y=y, text=alt.Text("label:N"), tooltip="label:N")
     return alt.layer(
-        edge_lines,
-        node_labels.mark_text(dy=-11, limit=150, style="halo"),
+        edge_chart,
+        node_label_chart.mark_text(dy=-11, limit=150, style="halo"),
         node_chart.mark_point(color=theme.BLUE, size=50, opacity=1).encode(x=x, y=y, tooltip="label:N"),
-        node_labels.mark_text(dy=-11, limit=150),
+        node_label_chart.mark_text(dy=-11, limit=150),
         height=alt.Step(32),
     )
 

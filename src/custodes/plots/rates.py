@@ -80,8 +80,8 @@ def rates_by_source(rows: pl.DataFrame) -> pl.DataFrame:
         )
         for rate_column_name, source_label in SOURCES.items()
     ]
-    is_rate_of_metric = ~((pl.col("source") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
-    return pl.concat(source_tables).filter(is_rate_of_metric).drop_nulls("rate").drop("metric")
+    is_rate_of_metric_expression = ~((pl.col("source") == SOURCES["corrected_rate"]) & (pl.col("metric") == HUMAN))
+    return pl.concat(source_tables).filter(is_rate_of_metric_expression).drop_nulls("rate").drop("metric")
 
 
 def rate_dots(data: Any) -> Any:
@@ -98,11 +98,11 @@ def rate_dots(data: Any) -> Any:
             alt.Tooltip("high:Q", format=".1%"),
         ],
     )
-    axis = alt.Axis(format=".0%")
+    rate_axis = alt.Axis(format=".0%")
     return alt.layer(
         base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
         base.mark_point(opacity=1).encode(
-            x=alt.X("rate:Q", title="Rate", axis=axis, scale=alt.Scale(zero=False, nice=True))
+            x=alt.X("rate:Q", title="Rate", axis=rate_axis, scale=alt.Scale(zero=False, nice=True))
         ),
         height=alt.Step(2 * theme.ROW),
     )
@@ -380,7 +380,7 @@ def label_cells(data: Any) -> Any:
             y=alt.Y("human_label:N", title="annotators", sort=None),
         )
     )
-    colour = theme.category_colour("agreement", {"agree": theme.GREEN, "differ": theme.VERMILION}, legend=None)
-    return theme.count_cells(base, colour, alt.Text("n:Q", format=".4~g")).properties(
+    colour_channel = theme.category_colour("agreement", {"agree": theme.GREEN, "differ": theme.VERMILION}, legend=None)
+    return theme.count_cells(base, colour_channel, alt.Text("n:Q", format=".4~g")).properties(
         width=alt.Step(90), height=alt.Step(50)
     )

@@ -83,7 +83,7 @@ def render_chart(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str
     import vl_convert
 
     spec: Any = drawable(chart if isinstance(chart, Mapping) else chart.to_dict())
-    writer_of_format: Mapping[str, Callable[[], Any]] = {
+    renderer_of_format: Mapping[str, Callable[[], Any]] = {
         "json": lambda: json.dumps(spec, indent=1),
         "svg": lambda: vl_convert.vegalite_to_svg(spec),
         "pdf": lambda: vl_convert.vegalite_to_pdf(spec),
@@ -91,8 +91,8 @@ def render_chart(chart: alt.TopLevelMixin | Mapping[str, Any], kind: str) -> str
         # No label can close the script element that contains it: JSON writes < as an escape.
         "html": lambda: _PAGE.format(specification=json.dumps(spec).replace("<", "\\u003c"), library=vega_script()),
     }
-    content: str | bytes = writer_of_format[kind]()
-    return content
+    file_content: str | bytes = renderer_of_format[kind]()
+    return file_content
 
 
 def vega_script() -> str:

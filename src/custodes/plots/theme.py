@@ -119,12 +119,12 @@ def column_tooltips(table: Table, *column_names: str) -> list[alt.Tooltip]:
     """Tooltips of columns of a declared table, with the labels of the columns. An estimate includes its interval."""
     return [
         alt.Tooltip(
-            f"{name}:{'Q' if column.is_number else 'N'}",
-            title=column.label + name.removeprefix(column.name).replace("_", " "),
+            f"{column_name}:{'Q' if column.is_number else 'N'}",
+            title=column.label + column_name.removeprefix(column.name).replace("_", " "),
             format={"score": ".3~g", "difference": ".3~g", "points": "+.1f", "share": ".0%"}.get(column.kind, ""),
         )
         for column in map(table.column, column_names)
-        for name in column.names
+        for column_name in column.names
     ]
 
 

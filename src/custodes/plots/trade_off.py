@@ -72,48 +72,48 @@ def trade_off_rows(table: pl.DataFrame) -> pl.DataFrame:
 
     The columns are target, penalty, chosen, score with bounds, seen, partiality with bounds, and system."""
     key_column_names = ["target", "penalty", "chosen", "score", "score_low", "score_high"]
-    tables = []
-    for systems_label, column_prefix in ((SEEN, ""), (UNSEEN, "unseen_")):
+    system_kind_frames = []
+    for system_kind_label, column_prefix in ((SEEN, ""), (UNSEEN, "unseen_")):
         source_of_column = {
             f"partiality{suffix}": f"{column_prefix}largest_partiality{suffix}" for suffix in ("", "_low", "_high")
         }
-        tables.append(
+        system_kind_frames.append(
             table.select(
                 *key_column_names,
-                pl.lit(systems_label).alias("seen"),
+                pl.lit(system_kind_label).alias("seen"),
                 **source_of_column,
                 system=f"{column_prefix}system",
             )
         )
-    return pl.concat(tables).drop_nulls("partiality")
+    return pl.concat(system_kind_frames).drop_nulls("partiality")
 
 
 def trade_off(data: Any, *, objective: str) -> Any:
     """Draw the rows of `trade_off_rows` of one target."""
     x = alt.X("partiality:Q", title="Largest partiality (points of win rate)", scale=alt.Scale(zero=True))
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
-    colour = theme.category_colour("seen", {SEEN: theme.BLUE, UNSEEN: theme.ORANGE})
-    number_column_names = ("score", "score_low", "score_high", "partiality", "partiality_low", "partiality_high")
-    tooltip = [
+    colour_channel = theme.category_colour("seen", {SEEN: theme.BLUE, UNSEEN: theme.ORANGE})
+    numeric_column_names = ("score", "score_low", "score_high", "partiality", "partiality_low", "partiality_high")
+    tooltips = [
         alt.Tooltip("penalty:Q", format="~g"),
         *(
             alt.Tooltip(f"{column_name}:Q", format=".3f" if "score" in column_name else ".1f")
-            for column_name in number_column_names
+            for column_name in numeric_column_names
         ),
         alt.Tooltip("system:N"),
     ]
     base = alt.Chart(data)
     return alt.layer(
-        base.mark_line(opacity=0.6).encode(x=x, y=make_y("score:Q"), color=colour, order="penalty:Q"),
+        base.mark_line(opacity=0.6).encode(x=x, y=make_y("score:Q"), color=colour_channel, order="penalty:Q"),
         base.transform_filter("isValid(datum.score_low)")
         .mark_rule(**theme.WHISKER)
-        .encode(x=x, y=make_y("score_low:Q"), y2="score_high:Q", color=colour),
+        .encode(x=x, y=make_y("score_low:Q"), y2="score_high:Q", color=colour_channel),
         base.mark_point(filled=True, opacity=1).encode(
             x=x,
             y=make_y("score:Q"),
-            color=colour,
+            color=colour_channel,
             size=alt.condition("datum.chosen", alt.value(160), alt.value(35)),
-            tooltip=tooltip,
+            tooltip=tooltips,
         ),
         height=240,
     )

@@ -86,11 +86,11 @@ class Report:
 
     def _repr_html_(self) -> str:
         """HTML for a notebook: the verdict, then each result, which the reader can unfold."""
-        result_parts = (
+        result_html_parts = (
             f"<details><summary>{escape(question)}</summary>\n{result._repr_html_()}</details>"
             for question, result in self.results.items()
         )
-        return "\n".join([self.verdict._repr_html_(), *result_parts])
+        return "\n".join([self.verdict._repr_html_(), *result_html_parts])
 
     def save(self, path: str | Path) -> Path:
         """Write the page atomically. `OptionError` is raised if the page cannot be written."""
@@ -106,10 +106,10 @@ class Report:
         """
         check_one_of("format", format, FORMATS)
         folder, chart_of_name_parts = make_folder(path), self._charts()
-        figure_names = file_names(["-".join(filter(None, name_parts)) for name_parts in chart_of_name_parts])
+        file_stems = file_names(["-".join(filter(None, name_parts)) for name_parts in chart_of_name_parts])
         return [
-            save(chart, folder / f"{figure_name}.{format}")
-            for figure_name, chart in zip(figure_names, chart_of_name_parts.values(), strict=True)
+            save(chart, folder / f"{file_stem}.{format}")
+            for file_stem, chart in zip(file_stems, chart_of_name_parts.values(), strict=True)
         ]
 
     def _charts(self) -> dict[tuple[str, ...], Any]:
@@ -117,18 +117,18 @@ class Report:
         context, chart_of_name_parts = self.context.copy_with_page_rows(), dict[tuple[str, ...], Any]()
         for section in self.sections:
             for figure in section.build_content(context)[0]:
-                placeholders_text = str((figure.where, figure.fields, figure.title))
-                for aspect in context.aspects if "{aspect}" in placeholders_text else context.aspects[:1]:
-                    for statistic in STATISTICS if "{statistic}" in placeholders_text else STATISTICS[:1]:
+                template_text = str((figure.where, figure.fields, figure.title))
+                for aspect in context.aspects if "{aspect}" in template_text else context.aspects[:1]:
+                    for statistic in STATISTICS if "{statistic}" in template_text else STATISTICS[:1]:
                         metric = context.best.get(aspect, "")
-                        choice = context.choice(aspect, metric, statistic)
+                        value_of_placeholder = context.choice(aspect, metric, statistic)
                         name_parts = (
-                            aspect if "{aspect}" in placeholders_text else "",
+                            aspect if "{aspect}" in template_text else "",
                             figure.id,
-                            metric if "{metric}" in placeholders_text or "{corrected}" in placeholders_text else "",
-                            statistic if "{statistic}" in placeholders_text else "",
+                            metric if "{metric}" in template_text or "{corrected}" in template_text else "",
+                            statistic if "{statistic}" in template_text else "",
                         )
-                        if (chart := figure.build_content(context, choice)) is not None:
+                        if (chart := figure.build_content(context, value_of_placeholder)) is not None:
                             chart_of_name_parts[name_parts] = chart
         return chart_of_name_parts
 
@@ -187,11 +187,11 @@ def report(
         sections = tuple(section for section in SECTIONS if section.alone or not (is_human_only or section is RATES))
     for section in progress(sections, total=len(sections), desc=SECTION_PROGRESS):
         section.answer(context)
-        first_question = "rates" if has_labels else "leaderboard" if is_human_only or is_metric_only else "agreement"
-        if first_question in context.absent:  # the page needs this answer
-            raise InputError(f"{study.name}: {context.absent[first_question].removeprefix(f'{study.name}: ')}")
+        required_question = "rates" if has_labels else "leaderboard" if is_human_only or is_metric_only else "agreement"
+        if required_question in context.absent:  # the page needs this answer
+            raise InputError(f"{study.name}: {context.absent[required_question].removeprefix(f'{study.name}: ')}")
     verdict = verdict_of(context.results)
-    verdict = replace(verdict, provenance=replace(context.results[first_question].provenance, question="verdict"))
+    verdict = replace(verdict, provenance=replace(context.results[required_question].provenance, question="verdict"))
     context.study = study  # without the cache
     return Report(results=context.results, verdict=verdict, context=context, sections=sections, title=title)
 
@@ -210,16 +210,20 @@ def file_names(labels: Sequence[str]) -> list[str]:
     ['fluency', 'a_b-c14cddc0', 'a_b-6783a31e']
     """
     safe_names = [
-        "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in label).strip("._")
+        "".join(character if character.isalnum() or character in "-_." else "_" for character in label).strip("._")
         for label in labels
     ]
-    n_names_of_key = Counter(unicodedata.normalize("NFKC", safe_name).casefold() for safe_name in safe_names)
+    n_names_of_normalised_name = Counter(
+        unicodedata.normalize("NFKC", safe_name).casefold() for safe_name in safe_names
+    )
     unique_names = []
     for label, safe_name in zip(labels, safe_names, strict=True):
         short_name = safe_name.encode()[:LONGEST].decode(errors="ignore")
-        is_unique = n_names_of_key[unicodedata.normalize("NFKC", safe_name).casefold()] == 1
-        digest = hashlib.sha256(label.encode(errors="surrogatepass")).hexdigest()[:8]
+        is_unique = n_names_of_normalised_name[unicodedata.normalize("NFKC", safe_name).casefold()] == 1
+        label_digest = hashlib.sha256(label.encode(errors="surrogatepass")).hexdigest()[:8]
         unique_names.append(
-            safe_name if safe_name and is_unique and short_name == safe_name else f"{short_name or 'figure'}-{digest}"
+            safe_name
+            if safe_name and is_unique and short_name == safe_name
+            else f"{short_name or 'figure'}-{label_digest}"
         )
     return unique_names

@@ -18,7 +18,7 @@ from custodes.reporting.tables import column_specs, compress_page_data, table_ht
 def study_summary(context: Context) -> str:
     """A sentence that states the size of the study."""
     summary_table = context.table("check.summary")
-    aspects = [aspect for aspect in context.aspects if aspect]
+    named_aspects = [aspect for aspect in context.aspects if aspect]
     noun_of_column = {"items": "item", "systems": "system", "humans": "annotator", "metrics": "metric"}
     count_of_noun = {noun: int(summary_table[column_name].max() or 0) for column_name, noun in noun_of_column.items()}  # type: ignore[arg-type]
     rater_table = (context.whole or context).table("check.raters")
@@ -27,15 +27,19 @@ def study_summary(context: Context) -> str:
     count_texts = [plural(count, noun) for noun, count in count_of_noun.items() if count]
     if 0 < max_metrics_per_aspect < n_metrics:
         count_texts[-1] += f" (at most {max_metrics_per_aspect} on one aspect)"
-    return f"{names(count_texts)}{f'; rated aspects: {names(aspects)}' if aspects else ''}."
+    return f"{names(count_texts)}{f'; rated aspects: {names(named_aspects)}' if named_aspects else ''}."
 
 
 def _findings(section: Section, sentences: Sequence[Mapping[str, Any]], context: Context) -> list[Mapping[str, Any]]:
     """The first sentence of the verdict on the topic of a section, for each aspect."""
     if section.question in context.absent:
         return []
-    finding_rows = [row for row in sentences if row["kind"] == section.finding and row["aspect"] in context.aspects]
-    return list({row["aspect"]: row for row in reversed(finding_rows)}.values())[::-1]
+    section_sentences = [
+        sentence
+        for sentence in sentences
+        if sentence["kind"] == section.finding and sentence["aspect"] in context.aspects
+    ]
+    return list({sentence["aspect"]: sentence for sentence in reversed(section_sentences)}.values())[::-1]
 
 
 def _slices(section: Section, context: Context) -> str:
@@ -54,21 +58,23 @@ def _slices(section: Section, context: Context) -> str:
 
 def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, title: str = "") -> str:
     """The whole HTML page; the default title is the name of the study."""
-    sections_with_content = [(section, *section.build_content(context)) for section in sections]
+    sections_figures_tables = [(section, *section.build_content(context)) for section in sections]
     table_names = [
-        f"{question}.{name}" for question, result in context.results.items() for name in result.table_declarations()
+        f"{question}.{table_name}"
+        for question, result in context.results.items()
+        for table_name in result.table_declarations()
     ]
     page_data = {
         "downloads": table_names,
         "aspects": context.aspects,
         "metrics": context.metrics,
-        "figures": [asdict(figure) for _, figures, _ in sections_with_content for figure in figures],
+        "figures": [asdict(figure) for _, figures, _ in sections_figures_tables for figure in figures],
         "chosen": [
             {**asdict(table), "columns": column_specs(table.columns)}
-            for _, _, tables in sections_with_content
+            for _, _, tables in sections_figures_tables
             for table in tables
         ],
-        "labels": {name: statistic.label for name, statistic in STATISTICS.items()},
+        "labels": {statistic_name: statistic.label for statistic_name, statistic in STATISTICS.items()},
         "config": theme.config(theme.PAGE_INK),
         "provenance": {question: str(result.provenance) for question, result in context.results.items()},
     }
@@ -82,16 +88,20 @@ def page(context: Context, verdict: Verdict, sections: Sequence[Section], *, tit
         headings=HEADINGS,
         essential=[heading for heading in HEADINGS if heading in ESSENTIAL],
         others=[heading for heading in HEADINGS if heading not in ESSENTIAL],
-        opening={figure.id: figure for _, figures, _ in sections_with_content for figure in figures if figure.opening},
+        opening={
+            figure.id: figure for _, figures, _ in sections_figures_tables for figure in figures if figure.opening
+        },
         sections=[
             (section, insert_nonbreaking_spaces(section.html(context, figures, tables) + _slices(section, context)))
-            for section, figures, tables in sections_with_content
+            for section, figures, tables in sections_figures_tables
         ],
         aspects=context.aspects,
         metrics=context.metrics,
         first_metric=context.first_metric,
         left_out=context.left_out,
-        data=compress_page_data(page_data, ((name, context.table(name)) for name in (*table_names, *context.extra))),
+        data=compress_page_data(
+            page_data, ((table_name, context.table(table_name)) for table_name in (*table_names, *context.extra))
+        ),
         library=vega_script(),
         style=(TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "report.js").read_text(encoding="utf-8"),

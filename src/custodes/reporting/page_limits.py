@@ -75,21 +75,21 @@ class PageLimits:
 
     def result(self, result: Result) -> Result:
         """A result with only the rows that are on the page."""
-        table_of_name: dict[str, Any] = {name: self.part(table) for name, table in result.tables().items()}
+        table_of_name: dict[str, Any] = {table_name: self.part(table) for table_name, table in result.tables().items()}
         return result if self.is_unlimited else replace(result, **table_of_name)
 
     def part(self, table: pl.DataFrame) -> pl.DataFrame:
         """The rows of a table that are on the page."""
-        is_page_row = pl.lit(True)
+        is_page_row_expression = pl.lit(True)
         for first_column_name, second_column_name in PAIR_OF_SYSTEMS:
             if {first_column_name, second_column_name} <= {*table.columns} and len(self.systems) < self.n_systems:
-                is_page_row &= pl.all_horizontal(
+                is_page_row_expression &= pl.all_horizontal(
                     pl.col(first_column_name, second_column_name).is_in(list(self.systems))
                 )
         for column_name in (*ONE, *(pair_column_name for column_pair in TWO for pair_column_name in column_pair)):
             if column_name in table.columns and self.without:
-                is_page_row &= ~pl.col(column_name).is_in(list(self.without))
-        return table.filter(is_page_row)
+                is_page_row_expression &= ~pl.col(column_name).is_in(list(self.without))
+        return table.filter(is_page_row_expression)
 
     def note(self) -> str:
         """Sentences on the omitted rows and how to get the complete tables; '' if nothing is omitted."""
@@ -114,17 +114,24 @@ def _leading_labels(results: Mapping[str, Result], question: str, table_name: st
     rows = results[question].to_frame(table_name)
     if "rater" in rows.columns:
         rows = rows.filter(rater=HUMAN).sort("rank", nulls_last=True, maintain_order=True)
-    labels_of_aspect: Sequence[Sequence[str]] = [
+    labels_by_aspect: Sequence[Sequence[str]] = [
         aspect_rows[column_name].to_list() for _, aspect_rows in rows.group_by("aspect", maintain_order=True)
     ]
     return tuple(
         dict.fromkeys(
-            label for rank_labels in zip_longest(*labels_of_aspect) for label in rank_labels if label is not None
+            label for labels_of_rank in zip_longest(*labels_by_aspect) for label in labels_of_rank if label is not None
         )
     )
 
 
 def _largest_system_count(n_systems: int, n_repetitions: int) -> int:
     """The largest number of systems, from `FEWEST` to `MOST`, whose pairs times `n_repetitions` are at most `PAIRS`."""
-    largest_n = max((n for n in range(FEWEST, MOST + 1) if comb(n, 2) * n_repetitions <= PAIRS), default=FEWEST)
-    return min(n_systems, largest_n)
+    max_systems = max(
+        (
+            n_candidate_systems
+            for n_candidate_systems in range(FEWEST, MOST + 1)
+            if comb(n_candidate_systems, 2) * n_repetitions <= PAIRS
+        ),
+        default=FEWEST,
+    )
+    return min(n_systems, max_systems)

@@ -61,17 +61,17 @@ class Figure:
             return text.format_map(choice)
 
         figure_rows = context.table(self.table)
-        for column_alternatives, value_template in self.where.items():
+        for alternative_columns_text, value_template in self.where.items():
             figure_rows = figure_rows.filter(
-                pl.any_horizontal(pl.col(column_alternatives.split("|")) == fill(value_template))
+                pl.any_horizontal(pl.col(alternative_columns_text.split("|")) == fill(value_template))
             )
         if self.fields:
-            source_of_field = {field_name: fill(name) for field_name, name in self.fields.items()}
+            column_of_field = {field_name: fill(column_template) for field_name, column_template in self.fields.items()}
             figure_rows = figure_rows.select(
                 **{
-                    field_name: pl.col(name)
-                    for field_name, name in source_of_field.items()
-                    if name in figure_rows.columns
+                    field_name: pl.col(column_name)
+                    for field_name, column_name in column_of_field.items()
+                    if column_name in figure_rows.columns
                 }
             )
         if figure_rows.is_empty():
@@ -79,21 +79,23 @@ class Figure:
         spec = _replace_words(
             self.spec, {"{statistic}": STATISTICS[choice["statistic"]].label, "{metric}": choice["metric"]}
         )
-        full_title = self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
-        width_option = {"width": theme.PAGE_WIDTH} if spec.get("width") == "container" else {}
-        page_content = {
+        title_template = (
+            self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
+        )
+        width_property = {"width": theme.PAGE_WIDTH} if spec.get("width") == "container" else {}
+        page_properties = {
             "config": theme.config(theme.LIGHT),
-            "title": fill(full_title),
+            "title": fill(title_template),
             "datasets": {"rows": figure_rows.to_dicts()},
         }
-        return dict(drawable({**spec, **width_option, **page_content}))
+        return dict(drawable({**spec, **width_property, **page_properties}))
 
 
 def _replace_words(spec: Any, replacement_of_word: Mapping[str, str]) -> Any:
     if isinstance(spec, Mapping):
-        return {key: _replace_words(entry, replacement_of_word) for key, entry in spec.items()}
+        return {key: _replace_words(nested_spec, replacement_of_word) for key, nested_spec in spec.items()}
     if isinstance(spec, list):
-        return [_replace_words(entry, replacement_of_word) for entry in spec]
+        return [_replace_words(nested_spec, replacement_of_word) for nested_spec in spec]
     return replacement_of_word.get(spec, spec) if isinstance(spec, str) else spec
 
 
@@ -134,16 +136,22 @@ class Context:
         parameter_of_name = inspect.signature(question).parameters
         return question(
             self.study,
-            **{option_name: value for option_name, value in self.options.items() if option_name in parameter_of_name}
+            **{
+                option_name: option_value
+                for option_name, option_value in self.options.items()
+                if option_name in parameter_of_name
+            }
             | more_options,
         )
 
     def copy_with_page_rows(self) -> Context:
         """A copy with only the rows of tables that are on the page."""
-        limits = PageLimits.from_results(self.results)
-        result_of_question = {question: limits.result(result) for question, result in self.results.items()}
-        table_of_name = {name: limits.part(table) for name, table in self.extra.items()}
-        return replace(self, results=result_of_question, extra=table_of_name, left_out=limits.note(), whole=self)
+        page_limits = PageLimits.from_results(self.results)
+        result_of_question = {question: page_limits.result(result) for question, result in self.results.items()}
+        extra_table_of_name = {table_name: page_limits.part(table) for table_name, table in self.extra.items()}
+        return replace(
+            self, results=result_of_question, extra=extra_table_of_name, left_out=page_limits.note(), whole=self
+        )
 
     def table(self, full_name: str) -> pl.DataFrame:
         """A table by its full name, `question.table`."""
@@ -177,22 +185,29 @@ class Context:
     @cached_property
     def aspects(self) -> tuple[str, ...]:
         """The aspects of the human ratings."""
-        question = next(name for name in ("agreement", "leaderboard", "rates") if name in self.results)
-        table_name = {
+        question = next(
+            question_name for question_name in ("agreement", "leaderboard", "rates") if question_name in self.results
+        )
+        full_table_name = {
             "agreement": "agreement.metrics",
             "leaderboard": "leaderboard.systems",
             "rates": "rates.rates",
         }[question]
-        return tuple(self.table(table_name)["aspect"].unique(maintain_order=True))
+        return tuple(self.table(full_table_name)["aspect"].unique(maintain_order=True))
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
         """The metrics in the order of the study; there are none in a study with annotators only."""
-        table_name = next(
-            (name for name in ("agreement.metrics", "rates.judges") if name.split(".")[0] in self.results), ""
+        full_table_name = next(
+            (
+                full_name
+                for full_name in ("agreement.metrics", "rates.judges")
+                if full_name.split(".")[0] in self.results
+            ),
+            "",
         )
-        if table_name or self.has_people:
-            return tuple(self.table(table_name)["metric"].unique(maintain_order=True)) if table_name else ()
+        if full_table_name or self.has_people:
+            return tuple(self.table(full_table_name)["metric"].unique(maintain_order=True)) if full_table_name else ()
         return tuple(self.table("leaderboard.systems")["rater"].unique(maintain_order=True))
 
     @cached_property
@@ -215,8 +230,8 @@ class Context:
         If there is no recommendation for all aspects, it is the best metric of the first aspect.
         """
         if len(self.aspects) > 1 and self.best:
-            views = [AspectResults((self.whole or self).results, aspect) for aspect in self.aspects]
-            if recommended_metric := candidate(views):
+            results_of_aspects = [AspectResults((self.whole or self).results, aspect) for aspect in self.aspects]
+            if recommended_metric := candidate(results_of_aspects):
                 return recommended_metric
         return self.best.get(self.aspects[0], "")
 
@@ -228,11 +243,15 @@ class Context:
 
     def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
         """The selection of a saved figure: the arguments, the first pair of systems, and all pairs of a correction."""
-        pair_table_names = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
-        first_row = (
-            self.table(next(name for name in pair_table_names if name.split(".")[0] in self.results)).head(1).to_dicts()
+        pair_tables = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
+        first_row_dicts = (
+            self.table(next(full_name for full_name in pair_tables if full_name.split(".")[0] in self.results))
+            .head(1)
+            .to_dicts()
         )
-        system_of_column = {name: row[name] for row in first_row for name in ("system_a", "system_b")}
+        system_of_column = {
+            column_name: row[column_name] for row in first_row_dicts for column_name in ("system_a", "system_b")
+        }
         return {
             "aspect": aspect,
             "metric": metric,
@@ -350,8 +369,8 @@ def render(template: str, **values: Any) -> str:
 def spec_of(chart: Any, **properties: Any) -> dict[str, Any]:
     """The specification of a chart without rows and colours, with these properties. The page adds rows and colours."""
     spec: dict[str, Any] = chart.to_dict(validate=False) | properties
-    for key in ("$schema", "config"):
-        spec.pop(key, None)
+    for property_name in ("$schema", "config"):
+        spec.pop(property_name, None)
     return spec
 
 

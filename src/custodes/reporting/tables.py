@@ -57,11 +57,13 @@ def table_html(
     Each of the `notes` is displayed with its aspect (None: with every aspect).
     """
     columns = columns_with_values(columns, frame)
-    decimals = [digits_of_column(frame, column, LEAST_DIGITS) for column in columns]
+    n_decimals_by_column = [digits_of_column(frame, column, LEAST_DIGITS) for column in columns]
     table_rows = [
         {
             "aspect": row[by] if by else None,
-            "cells": [_cell(row, column, n_decimals) for column, n_decimals in zip(columns, decimals, strict=True)],
+            "cells": [
+                _cell(row, column, n_decimals) for column, n_decimals in zip(columns, n_decimals_by_column, strict=True)
+            ],
         }
         for row in frame.iter_rows(named=True)
     ]
@@ -78,39 +80,47 @@ def build_selection_table(
 
     Columns that the selection fixes and columns without values are left out.
     """
-    columns = [column for column in context.essential_columns(table_name) if column.name not in where]
-    displayed_columns = columns_with_values(columns, context.table(table_name))
+    candidate_columns = [column for column in context.essential_columns(table_name) if column.name not in where]
+    displayed_columns = columns_with_values(candidate_columns, context.table(table_name))
     return SelectionTable(id=id, caption=caption, table=table_name, columns=displayed_columns, where=where)
 
 
 def columns_with_values(columns: Iterable[Column], frame: pl.DataFrame) -> tuple[Column, ...]:
     """The columns that have at least one value in a frame."""
-    values_of_column = {column.name: column.drop_nulls() for column in frame.iter_columns()}
+    defined_values_of_column = {series.name: series.drop_nulls() for series in frame.iter_columns()}
     column_names = {
         column_name
-        for column_name, column in values_of_column.items()
-        if ((column != "").any() if column.dtype == pl.String else column.len())
+        for column_name, defined_values in defined_values_of_column.items()
+        if ((defined_values != "").any() if defined_values.dtype == pl.String else defined_values.len())
     }
     return tuple(column for column in columns if column.name in column_names or frame.is_empty())
 
 
 def _cell(row: Mapping[str, Any], column: Column, digits: int) -> _Cell:
-    value = row[column.name]
-    if column.kind == "letters" and value is not None:
-        return _Cell(letter_ranges(value), value)
+    cell_value = row[column.name]
+    if column.kind == "letters" and cell_value is not None:
+        return _Cell(letter_ranges(cell_value), cell_value)
     if not column.is_number:
-        text = ", ".join(value) if isinstance(value, list) else "" if value is None else FLAG.get(value, str(value))
-        return _Cell(text, text)
-    if value is None:
+        cell_text = (
+            ", ".join(cell_value)
+            if isinstance(cell_value, list)
+            else ""
+            if cell_value is None
+            else FLAG.get(cell_value, str(cell_value))
+        )
+        return _Cell(cell_text, cell_text)
+    if cell_value is None:
         return _Cell(UNDEFINED, "")
     if column.kind == "p":
-        return _Cell(p_value(value), value)
+        return _Cell(p_value(cell_value), cell_value)
     format_number = {"percent": percent, "int": _format_whole_number}.get(SHOWN[column.kind], number)
     low, high = (row[f"{column.name}{suffix}"] if column.interval else None for suffix in ("_low", "_high"))
-    text = estimate_text(value, low, high, digits=digits, write=format_number, unreliable=is_unreliable(row, column))
+    cell_text = estimate_text(
+        cell_value, low, high, digits=digits, write=format_number, unreliable=is_unreliable(row, column)
+    )
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
-        text += f" ± {format_number(sd, digits=digits)}"
-    return _Cell(text, value)
+        cell_text += f" ± {format_number(sd, digits=digits)}"
+    return _Cell(cell_text, cell_value)
 
 
 def _format_whole_number(value: float | None, *, digits: int = 0) -> str:
@@ -143,14 +153,14 @@ def columnar(frame: pl.DataFrame) -> dict[str, Any]:
         .round_sig_figs(DIGITS)
         .name.keep()
     )
-    return {"rows": frame.height, "columns": {column.name: _column(column) for column in rounded_frame.iter_columns()}}
+    return {"rows": frame.height, "columns": {series.name: _column(series) for series in rounded_frame.iter_columns()}}
 
 
 def _column(series: pl.Series) -> Any:
     if series.dtype == pl.String:
         row_labels = series.to_list()
-        distinct_labels = [label for label in dict.fromkeys(row_labels) if label is not None]
-        code_of_label = {None: -1} | {label: i for i, label in enumerate(distinct_labels)}
+        distinct_labels = [distinct_label for distinct_label in dict.fromkeys(row_labels) if distinct_label is not None]
+        code_of_label = {None: -1} | {distinct_label: code for code, distinct_label in enumerate(distinct_labels)}
         return {"labels": distinct_labels, "codes": [code_of_label[row_label] for row_label in row_labels]}
     if series.dtype == pl.List(pl.String):
         return series.list.join(", ").fill_null("").to_list()
@@ -165,8 +175,8 @@ def compress_page_data(page_data: Mapping[str, Any], tables: Iterable[tuple[str,
     """
     compressor = zlib.compressobj(LEVEL)
     compressed_chunks = [compressor.compress(msgspec.json.encode(page_data)[:-1] + b',"tables":{')]
-    for i, (table_name, frame) in enumerate(tables):
-        key_bytes = b"," * (i > 0) + msgspec.json.encode(table_name) + b":"
+    for table_index, (table_name, frame) in enumerate(tables):
+        key_bytes = b"," * (table_index > 0) + msgspec.json.encode(table_name) + b":"
         compressed_chunks.append(compressor.compress(key_bytes + msgspec.json.encode(columnar(frame))))
     compressed_chunks += [compressor.compress(b"}}"), compressor.flush()]
     return base64.b64encode(b"".join(compressed_chunks)).decode()

@@ -69,11 +69,13 @@ class Corpus:
                 f"{{system: text}}), and also source or references if a metric needs them"
             )
         output_rows = study.outputs.texts
-        item_names, system_names = (tuple(output_rows[name].unique(maintain_order=True)) for name in ("item", "system"))
+        item_names, system_names = (
+            tuple(output_rows[column_name].unique(maintain_order=True)) for column_name in ("item", "system")
+        )
         item_rows = pl.DataFrame({"item": item_names}).join(
             study.outputs.sources, "item", "left", maintain_order="left"
         )
-        item_columns = item_rows.select(
+        values_of_item_column = item_rows.select(
             pl.col("source", "context").fill_null(""),
             pl.col("references", "images").fill_null(pl.lit([], dtype=pl.List(pl.String))).list.drop_nulls(),
         ).to_dict(as_series=False)
@@ -82,10 +84,10 @@ class Corpus:
                 outputs=output_rows["text"].to_list(),
                 item=label_codes(output_rows["item"], item_names),
                 system=label_codes(output_rows["system"], system_names),
-                sources=item_columns["source"],
-                references=item_columns["references"],
-                images=item_columns["images"],
-                contexts=item_columns["context"],
+                sources=values_of_item_column["source"],
+                references=values_of_item_column["references"],
+                images=values_of_item_column["images"],
+                contexts=values_of_item_column["context"],
             ),
             items=item_names,
             systems=system_names,
@@ -112,12 +114,14 @@ class Corpus:
 
     def item_digest(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
         """Return the digest of those inputs of an item that a metric with these needs uses."""
-        texts = self.texts
+        metric_inputs = self.texts
         inputs_in_use = (
             list(references) if "references" in needs else [],
-            texts.sources[item] if "source" in needs else "",
-            texts.contexts[item] if "context" in needs else "",
-            [self._image_digest(path).hex() for path in texts.images[item]] if "image" in needs else [],
+            metric_inputs.sources[item] if "source" in needs else "",
+            metric_inputs.contexts[item] if "context" in needs else "",
+            [self._image_digest(image_path).hex() for image_path in metric_inputs.images[item]]
+            if "image" in needs
+            else [],
         )
         return hashlib.sha256(msgspec.json.encode(inputs_in_use)).digest()
 
@@ -126,7 +130,7 @@ class Corpus:
         """Item and system of each missing output."""
         has_output = np.zeros((len(self.items), len(self.systems)), dtype=np.bool_)
         has_output[self.texts.item, self.texts.system] = True
-        return [(int(item), int(system)) for item, system in np.argwhere(~has_output)]
+        return [(int(item_index), int(system_index)) for item_index, system_index in np.argwhere(~has_output)]
 
     @cached_property
     def reference_systems(self) -> list[str]:
@@ -134,17 +138,22 @@ class Corpus:
 
         Systems with fewer than `FEW` outputs are not included.
         """
-        texts, has_text_outside_references = self.texts, np.zeros(len(self.systems), dtype=np.bool_)
-        for output_text, item, system in zip(texts.outputs, texts.item.tolist(), texts.system.tolist(), strict=True):
-            has_text_outside_references[system] |= output_text not in texts.references[item]
-        is_large = np.bincount(texts.system, minlength=len(self.systems)) >= FEW
-        return [self.systems[system] for system in np.flatnonzero(~has_text_outside_references & is_large)]
+        metric_inputs, has_text_outside_references = self.texts, np.zeros(len(self.systems), dtype=np.bool_)
+        for output_text, item_index, system_index in zip(
+            metric_inputs.outputs, metric_inputs.item.tolist(), metric_inputs.system.tolist(), strict=True
+        ):
+            has_text_outside_references[system_index] |= output_text not in metric_inputs.references[item_index]
+        has_enough_texts = np.bincount(metric_inputs.system, minlength=len(self.systems)) >= FEW
+        return [
+            self.systems[system_index]
+            for system_index in np.flatnonzero(~has_text_outside_references & has_enough_texts)
+        ]
 
     @cached_property
     def complete(self) -> Bools:
         """Whether each item (items,) has an output of every system."""
         is_complete_item = np.ones(len(self.items), dtype=np.bool_)
-        is_complete_item[[item for item, _ in self.absent]] = False
+        is_complete_item[[item_index for item_index, _ in self.absent]] = False
         return is_complete_item
 
 
@@ -196,45 +205,51 @@ class Computation:
         A unit has one pair, for one output and one set of references. If the metric scores systems, a unit has the
         pairs of all outputs of a system, in an order that the texts determine.
         """
-        texts = self.corpus.texts
-        shown_items_of_item = {item: self._items(item) for item in {int(texts.item[output]) for output in self.used}}
+        metric_inputs = self.corpus.texts
+        shown_items_of_item = {
+            item_index: self._items(item_index)
+            for item_index in {int(metric_inputs.item[output_index]) for output_index in self.used}
+        }
         output_item_pairs = [
-            (output, item) for output in self.used for item in shown_items_of_item[int(texts.item[output])]
+            (output_index, shown_item)
+            for output_index in self.used
+            for shown_item in shown_items_of_item[int(metric_inputs.item[output_index])]
         ]
         if not self.scorer.traits.systems:
             return [[pair] for pair in output_item_pairs]
         pairs_of_system: list[list[tuple[int, ShownItem]]] = [[] for _ in self.corpus.systems]
-        for output, item in output_item_pairs:
-            pairs_of_system[int(texts.system[output])].append((output, item))
+        for output_index, shown_item in output_item_pairs:
+            pairs_of_system[int(metric_inputs.system[output_index])].append((output_index, shown_item))
         return [
-            sorted(unit, key=lambda pair: (pair[1].digest, self.corpus.output_digests[pair[0]]))
-            for unit in pairs_of_system
+            sorted(unit_pairs, key=lambda pair: (pair[1].digest, self.corpus.output_digests[pair[0]]))
+            for unit_pairs in pairs_of_system
         ]
 
-    def _items(self, item: int) -> list[ShownItem]:
+    def _items(self, item_index: int) -> list[ShownItem]:
         needs = self.scorer.traits.needs
-        references = self.corpus.texts.references[item] if "references" in needs else []
-        reference_lists: dict[Mode, list[Sequence[str]]] = {
+        references = self.corpus.texts.references[item_index] if "references" in needs else []
+        reference_lists_of_mode: dict[Mode, list[Sequence[str]]] = {
             "all": [references],
             "first": [references[:1]],
-            "alone": [[text] for text in references],
+            "alone": [[reference] for reference in references],
         }
         return [
-            ShownItem(item, references_of_call, self.corpus.item_digest(item, references_of_call, needs))
-            for references_of_call in reference_lists[self.mode]
+            ShownItem(item_index, shown_references, self.corpus.item_digest(item_index, shown_references, needs))
+            for shown_references in reference_lists_of_mode[self.mode]
         ]
 
     @cached_property
     def keys(self) -> list[str]:
         """Cache key of each unit: a hash of exactly those inputs that can change the unit's values."""
         traits = self.scorer.traits
-        digests_of_unit = [
-            [item.digest + self.corpus.output_digests[output] for output, item in unit] for unit in self.units
+        digests_by_unit = [
+            [shown_item.digest + self.corpus.output_digests[output_index] for output_index, shown_item in unit]
+            for unit in self.units
         ]
-        sorted_digests = sorted(chain(*digests_of_unit)) if traits.whole else []
+        sorted_digests = sorted(chain(*digests_by_unit)) if traits.whole else []
         key_prefix = hashlib.sha256(b"".join([FORMAT, self.scorer.signature.encode(), b"\n", *sorted_digests])).digest()
         key_prefix += b"system" if traits.systems else b""
-        return [hashlib.sha256(key_prefix + b"".join(unit_digests)).hexdigest() for unit_digests in digests_of_unit]
+        return [hashlib.sha256(key_prefix + b"".join(unit_digests)).hexdigest() for unit_digests in digests_by_unit]
 
     @property
     def _per_reference(self) -> bool:
@@ -248,23 +263,30 @@ class Computation:
         If only the first reference is used, but values for all references are stored, the first of these values is
         taken.
         """
-        stored_values = score_cache.scores(list(dict.fromkeys(self.keys)))
-        if self.mode == "first" and self._per_reference and len(stored_values) < len(set(self.keys)):
+        kept_score_of_key = score_cache.scores(list(dict.fromkeys(self.keys)))
+        if self.mode == "first" and self._per_reference and len(kept_score_of_key) < len(set(self.keys)):
             all_references_keys = replace(self, mode="all").keys
-            stored_for_all = score_cache.scores(all_references_keys)
+            kept_score_of_all_references_key = score_cache.scores(all_references_keys)
             for key, all_references_key in zip(self.keys, all_references_keys, strict=True):
-                if key not in stored_values and (kept_score := stored_for_all.get(all_references_key)):
-                    seconds = kept_score.seconds / max(1, len(kept_score.values) // 8)
-                    stored_values[key] = kept_score._replace(key=key, values=kept_score.values[:8], seconds=seconds)
-        return stored_values
+                if key not in kept_score_of_key and (
+                    kept_score := kept_score_of_all_references_key.get(all_references_key)
+                ):
+                    seconds_per_reference = kept_score.seconds / max(1, len(kept_score.values) // 8)
+                    kept_score_of_key[key] = kept_score._replace(
+                        key=key, values=kept_score.values[:8], seconds=seconds_per_reference
+                    )
+        return kept_score_of_key
 
-    def missing_units(self, stored_values: Mapping[str, KeptScore]) -> list[int]:
+    def missing_units(self, kept_score_of_key: Mapping[str, KeptScore]) -> list[int]:
         """Return the positions of units without a stored value, one unit for each key.
 
         The texts determine the order; units of an item are adjacent.
         """
-        unit_of_key = {key: unit_index for unit_index, key in reversed([*enumerate(self.keys)])}
-        return sorted((unit for key, unit in unit_of_key.items() if key not in stored_values), key=self._sort_key)
+        unit_index_of_key = {key: unit_index for unit_index, key in reversed([*enumerate(self.keys)])}
+        return sorted(
+            (unit_index for key, unit_index in unit_index_of_key.items() if key not in kept_score_of_key),
+            key=self._sort_key,
+        )
 
     def _sort_key(self, unit_index: int) -> tuple[bytes, str]:
         return self.units[unit_index][0][1].digest, self.keys[unit_index]
@@ -278,28 +300,45 @@ class Computation:
             return [sorted(range(len(self.units)), key=self._sort_key)] if missing_unit_indices else []
         n_units_per_call = 1 if self.scorer.traits.systems else CALL * place.batch
         return [
-            list(missing_unit_indices[start : start + n_units_per_call])
-            for start in range(0, len(missing_unit_indices), n_units_per_call)
+            list(missing_unit_indices[start_index : start_index + n_units_per_call])
+            for start_index in range(0, len(missing_unit_indices), n_units_per_call)
         ]
 
     def texts(self, unit_indices: Sequence[int]) -> MetricInputs:
         """Return the inputs of the metric in a call. Only the fields that the metric needs are filled."""
-        all_texts, traits = self.corpus.texts, self.scorer.traits
+        metric_inputs, traits = self.corpus.texts, self.scorer.traits
         output_item_pairs = [pair for unit_index in unit_indices for pair in self.units[unit_index]]
-        outputs = [output for output, _ in output_item_pairs]
-        counts_items = traits.whole or traits.systems  # for these metrics, two items with equal inputs count as two
-        keys = [(item.digest, item.number if counts_items else 0) for _, item in output_item_pairs]
-        item_of_key = {key: item for key, (_, item) in zip(keys, output_item_pairs, strict=True)}
-        index_of_key = {key: index for index, key in enumerate(item_of_key)}
-        items = item_of_key.values()
+        output_indices = [output_index for output_index, _ in output_item_pairs]
+        keeps_equal_items_apart = (
+            traits.whole or traits.systems
+        )  # for these metrics, two items with equal inputs count as two
+        item_keys = [
+            (shown_item.digest, shown_item.number if keeps_equal_items_apart else 0)
+            for _, shown_item in output_item_pairs
+        ]
+        shown_item_of_key = {
+            item_key: shown_item for item_key, (_, shown_item) in zip(item_keys, output_item_pairs, strict=True)
+        }
+        index_of_item_key = {item_key: item_index for item_index, item_key in enumerate(shown_item_of_key)}
+        shown_items = shown_item_of_key.values()
         return MetricInputs(
-            outputs=[all_texts.outputs[output] for output in outputs],
-            item=np.array([index_of_key[key] for key in keys], dtype=np.int64),
-            system=all_texts.system[outputs] if traits.whole else np.zeros(len(outputs), dtype=np.int64),
-            sources=[all_texts.sources[item.number] if "source" in traits.needs else "" for item in items],
-            references=[list(item.references) for item in items],
-            images=[all_texts.images[item.number] if "image" in traits.needs else [] for item in items],
-            contexts=[all_texts.contexts[item.number] if "context" in traits.needs else "" for item in items],
+            outputs=[metric_inputs.outputs[output_index] for output_index in output_indices],
+            item=np.array([index_of_item_key[item_key] for item_key in item_keys], dtype=np.int64),
+            system=metric_inputs.system[output_indices]
+            if traits.whole
+            else np.zeros(len(output_indices), dtype=np.int64),
+            sources=[
+                metric_inputs.sources[shown_item.number] if "source" in traits.needs else ""
+                for shown_item in shown_items
+            ],
+            references=[list(shown_item.references) for shown_item in shown_items],
+            images=[
+                metric_inputs.images[shown_item.number] if "image" in traits.needs else [] for shown_item in shown_items
+            ],
+            contexts=[
+                metric_inputs.contexts[shown_item.number] if "context" in traits.needs else ""
+                for shown_item in shown_items
+            ],
         )
 
     def run(self, unit_indices: Sequence[int]) -> list[KeptScore]:
@@ -310,63 +349,80 @@ class Computation:
         metric_result, seconds = time_metric(self.scorer.score, self.texts(unit_indices))
         units, scores_systems = [self.units[unit_index] for unit_index in unit_indices], self.scorer.traits.systems
         n_values_of_unit = [len(unit[0][1].references) if self._per_reference else 1 for unit in units]
-        values = _system_values(metric_result) if scores_systems else _output_values(metric_result, n_values_of_unit)
-        if np.isinf(values).any():
+        scores_of_unit = (
+            _system_values(metric_result) if scores_systems else _output_values(metric_result, n_values_of_unit)
+        )
+        if np.isinf(scores_of_unit).any():
             raise InputError("the metric returned an infinite score; a score must be finite, or NaN with a reason")
-        truncated = [False] * len(units) if metric_result.truncated is None else metric_result.truncated
-        reasons = ["" if scores_systems else metric_result.why.get(i, "") for i in range(len(units))]
+        is_truncated = [False] * len(units) if metric_result.truncated is None else metric_result.truncated
+        reason_by_unit = [
+            "" if scores_systems else metric_result.why.get(unit_position, "") for unit_position in range(len(units))
+        ]
         seconds_per_output = seconds / sum(map(len, units))
         return [
             KeptScore(
                 self.keys[unit_index],
                 self.scorer.signature,
-                (np.array([np.nan]) if reasons[i] else values[i, : n_values_of_unit[i]] + 0.0)  # -0 becomes 0
+                (
+                    np.array([np.nan])
+                    if reason_by_unit[unit_position]
+                    else scores_of_unit[unit_position, : n_values_of_unit[unit_position]] + 0.0
+                )  # -0 becomes 0
                 .astype("<f8")
                 .tobytes(),
-                bool(np.any(truncated if scores_systems else truncated[i])),
-                escape_controls(reasons[i]),
+                bool(np.any(is_truncated if scores_systems else is_truncated[unit_position])),
+                escape_controls(reason_by_unit[unit_position]),
                 seconds_per_output,
             )
-            for i, unit_index in enumerate(unit_indices)
+            for unit_position, unit_index in enumerate(unit_indices)
         ]
 
-    def column(self, stored_values: Mapping[str, KeptScore], rule: Rule | str) -> RuleScores:
+    def column(self, kept_score_of_key: Mapping[str, KeptScore], rule: Rule | str) -> RuleScores:
         """Return the score of each used output (or system) by a reference rule.
 
         If one of the values of an output is NaN, the rules `best` and `mean` give no score. With the rule `first`, only
         the CPU seconds of the first value count. With any other rule, the CPU seconds of all values count.
 
         """
-        unit_scores_of_output = [
-            [stored_values[key] for key, _ in group]
-            for _, group in groupby(zip(self.keys, self.units, strict=True), key=lambda pair: pair[1][0][0])
+        kept_scores_of_output = [
+            [kept_score_of_key[key] for key, _ in keys_and_units]
+            for _, keys_and_units in groupby(zip(self.keys, self.units, strict=True), key=lambda pair: pair[1][0][0])
         ]
         is_truncated = [
-            any(unit_score.truncated for unit_score in unit_scores) for unit_scores in unit_scores_of_output
+            any(kept_score.truncated for kept_score in kept_scores) for kept_scores in kept_scores_of_output
         ]
         n_values_of_output = [
-            sum(len(unit_score.values) // 8 for unit_score in unit_scores) for unit_scores in unit_scores_of_output
+            sum(len(kept_score.values) // 8 for kept_score in kept_scores) for kept_scores in kept_scores_of_output
         ]
-        first_indices = np.cumsum([0, *n_values_of_output[:-1]])
-        values = np.frombuffer(
-            b"".join(unit_score.values for unit_score in chain(*unit_scores_of_output)), dtype="<f8"
+        first_score_indices = np.cumsum([0, *n_values_of_output[:-1]])
+        concatenated_scores = np.frombuffer(
+            b"".join(kept_score.values for kept_score in chain(*kept_scores_of_output)), dtype="<f8"
         ).astype(float)
         if rule == "first":
-            scores, unit_scores_of_output = (
-                values[first_indices],
-                [unit_scores[:1] for unit_scores in unit_scores_of_output],
+            scores, kept_scores_of_output = (
+                concatenated_scores[first_score_indices],
+                [kept_scores[:1] for kept_scores in kept_scores_of_output],
             )
-            seconds = [unit_score.seconds / (len(unit_score.values) // 8) for (unit_score,) in unit_scores_of_output]
+            seconds_of_output = [
+                kept_score.seconds / (len(kept_score.values) // 8) for (kept_score,) in kept_scores_of_output
+            ]
         else:
-            reduce = np.maximum if self.scorer.traits.higher_is_better else np.minimum
-            scores = (reduce if rule == "best" else np.add).reduceat(values, first_indices)
+            reduction_ufunc = np.maximum if self.scorer.traits.higher_is_better else np.minimum
+            scores = (reduction_ufunc if rule == "best" else np.add).reduceat(concatenated_scores, first_score_indices)
             scores = scores if rule == "best" else scores / n_values_of_output
-            seconds = [sum(unit_score.seconds for unit_score in unit_scores) for unit_scores in unit_scores_of_output]
-        reasons = [
-            next(filter(None, (unit_score.why for unit_score in unit_scores)), NO_NUMBER if np.isnan(score) else "")
-            for unit_scores, score in zip(unit_scores_of_output, scores.tolist(), strict=True)
+            seconds_of_output = [
+                sum(kept_score.seconds for kept_score in kept_scores) for kept_scores in kept_scores_of_output
+            ]
+        reason_of_output = [
+            next(filter(None, (kept_score.why for kept_score in kept_scores)), NO_NUMBER if np.isnan(score) else "")
+            for kept_scores, score in zip(kept_scores_of_output, scores.tolist(), strict=True)
         ]
-        return RuleScores(np.where(np.array(reasons) != "", np.nan, scores), reasons, np.array(seconds), is_truncated)
+        return RuleScores(
+            np.where(np.array(reason_of_output) != "", np.nan, scores),
+            reason_of_output,
+            np.array(seconds_of_output),
+            is_truncated,
+        )
 
 
 def time_metric(score: Callable[[MetricInputs], MetricResult], texts: MetricInputs) -> tuple[MetricResult, float]:
@@ -374,14 +430,14 @@ def time_metric(score: Callable[[MetricInputs], MetricResult], texts: MetricInpu
 
     Raises InputError if the metric fails.
     """
-    start_time = time.process_time()
+    start_cpu_seconds = time.process_time()
     try:
         metric_result: Any = score(texts)
         if not isinstance(metric_result, MetricResult):
             raise TypeError(f"the metric returned {type(metric_result).__name__}, expected MetricResult")
     except Exception as error:  # one failing metric must not stop the remaining metrics
         raise InputError(describe_error(error)) from error
-    return metric_result, max(SHORTEST, time.process_time() - start_time + metric_result.seconds)
+    return metric_result, max(SHORTEST, time.process_time() - start_cpu_seconds + metric_result.seconds)
 
 
 def _system_values(metric_result: MetricResult) -> Floats:

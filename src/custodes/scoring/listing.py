@@ -54,7 +54,9 @@ def list_all_metrics() -> MetricListing:
             "gives": metric.gives,
             "needs": list(metric.traits.needs),
             "rules": list(metric.traits.rules),
-            "parameters": ", ".join(f"{name}={value}" for name, value in metric.parameters.items()),
+            "parameters": ", ".join(
+                f"{parameter_name}={parameter_value}" for parameter_name, parameter_value in metric.parameters.items()
+            ),
             "scores": "systems" if metric.traits.systems else "outputs",
             "higher_is_better": metric.traits.higher_is_better,
             "extra": metric.extra,
@@ -65,13 +67,13 @@ def list_all_metrics() -> MetricListing:
     provenance = Provenance(
         question="score --list", study="this installation", digest="", options={}, seed=None, versions=versions()
     )
-    tables = MetricListing.part(
+    listing_tables = MetricListing.part(
         metrics=metric_rows,
         workers=[
             {"worker": worker.name, "gives": worker.gives, "source": worker.source} for worker in workers().values()
         ],
     )
-    return MetricListing.from_parts([tables], (), provenance=provenance)
+    return MetricListing.from_parts([listing_tables], (), provenance=provenance)
 
 
 GROUP = "custodes.metrics"
@@ -84,8 +86,8 @@ def metrics_by_name() -> dict[str, Metric]:
     """Return all metrics by name: first the built-in metrics, then the metrics of other packages."""
     plugin_of_name = load_plugins(GROUP, Metric, METRICS, name=lambda metric: metric.name, check=_check)
     return METRICS | {
-        name: replace(plugin.value, load=_loader_with_version(plugin.value, plugin.package))
-        for name, plugin in plugin_of_name.items()
+        metric_name: replace(plugin.value, load=_loader_with_version(plugin.value, plugin.package))
+        for metric_name, plugin in plugin_of_name.items()
     }
 
 

@@ -36,9 +36,9 @@ def ngrams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
 
 def by_item(texts: MetricInputs) -> Iterator[tuple[int, Ints]]:
     """Yield each item with the positions of its outputs, so that the references of an item are prepared only once."""
-    output_order = np.argsort(texts.item, kind="stable")
-    item_indices, first_positions = np.unique(texts.item[output_order], return_index=True)
-    yield from zip(item_indices.tolist(), np.split(output_order, first_positions[1:]), strict=True)
+    sorted_output_indices = np.argsort(texts.item, kind="stable")
+    item_indices, first_positions = np.unique(texts.item[sorted_output_indices], return_index=True)
+    yield from zip(item_indices.tolist(), np.split(sorted_output_indices, first_positions[1:]), strict=True)
 
 
 def compare_texts(
@@ -85,7 +85,9 @@ def compare_texts(
 
 def by_system(texts: MetricInputs, score: Callable[[list[int]], float]) -> MetricResult:
     """Return the score of each system; `score` computes it from the positions of the system's outputs."""
-    system_scores = [score(np.flatnonzero(texts.system == system).tolist()) for system in np.unique(texts.system)]
+    system_scores = [
+        score(np.flatnonzero(texts.system == system_index).tolist()) for system_index in np.unique(texts.system)
+    ]
     return MetricResult(values=np.zeros((len(texts.outputs), 0)), systems=np.array(system_scores))
 
 
@@ -95,7 +97,8 @@ def metric_signature(package: str, metric: str, parameters: Mapping[str, Any]) -
     >>> metric_signature("numpy", "mean", {"trimmed": True}).split()[::2]
     ['numpy', 'mean']
     """
-    settings_text = " ".join(
-        f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in parameters.items()
+    parameters_text = " ".join(
+        f"{parameter_name}={str(parameter_value).lower() if isinstance(parameter_value, bool) else parameter_value}"
+        for parameter_name, parameter_value in parameters.items()
     )
-    return f"{package} {version(package)} {metric} {settings_text}".rstrip()
+    return f"{package} {version(package)} {metric} {parameters_text}".rstrip()

@@ -43,15 +43,15 @@ def load_raters(
             scorer = load_metric(spec.metric, place, dict(spec.parameters), f"metric {spec.name}")
             exit_stack.callback(scorer.close)
             scorer_of_computation[spec.computation] = scorer
-    rules = [_rule(spec, scorer_of_computation[spec.computation]) for spec in specs]
+    rule_of_spec = [_rule(spec, scorer_of_computation[spec.computation]) for spec in specs]
     if missing == "error":
         _check(texts, corpus, specs, scorer_of_computation)
     raters, computation_of_key = [], dict[tuple[str, Mode], Computation]()
-    for spec, rule in zip(specs, rules, strict=True):
+    for spec, rule in zip(specs, rule_of_spec, strict=True):
         computation_name, scorer = spec.computation, scorer_of_computation[spec.computation]
         rules_of_computation = {
             other_rule
-            for other_rule, other_spec in zip(rules, specs, strict=True)
+            for other_rule, other_spec in zip(rule_of_spec, specs, strict=True)
             if other_spec.computation == computation_name
         }
         computation_key = computation_name, _reference_mode(rule, rules_of_computation, scorer)
@@ -102,14 +102,20 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorer_of_c
     """Raise `InputError` if texts lack an input of a metric, or if outputs are missing."""
     for spec in specs:
         for need in scorer_of_computation[spec.computation].traits.needs:
-            if items := [corpus.items[item] for item in np.flatnonzero(corpus.lacks_input(need))]:
+            if items_without_input := [
+                corpus.items[item_index] for item_index in np.flatnonzero(corpus.lacks_input(need))
+            ]:
                 raise InputError(
-                    f"{texts.name}: metric {spec.name} needs {need}, and {len(items)} of {len(corpus.items)} items "
-                    f"have {'none' if need == 'references' else f'no {need}'} ({join_labels(items, limit=3)}); "
+                    f"{texts.name}: metric {spec.name} needs {need}, and {len(items_without_input)} of "
+                    f"{len(corpus.items)} items have {'none' if need == 'references' else f'no {need}'} "
+                    f"({join_labels(items_without_input, limit=3)}); "
                     "add these inputs, or skip these items with --missing drop (in Python missing='drop')"
                 )
     if corpus.absent:
-        absent_outputs = [f"{corpus.systems[system]} of {corpus.items[item]}" for item, system in corpus.absent]
+        absent_outputs = [
+            f"{corpus.systems[system_index]} of {corpus.items[item_index]}"
+            for item_index, system_index in corpus.absent
+        ]
         raise InputError(
             f"{texts.name}: {len(corpus.absent)} of {len(corpus.items) * len(corpus.systems)} outputs are missing "
             f"({join_labels(absent_outputs, limit=3)}); add them, or score the remaining outputs with --missing drop "
@@ -117,11 +123,11 @@ def _check(texts: Study, corpus: Corpus, specs: Sequence[RaterSpec], scorer_of_c
         )
 
 
-def check_ready(raters: Sequence[Rater], stored_values: Mapping[str, KeptScore]) -> None:
-    """Let each metric check its inputs before scoring; inputs whose values are cached (`stored_values`) are not
+def check_ready(raters: Sequence[Rater], kept_score_of_key: Mapping[str, KeptScore]) -> None:
+    """Let each metric check its inputs before scoring; inputs whose values are cached (`kept_score_of_key`) are not
     checked."""
     for rater in {id(rater.computation): rater for rater in raters}.values():
-        if missing_unit_indices := rater.computation.missing_units(stored_values):
+        if missing_unit_indices := rater.computation.missing_units(kept_score_of_key):
             try:
                 rater.computation.scorer.ready(rater.computation.texts(missing_unit_indices))
             except CustodesError as problem:

@@ -67,17 +67,17 @@ def score(
         corpus, place = Corpus.from_study(texts), _place(jobs, device, batch)
         raters = load_raters(texts, corpus, metrics, place, missing, exit_stack)
         open_cache = exit_stack.enter_context(Cache(cache))
-        stored_values = _stored_scores(raters, open_cache)
-        check_ready(raters, stored_values)
+        kept_score_of_key = _stored_scores(raters, open_cache)
+        check_ready(raters, kept_score_of_key)
         failure_of_computation, rater_tables, notes = dict[int, str](), [], list[Note]()
         for rater in raters:
             computation_id = id(rater.computation)
             if computation_id not in failure_of_computation:
-                failure_of_computation[computation_id] = _run(rater, stored_values, open_cache, place, progress)
-            if failure := failure_of_computation[computation_id]:
-                notes.append(Note(rule=FAILED, message=f"{rater.spec.name}: the metric failed: {failure}"))
+                failure_of_computation[computation_id] = _run(rater, kept_score_of_key, open_cache, place, progress)
+            if failure_text := failure_of_computation[computation_id]:
+                notes.append(Note(rule=FAILED, message=f"{rater.spec.name}: the metric failed: {failure_text}"))
             else:
-                rule_scores = rater.computation.column(stored_values, rater.rule)
+                rule_scores = rater.computation.column(kept_score_of_key, rater.rule)
                 rater_tables.append(rater_rows(rater, rule_scores, corpus))
                 notes += rater_notes(rater, rule_scores)
     if not rater_tables:
@@ -109,19 +109,19 @@ def plan_scoring(
         corpus = Corpus.from_study(texts)
         raters = load_raters(texts, corpus, metrics, _place(1, device, batch), missing, exit_stack)
         open_cache = exit_stack.enter_context(Cache(cache))
-        stored_values = _stored_scores(raters, open_cache)
-        check_ready(raters, stored_values)
-        rows: list[dict[str, Any]] = []
+        kept_score_of_key = _stored_scores(raters, open_cache)
+        check_ready(raters, kept_score_of_key)
+        plan_rows: list[dict[str, Any]] = []
         for rater in raters:
             computation = rater.computation
-            n_missing_units = len(computation.missing_units(stored_values))
+            n_missing_units = len(computation.missing_units(kept_score_of_key))
             mean_seconds = open_cache.seconds_of(computation.scorer.signature) if n_missing_units else 0.0
-            rows.append(
+            plan_rows.append(
                 {
                     "rater": rater.spec.name,
                     "outputs": len(corpus.systems) if rater.traits.systems else len(computation.used),
                     "distinct": len(set(computation.keys)),
-                    "kept": len(stored_values.keys() & set(computation.keys)),
+                    "kept": len(kept_score_of_key.keys() & set(computation.keys)),
                     "to_score": n_missing_units,
                     "seconds": None if mean_seconds is None else mean_seconds * n_missing_units,
                 }
@@ -130,7 +130,7 @@ def plan_scoring(
     provenance = Provenance(
         question="score", study=texts.name, digest=_digest(texts), options={}, seed=None, versions=versions()
     )
-    return ScoringPlan.from_parts([ScoringPlan.part(raters=rows)], notes, provenance=provenance)
+    return ScoringPlan.from_parts([ScoringPlan.part(raters=plan_rows)], notes, provenance=provenance)
 
 
 def _digest(texts: Study) -> str:
@@ -141,10 +141,10 @@ def _digest(texts: Study) -> str:
 
 def _stored_scores(raters: Sequence[Rater], score_cache: Cache) -> dict[str, KeptScore]:
     """Return the stored values of all raters, by key."""
-    stored_values: dict[str, KeptScore] = {}
+    kept_score_of_key: dict[str, KeptScore] = {}
     for computation in {id(rater.computation): rater.computation for rater in raters}.values():
-        stored_values |= computation.find(score_cache)
-    return stored_values
+        kept_score_of_key |= computation.find(score_cache)
+    return kept_score_of_key
 
 
 def _place(jobs: int, device: str, batch: int) -> Place:
@@ -152,19 +152,23 @@ def _place(jobs: int, device: str, batch: int) -> Place:
 
 
 def _run(
-    rater: Rater, stored_values: dict[str, KeptScore], score_cache: Cache, place: Place, progress: Progress
+    rater: Rater, kept_score_of_key: dict[str, KeptScore], score_cache: Cache, place: Place, progress: Progress
 ) -> str:
     """Compute and store the missing values of a rater. Return the error if the metric failed, otherwise ''."""
     computation = rater.computation
     if not computation.used:
         return NOTHING
-    calls = computation.calls(computation.missing_units(stored_values), place)
-    for call in progress(calls, total=len(calls), desc=rater.spec.name) if calls else ():
+    unit_indices_of_calls = computation.calls(computation.missing_units(kept_score_of_key), place)
+    for unit_indices in (
+        progress(unit_indices_of_calls, total=len(unit_indices_of_calls), desc=rater.spec.name)
+        if unit_indices_of_calls
+        else ()
+    ):
         try:
-            kept_scores = computation.run(call)
+            kept_scores = computation.run(unit_indices)
         except InputError as problem:
             return str(problem)
         score_cache.keep_scores(kept_scores)
         for kept_score in kept_scores:
-            stored_values.setdefault(kept_score.key, kept_score)
+            kept_score_of_key.setdefault(kept_score.key, kept_score)
     return ""

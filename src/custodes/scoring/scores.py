@@ -69,11 +69,11 @@ class Scores(Result):
     def study(self) -> Study:
         """Return the scored study with these scores, which every question accepts as input."""
         rating_rows = self.ratings.with_columns(aspect=pl.lit(""), repeat=pl.lit("0"))
-        raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
-        described_raters, _ = raters.merge_side_table(self.raters, where="raters")
+        inferred_raters = Raters.infer(dict.fromkeys(self.raters["rater"], "metric"))
+        described_raters, _ = inferred_raters.merge_side_table(self.raters, where="raters")
         ratings = Ratings(frame=rating_rows.select(Ratings().frame.columns))
-        texts_study = replace(self.scored, notes=(*self.scored.notes, *self.notes))
-        return join([texts_study, Study(ratings=ratings, raters=described_raters, name="scores")])
+        study_with_notes = replace(self.scored, notes=(*self.scored.notes, *self.notes))
+        return join([study_with_notes, Study(ratings=ratings, raters=described_raters, name="scores")])
 
     @property
     def status(self) -> int:
@@ -103,16 +103,20 @@ class ScoringPlan(Result):
 
 def rater_rows(rater: Rater, rule_scores: RuleScores, corpus: Corpus) -> dict[str, pl.DataFrame]:
     """Return the table rows of one rater."""
-    traits, rater_name, (scores, reasons, seconds, is_truncated) = rater.traits, rater.spec.name, rule_scores
+    traits, rater_name, (scores, reason_of_output, seconds_of_output, is_truncated) = (
+        rater.traits,
+        rater.spec.name,
+        rule_scores,
+    )
     if traits.systems:
         item_names, system_names = [""] * len(corpus.systems), list(corpus.systems)
     else:
         metric_inputs = corpus.texts
         item_names = [corpus.items[metric_inputs.item[output_index]] for output_index in rater.computation.used]
         system_names = [corpus.systems[metric_inputs.system[output_index]] for output_index in rater.computation.used]
-    unscored_outputs = [row for row in zip(item_names, system_names, reasons, strict=True) if row[2]]
-    skipped_rows = [(*row[:2], rater_name, row[2]) for row in [*unscored_outputs, *_skipped_outputs(rater, corpus)]]
-    scored_indices = [i for i, reason in enumerate(reasons) if not reason]
+    unscored_rows = [row for row in zip(item_names, system_names, reason_of_output, strict=True) if row[2]]
+    skipped_rows = [(*row[:2], rater_name, row[2]) for row in [*unscored_rows, *_skipped_outputs(rater, corpus)]]
+    scored_indices = [index for index, reason in enumerate(reason_of_output) if not reason]
     return Scores.part(
         raters={
             "rater": rater_name,
@@ -120,14 +124,14 @@ def rater_rows(rater: Rater, rule_scores: RuleScores, corpus: Corpus) -> dict[st
             "higher_is_better": traits.higher_is_better,
             "low": traits.low,
             "high": traits.high,
-            "cost": float(seconds.mean()),
+            "cost": float(seconds_of_output.mean()),
             "cost_unit": COST_UNIT,
             "truncated": sum(is_truncated) / len(is_truncated),
             "signature": rater.computation.scorer.signature + (f" references={rater.rule}" if rater.rule else ""),
         },
         ratings={
-            "item": [item_names[i] for i in scored_indices],
-            "system": [system_names[i] for i in scored_indices],
+            "item": [item_names[index] for index in scored_indices],
+            "system": [system_names[index] for index in scored_indices],
             "rater": [rater_name] * len(scored_indices),
             "score": scores[scored_indices],
         },
@@ -142,13 +146,18 @@ def _skipped_outputs(rater: Rater, corpus: Corpus) -> list[tuple[str, str, str]]
     reason_of_item: dict[int, str] = {}
     for need in reversed(rater.traits.needs):
         reason_of_item |= dict.fromkeys(np.flatnonzero(corpus.lacks_input(need)).tolist(), f"no {need}")
-    texts = corpus.texts
-    cells_and_reasons = [
-        *((item, system, reason_of_item.get(item)) for item, system in zip(texts.item, texts.system, strict=True)),
-        *((item, system, NO_OUTPUT) for item, system in corpus.absent),
+    metric_inputs = corpus.texts
+    outputs_and_reasons = [
+        *(
+            (item_index, system_index, reason_of_item.get(item_index))
+            for item_index, system_index in zip(metric_inputs.item, metric_inputs.system, strict=True)
+        ),
+        *((item_index, system_index, NO_OUTPUT) for item_index, system_index in corpus.absent),
     ]
     return [
-        (corpus.items[item], corpus.systems[system], reason) for item, system, reason in cells_and_reasons if reason
+        (corpus.items[item_index], corpus.systems[system_index], reason)
+        for item_index, system_index, reason in outputs_and_reasons
+        if reason
     ]
 
 

@@ -60,7 +60,7 @@ def workers() -> dict[str, WorkerCommand]:
     plugin_of_name = load_plugins(
         "custodes.workers", WorkerCommand, built_in_worker_of_name, name=lambda worker: str(worker.name), check=_check
     )
-    return built_in_worker_of_name | {name: plugin.value for name, plugin in plugin_of_name.items()}
+    return built_in_worker_of_name | {worker_name: plugin.value for worker_name, plugin in plugin_of_name.items()}
 
 
 def _check(worker: WorkerCommand) -> None:
@@ -79,8 +79,8 @@ def _check(worker: WorkerCommand) -> None:
 def split_command(text: str) -> list[str]:
     """Return the words of a command line, split as by a shell; on Windows, a backslash is an ordinary character."""
     try:
-        words = shlex.split(text, posix=os.name == "posix")
-        return words if os.name == "posix" else [word.strip("\"'") for word in words]
+        command_words = shlex.split(text, posix=os.name == "posix")
+        return command_words if os.name == "posix" else [word.strip("\"'") for word in command_words]
     except ValueError as problem:
         raise OptionError(f"worker: {short_repr(text)} is not a command line: {problem}") from None
 
@@ -108,8 +108,8 @@ def script_text(path: Path) -> str:
 def worker_script(name: str) -> str:
     """Return the text of a worker's script, for copying. Raises `OptionError` if the worker is not a script."""
     if name not in workers():
-        hint = suggestion(name, workers()) or f"; workers: {', '.join(workers())}"
-        raise OptionError(f"unknown worker {short_repr(name)}{hint}")
+        suggestion_text = suggestion(name, workers()) or f"; workers: {', '.join(workers())}"
+        raise OptionError(f"unknown worker {short_repr(name)}{suggestion_text}")
     command_words = workers()[name].command
     if not command_words[0].endswith(".py"):
         raise OptionError(f"worker {name!r} is the command {' '.join(command_words)!r}, not a script")
@@ -118,6 +118,6 @@ def worker_script(name: str) -> str:
 
 def requirements(command_words: Sequence[str]) -> str:
     """Return the dependencies that the built-in script in a command declares; '' if there is no such script."""
-    scripts = [Path(word).read_text(encoding="utf-8") for word in command_words if Path(word).parent == FOLDER]
-    dependencies = re.findall(r"^# dependencies = (.*)$", "\n".join(scripts), re.MULTILINE)
-    return ", ".join(re.findall(r'"([^"]+)"', "".join(dependencies)))
+    script_texts = [Path(word).read_text(encoding="utf-8") for word in command_words if Path(word).parent == FOLDER]
+    dependency_lists = re.findall(r"^# dependencies = (.*)$", "\n".join(script_texts), re.MULTILINE)
+    return ", ".join(re.findall(r'"([^"]+)"', "".join(dependency_lists)))

@@ -54,11 +54,16 @@ def spec_list(specs: str | Iterable[str], metrics: Collection[str]) -> list[str]
     spec_texts: list[str] = []
     for spec_text in [specs] if isinstance(specs, str) else specs:
         n_specs_before = len(spec_texts)
-        for entry in value_list("metrics", spec_text, described=True):
-            if len(spec_texts) > n_specs_before and "@" in spec_texts[-1] and entry.isalpha() and entry not in metrics:
-                spec_texts[-1] += f",{entry}"  # another rule
+        for spec_or_rule in value_list("metrics", spec_text, described=True):
+            if (
+                len(spec_texts) > n_specs_before
+                and "@" in spec_texts[-1]
+                and spec_or_rule.isalpha()
+                and spec_or_rule not in metrics
+            ):
+                spec_texts[-1] += f",{spec_or_rule}"  # another rule
             else:
-                spec_texts.append(entry)
+                spec_texts.append(spec_or_rule)
     return spec_texts
 
 
@@ -70,10 +75,10 @@ def parse(specs: str | Iterable[str], metrics: Mapping[str, Metric]) -> list[Rat
     rater_specs = [rater_spec for spec in spec_list(specs, metrics) for rater_spec in _raters(spec, metrics)]
     if not rater_specs:
         raise OptionError(f"no metric is given; give one or more of {join_labels(metrics, limit=99)}")
-    for name, count in Counter(spec.name for spec in rater_specs).items():
-        if count > 1:
+    for rater_name, n_specs in Counter(spec.name for spec in rater_specs).items():
+        if n_specs > 1:
             raise OptionError(
-                f"metric {short_repr(name)} is requested twice; give one of them another name, as in NAME=METRIC"
+                f"metric {short_repr(rater_name)} is requested twice; give one of them another name, as in NAME=METRIC"
             )
     return rater_specs
 
@@ -87,8 +92,8 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
     metric_name, colon, parameter_text = metric_text.partition(":")
     metric_name = metric_name.strip()
     if metric_name not in metrics:
-        hint = suggestion(metric_name, metrics) or f"; metrics: {join_labels(metrics, limit=99)}"
-        raise OptionError(f"metric {short_repr(spec)}: unknown metric {short_repr(metric_name)}{hint}")
+        suggestion_text = suggestion(metric_name, metrics) or f"; metrics: {join_labels(metrics, limit=99)}"
+        raise OptionError(f"metric {short_repr(spec)}: unknown metric {short_repr(metric_name)}{suggestion_text}")
     metric = metrics[metric_name]
     if WHOLE in metric.parameters and not set(rule_names) <= set(RULES):  # an @ within the command
         parameter_text, rule_names = (name_match[2] if name_match else stripped_spec).strip().partition(":")[2], []
@@ -106,10 +111,12 @@ def _raters(spec: str, metrics: Mapping[str, Metric]) -> Iterator[RaterSpec]:
         ),
     )
     value_of_parameter = {**metric.parameters, **_parameters(parameter_text if colon else "", metric, spec)}
-    parameter_texts = (
+    parameter_words = (
         split_command(parameter_text) if WHOLE in metric.parameters and not explicit_name else [parameter_text]
     )
-    rater_name = explicit_name or metric_name + colon + " ".join(FOLDERS.sub("", text) for text in parameter_texts)
+    rater_name = explicit_name or metric_name + colon + " ".join(
+        FOLDERS.sub("", parameter_word) for parameter_word in parameter_words
+    )
     for rule in rule_names or [""]:
         rule_suffix = f"@{rule}" if rule and (not explicit_name or len(rule_names) > 1) else ""
         yield RaterSpec(name=rater_name + rule_suffix, metric=metric, parameters=value_of_parameter, rule=rule)
@@ -121,10 +128,13 @@ def _parameters(parameter_text: str, metric: Metric, spec: str) -> dict[str, Any
             raise OptionError(f"metric {short_repr(spec)}: give the command, as in {metric.name}:COMMAND")
         return {WHOLE: parameter_text.strip()}
     value_of_parameter: dict[str, Any] = {}
-    for assignment in assignment_list(parameter_text) if parameter_text.strip() else []:
-        parameter_name, equals_sign, value_text = assignment.partition("=")
+    for assignment_text in assignment_list(parameter_text) if parameter_text.strip() else []:
+        parameter_name, equals_sign, value_text = assignment_text.partition("=")
         parameter_name = parameter_name.strip()
-        defaults_text = ", ".join(f"{name}={default}" for name, default in metric.parameters.items()) or "none"
+        defaults_text = (
+            ", ".join(f"{declared_name}={default_value}" for declared_name, default_value in metric.parameters.items())
+            or "none"
+        )
         reject(
             (
                 parameter_name not in metric.parameters or not equals_sign,

@@ -74,13 +74,15 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def bounds(self) -> dict[str, float]:
         """The declared bounds, by name."""
-        return {name: bound for name, bound in (("low", self.low), ("high", self.high)) if bound is not None}
+        return {
+            bound_name: bound for bound_name, bound in (("low", self.low), ("high", self.high)) if bound is not None
+        }
 
     def allows(self, score: float) -> bool:
         """Return whether a score is within the bounds, up to rounding error."""
         return all(
-            (score - bound) * (1 if name == "high" else -1) <= ROUNDING * max(1.0, abs(bound))
-            for name, bound in self.bounds.items()
+            (score - bound) * (1 if bound_name == "high" else -1) <= ROUNDING * max(1.0, abs(bound))
+            for bound_name, bound in self.bounds.items()
         )
 
 
@@ -120,20 +122,20 @@ class Process:
             )
             guard_process = _start_guard(self._process.pid) if has_process_groups else None
         except (OSError, ValueError) as problem:
-            reason = getattr(problem, "strerror", None) or problem
-            raise InputError(f"{self.name}: {short_repr(command_words[0])} cannot be started: {reason}") from None
+            problem_text = getattr(problem, "strerror", None) or problem
+            raise InputError(f"{self.name}: {short_repr(command_words[0])} cannot be started: {problem_text}") from None
         if has_process_groups:
             CHILDREN.add(self._process.pid)
         self._to_write: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self.end = weakref.finalize(self, _end, self._process, self._to_write, guard_process)
         self._errors = Tail()
-        for target, *arguments in (
+        for thread_function, *thread_arguments in (
             (_write, self._process.stdin, self._to_write),
             (_queue_lines, self._process.stdout, self._heard),
             (self._errors.read, self._process.stderr),
         ):
-            self._error_thread = threading.Thread(target=target, args=arguments, daemon=True)
+            self._error_thread = threading.Thread(target=thread_function, args=thread_arguments, daemon=True)
             self._error_thread.start()
 
     def hello(self) -> Hello:
@@ -160,13 +162,17 @@ class Process:
     def _check(self, answer: WorkerAnswer, n_rows: int) -> None:
         if answer.id != self._asked:
             raise self._stop_with_error(f"the worker answered request {answer.id}, expected {self._asked}")
-        for name in ("scores", "why", "truncated"):
-            values = getattr(answer, name)
-            if values is not None and len(values) != n_rows:
-                raise self._stop_with_error(f"the worker returned {len(values)} values of {name!r} for {n_rows} rows")
+        for field_name in ("scores", "why", "truncated"):
+            row_values = getattr(answer, field_name)
+            if row_values is not None and len(row_values) != n_rows:
+                raise self._stop_with_error(
+                    f"the worker returned {len(row_values)} values of {field_name!r} for {n_rows} rows"
+                )
         for score in answer.scores:
             if score is not None and math.isfinite(score) and not self._hello.allows(score):
-                bounds_text = " and ".join(f"{name}={bound:g}" for name, bound in self._hello.bounds.items())
+                bounds_text = " and ".join(
+                    f"{bound_name}={bound:g}" for bound_name, bound in self._hello.bounds.items()
+                )
                 raise self._stop_with_error(
                     f"the worker returned {score:g} for metric {self._hello.metric!r}, which declares {bounds_text}"
                 )
@@ -218,10 +224,10 @@ class Process:
         """Stop the worker and return the error."""
         self.end()
         self._error_thread.join(GOODBYE)  # with a limit, because a child of the worker may keep standard error open
-        last_message = self._errors.last()
+        last_error_line = self._errors.last()
         progress_text = f" (after {self._answered} rows)" if self._answered else ""
-        output_text = f"; the last line of its output: {last_message}" if last_message else ""
-        self._failed = f"{self.name}: {problem_text}{progress_text}{output_text}"
+        last_line_text = f"; the last line of its output: {last_error_line}" if last_error_line else ""
+        self._failed = f"{self.name}: {problem_text}{progress_text}{last_line_text}"
         return InputError(self._failed)
 
 

@@ -275,9 +275,9 @@ def accuracy_and_epsilon(events_of_metric: Sequence[Events], weights: NDArray[An
         resample_sums = weighted_sums(
             weights, np.stack([[metric_events.total, metric_events.at_zero] for metric_events in events_of_metric])
         )
-        for m, metric_events in enumerate(events_of_metric):
-            accuracy[:, m], epsilon[:, m] = metric_events.best(
-                weights_by_unit, *np.ascontiguousarray(resample_sums[:, m].T)
+        for metric_index, metric_events in enumerate(events_of_metric):
+            accuracy[:, metric_index], epsilon[:, metric_index] = metric_events.best(
+                weights_by_unit, *np.ascontiguousarray(resample_sums[:, metric_index].T)
             )
     return accuracy, epsilon
 
@@ -314,26 +314,32 @@ class Events:
             human_signs == 0,
         )
         is_concordant_pair = (human_signs * metric_differences > 0) & (absolute_differences > 0)
-        item_index, pair_index = np.nonzero(
+        event_item_indices, event_pair_indices = np.nonzero(
             is_rated_pair & (is_human_tie | is_concordant_pair) & (item_weight_if_rated > 0)[:, np.newaxis]
         )
         event_weights, event_units = (
-            (item_weight_if_rated / np.maximum(n_pairs_of_item, 1))[item_index],
-            units[item_index],
+            (item_weight_if_rated / np.maximum(n_pairs_of_item, 1))[event_item_indices],
+            units[event_item_indices],
         )
         event_differences, is_gain_event = (
-            absolute_differences[item_index, pair_index],
-            is_human_tie[item_index, pair_index],
+            absolute_differences[event_item_indices, event_pair_indices],
+            is_human_tie[event_item_indices, event_pair_indices],
         )
         # correct at epsilon 0: common ties, and concordant pairs
         is_correct_at_zero = (event_differences == 0) | ~is_gain_event
         self.at_zero = np.bincount(
             event_units[is_correct_at_zero], event_weights[is_correct_at_zero], minlength=n_units
         )
-        size_order = np.argsort(event_differences)
-        size_order = size_order[np.count_nonzero(event_differences == 0) :]
-        self.delta = _merge_near_equal(event_differences[size_order], slack[item_index, pair_index][size_order])
-        self.share, self.unit, self.gain = event_weights[size_order], event_units[size_order], is_gain_event[size_order]
+        sorted_event_indices = np.argsort(event_differences)
+        sorted_event_indices = sorted_event_indices[np.count_nonzero(event_differences == 0) :]
+        self.delta = _merge_near_equal(
+            event_differences[sorted_event_indices], slack[event_item_indices, event_pair_indices][sorted_event_indices]
+        )
+        self.share, self.unit, self.gain = (
+            event_weights[sorted_event_indices],
+            event_units[sorted_event_indices],
+            is_gain_event[sorted_event_indices],
+        )
         self.segment = self._segments()
         make_read_only(self)
 
@@ -347,20 +353,26 @@ class Events:
         """
         # If all items have equally many pairs, gains are whole numbers and sums of them are exact.
         has_equal_shares = bool(self.share.size and np.all(self.share == self.share[0]))
-        share_unit = self.share[0] if has_equal_shares else 1.0
+        gain_unit = self.share[0] if has_equal_shares else 1.0
         n_units, n_resamples = weights_by_unit.shape
-        event_gains = np.where(self.gain, self.share, -self.share) / share_unit
-        gain_tolerance = _SAME * weighted_total / share_unit
+        event_gains = np.where(self.gain, self.share, -self.share) / gain_unit
+        gain_tolerance = _SAME * weighted_total / gain_unit
         best_gain, gain_so_far = np.zeros((2, n_resamples))
         best_segment = np.zeros(n_resamples, dtype=np.intp)
         for segment_slice in chunks(self.segment.max(initial=0), max(n_resamples, CHUNK // _SEGMENTS)):
             n_segments = segment_slice.stop - segment_slice.start
-            first_event, end_event = np.searchsorted(self.segment, [segment_slice.start + 1, segment_slice.stop + 1])
-            present_units, unit_index = _unit_positions(self.unit[first_event:end_event], n_units)
+            first_event_index, end_event_index = np.searchsorted(
+                self.segment, [segment_slice.start + 1, segment_slice.stop + 1]
+            )
+            present_units, unit_positions = _unit_positions(self.unit[first_event_index:end_event_index], n_units)
             resample_weights = weights_by_unit[present_units].astype(np.float64)
-            net_gain_by_unit = np.bincount(unit_index, event_gains[first_event:end_event], minlength=len(present_units))
+            net_gain_by_unit = np.bincount(
+                unit_positions, event_gains[first_event_index:end_event_index], minlength=len(present_units)
+            )
             positive_gain_by_unit = np.bincount(
-                unit_index, np.maximum(event_gains[first_event:end_event], 0.0), minlength=len(present_units)
+                unit_positions,
+                np.maximum(event_gains[first_event_index:end_event_index], 0.0),
+                minlength=len(present_units),
             )
             gain_at_end, largest_possible_gain = (
                 np.stack([net_gain_by_unit, positive_gain_by_unit]) @ resample_weights + gain_so_far
@@ -368,25 +380,27 @@ class Events:
             if (
                 largest_possible_gain > best_gain + gain_tolerance
             ).any():  # otherwise, no threshold of this block is the best one in any resample
-                cell_index = (self.segment[first_event:end_event] - segment_slice.start - 1) * len(
+                cell_of_event = (self.segment[first_event_index:end_event_index] - segment_slice.start - 1) * len(
                     present_units
-                ) + unit_index
+                ) + unit_positions
                 gain_by_cell = np.bincount(
-                    cell_index, event_gains[first_event:end_event], minlength=n_segments * len(present_units)
+                    cell_of_event,
+                    event_gains[first_event_index:end_event_index],
+                    minlength=n_segments * len(present_units),
                 )
                 cumulative_gain_by_unit = np.cumsum(gain_by_cell.reshape(n_segments, -1), axis=0)
                 gain_by_segment = cumulative_gain_by_unit @ resample_weights + gain_so_far
                 chunk_best_gain = gain_by_segment.max(axis=0)
-                first_best_index = np.argmax(
+                first_best_segment_offset = np.argmax(
                     gain_by_segment >= chunk_best_gain - gain_tolerance, axis=0
                 )  # the first one has the smallest epsilon
                 has_new_best_gain = chunk_best_gain > best_gain + gain_tolerance
                 best_segment, best_gain = (
-                    np.where(has_new_best_gain, segment_slice.start + 1 + first_best_index, best_segment),
+                    np.where(has_new_best_gain, segment_slice.start + 1 + first_best_segment_offset, best_segment),
                     np.where(has_new_best_gain, chunk_best_gain, best_gain),
                 )
             gain_so_far = gain_at_end
-        accuracy = np.minimum(ratio(n_correct_at_zero + best_gain * share_unit, weighted_total), 1.0)  # rounding error
+        accuracy = np.minimum(ratio(n_correct_at_zero + best_gain * gain_unit, weighted_total), 1.0)  # rounding error
         return accuracy, np.where(np.isnan(accuracy), np.nan, self._epsilon(best_segment, weights_by_unit))
 
     def _segments(self) -> NDArray[np.intp]:
@@ -409,14 +423,15 @@ class Events:
             np.append(0.0, self.delta[tie_event_indices]),
             np.append(0, self.unit[tie_event_indices]),
         )
-        tie_index = np.where(
+        tie_index_of_resample = np.where(
             best_segment == 0, 0, np.searchsorted(self.segment[tie_event_indices], best_segment, side="right")
         )
         while np.any(
-            is_absent_tie := (tie_index > 0) & (weights_by_unit[tie_units[tie_index], np.arange(len(tie_index))] == 0)
+            is_absent_tie := (tie_index_of_resample > 0)
+            & (weights_by_unit[tie_units[tie_index_of_resample], np.arange(len(tie_index_of_resample))] == 0)
         ):
-            tie_index = tie_index - is_absent_tie
-        return tie_differences[tie_index]
+            tie_index_of_resample = tie_index_of_resample - is_absent_tie
+        return tie_differences[tie_index_of_resample]
 
 
 def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
@@ -424,8 +439,8 @@ def _unit_positions(unit: Ints, n_units: int) -> tuple[Ints, Ints]:
     units than entries."""
     if n_units <= len(unit):
         return np.arange(n_units), unit
-    present_units, unit_index = np.unique(unit, return_inverse=True)
-    return present_units, unit_index
+    present_units, unit_positions = np.unique(unit, return_inverse=True)
+    return present_units, unit_positions
 
 
 def _merge_near_equal(ordered_values: Floats, slack: Floats) -> Floats:

@@ -67,8 +67,10 @@ class AnnotatorLabels:
         >>> AnnotatorLabels.from_labels(*rows, n_tasks=2, n_workers=1, n_labels=3).label.tolist()
         [1, 2]
         """
-        order = np.lexsort((label, worker, task))
-        task, worker, label = (np.asarray(values, dtype=np.int64)[order] for values in (task, worker, label))
+        sorted_answer_indices = np.lexsort((label, worker, task))
+        task, worker, label = (
+            np.asarray(answer_column, dtype=np.int64)[sorted_answer_indices] for answer_column in (task, worker, label)
+        )
         return cls(
             task=task,
             worker=worker,
@@ -100,11 +102,11 @@ class AnnotatorLabels:
     def confusion(self, posterior: Floats) -> Floats:
         """Expected confusion counts (workers, correct label, label), given the probability (tasks, labels) that each
         label of a task is correct."""
-        weighted_posterior_of_label = (posterior * self.weight[:, np.newaxis])[self.task]
+        weighted_posterior_of_answer = (posterior * self.weight[:, np.newaxis])[self.task]
         return np.stack(
             [
-                self.sum_by(self.worker, p_label_is_correct, self.n_workers)
-                for p_label_is_correct in weighted_posterior_of_label.T
+                self.sum_by(self.worker, weighted_p_correct, self.n_workers)
+                for weighted_p_correct in weighted_posterior_of_answer.T
             ],
             axis=1,
         )
@@ -177,14 +179,14 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int, start: Floats | Non
     [0, 2, 0, 2, 0, 2]
     """
     if start is None:
-        votes = labels.votes
-        start = np.nan_to_num(ratio(votes, row_sums(votes)), nan=1 / labels.n_labels)
+        vote_counts = labels.votes
+        start = np.nan_to_num(ratio(vote_counts, row_sums(vote_counts)), nan=1 / labels.n_labels)
     fitted_model = DawidSkene(start, *_confusion_and_prior(labels, start))
     for _ in range(iterations):
         log_confusion = np.log(fitted_model.confusion)[labels.worker, :, labels.label]
         log_likelihoods_by_label = [
-            np.bincount(labels.task, weights=log_probabilities, minlength=labels.n_tasks)
-            for log_probabilities in log_confusion.T
+            np.bincount(labels.task, weights=log_p_of_answers, minlength=labels.n_tasks)
+            for log_p_of_answers in log_confusion.T
         ]
         posterior = _softmax(
             np.stack(log_likelihoods_by_label, axis=1).astype(np.float64) + np.log(fitted_model.prior)
@@ -265,8 +267,8 @@ def _fit_mace(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator
     """Fit MACE from one random start."""
     from scipy.special import digamma
 
-    weight_of_entry, worker, label = labels.weight[labels.task], labels.worker, labels.label
-    label_counts_of_worker = labels.sum_by(worker, weight_of_entry, labels.n_workers)
+    weight_of_answer, worker, label = labels.weight[labels.task], labels.worker, labels.label
+    label_counts_of_worker = labels.sum_by(worker, weight_of_answer, labels.n_workers)
 
     def compute_posterior(p_guessed_label: Floats, p_knowing: Floats) -> tuple[Floats, Floats]:
         """Probabilities (tasks, labels) that each label is correct, and for each task the log likelihood ratio of the
@@ -284,7 +286,7 @@ def _fit_mace(labels: AnnotatorLabels, iterations: int, rng: np.random.Generator
         p_knew_label = (
             compute_posterior(p_guessed_label, p_knowing)[0][labels.task, label] * p_knowing_by_label[worker, label]
         )
-        guess_counts_of_worker = labels.sum_by(worker, (1 - p_knew_label) * weight_of_entry, labels.n_workers)
+        guess_counts_of_worker = labels.sum_by(worker, (1 - p_knew_label) * weight_of_answer, labels.n_workers)
         n_guesses_of_worker, n_labels_of_worker = (
             row_sums(guess_counts_of_worker)[:, 0],
             row_sums(label_counts_of_worker)[:, 0],

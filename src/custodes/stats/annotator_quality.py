@@ -63,44 +63,44 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
     score_of_answer, score_variance_of_worker = _scores(
         worker, np.where(is_answer_to_shared_task, value, np.nan), n_workers
     )
-    agreement, agreement_of_others = np.full((2, len(value)), np.nan)
+    agreement_of_answer, agreement_of_others = np.full((2, len(value)), np.nan)
     first_answer_of_task = np.append(0, np.cumsum(n_annotators_of_task))
-    answer_order = np.argsort(np.where(is_answer_to_shared_task, worker, n_workers), kind="stable")
-    worker_pointers = np.searchsorted(
-        worker[answer_order[: int(is_answer_to_shared_task.sum())]], np.arange(n_workers + 1)
+    sorted_answer_indices = np.argsort(np.where(is_answer_to_shared_task, worker, n_workers), kind="stable")
+    first_position_of_worker = np.searchsorted(
+        worker[sorted_answer_indices[: int(is_answer_to_shared_task.sum())]], np.arange(n_workers + 1)
     )
     for worker_index in np.flatnonzero(np.isfinite(score_variance_of_worker)):
-        worker_answer_indices = answer_order[worker_pointers[worker_index] : worker_pointers[worker_index + 1]]
+        worker_answer_indices = sorted_answer_indices[
+            first_position_of_worker[worker_index] : first_position_of_worker[worker_index + 1]
+        ]
         task_of_worker_answer = task[worker_answer_indices]
         n_task_answers = n_annotators_of_task[task_of_worker_answer]
-        answer_index = np.repeat(np.arange(len(worker_answer_indices)), n_task_answers)
-        task_answer_indices = (
+        own_answer_positions = np.repeat(np.arange(len(worker_answer_indices)), n_task_answers)
+        peer_answer_indices = (
             np.arange(n_task_answers.sum())
             - np.repeat(np.cumsum(n_task_answers) - n_task_answers, n_task_answers)
             + np.repeat(first_answer_of_task[task_of_worker_answer], n_task_answers)
         )
-        worker_of_task_answer = worker[task_answer_indices]
+        peer_workers = worker[peer_answer_indices]
         is_answer_by_peer = (
-            (worker_of_task_answer != worker_index)
-            & trusted[worker_of_task_answer]
-            & np.isfinite(score_variance_of_worker[worker_of_task_answer])
+            (peer_workers != worker_index) & trusted[peer_workers] & np.isfinite(score_variance_of_worker[peer_workers])
         )
-        answer_index, task_answer_indices, worker_of_task_answer = (
-            answer_index[is_answer_by_peer],
-            task_answer_indices[is_answer_by_peer],
-            worker_of_task_answer[is_answer_by_peer],
+        own_answer_positions, peer_answer_indices, peer_workers = (
+            own_answer_positions[is_answer_by_peer],
+            peer_answer_indices[is_answer_by_peer],
+            peer_workers[is_answer_by_peer],
         )
-        n_peers_of_answer = np.bincount(answer_index, minlength=len(worker_answer_indices))
+        n_peers_of_answer = np.bincount(own_answer_positions, minlength=len(worker_answer_indices))
         if not (n_peers_of_answer > 1).any():
             continue
-        centred_peer_scores = score_of_answer[task_answer_indices] - score_of_answer[task_answer_indices].mean()
-        score_scale = np.sqrt((centred_peer_scores**2).sum() / score_variance_of_worker[worker_of_task_answer].sum())
+        centred_peer_scores = score_of_answer[peer_answer_indices] - score_of_answer[peer_answer_indices].mean()
+        score_scale = np.sqrt((centred_peer_scores**2).sum() / score_variance_of_worker[peer_workers].sum())
         peer_score_sums, peer_square_sums = (
-            np.bincount(answer_index, values, len(worker_answer_indices))
-            for values in (centred_peer_scores, centred_peer_scores**2)
+            np.bincount(own_answer_positions, summed_scores, len(worker_answer_indices))
+            for summed_scores in (centred_peer_scores, centred_peer_scores**2)
         )
         has_several_peers = n_peers_of_answer > 1
-        agreement[worker_answer_indices] = np.where(
+        agreement_of_answer[worker_answer_indices] = np.where(
             has_several_peers,
             score_of_answer[worker_answer_indices] * ratio(peer_score_sums, n_peers_of_answer) * score_scale,
             np.nan,
@@ -110,7 +110,7 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
             ratio(peer_score_sums**2 - peer_square_sums, n_peers_of_answer * (n_peers_of_answer - 1.0)),
             np.nan,
         )
-    return PeerAgreement(agreement, agreement_of_others, score_variance_of_worker)
+    return PeerAgreement(agreement_of_answer, agreement_of_others, score_variance_of_worker)
 
 
 def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats]:
@@ -131,9 +131,11 @@ def _scores(worker: Ints, value: Floats, n_workers: int) -> tuple[Floats, Floats
     score_variance_of_worker = ratio(
         np.ones(n_workers), np.where(rank_variance_of_worker > 1e-12, rank_variance_of_worker, 0.0)
     )
-    scores = np.zeros(len(value))
-    scores[rated_answer_indices] = np.nan_to_num(centred_ranks * score_variance_of_worker[worker_of_rated_answer])
-    return scores, score_variance_of_worker
+    score_of_answer = np.zeros(len(value))
+    score_of_answer[rated_answer_indices] = np.nan_to_num(
+        centred_ranks * score_variance_of_worker[worker_of_rated_answer]
+    )
+    return score_of_answer, score_variance_of_worker
 
 
 MOST_EXACT = 1000
@@ -198,17 +200,17 @@ def position_tests(worker: Ints, pair: Ints, sign: Signs, order: NDArray[np.int8
     first_position_share = ratio(
         np.bincount(worker, weights=is_first_position_chosen, minlength=n_workers), n_decided_of_worker
     )
-    p_value = np.full(n_workers, np.nan)
+    p_value_of_worker = np.full(n_workers, np.nan)
     tested_answer_indices = np.flatnonzero((p_choice_shown_first > 0) & (p_choice_shown_first < 1))
     tested_answer_indices = tested_answer_indices[np.argsort(worker[tested_answer_indices], kind="stable")]
     tested_workers, first_answer_of_worker = np.unique(worker[tested_answer_indices], return_index=True)
     for worker_index, answer_indices in zip(
         tested_workers, np.split(tested_answer_indices, first_answer_of_worker)[1:], strict=True
     ):
-        p_value[worker_index] = _poisson_binomial_p(
+        p_value_of_worker[worker_index] = _poisson_binomial_p(
             np.sort(p_choice_shown_first[answer_indices]), int(is_first_position_chosen[answer_indices].sum())
         )
-    return PositionTests(n_decided_of_worker, first_position_share, p_value)
+    return PositionTests(n_decided_of_worker, first_position_share, p_value_of_worker)
 
 
 def _poisson_binomial_p(success_probabilities: Floats, n_successes: int) -> float:

@@ -29,8 +29,8 @@ def chunks(n: int, size: int) -> Iterator[slice]:
     >>> list(chunks(5, CHUNK // 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    step = max(1, CHUNK // max(1, size))
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+    n_per_chunk = max(1, CHUNK // max(1, size))
+    return (slice(start_index, min(start_index + n_per_chunk, n)) for start_index in range(0, n, n_per_chunk))
 
 
 def table_sums(*codes: Ints, shape: tuple[int, ...], weights: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -41,10 +41,10 @@ def table_sums(*codes: Ints, shape: tuple[int, ...], weights: NDArray[Any] | Non
     >>> table_sums(np.array([0, 1, 1]), np.array([1, 0, 0]), shape=(2, 2)).tolist()
     [[0, 1], [2, 0]]
     """
-    cell_index = np.zeros(len(codes[0]), dtype=np.int64)
-    for axis_positions, axis_length in zip(codes, shape, strict=True):
-        cell_index = cell_index * axis_length + axis_positions
-    return np.bincount(cell_index, weights=weights, minlength=prod(shape)).reshape(shape)
+    flat_cell_indices = np.zeros(len(codes[0]), dtype=np.int64)
+    for axis_codes, axis_length in zip(codes, shape, strict=True):
+        flat_cell_indices = flat_cell_indices * axis_length + axis_codes
+    return np.bincount(flat_cell_indices, weights=weights, minlength=prod(shape)).reshape(shape)
 
 
 def require(condition: object, message: str) -> None:

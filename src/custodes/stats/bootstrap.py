@@ -73,8 +73,8 @@ def bootstrap_blocks(
         if n_units < _MANY:
             resample_weights[:] = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=len(resample_weights))
         else:
-            for row in resample_weights:
-                row[:] = np.bincount(rng.integers(n_units, size=n_units, dtype=np.int64), minlength=n_units)
+            for unit_counts in resample_weights:
+                unit_counts[:] = np.bincount(rng.integers(n_units, size=n_units, dtype=np.int64), minlength=n_units)
         yield row_slice, block_weights
 
 
@@ -95,14 +95,14 @@ def unit_sums(values: NDArray[Any], *, units: NDArray[np.integer[Any]], n_units:
     """
     if len(units) == n_units and (units == np.arange(n_units)).all():
         return np.array(values, dtype=np.float64)
-    sums = np.zeros((*values.shape[:-1], n_units))
+    sums_by_unit = np.zeros((*values.shape[:-1], n_units))
     if values.shape[-1]:
-        item_order = np.argsort(units, kind="stable")
-        present_units, first_item_of_unit = np.unique(units[item_order], return_index=True)
-        sums[..., present_units] = np.add.reduceat(
-            values[..., item_order], first_item_of_unit, axis=-1, dtype=np.float64
+        sorted_item_indices = np.argsort(units, kind="stable")
+        present_units, first_position_of_unit = np.unique(units[sorted_item_indices], return_index=True)
+        sums_by_unit[..., present_units] = np.add.reduceat(
+            values[..., sorted_item_indices], first_position_of_unit, axis=-1, dtype=np.float64
         )
-    return sums
+    return sums_by_unit
 
 
 def weighted_sums(weights: NDArray[Any], values_by_unit: NDArray[Any]) -> NDArray[np.float64]:
@@ -115,17 +115,17 @@ def weighted_sums(weights: NDArray[Any], values_by_unit: NDArray[Any]) -> NDArra
     >>> weighted_sums(np.array([[1.0, 1.0], [2.0, 0.0]]), np.array([3.0, 4.0])).tolist()
     [7.0, 6.0]
     """
-    flat_values = np.asarray(values_by_unit.reshape(-1, values_by_unit.shape[-1]), dtype=np.float64)
+    flat_values_by_unit = np.asarray(values_by_unit.reshape(-1, values_by_unit.shape[-1]), dtype=np.float64)
     result_shape = (len(weights), *values_by_unit.shape[:-1])
-    nonzero_units = np.flatnonzero(flat_values.any(axis=0))
-    if 2 * len(nonzero_units) < flat_values.shape[1]:  # with few pairs, most units have zero values
-        weights, flat_values = weights[:, nonzero_units], flat_values[:, nonzero_units]
+    nonzero_unit_indices = np.flatnonzero(flat_values_by_unit.any(axis=0))
+    if 2 * len(nonzero_unit_indices) < flat_values_by_unit.shape[1]:  # with few pairs, most units have zero values
+        weights, flat_values_by_unit = weights[:, nonzero_unit_indices], flat_values_by_unit[:, nonzero_unit_indices]
     if weights.dtype == np.float64:
-        return np.asarray(weights @ flat_values.T).reshape(result_shape)
-    sums = np.empty((len(weights), len(flat_values)))
+        return np.asarray(weights @ flat_values_by_unit.T).reshape(result_shape)
+    resample_sums = np.empty((len(weights), len(flat_values_by_unit)))
     for row_slice in chunks(len(weights), weights.shape[1] * CHUNK // _BLOCK):
-        np.matmul(np.asarray(weights[row_slice], dtype=np.float64), flat_values.T, out=sums[row_slice])
-    return sums.reshape(result_shape)
+        np.matmul(np.asarray(weights[row_slice], dtype=np.float64), flat_values_by_unit.T, out=resample_sums[row_slice])
+    return resample_sums.reshape(result_shape)
 
 
 def group_by_outputs(
@@ -140,7 +140,9 @@ def group_by_outputs(
     [([0], [0]), ([1], [0, 1])]
     """
     is_rated_by_both = (~np.isnan(human) & ~np.isnan(metrics)).reshape(len(metrics), -1)
-    for metric_indices in equal_positions(mask.tobytes() for mask in np.packbits(is_rated_by_both, axis=1)):
+    for metric_indices in equal_positions(
+        packed_mask.tobytes() for packed_mask in np.packbits(is_rated_by_both, axis=1)
+    ):
         yield metric_indices, np.flatnonzero(is_rated_by_both[metric_indices[0]])
 
 

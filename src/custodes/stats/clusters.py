@@ -98,7 +98,7 @@ class ClusterRows(NamedTuple):
 
 
 def cluster_rows(
-    table: Ints, cells: Signs, clusters: Ints, *, width: int, n_tables: int, number: Ints | None = None
+    table: Ints, cells: Signs, clusters: Ints, *, width: int, n_tables: int, multiplicity: Ints | None = None
 ) -> ClusterRows:
     """Count items by table and cluster.
 
@@ -108,7 +108,7 @@ def cluster_rows(
         Table, cell and cluster of each item. Items in cells of `width` or more are not counted.
     width, n_tables : int
         Number of cells, and number of tables.
-    number : int array of shape (clusters,), optional
+    multiplicity : int array of shape (clusters,), optional
         Number of identical clusters that are merged in each cluster, 1 by default.
 
     Examples
@@ -130,7 +130,7 @@ def cluster_rows(
         counts_of_row,
         table_of_row,
         cluster_of_row,
-        np.ones_like(cluster_of_row) if number is None else number[cluster_of_row],
+        np.ones_like(cluster_of_row) if multiplicity is None else multiplicity[cluster_of_row],
         n_tables,
     )
 
@@ -239,16 +239,16 @@ def design_effect(statistic: Callable[[Floats], Floats], rows: ClusterRows) -> D
     )
 
 
-def number_by_unit(number: Floats, *, units: Ints, n_units: int) -> Floats:
+def multiplicity_by_unit(multiplicity: Floats, *, units: Ints, n_units: int) -> Floats:
     """Number of identical clusters that are merged in each cluster: values by output (n,) -> values by cluster
     (n_units,)."""
-    number_of_unit = np.zeros(n_units)
-    number_of_unit[units] = number
-    return number_of_unit
+    multiplicity_of_unit = np.zeros(n_units)
+    multiplicity_of_unit[units] = multiplicity
+    return multiplicity_of_unit
 
 
 def influence_design_effect(
-    influence: Floats, units: Ints, *, kind: Bools | None = None, number: Floats | None = None
+    influence: Floats, units: Ints, *, kind: Bools | None = None, multiplicity: Floats | None = None
 ) -> DesignEffect:
     """Design effect of an estimate from the influences of outputs (n,), given the cluster of each output (`units`,
     (n,)).
@@ -256,7 +256,7 @@ def influence_design_effect(
     The design effect is the variance by clusters, times C / (C - 1), divided by the variance by outputs; it is at least
     1. C is the effective number of clusters. Clusters are weighted by the mean of expected and observed variance, as in
     `design_effect`. `kind` (n,) marks two kinds of outputs with different expected influences, such as outputs with and
-    without a human label. `number` (n,) is the number of identical clusters that are merged in the cluster of an
+    without a human label. `multiplicity` (n,) is the number of identical clusters that are merged in the cluster of an
     output, 1 by default.
 
     >>> effect, clusters = influence_design_effect(np.repeat([1.0, -1.0, 1.0, -1.0], 5), np.repeat(np.arange(4), 5))
@@ -266,17 +266,19 @@ def influence_design_effect(
     Source: Kish 1965; Liang and Zeger 1986.
     """
     n_units = int(units.max(initial=-1)) + 1
-    number = np.ones(len(influence)) if number is None else number
-    number_of_unit = number_by_unit(number, units=units, n_units=n_units)
+    multiplicity = np.ones(len(influence)) if multiplicity is None else multiplicity
+    multiplicity_of_unit = multiplicity_by_unit(multiplicity, units=units, n_units=n_units)
     squared_influences = influence**2
-    influence_square_sum = (squared_influences * number).sum()
+    influence_square_sum = (squared_influences * multiplicity).sum()
     if not influence_square_sum:
         return DesignEffect(np.array(np.nan), np.array(np.inf))
     expected_squared_influences = np.zeros(len(influence))
     for is_output_of_kind in (np.ones(len(influence), dtype=bool),) if kind is None else (kind, ~kind):
-        n_outputs_of_kind = number[is_output_of_kind].sum()
+        n_outputs_of_kind = multiplicity[is_output_of_kind].sum()
         expected_squared_influences[is_output_of_kind] = (
-            (squared_influences * number)[is_output_of_kind].sum() / n_outputs_of_kind if n_outputs_of_kind else 0.0
+            (squared_influences * multiplicity)[is_output_of_kind].sum() / n_outputs_of_kind
+            if n_outputs_of_kind
+            else 0.0
         )
     if np.bincount(units[expected_squared_influences > 0], minlength=n_units).max(initial=0) <= 1:
         return DesignEffect(np.array(1.0), np.array(np.inf))
@@ -284,12 +286,12 @@ def influence_design_effect(
         (expected_squared_influences + squared_influences) / 2, units=units, n_units=n_units
     )
     n_effective_clusters = ratio(
-        np.array((variance_by_cluster * number_of_unit).sum() ** 2),
-        np.array((variance_by_cluster**2 * number_of_unit).sum()),
+        np.array((variance_by_cluster * multiplicity_of_unit).sum() ** 2),
+        np.array((variance_by_cluster**2 * multiplicity_of_unit).sum()),
     )
     influence_sum_of_cluster = unit_sums(influence, units=units, n_units=n_units)
     effect = (
-        (influence_sum_of_cluster**2 * number_of_unit).sum()
+        (influence_sum_of_cluster**2 * multiplicity_of_unit).sum()
         / influence_square_sum
         * ratio(n_effective_clusters, n_effective_clusters - 1)
     )
@@ -352,28 +354,27 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
     mean_cluster_size = (n_annotations_by_cluster**2).sum(axis=-1) / np.maximum(n_annotations, 1)
     if (mean_cluster_size <= 1).all():
         return np.ones(n_annotations.shape)
-    signs_or_zero = np.where(is_annotated, signs, 0)
-    mean_sign = signs_or_zero.sum(axis=-1) / np.maximum(n_annotations, 1)
-    sign_sums_by_cluster = unit_sums(signs_or_zero, units=units, n_units=n_units)
-    square_sums_by_cluster = unit_sums(signs_or_zero**2, units=units, n_units=n_units)
-    mean_sign_of_pair = mean_sign[..., np.newaxis]
-    residual_square_sums = (
+    signs_or_zeros = np.where(is_annotated, signs, 0)
+    mean_sign_of_pair = (signs_or_zeros.sum(axis=-1) / np.maximum(n_annotations, 1))[..., np.newaxis]
+    sign_sums_by_cluster = unit_sums(signs_or_zeros, units=units, n_units=n_units)
+    square_sums_by_cluster = unit_sums(signs_or_zeros**2, units=units, n_units=n_units)
+    residual_square_sums_by_cluster = (
         square_sums_by_cluster
         - 2 * mean_sign_of_pair * sign_sums_by_cluster
         + n_annotations_by_cluster * mean_sign_of_pair**2
     )  # squared residuals; below: their squared sum
-    squared_residual_sums = (sign_sums_by_cluster - n_annotations_by_cluster * mean_sign_of_pair) ** 2
+    squared_residual_sums_by_cluster = (sign_sums_by_cluster - n_annotations_by_cluster * mean_sign_of_pair) ** 2
     n_annotated_clusters = (n_annotations_by_cluster > 0).sum(axis=-1)
     # The mean of a pair is fitted to the same clusters, which makes both sums too small by this factor.
     within_variation = (
         np.where(mean_cluster_size > 1, n_annotations / np.maximum(n_annotations - 1, 1), 0.0)[..., np.newaxis]
-        * residual_square_sums
+        * residual_square_sums_by_cluster
     )
     between_variation = (
         np.where(mean_cluster_size > 1, n_annotated_clusters / np.maximum(n_annotated_clusters - 1, 1), 0.0)[
             ..., np.newaxis
         ]
-        * squared_residual_sums
+        * squared_residual_sums_by_cluster
     )
     excess_by_cluster = (between_variation - within_variation).sum(axis=-2)  # (..., units)
     largest_excess_by_cluster = ((mean_cluster_size - 1)[..., np.newaxis] * within_variation).sum(axis=-2)

@@ -198,8 +198,8 @@ def _adjusted_rand(is_same_in_first: NDArray[np.bool_], is_same_in_second: NDArr
         int((is_same_in_first & ~is_same_in_second).sum()),
         int((is_same_in_second & ~is_same_in_first).sum()),
     )
-    excess = 2 * (n_same_in_both * n_same_in_neither - n_same_only_in_first * n_same_only_in_second)
-    excess_scale = (n_same_in_both + n_same_only_in_first) * (n_same_only_in_first + n_same_in_neither) + (
+    rand_numerator = 2 * (n_same_in_both * n_same_in_neither - n_same_only_in_first * n_same_only_in_second)
+    rand_denominator = (n_same_in_both + n_same_only_in_first) * (n_same_only_in_first + n_same_in_neither) + (
         n_same_in_both + n_same_only_in_second
     ) * (n_same_only_in_second + n_same_in_neither)
-    return excess / excess_scale
+    return rand_numerator / rand_denominator

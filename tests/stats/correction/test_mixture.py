@@ -10,16 +10,10 @@ from scipy.stats import dirichlet
 
 from custodes.stats.correction import mixture
 from custodes.stats.correction.dirichlet import human_posterior
+from custodes.stats.correction.draw_sums import weighted_quantiles
 from custodes.stats.correction.estimator import Counts, Estimate, decide
-from custodes.stats.correction.mixture import (
-    agreement,
-    mixture_posterior,
-    shared_numbers,
-    tempering_posterior,
-    weighted_draws,
-    weighted_gammas,
-    weighted_quantiles,
-)
+from custodes.stats.correction.mixture import mixture_posterior, shared_numbers, weighted_draws, weighted_gammas
+from custodes.stats.correction.tempering import agreement, tempering_posterior
 from tests.stats.correction.mixture_oracles import NONE, TABLES, FiniteSum, nuts
 
 HARD = {

@@ -16,7 +16,7 @@ from custodes.evaluate.rates.outputs import LabelledOutputs
 from custodes.evaluate.slices import slices_of
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
-from custodes.stats.clusters import number_by_unit
+from custodes.stats.clusters import multiplicity_by_unit
 from custodes.stats.rates.posterior import PRIOR, correlate_draws, two_sided_p
 from custodes.stats.rates.scores import Interval
 from custodes.stats.sign_test import adjust
@@ -146,7 +146,7 @@ def correlation(first_influence: Floats, second_influence: Floats, units: Ints, 
     0.2857
     """
     n_units = int(units.max(initial=-1)) + 1
-    n_clusters_of_unit = number_by_unit(n_equal_clusters, units=units, n_units=n_units)
+    n_clusters_of_unit = multiplicity_by_unit(n_equal_clusters, units=units, n_units=n_units)
     first_sums, second_sums = unit_sums(np.stack([first_influence, second_influence]), units=units, n_units=n_units)
     norms = [np.sqrt((sums**2 * n_clusters_of_unit).sum()) for sums in (first_sums, second_sums)]
     if not all(norms):

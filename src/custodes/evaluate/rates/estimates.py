@@ -434,7 +434,7 @@ def cluster_divisor(
     """Return the divisor of counts for outputs that share clusters; 1 without shared clusters."""
     if not outputs.has_clusters:
         return 1.0
-    design_effect = influence_design_effect(influence, outputs.unit, kind=is_labelled, number=outputs.number)
+    design_effect = influence_design_effect(influence, outputs.unit, kind=is_labelled, multiplicity=outputs.number)
     divisor = float(design_effect.divisor(confidence))
     return divisor if np.isfinite(divisor) else float(outputs.number.sum())
 

@@ -163,7 +163,7 @@ def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
         n_with_label = np.bincount(has_human_label, weights=number * has_this_label)
         residuals = has_this_label - n_with_label.sum() / number.sum()
         influence = residuals * np.where(has_human_label, 1, -1) / n_of_part[has_human_label.astype(np.intp)]
-        design_effect = influence_design_effect(influence, judged_outputs.unit, number=number).effect
+        design_effect = influence_design_effect(influence, judged_outputs.unit, multiplicity=number).effect
         table = np.stack([n_with_label, n_of_part - n_with_label]) / np.nan_to_num(design_effect, nan=1.0)
         p_values.append(fisher_p_value(table.round()))
     return float(min(1.0, min(p_values) * len(p_values)))

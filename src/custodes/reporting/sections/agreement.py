@@ -39,25 +39,25 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _tables(context: Context) -> Sequence[SelectionTable]:
-    selection_of_column = {"aspect": "{aspect}", "statistic": "{compared}", "metric_a|metric_b": "{metric}"}
+    template_of_column = {"aspect": "{aspect}", "statistic": "{compared}", "metric_a|metric_b": "{metric}"}
     caption = "Differences of the chosen metric from every other metric"
     selection_table = build_selection_table(
-        context, "agreement-comparisons", caption, "agreement.comparisons", selection_of_column
+        context, "agreement-comparisons", caption, "agreement.comparisons", template_of_column
     )
     return [selection_table] if context.table("agreement.comparisons").height else []
 
 
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: the table of all statistics, and the statistics that the reader can select."""
-    metrics = context.table("agreement.metrics")
-    comparisons = context.table("agreement.comparisons").drop_nulls("difference")
-    compared_statistics = comparisons["statistic"].unique(maintain_order=True).to_list()
+    metric_rows = context.table("agreement.metrics")
+    comparison_rows = context.table("agreement.comparisons").drop_nulls("difference")
+    compared_statistics = comparison_rows["statistic"].unique(maintain_order=True).to_list()
     default_statistic = str(context.table("agreement.standing")["statistic"].mode().first() or CHOOSING)
     return {
         "statistics": [
             (statistic_name, statistic.label)
             for statistic_name, statistic in STATISTICS.items()
-            if metrics[statistic_name].is_not_null().any()
+            if metric_rows[statistic_name].is_not_null().any()
         ],
         "default": default_statistic,
         "compared": [
@@ -69,7 +69,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         if default_statistic in compared_statistics
         else (compared_statistics or [""])[0],
         "table": table_html(
-            by_standing(metrics, context.table("agreement.standing")),
+            by_standing(metric_rows, context.table("agreement.standing")),
             context.table_declaration("agreement.metrics").columns,
             id="agreement-metrics",
             caption="Every statistic of agreement",

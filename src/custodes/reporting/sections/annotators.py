@@ -71,30 +71,31 @@ def _figures(context: Context) -> Sequence[Figure]:
     rows_with_interval = with_interval(rows)
     return [
         Figure(
-            id=f"annotators-{kind}",
-            title=f"Competence of annotators: {kind}",
+            id=f"annotators-{answer_type}",
+            title=f"Competence of annotators: {answer_type}",
             caption="Agreement of each annotator with the consensus of the annotators (Cohen’s κ). Whisker: "
             "interval from resampled items. Red: a significant finding (adjusted for all tests of "
-            f"all annotators).{_omission_sentence(rows, kind)}",
+            f"all annotators).{_omission_sentence(rows, answer_type)}",
             alt="Dots with whiskers: competence of every annotator; the table below has the numbers.",
             spec=spec_of(competence(empty_rows()), width="container"),
             table="annotators-shown",
             lines=("rater",),
-            where={"aspect": "{aspect}", "answer_type": kind},
+            where={"aspect": "{aspect}", "answer_type": answer_type},
         )
-        for kind in KINDS
-        if rows_with_interval.filter(pl.col("answer_type") == kind).height
+        for answer_type in KINDS
+        if rows_with_interval.filter(pl.col("answer_type") == answer_type).height
     ]
 
 
-def _omission_sentence(rows: pl.DataFrame, kind: str) -> str:
+def _omission_sentence(rows: pl.DataFrame, answer_type: str) -> str:
     """A sentence on the number of annotators per aspect that the figure leaves out; '' if it leaves out none."""
-    groups_of_aspect = rows.filter(pl.col("answer_type") == kind).group_by("aspect", maintain_order=True)
-    count_rows = groups_of_aspect.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(
+    aspect_groups = rows.filter(pl.col("answer_type") == answer_type).group_by("aspect", maintain_order=True)
+    missing_count_rows = aspect_groups.agg(missing=pl.col("competence_low").is_null().sum(), n=pl.len()).filter(
         pl.col("missing") > 0
     )
     count_texts = [
-        f"{n_missing} of {n}" + (f" ({aspect})" if aspect else "") for aspect, n_missing, n in count_rows.iter_rows()
+        f"{n_without_interval} of {n_annotators}" + (f" ({aspect})" if aspect else "")
+        for aspect, n_without_interval, n_annotators in missing_count_rows.iter_rows()
     ]
     return f" Annotators without an interval are left out: {', '.join(count_texts)}." if count_texts else ""
 
@@ -106,83 +107,86 @@ def last_interim_analyses(study: Study) -> pl.DataFrame:
     the margin on the current answers. Interim analyses concern only the first aspect of a study.
     """
     if study.looks.is_empty():
-        return pl.DataFrame(schema={name: pl.String for column in LOOKS for name in column.names})
+        return pl.DataFrame(schema={column_name: pl.String for column in LOOKS for column_name in column.names})
     pair_column_names = ["system_a", "system_b"]
-    final_looks = last_looks(study.looks)
+    last_look_rows = last_looks(study.looks)
     preference_rows = study.preferences.frame
     aspects = preference_rows["aspect"].unique(maintain_order=True)
     first_aspect_rows = preference_rows.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
-    current_margins = first_aspect_rows.group_by("system_a", "system_b").agg(
+    current_margin_rows = first_aspect_rows.group_by("system_a", "system_b").agg(
         n_now=pl.len(), margin_now=pl.col("preference").mean()
     )
     question_rows = annotator_questions(replace(study, second=Preferences()))
-    refusal_counts = question_rows.group_by(pair_column_names).agg(pl.col("refused").sum())
+    refusal_count_rows = question_rows.group_by(pair_column_names).agg(pl.col("refused").sum())
     better_system_expression = (
         pl.when(pl.col("decision") > 0).then("system_a").when(pl.col("decision") < 0).then("system_b")
     )
-    final_looks = final_looks.rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
-    for joined_table in (current_margins, refusal_counts):
-        final_looks = final_looks.join(joined_table, on=pair_column_names, how="left", maintain_order="left")
-    final_looks = final_looks.with_columns(
+    last_look_rows = last_look_rows.rename({"margin": "at_look", "low": "at_look_low", "high": "at_look_high"})
+    for joined_rows in (current_margin_rows, refusal_count_rows):
+        last_look_rows = last_look_rows.join(joined_rows, on=pair_column_names, how="left", maintain_order="left")
+    last_look_rows = last_look_rows.with_columns(
         pl.col("n_now", "refused").fill_null(0).cast(pl.Int64), said=better_system_expression.otherwise(pl.lit("="))
     )
     margin_expression, n_answers_expression = pl.col("wins") - pl.col("losses"), pl.col("n") + pl.col("refused")
-    return final_looks.with_columns(
+    return last_look_rows.with_columns(
         least=(margin_expression - pl.col("refused")) / n_answers_expression,
         most=(margin_expression + pl.col("refused")) / n_answers_expression,
     )
 
 
-def looks_sentences(looks: pl.DataFrame) -> list[str]:
+def looks_sentences(look_rows: pl.DataFrame) -> list[str]:
     """Sentences on interim analyses: inflated margins, and decisions that the current answers do not support."""
-    decided_looks = looks.filter(pl.col("said") != "=") if looks.height else looks
-    if decided_looks.is_empty():
+    decided_look_rows = look_rows.filter(pl.col("said") != "=") if look_rows.height else look_rows
+    if decided_look_rows.is_empty():
         return []
-    contradicted_looks = decided_looks.filter((pl.col("margin_now").fill_null(0) * pl.col("decision")) <= 0)
+    contradicted_look_rows = decided_look_rows.filter((pl.col("margin_now").fill_null(0) * pl.col("decision")) <= 0)
     worst_margin_expression = pl.when(pl.col("decision") > 0).then("least").otherwise("most")
-    uncertain_looks = decided_looks.filter(
+    uncertain_look_rows = decided_look_rows.filter(
         (worst_margin_expression * pl.col("decision") <= 0) & (pl.col("refused") > 0)
     )
+    pair_text_expression = pl.format("{} and {}", "system_a", "system_b")
     sentences = [
-        f"{opening} {names([f'{a} and {b}' for a, b in rows.select('system_a', 'system_b').iter_rows()])}."
-        for rows, opening in (
+        f"{sentence_start} {names(listed_rows.select(pair_text_expression).to_series().to_list())}."
+        for listed_rows, sentence_start in (
             (
-                contradicted_looks,
+                contradicted_look_rows,
                 "Without the answers of the excluded annotators, the data no longer support the earlier decision on",
             ),
             (
-                uncertain_looks,
+                uncertain_look_rows,
                 "If all refusals were answers against the decision, the data would not support the decision on",
             ),
         )
-        if rows.height
+        if listed_rows.height
     ]
     return [INFLATED, *sentences]
 
 
 def cost_sentences(study: Study) -> str:
     """Cost and duration of the answers, if they are recorded."""
-    answer_tables = [study.preferences.frame.select("rater", "seconds"), study.second.frame.select("rater", "seconds")]
-    answer_rows = pl.concat(answer_tables).filter(pl.col("rater").is_in(list(study.humans)))
+    answer_frames = [study.preferences.frame.select("rater", "seconds"), study.second.frame.select("rater", "seconds")]
+    answer_rows = pl.concat(answer_frames).filter(pl.col("rater").is_in(list(study.humans)))
     median_seconds = answer_rows["seconds"].median()
     sentences = []
     if isinstance(median_seconds, float):
         sentences.append(f"Half of the answers took {number(median_seconds, digits=0)} seconds or less.")
     cost_rows = answer_rows.join(study.raters.frame.select("rater", "cost", "cost_unit"), on="rater").drop_nulls("cost")
     if cost_rows.height and cost_rows["cost_unit"].n_unique() == 1:
-        total_cost, unit = float(cost_rows["cost"].sum()), cost_rows["cost_unit"][0] or ""
-        hourly = (
+        total_cost, cost_unit = float(cost_rows["cost"].sum()), cost_rows["cost_unit"][0] or ""
+        cost_per_hour = (
             total_cost / cost_rows.height * 3600 / median_seconds
             if isinstance(median_seconds, float) and median_seconds > 0
             else None
         )
-        count_text = plural(cost_rows.height, "answer")
+        answer_count_text = plural(cost_rows.height, "answer")
         sentences.append(
-            f"{count_text} used in the results, including second ratings, cost {number(total_cost)} {unit}".strip()
+            f"{answer_count_text} used in the results, including second ratings, "
+            f"cost {number(total_cost)} {cost_unit}".strip()
             + (
                 "."
-                if hourly is None
-                else f". With the median time per answer, this is {' '.join([number(hourly), unit]).strip()} per hour."
+                if cost_per_hour is None
+                else f". With the median time per answer, this is "
+                f"{' '.join([number(cost_per_hour), cost_unit]).strip()} per hour."
             )
         )
     return " ".join(sentences)
@@ -190,13 +194,13 @@ def cost_sentences(study: Study) -> str:
 
 def _remove_file_name(file_names: Sequence[str], message: str) -> str:
     """A message without the name of the input file at its beginning."""
-    file_name = next((name for name in file_names if message.startswith(f"{name}: ")), "")
-    return message.removeprefix(f"{file_name}: ")
+    leading_file_name = next((file_name for file_name in file_names if message.startswith(f"{file_name}: ")), "")
+    return message.removeprefix(f"{leading_file_name}: ")
 
 
 def _build(context: Context) -> Mapping[str, Any]:
     study = context.study.select(**selection_arguments(context.options), one_side=True)
-    table_texts = []
+    html_tables = []
     for table_name, caption in SHOWN:
         rows = context.table(f"annotators.{table_name}")
         if rows.height:
@@ -205,26 +209,30 @@ def _build(context: Context) -> Mapping[str, Any]:
                 # Slots are tested only for a reversed scale, so empty flags would look as if no fault had been found.
                 columns = [column for column in columns if column.name != "flags"]
             notes = context.notes("annotators", "few-", "none-", "slots") if table_name == "concentration" else ()
-            table_texts.append(
+            html_tables.append(
                 table_html(rows, columns, id=f"annotators-{table_name}-table", caption=caption, notes=notes)
             )
-    looks = last_interim_analyses(study)
-    if looks.height:
-        omitted_columns = set[str]()
-        if not looks["refused"].sum():
-            omitted_columns |= {"refused", "least", "most"}
-        if (looks["n"] == looks["n_now"]).all():
-            omitted_columns |= {"n_now", "margin_now"}
-        columns = [column for column in LOOKS if column.name not in omitted_columns]
-        table_texts.append(table_html(looks, columns, id="annotators-looks-table", caption="Interim analyses", by=None))
+    look_rows = last_interim_analyses(study)
+    if look_rows.height:
+        omitted_column_names = set[str]()
+        if not look_rows["refused"].sum():
+            omitted_column_names |= {"refused", "least", "most"}
+        if (look_rows["n"] == look_rows["n_now"]).all():
+            omitted_column_names |= {"n_now", "margin_now"}
+        columns = [column for column in LOOKS if column.name not in omitted_column_names]
+        html_tables.append(
+            table_html(look_rows, columns, id="annotators-looks-table", caption="Interim analyses", by=None)
+        )
     file_names = study.name.split(" + ")
     sentences = [sentence(_remove_file_name(file_names, note.message)) for note in study.notes if note.rule in REPORTED]
     sentences += [sentence(problem.message) for problem in refusals(annotator_questions(study))]
     return {
         "sentences": [
-            text for text in (cost_sentences(study), *dict.fromkeys(sentences), *looks_sentences(looks)) if text
+            sentence_text
+            for sentence_text in (cost_sentences(study), *dict.fromkeys(sentences), *looks_sentences(look_rows))
+            if sentence_text
         ],
-        "table": "\n".join(table_texts),
+        "table": "\n".join(html_tables),
     }
 
 

@@ -99,21 +99,25 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
         "next": "Gain and loss of each metric",
         "backward": f"Backward elimination, at most {context.results['ceiling'].provenance.options['steps']} steps",
     }
-    table_of_name = {
+    selection_table_of_name = {
         table_name: build_selection_table(
             context, f"ceiling-{table_name}", caption + context.aspect_suffix, f"ceiling.{table_name}", CHOSEN
         )
         for table_name, caption in caption_of_table.items()
         if context.table(f"ceiling.{table_name}").height
     }
-    label_of_column = ADDED_IN_USE if context.results["ceiling"].provenance.options["in_use"] else ADDED
+    label_and_doc_of_column = ADDED_IN_USE if context.results["ceiling"].provenance.options["in_use"] else ADDED
     next_columns = (
-        replace(column, label=label_of_column[column.name][0], doc=label_of_column[column.name][1])
-        if column.name in label_of_column
+        replace(column, label=label_and_doc_of_column[column.name][0], doc=label_and_doc_of_column[column.name][1])
+        if column.name in label_and_doc_of_column
         else column
-        for column in table_of_name["next"].columns
+        for column in selection_table_of_name["next"].columns
     )
-    return list((table_of_name | {"next": replace(table_of_name["next"], columns=tuple(next_columns))}).values())
+    return list(
+        (
+            selection_table_of_name | {"next": replace(selection_table_of_name["next"], columns=tuple(next_columns))}
+        ).values()
+    )
 
 
 def _build(context: Context) -> Mapping[str, Any]:
@@ -141,7 +145,7 @@ def _build(context: Context) -> Mapping[str, Any]:
 
 def _predictions(result: Ceiling) -> pl.DataFrame:
     """The rows of `prediction`, followed by the rows of `annotators`, for each aspect; predictors are in words."""
-    rows = result.prediction.with_columns(what=pl.col("features").replace(FEATURES), order=pl.lit(0))
+    prediction_rows = result.prediction.with_columns(what=pl.col("features").replace(FEATURES), order=pl.lit(0))
     bound_tables = [
         result.annotators.select(
             "target",
@@ -151,17 +155,20 @@ def _predictions(result: Ceiling) -> pl.DataFrame:
         )
         for bound_name, bound_label in BOUNDS.items()
     ]
-    predictions = pl.concat([rows, *bound_tables], how="diagonal")
-    rank_expression = pl.col("target").replace_strict(
-        {target: i for i, target in enumerate(rows["target"].unique(maintain_order=True))}
+    predictions_and_bounds = pl.concat([prediction_rows, *bound_tables], how="diagonal")
+    target_rank_expression = pl.col("target").replace_strict(
+        {
+            target: target_rank
+            for target_rank, target in enumerate(prediction_rows["target"].unique(maintain_order=True))
+        }
     )
-    return predictions.sort(rank_expression, "order", maintain_order=True)
+    return predictions_and_bounds.sort(target_rank_expression, "order", maintain_order=True)
 
 
 def sentences(result: Ceiling) -> list[str]:
     """Sentences that compare predictions from metrics with predictions from human ratings of other aspects."""
-    texts = []
-    for features_a, features_b, better_text, worse_text in (
+    sentence_texts = []
+    for features_a, features_b, positive_difference_text, negative_difference_text in (
         (
             "humans",
             "metrics",
@@ -181,22 +188,28 @@ def sentences(result: Ceiling) -> list[str]:
         ),
     ):
         gap_rows = result.gaps.filter(features_a=features_a, features_b=features_b).drop_nulls("difference_low")
-        texts_and_rows = [
-            (better_text, gap_rows.filter(pl.col("difference_low") > 0)),
-            (worse_text, gap_rows.filter(pl.col("difference_high") < 0)),
+        texts_and_gap_rows = [
+            (positive_difference_text, gap_rows.filter(pl.col("difference_low") > 0)),
+            (negative_difference_text, gap_rows.filter(pl.col("difference_high") < 0)),
         ]
-        texts += [f"{text}: {_join_differences(rows)}." for text, rows in texts_and_rows if rows.height]
+        sentence_texts += [
+            f"{text}: {_join_differences(listed_gap_rows)}."
+            for text, listed_gap_rows in texts_and_gap_rows
+            if listed_gap_rows.height
+        ]
         inconclusive_targets = gap_rows.filter((pl.col("difference_low") <= 0) & (pl.col("difference_high") >= 0))[
             "target"
         ].to_list()
         if inconclusive_targets:
-            features_text = (
+            compared_features_text = (
                 "predictions from all metrics and predictions from the human ratings of other aspects"
                 if features_a == "humans"
                 else "predictions from all metrics with and without the human ratings of other aspects"
             )
-            texts.append(f"No significant difference between {features_text}: {names(inconclusive_targets)}.")
-    return texts
+            sentence_texts.append(
+                f"No significant difference between {compared_features_text}: {names(inconclusive_targets)}."
+            )
+    return sentence_texts
 
 
 def halo_sentences(result: Ceiling) -> list[str]:
@@ -209,33 +222,33 @@ def halo_sentences(result: Ceiling) -> list[str]:
     tau_of_target_and_source = {
         (row["target"], row["source"]): row["kendall"] for row in result.halo.iter_rows(named=True)
     }
-    lead_rows = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
-    same_source_leads = lead_rows.filter(source=same_source)
-    if same_source_leads.is_empty():
+    tau_difference_rows = result.halo.drop_nulls(["lead", "lead_low", "lead_high"])
+    same_source_difference_rows = tau_difference_rows.filter(source=same_source)
+    if same_source_difference_rows.is_empty():
         return []
-    gain_texts = [
+    halo_target_texts = [
         f"{target} ({number(tau_of_target_and_source[target, same_source])} against "
         f"{number(tau_of_target_and_source[target, other_source])})"
-        for target in same_source_leads.filter(pl.col("lead_low") > 0)["target"]
+        for target in same_source_difference_rows.filter(pl.col("lead_low") > 0)["target"]
     ]
-    texts = []
-    if gain_texts:
-        texts.append(
+    sentence_texts = []
+    if halo_target_texts:
+        sentence_texts.append(
             "Part of the agreement between aspects is a halo effect of the annotator. A rating is predicted "
             "better (τ-b) from the same annotator’s ratings of other aspects than from other annotators’ "
-            f"ratings of these aspects: {names(gain_texts)}."
+            f"ratings of these aspects: {names(halo_target_texts)}."
         )
-        metric_leads = lead_rows.filter(pl.col("lead_high") >= 0, source=metric_source)
-        metric_leads = metric_leads.join(
-            same_source_leads.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left"
+        metric_difference_rows = tau_difference_rows.filter(pl.col("lead_high") >= 0, source=metric_source)
+        metric_difference_rows = metric_difference_rows.join(
+            same_source_difference_rows.filter(pl.col("lead_low") > 0), on="target", how="semi", maintain_order="left"
         )
-        if metric_leads.height:
-            texts.append(
+        if metric_difference_rows.height:
+            sentence_texts.append(
                 "A rating is not predicted significantly worse from the metrics than from other annotators’ ratings of "
-                f"other aspects: {names(metric_leads['target'].to_list())}."
+                f"other aspects: {names(metric_difference_rows['target'].to_list())}."
             )
-    inconclusive_leads = same_source_leads.filter(pl.col("lead_low") <= 0)
-    for opening, condition in (
+    no_halo_rows = same_source_difference_rows.filter(pl.col("lead_low") <= 0)
+    for sentence_start, condition_expression in (
         (
             "No significant halo effect. A rating is not predicted significantly better from the same annotator’s "
             "ratings of other aspects than from other annotators’ ratings of these aspects",
@@ -247,18 +260,17 @@ def halo_sentences(result: Ceiling) -> list[str]:
             pl.col("lead_high") < 0,
         ),
     ):
-        if targets := inconclusive_leads.filter(condition)["target"].to_list():
-            texts.append(f"{opening}: {names(targets)}.")
-    return texts
+        if targets := no_halo_rows.filter(condition_expression)["target"].to_list():
+            sentence_texts.append(f"{sentence_start}: {names(targets)}.")
+    return sentence_texts
 
 
 def _join_differences(gap_rows: pl.DataFrame) -> str:
     """A list of aspects, each with its difference and interval."""
-    rows = gap_rows.iter_rows(named=True)
     return names(
         [
             f"{row['target']} (difference in τ-b {interval(abs(row['difference']), *_absolute_interval(row))})"
-            for row in rows
+            for row in gap_rows.iter_rows(named=True)
         ]
     )
 
@@ -270,30 +282,32 @@ def _absolute_interval(row: Mapping[str, float]) -> tuple[float, float]:
 
 def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
     """For each aspect, a text on the agreement of predictions from all metrics and the bound of a perfect predictor."""
-    bound_of_aspect = {row["target"]: row for row in result.annotators.iter_rows(named=True)}
-    row_of_prediction = {(row["target"], row["features"]): row for row in result.prediction.iter_rows(named=True)}
-    texts = []
-    for (aspect, features), row in row_of_prediction.items():
+    bound_row_of_aspect = {row["target"]: row for row in result.annotators.iter_rows(named=True)}
+    row_of_aspect_and_features = {
+        (row["target"], row["features"]): row for row in result.prediction.iter_rows(named=True)
+    }
+    aspects_and_texts = []
+    for (aspect, features), row in row_of_aspect_and_features.items():
         if features != "metrics" or row["kendall"] is None:
             continue
-        opening = f"On {aspect}, all" if aspect else "All"
+        sentence_start = f"On {aspect}, all" if aspect else "All"
         text = (
-            f"{opening} metrics together predict human ratings with τ-b {estimate_with_interval(row, 'kendall')} over "
-            "held-out outputs"
+            f"{sentence_start} metrics together predict human ratings with τ-b "
+            f"{estimate_with_interval(row, 'kendall')} over held-out outputs"
         )
-        bound_row = bound_of_aspect.get(aspect)
+        bound_row = bound_row_of_aspect.get(aspect)
         if bound_row is None or bound_row["attainable"] is None:
-            is_disagreement = (
+            is_split_half_not_positive = (
                 bound_row is not None and bound_row["split_half"] is not None and bound_row["split_half"] <= 0
             )
             no_bound_text = (
                 "Halves of the annotators do not agree, so the bound of a perfect predictor cannot be estimated."
             )
-            texts.append((aspect, f"{text}. {no_bound_text}" if is_disagreement else f"{text}."))
+            aspects_and_texts.append((aspect, f"{text}. {no_bound_text}" if is_split_half_not_positive else f"{text}."))
             continue
         bound_text = estimate_with_interval(bound_row, "attainable")
         if _is_above_bound(row, bound_row):
-            texts.append(
+            aspects_and_texts.append(
                 (
                     aspect,
                     f"{text}. This exceeds {bound_text}, the bound of a perfect predictor if the errors of the "
@@ -307,7 +321,8 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
             "annotators are independent."
         )
         if any(
-            _is_above_bound(row_of_prediction.get((aspect, features)), bound_row) for features in ("humans", "both")
+            _is_above_bound(row_of_aspect_and_features.get((aspect, features)), bound_row)
+            for features in ("humans", "both")
         ):
             text += (
                 " Predictions that use the other human aspects exceed this bound. So the errors are not independent, "
@@ -315,8 +330,8 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
             )
         elif row["kendall"] >= bound_row["attainable"]:
             text += " The metrics reach this bound, so these data do not show that better metrics are possible."
-        texts.append((aspect, text))
-    return texts
+        aspects_and_texts.append((aspect, text))
+    return aspects_and_texts
 
 
 def _is_above_bound(row: Mapping[str, Any] | None, bound_row: Mapping[str, Any]) -> bool:

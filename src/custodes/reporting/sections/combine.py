@@ -46,7 +46,7 @@ def _figures(context: Context) -> Sequence[Figure]:
     result: Any = context.results["combine"]
     aspect_suffix = context.aspect_suffix
     has_intervals = result.weights["weight_low"].count() > 0
-    chart = costs(empty_rows(), log=has_wide_cost_range(result.path), objective=objective_of(result))
+    cost_chart = costs(empty_rows(), log=has_wide_cost_range(result.path), objective=objective_of(result))
     return [
         Figure(
             id="combine-comparison",
@@ -96,7 +96,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             "the order of gain per cost. The cost of every metric is 1 if the raters file has no costs. "
             "Band: interval.",
             alt="Steps of Kendall τ-b with human ratings against the total cost of the metrics.",
-            spec=spec_of(chart, width="container"),
+            spec=spec_of(cost_chart, width="container"),
             table="costs",
             where=CHOSEN,
         ),
@@ -118,7 +118,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         for column in context.table_declaration("combine.partiality").columns
         if column.name == "largest_partiality"
     ]
-    lead_column = score("lead", LEAD, "Over the single metric", interval=True)
+    difference_column = score("lead", LEAD, "Over the single metric", interval=True)
     return {
         "first": METHODS[first_method(result)].label,
         "left_out": [sentence(message) for message in omission_messages],
@@ -128,7 +128,7 @@ def _build(context: Context) -> Mapping[str, Any]:
             [
                 label("what", "how metrics are combined", "Way of combining"),
                 interval_columns[0],
-                lead_column,
+                difference_column,
                 *interval_columns[1:],
                 *favoritism_columns,
                 *partiality_columns,
@@ -148,19 +148,27 @@ def first_method(result: Combine) -> str:
 
 def comparison_rows(result: Combine) -> pl.DataFrame:
     """The rows of `comparison` with the difference from the single metric, favoritism and partiality, best first."""
-    target_methods = result.comparison.select("target", "method").unique(maintain_order=True)
-    lead_rows = [_difference_from_best(result, *row) for row in target_methods.iter_rows()]
+    target_method_rows = result.comparison.select("target", "method").unique(maintain_order=True)
+    difference_rows = [
+        _difference_from_best(result, *target_and_method) for target_and_method in target_method_rows.iter_rows()
+    ]
     source_of_column = {f"lead{suffix}": f"difference{suffix}" for suffix in ("", "_low", "_high")}
-    target_methods = target_methods.with_columns(
-        pl.Series(name, [lead_row[source_name] if lead_row else None for lead_row in lead_rows], dtype=pl.Float64)
-        for name, source_name in source_of_column.items()
+    target_method_rows = target_method_rows.with_columns(
+        pl.Series(
+            column_name,
+            [difference_row[source_name] if difference_row else None for difference_row in difference_rows],
+            dtype=pl.Float64,
+        )
+        for column_name, source_name in source_of_column.items()
     )
     target_rank_expression = pl.col("target").rle_id()
     return (
-        result.comparison.join(target_methods, on=["target", "method"], how="left", maintain_order="left")
+        result.comparison.join(target_method_rows, on=["target", "method"], how="left", maintain_order="left")
         .join(result.favoritism, on=["target", "method"], how="left", maintain_order="left")
         .join(result.partiality, on=["target", "method"], how="left", maintain_order="left")
-        .with_columns(what=pl.col("method").replace({name: method.label for name, method in METHODS.items()}))
+        .with_columns(
+            what=pl.col("method").replace({method_name: method.label for method_name, method in METHODS.items()})
+        )
         .sort(target_rank_expression, pl.col("kendall"), descending=[False, True], nulls_last=True, maintain_order=True)
     )
 
@@ -171,11 +179,11 @@ def _difference_from_best(result: Combine, target: str, method: str) -> dict[str
         if (row["method_a"], row["method_b"]) == (method, SINGLE):
             return row
         if (row["method_a"], row["method_b"]) == (SINGLE, method) and row["difference"] is not None:
-            reversed_difference = {"difference": -row["difference"]}
+            reversed_row = {"difference": -row["difference"]}
             for suffix, opposite_suffix in (("_low", "_high"), ("_high", "_low")):
-                bound_value = row[f"difference{opposite_suffix}"]
-                reversed_difference[f"difference{suffix}"] = None if bound_value is None else -bound_value
-            return reversed_difference
+                opposite_bound = row[f"difference{opposite_suffix}"]
+                reversed_row[f"difference{suffix}"] = None if opposite_bound is None else -opposite_bound
+            return reversed_row
     return None
 
 
@@ -184,11 +192,11 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
 
     The scores of the other methods follow, without a test.
     """
-    sentences = []
+    targets_and_texts = []
     for target, combined_row, single_row, other_rows in _rivals(result):
         gain_rows = result.generalisation.filter(target=target, method=combined_row["method"]).drop_nulls("gain")
-        gain_text = "".join(f"; {_gain(row)}" for row in gain_rows.iter_rows(named=True))
-        sentences.append(
+        gain_text = "".join(f"; {_gain(gain_row)}" for gain_row in gain_rows.iter_rows(named=True))
+        targets_and_texts.append(
             (
                 target,
                 f"{f'On {target}, ' if target else 'Here '}{combined_row['what']} reaches τ-b "
@@ -197,7 +205,7 @@ def sentences(result: Combine) -> list[tuple[str, str]]:
                 f"{estimate_with_interval(single_row, 'kendall')}{gain_text}.{_other_methods_sentence(other_rows)}",
             )
         )
-    return sentences
+    return targets_and_texts
 
 
 def _gain(row: Mapping[str, Any]) -> str:
@@ -223,12 +231,15 @@ def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], 
     A target is left out if the first combination or the best single metric has no score.
     """
     rivals = []
-    is_combination = pl.col("method") == first_method(result)
+    is_first_combination_expression = pl.col("method") == first_method(result)
     rows = comparison_rows(result).drop_nulls("kendall")
     for (target,), target_rows in rows.group_by("target", maintain_order=True):
-        combined_rows, single_rows = target_rows.filter(is_combination), target_rows.filter(method=SINGLE)
+        combined_rows, single_rows = (
+            target_rows.filter(is_first_combination_expression),
+            target_rows.filter(method=SINGLE),
+        )
         if combined_rows.height and single_rows.height:
-            other_rows = target_rows.filter(~is_combination, pl.col("method") != SINGLE)
+            other_rows = target_rows.filter(~is_first_combination_expression, pl.col("method") != SINGLE)
             rivals.append((str(target), combined_rows.row(0, named=True), single_rows.row(0, named=True), other_rows))
     return rivals
 

@@ -28,7 +28,7 @@ def _figures(context: Context) -> Sequence[Figure]:
     Some figures need a minimum number of raters.
     """
     result: Any = context.results["complementarity"]
-    best_metrics = [
+    best_rater_names = [
         rater_name for aspect, metric in context.best.items() for rater_name in (metric, f"{metric}:{aspect}")
     ]
     return [
@@ -80,7 +80,9 @@ def _figures(context: Context) -> Sequence[Figure]:
                     "lists all raters.",
                     alt="Map of the raters on the first two principal components; the table below holds their "
                     "clusters.",
-                    spec=spec_of(places(empty_rows(), result, width=MAP_WIDTH, named=best_metrics, metric="{metric}")),
+                    spec=spec_of(
+                        places(empty_rows(), result, width=MAP_WIDTH, named=best_rater_names, metric="{metric}")
+                    ),
                     table="complementarity.coordinates",
                 )
             ]
@@ -92,11 +94,11 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 def sentences(result: Complementarity) -> list[str]:
     """Sentences on the mean complementarity and on the principal components."""
-    mean_of_kinds = {row["kinds"]: row["complementarity"] for row in result.averages.iter_rows(named=True)}
-    gap_of_kinds = {(row["kinds_a"], row["kinds_b"]): row for row in result.gaps.iter_rows(named=True)}
-    texts = []
-    mean_between_kinds = mean_of_kinds["human-metric"]
-    for within_kinds, more_similar_text, less_similar_text, no_difference_text in (
+    mean_of_kind_pair = {row["kinds"]: row["complementarity"] for row in result.averages.iter_rows(named=True)}
+    gap_row_of_kind_pairs = {(row["kinds_a"], row["kinds_b"]): row for row in result.gaps.iter_rows(named=True)}
+    sentence_texts = []
+    mean_human_metric = mean_of_kind_pair["human-metric"]
+    for within_kind_pair, more_similar_text, less_similar_text, no_difference_text in (
         (
             "metric-metric",
             "Rankings by metrics are more similar to each other than to rankings by annotators. Together, "
@@ -113,26 +115,26 @@ def sentences(result: Complementarity) -> list[str]:
             "Rankings by human aspects are not significantly more similar to each other than to rankings by metrics",
         ),
     ):
-        gap_row = gap_of_kinds.get(("human-metric", within_kinds))
+        gap_row = gap_row_of_kind_pairs.get(("human-metric", within_kind_pair))
         if gap_row is None or gap_row["difference"] is None:
             continue
         if gap_row["difference_low"] is None:
-            verdict_text = "Without intervals, the difference is inconclusive"
+            comparison_text = "Without intervals, the difference is inconclusive"
         else:
-            verdict_text = (
+            comparison_text = (
                 more_similar_text
                 if gap_row["difference_low"] > 0
                 else less_similar_text
                 if gap_row["difference_high"] < 0
                 else no_difference_text
             )
-        texts.append(
-            f"{verdict_text}. The mean complementarity (0.5: unrelated) is {number(mean_between_kinds)} for a human "
+        sentence_texts.append(
+            f"{comparison_text}. The mean complementarity (0.5: unrelated) is {number(mean_human_metric)} for a human "
             "aspect and a "
-            f"metric, and {number(mean_of_kinds[within_kinds])} for {AVERAGES[within_kinds]} (difference "
+            f"metric, and {number(mean_of_kind_pair[within_kind_pair])} for {AVERAGES[within_kind_pair]} (difference "
             f"{estimate_with_interval(gap_row, 'difference')})."
         )
-    texts += [
+    sentence_texts += [
         f"{plural(round(row['dimension']), 'principal component')} "
         f"explain{'s' if row['dimension'] == 1 else ''} {percent(SHARE)} of the differences of "
         f"{plural(row['raters'], 'rater')} from their common ranking. With random rankings, the expected "
@@ -140,12 +142,12 @@ def sentences(result: Complementarity) -> list[str]:
         for row in result.summary.iter_rows(named=True)
         if row["dimension"] is not None
     ]
-    return texts
+    return sentence_texts
 
 
 def _tables(context: Context, result: Complementarity) -> list[str]:
     declaration_of_table = result.table_declarations()
-    cluster_columns = [declaration_of_table["clusters"].column(name) for name in ("cluster", "stability")]
+    cluster_columns = [declaration_of_table["clusters"].column(column_name) for column_name in ("cluster", "stability")]
     rater_rows = (
         result.raters.join(result.clusters.select("rater", "cluster", "stability"), on="rater", how="left")
         .sort("with_humans", nulls_last=True, maintain_order=True)
@@ -153,11 +155,12 @@ def _tables(context: Context, result: Complementarity) -> list[str]:
     )
     rule_rows = result.rules.pivot("kinds", index="distance", values="complementarity", maintain_order=True)
     average_columns = [
-        column(kinds, "mean complementarity", name.capitalize(), kind="score") for kinds, name in AVERAGES.items()
+        column(kind_pair, "mean complementarity", pair_label.capitalize(), kind="score")
+        for kind_pair, pair_label in AVERAGES.items()
     ]
     rule_columns = [declaration_of_table["rules"].column("distance"), *average_columns]
     rater_columns = [*declaration_of_table["raters"].columns, *(cluster_columns if result.clusters.height else [])]
-    table_parts = [
+    table_specifications = [
         (
             "raters",
             rater_rows,
@@ -166,11 +169,13 @@ def _tables(context: Context, result: Complementarity) -> list[str]:
             context.notes("complementarity"),
         )
     ]
-    table_parts += [("rules", rule_rows, rule_columns, "Mean complementarity with other rules for ties", [])]
-    table_parts += [("left-out", result.left_out, [*declaration_of_table["left_out"].columns], "Raters left out", [])]
+    table_specifications += [("rules", rule_rows, rule_columns, "Mean complementarity with other rules for ties", [])]
+    table_specifications += [
+        ("left-out", result.left_out, [*declaration_of_table["left_out"].columns], "Raters left out", [])
+    ]
     return [
-        table_html(frame, columns, id=f"complementarity-{name}", caption=caption, notes=notes, by=None)
-        for name, frame, columns, caption, notes in table_parts
+        table_html(frame, columns, id=f"complementarity-{table_name}", caption=caption, notes=notes, by=None)
+        for table_name, frame, columns, caption, notes in table_specifications
         if frame.height
     ]
 

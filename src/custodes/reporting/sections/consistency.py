@@ -69,13 +69,13 @@ def _repeat_for_aspects(context: Context, table_name: str) -> pl.DataFrame:
     """
     rows = context.results["consistency"].to_frame(table_name)
     rows_without_aspect = rows.filter(~pl.col("aspect").is_in(list(context.aspects)))
-    copied_rows = [rows_without_aspect.with_columns(aspect=pl.lit(aspect)) for aspect in context.aspects]
-    return pl.concat([rows.filter(pl.col("aspect").is_in(list(context.aspects))), *copied_rows])
+    frame_copies = [rows_without_aspect.with_columns(aspect=pl.lit(aspect)) for aspect in context.aspects]
+    return pl.concat([rows.filter(pl.col("aspect").is_in(list(context.aspects))), *frame_copies])
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    findings, orders = _repeat_for_aspects(context, "findings"), _repeat_for_aspects(context, "orders")
-    kinds = [kind for kind in AXES if findings.filter(pl.col("kind") == kind)["estimate"].count()]
+    finding_rows, order_rows = _repeat_for_aspects(context, "findings"), _repeat_for_aspects(context, "orders")
+    kinds = [kind for kind in AXES if finding_rows.filter(pl.col("kind") == kind)["estimate"].count()]
     figures = [
         Figure(
             id=f"consistency-{kind.split()[0]}",
@@ -101,7 +101,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             where={"aspect": "{aspect}", "rater": "{metric}"},
         )
         figures.append(calibration_figure)
-    if not orders["flip_rate"].count():
+    if not order_rows["flip_rate"].count():
         return figures
     return [
         *figures,
@@ -130,7 +130,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: the table of significant findings, then the other tables that have rows."""
-    table_texts = []
+    html_tables = []
     for table_name, caption in SHOWN:
         rows = _repeat_for_aspects(context, table_name)
         is_displayed = not rows.is_empty()
@@ -146,17 +146,17 @@ def _build(context: Context) -> Mapping[str, Any]:
         if is_displayed:
             columns = context.essential_columns(f"consistency.{table_name}")
             notes = context.notes("consistency", *NOTES.get(table_name, ("none",)))
-            table_texts.append(
+            html_tables.append(
                 table_html(rows, columns, id=f"consistency-{table_name}-table", caption=caption, notes=notes)
             )
-    return {"table": "\n".join([f"<p>{_untested_text(context)}</p>", *table_texts])}
+    return {"table": "\n".join([f"<p>{_untested_text(context)}</p>", *html_tables])}
 
 
 def _untested_text(context: Context) -> str:
     """Sentences on the kinds of fault that were tested, and on the kinds that these data cannot show."""
     test_rows = context.results["consistency"].to_frame("findings").filter(pl.col("p_value").is_not_null())
     tested_kinds = test_rows["kind"].unique().to_list()
-    tested_names = [kind_name for kind, (kind_name, _) in NEEDS.items() if kind in tested_kinds]
+    tested_kind_names = [kind_name for kind, (kind_name, _) in NEEDS.items() if kind in tested_kinds]
     failure_rates = context.results["consistency"].to_frame("missing").filter(factor=ALL)["failure_rate"]
     has_no_failures = failure_rates.len() > 0 and failure_rates.max() == 0
     untested_texts = [
@@ -165,7 +165,9 @@ def _untested_text(context: Context) -> str:
         if kind not in tested_kinds and not (kind == FAILURES and has_no_failures)
     ]
     tested_text = (
-        f"Tested: {', '.join(tested_names)}. " if tested_names else "No kind of fault can be tested with these data. "
+        f"Tested: {', '.join(tested_kind_names)}. "
+        if tested_kind_names
+        else "No kind of fault can be tested with these data. "
     )
     tested_text += "No verdict is missing. " if has_no_failures else ""
     return tested_text + (

@@ -52,13 +52,13 @@ def _corrected_rows(context: Context) -> pl.DataFrame:
     """The rows to display, one for each aspect, metric and pair."""
     result: Any = context.results["correction"]
     rows = margin_rows(result).with_columns(pl.lit(ALL).alias(ALL))
-    column_names = [name for column in _columns() for name in column.names]
+    column_names = [column_name for column in _columns() for column_name in column.names]
     return rows.select(*dict.fromkeys(["aspect", "metric", "pair", *column_names, *MARGINS, CHANGED, ALL]))
 
 
 def corrected_metrics(best: Sequence[str], leaders: Sequence[Sequence[str]]) -> list[str]:
     """The best metric of every aspect, then metrics that do not differ significantly from it, up to the maximum."""
-    ranked_metrics = [metric for rank_metrics in zip_longest(*leaders) for metric in rank_metrics if metric]
+    ranked_metrics = [metric for metrics_of_rank in zip_longest(*leaders) for metric in metrics_of_rank if metric]
     return list(dict.fromkeys([*best, *ranked_metrics]))[: max(MOST_CORRECTED, len(set(best)))]
 
 
@@ -89,20 +89,20 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template, for decisions by the metric alone, by human ratings alone, and after correction."""
-    rows = context.table("corrected")
-    metrics = rows["metric"].unique(maintain_order=True).to_list()
+    corrected_rows = context.table("corrected")
+    metrics = corrected_rows["metric"].unique(maintain_order=True).to_list()
     first_aspect = context.aspects[0]
     first_metric = context.first_metric if context.first_metric in metrics else context.best.get(first_aspect, "")
-    first_rows = rows.filter(aspect=first_aspect, metric=first_metric)
+    first_metric_rows = corrected_rows.filter(aspect=first_aspect, metric=first_metric)
     return {
         "metrics": [(metric, metric) for metric in metrics],
         "best": first_metric,
         "corrected": names(metrics),
         "most": MOST_CORRECTED,
         "others": len((context.whole or context).metrics) - len(metrics),
-        "alone": rows["n_metric"].sum() == 0,
+        "alone": corrected_rows["n_metric"].sum() == 0,
         "rows": [(CHANGED, "where correction changes the metric’s decision"), (ALL, "all")],
-        "which": CHANGED if first_rows[CHANGED].is_not_null().any() else ALL,
+        "which": CHANGED if first_metric_rows[CHANGED].is_not_null().any() else ALL,
         "notes": context.notes("correction"),
     }
 

@@ -46,8 +46,8 @@ def _human_rows(context: Context) -> pl.DataFrame:
     """
     rows = context.table("leaderboard.systems")
     result: Any = context.results["leaderboard"]
-    best_raters = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
-    corrected_rows = rows.join(best_raters, on=["aspect", "rater"], how="semi", maintain_order="left")
+    best_rater_rows = best_corrected(result).select("aspect", rater=CORRECTED + pl.col("metric"))
+    corrected_rows = rows.join(best_rater_rows, on=["aspect", "rater"], how="semi", maintain_order="left")
     human_rows = rows.filter(rater=HUMAN).with_columns(rater=pl.lit(PEOPLE))
     return _add_panel_column(pl.concat([human_rows, corrected_rows.with_columns(rater=pl.lit(CORRECTED_PEOPLE))]))
 
@@ -81,10 +81,10 @@ def _metric_rows(context: Context) -> pl.DataFrame:
 
 def _figures(context: Context) -> Sequence[Figure]:
     rows = context.table("leaderboard-shown")
-    raters = [rater_name for rater_name in (PEOPLE, CORRECTED_PEOPLE) if rater_name in rows["rater"]]
+    rater_names = [rater_name for rater_name in (PEOPLE, CORRECTED_PEOPLE) if rater_name in rows["rater"]]
     metric_rows = context.table("leaderboard-by-metric")
     n_systems = rows["system"].n_unique()
-    has_corrected_ratings = CORRECTED_PEOPLE in raters  # corrected ratings have strengths, but no win rates
+    has_corrected_ratings = CORRECTED_PEOPLE in rater_names  # corrected ratings have strengths, but no win rates
     aspect_suffix = context.aspect_suffix
     caption_text = (
         "Systems that share a letter do not differ significantly. Whisker: interval. Arrow: one bound of "
@@ -98,7 +98,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             caption=caption_text,
             alt="A dot with a whisker for every system, the strongest system on top; the table below has the numbers.",
             spec=spec_of(
-                strengths(empty_rows(), raters=raters, value="strength" if has_corrected_ratings else "win_rate"),
+                strengths(empty_rows(), raters=rater_names, value="strength" if has_corrected_ratings else "win_rate"),
                 width="container",
             ),
             table="leaderboard-shown",
@@ -134,7 +134,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         ),
         *(
             Figure(
-                id=f"leaderboard-map-{part_name}",
+                id=f"leaderboard-map-{id_suffix}",
                 title=f"Win rates of pairs by {rater_name}",
                 caption="Win rate of the system in the row against the system in the column; a tie counts "
                 "half. Orange: above one half. Blue: below one half. Empty: never compared.",
@@ -144,7 +144,7 @@ def _figures(context: Context) -> Sequence[Figure]:
                 table="leaderboard.pairs",
                 where={"aspect": "{aspect}", "rater": rater},
             )
-            for part_name, rater, rater_name in _rater_kinds(context)
+            for id_suffix, rater, rater_name in _rater_kinds(context)
         ),
     ]
 
@@ -159,12 +159,12 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
     effects_text = "Ties and covariates" if has_covariates else "Ties"
     return [
         *(
-            rater_table(f"leaderboard-systems-{part_name}", f"Systems by {rater_name}", "systems", rater)
-            for part_name, rater, rater_name in _rater_kinds(context)
+            rater_table(f"leaderboard-systems-{id_suffix}", f"Systems by {rater_name}", "systems", rater)
+            for id_suffix, rater, rater_name in _rater_kinds(context)
         ),
         *(
-            rater_table(f"leaderboard-pairs-{part_name}", f"Pairs of systems by {rater_name}", "pairs", rater)
-            for part_name, rater, rater_name in _rater_kinds(context)
+            rater_table(f"leaderboard-pairs-{id_suffix}", f"Pairs of systems by {rater_name}", "pairs", rater)
+            for id_suffix, rater, rater_name in _rater_kinds(context)
         ),
         *(
             [rater_table("leaderboard-effects", f"{effects_text} by human ratings", "effects", HUMAN)]

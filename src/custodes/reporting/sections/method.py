@@ -82,12 +82,14 @@ CITATIONS = (
 def _build(context: Context) -> Mapping[str, Any]:
     """The values of the template: provenance, methods in words, citations, and notes on left-out data."""
     has_labels = "rates" in context.results
-    is_single_source = has_labels or not context.metrics or not context.has_people
-    first_question = next(name for name in ("agreement", "leaderboard", "rates") if name in context.results)
+    has_no_metric_comparison = has_labels or not context.metrics or not context.has_people
+    settings_question = next(
+        question for question in ("agreement", "leaderboard", "rates") if question in context.results
+    )
     return {
         "provenance": [(question, str(result.provenance)) for question, result in context.results.items()],
-        "settings": context.results[first_question].provenance.options,
-        "alone": is_single_source,
+        "settings": context.results[settings_question].provenance.options,
+        "alone": has_no_metric_comparison,
         "labels": has_labels,
         "noted": merge_notes(note for result in context.results.values() for note in result.notes),
         "citations": [
@@ -96,7 +98,9 @@ def _build(context: Context) -> Mapping[str, Any]:
             if not set(questions).isdisjoint(context.results)
         ],
         "downloads": [
-            f"{question}.{name}" for question, result in context.results.items() for name in result.table_declarations()
+            f"{question}.{table_name}"
+            for question, result in context.results.items()
+            for table_name in result.table_declarations()
         ],
     }
 

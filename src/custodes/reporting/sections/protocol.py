@@ -41,7 +41,8 @@ def _ask(context: Context) -> Protocol:
     check_not_stopped(context)
     result: Protocol = context.ask(protocol, metrics="none", stopping=STOPPING, null=True)
     max_annotations_per_pair = max(
-        (row["annotations"] / row["pairs"] for row in result.reference.to_dicts()), default=0.0
+        (reference_row["annotations"] / reference_row["pairs"] for reference_row in result.reference.to_dicts()),
+        default=0.0,
     )
     if max_annotations_per_pair < FEWEST:
         raise InputError(

@@ -32,9 +32,9 @@ RATER_KINDS = (("human", HUMAN, "human ratings", WINNERS, SIGNS), ("metric", "{m
 def _figures(context: Context) -> Sequence[Figure]:
     is_crowded = has_too_many_systems(context.table("ranking.decisions"))
     chart = table(empty_rows()) if is_crowded else picture(empty_rows()).properties(width="container")
-    graphs = [
+    decision_figures = [
         Figure(
-            id=f"ranking-{part_name}",
+            id=f"ranking-{id_suffix}",
             title=f"Decisions by {rater_name}",
             caption=table_caption if is_crowded else graph_caption,
             alt=f"{'Table' if is_crowded else 'Graph'} of significant differences by {rater_name}; the table below has "
@@ -44,10 +44,10 @@ def _figures(context: Context) -> Sequence[Figure]:
             lines=() if is_crowded else ("y",),
             where={"aspect": "{aspect}", "rater": rater},
         )
-        for part_name, rater, rater_name, graph_caption, table_caption in RATER_KINDS
+        for id_suffix, rater, rater_name, graph_caption, table_caption in RATER_KINDS
     ]
     return [
-        *graphs,
+        *decision_figures,
         Figure(
             id="ranking-errors",
             title="Decisions of each metric compared with human decisions",
@@ -69,11 +69,11 @@ def _tables(context: Context) -> Sequence[SelectionTable]:
             context, id, caption, f"ranking.{table_name}", {"aspect": "{aspect}", "rater": rater}
         )
 
-    order_tables = [
-        table_of(f"consensus-{part_name}", f"Order by {rater_name}", "consensus", rater)
-        for part_name, rater, rater_name, *_ in RATER_KINDS
+    consensus_tables = [
+        table_of(f"consensus-{id_suffix}", f"Order by {rater_name}", "consensus", rater)
+        for id_suffix, rater, rater_name, *_ in RATER_KINDS
     ]
-    return [*order_tables, table_of("decisions", "Decisions of {metric}", "decisions", "{metric}")]
+    return [*consensus_tables, table_of("decisions", "Decisions of {metric}", "decisions", "{metric}")]
 
 
 def _graph(context: Context) -> pl.DataFrame:

@@ -85,14 +85,14 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    table_texts = []
+    html_tables = []
     for table_name, caption in SHOWN:
         rows = context.table(f"rates.{table_name}")
         if rows.height:
             columns = context.essential_columns(f"rates.{table_name}")
             notes = context.notes("rates") if table_name == "rates" else ()
-            table_texts.append(table_html(rows, columns, id=f"rates-{table_name}-table", caption=caption, notes=notes))
-    return {"table": "\n".join(table_texts)}
+            html_tables.append(table_html(rows, columns, id=f"rates-{table_name}-table", caption=caption, notes=notes))
+    return {"table": "\n".join(html_tables)}
 
 
 RATES = Section(

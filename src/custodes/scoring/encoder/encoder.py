@@ -81,35 +81,42 @@ class Encoder:
                 self.lent += embeddings_of_text[text].seconds
             else:
                 new_texts.append(text)
-        tokens = self.tokenizer(new_texts)
+        tokens_of_new_texts = self.tokenizer(new_texts)
         # The longest texts come first, so that a lack of memory shows early. The last digits of an embedding depend on
         # its batch; texts of equal length are sorted, so that the order of the file does not change these digits.
-        encoding_order = sorted(
-            range(len(new_texts)), key=lambda position: (-len(tokens[position].ids), new_texts[position])
+        ordered_text_indices = sorted(
+            range(len(new_texts)), key=lambda position: (-len(tokens_of_new_texts[position].ids), new_texts[position])
         )
-        while encoding_order:
-            batch_size = max(1, self._batch * LONG**2 // max(LONG, len(tokens[encoding_order[0]].ids)) ** 2)
-            batch_indices, encoding_order = encoding_order[:batch_size], encoding_order[batch_size:]
-            start_time = time.process_time()
-            batch_vectors = self._vectors([tokens[index] for index in batch_indices])
-            seconds_per_text = (time.process_time() - start_time) / len(batch_indices)
-            for index, vectors in zip(batch_indices, batch_vectors, strict=True):
-                embeddings_of_text[new_texts[index]] = TextEmbeddings(vectors, tokens[index], seconds_per_text)
-                self._keep(new_texts[index], embeddings_of_text[new_texts[index]])
+        while ordered_text_indices:
+            batch_size = max(
+                1, self._batch * LONG**2 // max(LONG, len(tokens_of_new_texts[ordered_text_indices[0]].ids)) ** 2
+            )
+            batch_indices, ordered_text_indices = ordered_text_indices[:batch_size], ordered_text_indices[batch_size:]
+            start_cpu_seconds = time.process_time()
+            batch_vectors = self._vectors([tokens_of_new_texts[text_index] for text_index in batch_indices])
+            seconds_per_text = (time.process_time() - start_cpu_seconds) / len(batch_indices)
+            for text_index, token_vectors in zip(batch_indices, batch_vectors, strict=True):
+                embeddings_of_text[new_texts[text_index]] = TextEmbeddings(
+                    token_vectors, tokens_of_new_texts[text_index], seconds_per_text
+                )
+                self._keep(new_texts[text_index], embeddings_of_text[new_texts[text_index]])
         return embeddings_of_text
 
     def _vectors(self, batch_tokens: list[Tokens]) -> list[Vectors]:
         """Return the embeddings of a batch, without the embeddings of padding."""
-        token_counts = [len(tokens.ids) for tokens in batch_tokens]
-        if max(token_counts) == 0:
+        n_tokens_of_text = [len(tokens.ids) for tokens in batch_tokens]
+        if max(n_tokens_of_text) == 0:
             return [np.empty((0, 0), dtype=np.float32) for _ in batch_tokens]
-        attention_mask = (np.arange(max(token_counts)) < np.array(token_counts)[:, None]).astype(np.int64)
+        attention_mask = (np.arange(max(n_tokens_of_text)) < np.array(n_tokens_of_text)[:, None]).astype(np.int64)
         padded_vectors = self._model(
             _pad([tokens.ids for tokens in batch_tokens], attention_mask),
             attention_mask,
             _pad([tokens.kinds for tokens in batch_tokens], attention_mask),
         )
-        return [vectors[:n_tokens].copy() for vectors, n_tokens in zip(padded_vectors, token_counts, strict=True)]
+        return [
+            token_vectors[:n_tokens].copy()
+            for token_vectors, n_tokens in zip(padded_vectors, n_tokens_of_text, strict=True)
+        ]
 
     def _keep(self, text: str, embeddings: TextEmbeddings) -> None:
         self._kept[text] = embeddings
@@ -129,17 +136,17 @@ def iter_item_groups(texts: MetricInputs, texts_of_items: Sequence[Sequence[str]
 
     `texts_of_items` (items,) are further texts of each item to encode.
     """
-    positions_of_item: dict[int, list[int]] = {}
+    output_indices_of_item: dict[int, list[int]] = {}
     n_characters = 0
-    for item, position_array in by_item(texts):
-        positions = position_array.tolist()
-        item_texts = {*texts_of_items[item], *(texts.outputs[position] for position in positions)}
+    for item_index, output_index_array in by_item(texts):
+        output_indices = output_index_array.tolist()
+        item_texts = {*texts_of_items[item_index], *(texts.outputs[output_index] for output_index in output_indices)}
         n_characters += sum(map(len, item_texts))
-        if positions_of_item and n_characters > PART:
-            yield positions_of_item
-            positions_of_item, n_characters = {}, sum(map(len, item_texts))
-        positions_of_item[item] = positions
-    yield positions_of_item
+        if output_indices_of_item and n_characters > PART:
+            yield output_indices_of_item
+            output_indices_of_item, n_characters = {}, sum(map(len, item_texts))
+        output_indices_of_item[item_index] = output_indices
+    yield output_indices_of_item
 
 
 def unit_vectors(vectors: NDArray[Any]) -> NDArray[Any]:
@@ -163,33 +170,35 @@ def compare_items(
     lent_seconds_before = encoder.lent
     all_scores = np.full((len(texts.outputs), max(map(len, texts_of_items), default=0)), np.nan)
     reason_of_output, is_truncated = dict[int, str](), np.zeros(len(texts.outputs), dtype=bool)
-    for positions_of_item in iter_item_groups(texts, texts_of_items):
+    for output_indices_of_item in iter_item_groups(texts, texts_of_items):
         embeddings_of_text = encoder(
             text
-            for item, positions in positions_of_item.items()
-            for text in (*texts_of_items[item], *(texts.outputs[i] for i in positions))
+            for item_index, output_indices in output_indices_of_item.items()
+            for text in (*texts_of_items[item_index], *(texts.outputs[output_index] for output_index in output_indices))
         )
-        for item, positions in positions_of_item.items():
-            output_texts = [texts.outputs[position] for position in positions]
-            index_of_output, index_of_text = (
+        for item_index, output_indices in output_indices_of_item.items():
+            output_texts = [texts.outputs[output_index] for output_index in output_indices]
+            distinct_index_of_output, distinct_index_of_text = (
                 {text: index for index, text in enumerate(sorted(set(compared_texts)))}
-                for compared_texts in (output_texts, texts_of_items[item])
+                for compared_texts in (output_texts, texts_of_items[item_index])
             )
-            scores, reason_of_index = compare(
-                [embeddings_of_text[text] for text in index_of_output],
-                [embeddings_of_text[text] for text in index_of_text],
+            distinct_scores, reason_of_distinct_index = compare(
+                [embeddings_of_text[text] for text in distinct_index_of_output],
+                [embeddings_of_text[text] for text in distinct_index_of_text],
             )
-            output_indices = [index_of_output[text] for text in output_texts]
-            all_scores[positions, : len(texts_of_items[item])] = scores[
-                np.ix_(output_indices, [index_of_text[text] for text in texts_of_items[item]])
+            distinct_output_indices = [distinct_index_of_output[text] for text in output_texts]
+            all_scores[output_indices, : len(texts_of_items[item_index])] = distinct_scores[
+                np.ix_(distinct_output_indices, [distinct_index_of_text[text] for text in texts_of_items[item_index]])
             ]
             reason_of_output |= {
-                position: reason_of_index[output_index]
-                for position, output_index in zip(positions, output_indices, strict=True)
-                if output_index in reason_of_index
+                output_index: reason_of_distinct_index[distinct_output_index]
+                for output_index, distinct_output_index in zip(output_indices, distinct_output_indices, strict=True)
+                if distinct_output_index in reason_of_distinct_index
             }
-            has_cut_text = any(embeddings_of_text[text].tokens.cut for text in index_of_text)
-            is_truncated[positions] = [has_cut_text or embeddings_of_text[text].tokens.cut for text in output_texts]
+            has_cut_text = any(embeddings_of_text[text].tokens.cut for text in distinct_index_of_text)
+            is_truncated[output_indices] = [
+                has_cut_text or embeddings_of_text[text].tokens.cut for text in output_texts
+            ]
     return MetricResult(
         values=all_scores, why=reason_of_output, truncated=is_truncated, seconds=encoder.lent - lent_seconds_before
     )

@@ -80,15 +80,15 @@ class ModelFiles:
     def read_settings(self, *file_names: str) -> dict[str, Any]:
         """Return the settings in the files with these names; later files override earlier ones."""
         settings: dict[str, Any] = {}
-        for path in (self.folder / file_name for file_name in file_names):
+        for settings_path in (self.folder / file_name for file_name in file_names):
             try:
-                content = msgspec.json.decode(path.read_bytes()) if path.is_file() else None
+                decoded_json = msgspec.json.decode(settings_path.read_bytes()) if settings_path.is_file() else None
             except (OSError, ValueError, RecursionError, msgspec.DecodeError) as problem:
                 raise InputError(
-                    f"{short_repr(self.name)}: the file {path.name} of the model is not JSON: "
+                    f"{short_repr(self.name)}: the file {settings_path.name} of the model is not JSON: "
                     f"{one_line_message(problem)}"
                 ) from None
-            settings |= content if isinstance(content, dict) else {}
+            settings |= decoded_json if isinstance(decoded_json, dict) else {}
         return settings
 
 
@@ -121,19 +121,25 @@ def find_model_files(model: str, backend: str, revision: str) -> ModelFiles:
         model_path = model_path if is_local else _download_model(model, backend, revision)
         onnx_name = _onnx(model, _names(model_path), backend)
         if onnx_name is None:
-            paths = [model_path / name for name in _transformers_files(_names(model_path))]
-            return ModelFiles(name=model, folder=model_path, onnx=None, digest=_digest(paths))
+            digested_paths = [model_path / file_name for file_name in _transformers_files(_names(model_path))]
+            return ModelFiles(name=model, folder=model_path, onnx=None, digest=_digest(digested_paths))
         onnx_path = model_path / onnx_name
     candidate_folders = (onnx_path.parent, onnx_path.parent.parent)  # where the tokenizer may be
-    folder = next((folder for folder in candidate_folders if (folder / "tokenizer.json").is_file()), None)
-    if folder is None:
+    tokenizer_folder = next(
+        (tokenizer_folder for tokenizer_folder in candidate_folders if (tokenizer_folder / "tokenizer.json").is_file()),
+        None,
+    )
+    if tokenizer_folder is None:
         raise InputError(
             f"{short_repr(model)}: there is no tokenizer.json next to {onnx_path.name}; add the tokenizer.json of "
             "the model"
         )
-    onnx_parts = [path for path in onnx_path.parent.iterdir() if _is_onnx_part(path.name, onnx_path.name)]
-    paths = [*(folder / name for name in filter(_is_settings_file, _names(folder))), *onnx_parts]
-    return ModelFiles(name=model, folder=folder, onnx=onnx_path, digest=_digest(paths))
+    onnx_part_paths = [path for path in onnx_path.parent.iterdir() if _is_onnx_part(path.name, onnx_path.name)]
+    digested_paths = [
+        *(tokenizer_folder / file_name for file_name in filter(_is_settings_file, _names(tokenizer_folder))),
+        *onnx_part_paths,
+    ]
+    return ModelFiles(name=model, folder=tokenizer_folder, onnx=onnx_path, digest=_digest(digested_paths))
 
 
 def _onnx(model: str, file_names: Sequence[str], backend: str) -> str | None:
@@ -195,8 +201,8 @@ def _matches(file_name: str, patterns: Iterable[str]) -> bool:
 
 def _transformers_files(file_names: Sequence[str]) -> list[str]:
     """Return the files of a folder that transformers needs; the list is empty if there are no weights."""
-    for patterns in WEIGHTS:
-        if weight_names := [file_name for file_name in file_names if _matches(file_name, patterns)]:
+    for weight_patterns in WEIGHTS:
+        if weight_names := [file_name for file_name in file_names if _matches(file_name, weight_patterns)]:
             return [*filter(_is_settings_file, file_names), *weight_names]
     return []
 
@@ -220,10 +226,10 @@ def file_digest(path: Path) -> str:
 
 def _download_model(model: str, backend: str, revision: str) -> Path:
     """Return the local folder of a repository of the hub, which is downloaded if it is not in the cache."""
-    where = f"{short_repr(model)}: there is no such file or folder, and"
-    not_a_name = InputError(f"{where} this is not the name of a model on the hub; give {EXAMPLES}")
+    message_start = f"{short_repr(model)}: there is no such file or folder, and"
+    invalid_name_error = InputError(f"{message_start} this is not the name of a model on the hub; give {EXAMPLES}")
     if not HUB.fullmatch(model):
-        raise not_a_name
+        raise invalid_name_error
     with requires_extra("models of the hub need huggingface_hub", "encode"):
         from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -231,27 +237,27 @@ def _download_model(model: str, backend: str, revision: str) -> Path:
     branch = revision or "main"
     try:
         with log_only_errors(logging):  # the single error below replaces the messages on each attempt
-            siblings = HfApi().model_info(model, revision=branch, timeout=SECONDS).siblings or []
-            file_names = [sibling.rfilename for sibling in siblings]
+            hub_files = HfApi().model_info(model, revision=branch, timeout=SECONDS).siblings or []
+            file_names = [hub_file.rfilename for hub_file in hub_files]
             onnx_name = _onnx(model, file_names, backend)
-            needed_names = [
+            needed_file_names = [
                 file_name
                 for file_name in file_names
                 if onnx_name and (_is_settings_file(file_name) or _is_onnx_part(file_name, onnx_name))
             ] or _transformers_files(file_names)
-            return Path(snapshot_download(model, revision=branch, allow_patterns=needed_names))
+            return Path(snapshot_download(model, revision=branch, allow_patterns=needed_file_names))
     except CustodesError:
         raise
     except HFValidationError:
-        raise not_a_name from None
+        raise invalid_name_error from None
     except Exception as problem:  # no connection: the exception type depends on the version
         if isinstance(problem, HfHubHTTPError) and problem.response.status_code < BUSY:
-            raise InputError(f"{where} the hub reports: {one_line_message(problem)}") from None
+            raise InputError(f"{message_start} the hub reports: {one_line_message(problem)}") from None
         for file_name in ("tokenizer.json", "config.json"):
-            if isinstance(cached_file := try_to_load_from_cache(model, file_name, revision=branch), str):
-                return Path(cached_file).parent
+            if isinstance(cached_path := try_to_load_from_cache(model, file_name, revision=branch), str):
+                return Path(cached_path).parent
         raise InputError(
-            f"{where} the hub is not reachable ({one_line_message(problem)}); "
+            f"{message_start} the hub is not reachable ({one_line_message(problem)}); "
             "give a folder with the model, or the name of a model that was downloaded before"
         ) from None
 

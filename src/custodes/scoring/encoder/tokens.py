@@ -55,12 +55,12 @@ class TextTokenizer:
     def __init__(self, files: ModelFiles, tokenizer: Tokenizer) -> None:
         tokenizer_settings = files.read_settings("special_tokens_map.json", "tokenizer_config.json")
         model_config = files.read_settings("config.json")
-        truncation = tokenizer.truncation
+        truncation_settings = tokenizer.truncation
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
         self.limit = _token_limit(tokenizer_settings, model_config) or (
-            truncation["max_length"] if truncation else None
+            truncation_settings["max_length"] if truncation_settings else None
         )
         if self.limit is not None:
             tokenizer.enable_truncation(self.limit)
@@ -105,8 +105,8 @@ def _token_limit(tokenizer_settings: dict[str, Any], model_config: dict[str, Any
     ]
     if isinstance(token_limits[1], int) and model_config.get("model_type") in OFFSET:
         token_limits[1] -= int(model_config.get("pad_token_id") or 0) + 1
-    numbers = (token_limit for token_limit in token_limits if isinstance(token_limit, int | float))
-    return min((int(number) for number in numbers if 0 < number < NO_LIMIT), default=None)
+    numeric_limits = (token_limit for token_limit in token_limits if isinstance(token_limit, int | float))
+    return min((int(numeric_limit) for numeric_limit in numeric_limits if 0 < numeric_limit < NO_LIMIT), default=None)
 
 
 def _special_token_ids(tokenizer: Tokenizer, tokenizer_settings: dict[str, Any]) -> frozenset[int]:
@@ -116,7 +116,10 @@ def _special_token_ids(tokenizer: Tokenizer, tokenizer_settings: dict[str, Any])
     """
     if not tokenizer_settings:
         return frozenset(tokenizer.encode("").ids)
-    entries = (tokenizer_settings.get(setting_name) for setting_name in ("cls_token", "sep_token"))
-    texts = (entry.get("content") if isinstance(entry, dict) else entry for entry in entries)
-    token_ids = (tokenizer.token_to_id(text) for text in texts if isinstance(text, str))
+    token_settings = (tokenizer_settings.get(setting_name) for setting_name in ("cls_token", "sep_token"))
+    token_texts = (
+        token_setting.get("content") if isinstance(token_setting, dict) else token_setting
+        for token_setting in token_settings
+    )
+    token_ids = (tokenizer.token_to_id(token_text) for token_text in token_texts if isinstance(token_text, str))
     return frozenset(token_id for token_id in token_ids if token_id is not None)

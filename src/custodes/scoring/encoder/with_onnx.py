@@ -52,7 +52,9 @@ def threads() -> int:
     """
     from threadpoolctl import threadpool_info
 
-    thread_counts = (library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+    thread_counts = (
+        library_info["num_threads"] for library_info in threadpool_info() if library_info["user_api"] == "blas"
+    )
     return max(map(int, thread_counts), default=os.cpu_count() or 1)
 
 
@@ -69,17 +71,17 @@ class OnnxModel:
         # Otherwise, waiting threads would use a CPU core.
         session_options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         session_options.log_severity_level = 4  # failures raise exceptions
-        chosen_providers = providers(device, onnxruntime.get_available_providers())
+        requested_providers = providers(device, onnxruntime.get_available_providers())
         try:
-            self._session = onnxruntime.InferenceSession(str(path), session_options, providers=chosen_providers)
+            self._session = onnxruntime.InferenceSession(str(path), session_options, providers=requested_providers)
         except Exception as problem:  # onnxruntime's exceptions have no other common base
             raise InputError(
                 f"{short_repr(name)}: onnxruntime cannot load the model: {one_line_message(problem)}"
             ) from None
-        selected_provider = self._session.get_providers()[0]
-        if selected_provider != chosen_providers[0][0]:  # onnxruntime falls back silently
+        active_provider_name = self._session.get_providers()[0]
+        if active_provider_name != requested_providers[0][0]:  # onnxruntime falls back silently
             raise OptionError(
-                f"device={device.kind}: onnxruntime cannot use this device and selected {selected_provider}; "
+                f"device={device.kind}: onnxruntime cannot use this device and selected {active_provider_name}; "
                 f"{NEEDED[device.kind][1]}"
             )
         self._inputs = self._validate_inputs()
@@ -87,16 +89,18 @@ class OnnxModel:
         self.alone = "attention_mask" not in self._inputs or SCALED in path.read_bytes()
 
     def _validate_inputs(self) -> dict[str, Any]:
-        node_of_input = {node.name: node for node in self._session.get_inputs()}
-        is_unsupported = any(name not in INPUTS or node.type not in TYPES for name, node in node_of_input.items())
+        node_of_input = {input_node.name: input_node for input_node in self._session.get_inputs()}
+        has_unsupported_input = any(
+            input_name not in INPUTS or input_node.type not in TYPES for input_name, input_node in node_of_input.items()
+        )
         fixed_shape_texts = [
-            " x ".join(map(str, node.shape))
-            for node in node_of_input.values()
-            if any(isinstance(size, int) for size in node.shape)
+            " x ".join(map(str, input_node.shape))
+            for input_node in node_of_input.values()
+            if any(isinstance(dimension, int) for dimension in input_node.shape)
         ]
         reject(
             (
-                is_unsupported or "input_ids" not in node_of_input,
+                has_unsupported_input or "input_ids" not in node_of_input,
                 f"{short_repr(self.name)}: the model has the inputs {join_labels(node_of_input)}, but an encoder of "
                 f"texts has input_ids and optionally {', '.join(INPUTS[1:])}",
             ),
@@ -107,16 +111,23 @@ class OnnxModel:
             ),
             error=InputError,
         )
-        return {name: TYPES[node.type] for name, node in node_of_input.items()}
+        return {input_name: TYPES[input_node.type] for input_name, input_node in node_of_input.items()}
 
     def _select_output(self, layer: int) -> str:
         """Return the name of the output of a layer; -1 is the last layer."""
         n_dimensions_of_output: dict[str, int] = {
-            node.name: len(node.shape) for node in self._session.get_outputs() if node.shape is not None
+            output_node.name: len(output_node.shape)
+            for output_node in self._session.get_outputs()
+            if output_node.shape is not None
         }
-        last_layer_names = (*LAST, *(name for name in n_dimensions_of_output if not name.startswith("hidden_states")))
+        last_layer_names = (
+            *LAST,
+            *(output_name for output_name in n_dimensions_of_output if not output_name.startswith("hidden_states")),
+        )
         layer_output_names = last_layer_names if layer < 0 else (f"hidden_states.{layer}", f"hidden_states_{layer}")
-        usable_output_names = [name for name in layer_output_names if n_dimensions_of_output.get(name) == 3]
+        usable_output_names = [
+            output_name for output_name in layer_output_names if n_dimensions_of_output.get(output_name) == 3
+        ]
         if usable_output_names:
             return usable_output_names[0]
         if layer < 0:
@@ -133,9 +144,12 @@ class OnnxModel:
     def __call__(self, token_ids: Ints, attention_mask: Ints, token_type_ids: Ints) -> Vectors:
         position_ids = np.broadcast_to(np.arange(token_ids.shape[1]), token_ids.shape)
         array_of_input = dict(zip(INPUTS, (token_ids, attention_mask, token_type_ids, position_ids), strict=True))
-        inputs = {name: np.ascontiguousarray(array_of_input[name], dtype=dtype) for name, dtype in self._inputs.items()}
+        contiguous_array_of_input = {
+            input_name: np.ascontiguousarray(array_of_input[input_name], dtype=dtype)
+            for input_name, dtype in self._inputs.items()
+        }
         try:
-            return np.asarray(self._session.run([self._output], inputs)[0], dtype=np.float32)
+            return np.asarray(self._session.run([self._output], contiguous_array_of_input)[0], dtype=np.float32)
         except Exception as problem:
             raise InputError(
                 f"{short_repr(self.name)}: onnxruntime cannot run the model on {token_ids.shape[0]} texts of "

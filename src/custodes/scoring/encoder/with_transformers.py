@@ -54,12 +54,12 @@ class TransformersModel:
         self._device = _device(self._torch, device)
         folder = str(files.folder)
         try:
-            config = transformers.AutoConfig.from_pretrained(folder)
-            _truncate_model(config, layer)
+            model_config = transformers.AutoConfig.from_pretrained(folder)
+            _truncate_model(model_config, layer)
             dtype = self._torch.float16 if half else self._torch.float32
             with _hide_progress_bars(transformers.utils.logging):
-                model = transformers.AutoModel.from_pretrained(folder, config=config, dtype=dtype)
-            model = model.get_encoder() if config.is_encoder_decoder else model
+                model = transformers.AutoModel.from_pretrained(folder, config=model_config, dtype=dtype)
+            model = model.get_encoder() if model_config.is_encoder_decoder else model
             self._model = model.to(self._device).eval()
         except OptionError:
             raise

@@ -96,26 +96,26 @@ def _compare(
 ) -> tuple[Floats, dict[int, str]]:
     """Return the scores (outputs, references) of an item, and the reasons of missing scores."""
     scores = np.full((len(outputs), len(references)), np.nan)
-    if any(text_vectors.tokens.empty for text_vectors in references):
+    if any(text_embeddings.tokens.empty for text_embeddings in references):
         return scores, dict.fromkeys(range(len(outputs)), NO_REFERENCE)
     scores[:] = 0.0  # empty outputs score 0, as in bert-score
     token_vectors_of_output = {
-        output_index: _weight_tokens(text_vectors, weigh)
-        for output_index, text_vectors in enumerate(outputs)
-        if not text_vectors.tokens.empty
+        output_index: _weight_tokens(text_embeddings, weigh)
+        for output_index, text_embeddings in enumerate(outputs)
+        if not text_embeddings.tokens.empty
     }
-    reference_token_vectors = [_weight_tokens(text_vectors, weigh) for text_vectors in references]
+    reference_token_vectors = [_weight_tokens(text_embeddings, weigh) for text_embeddings in references]
     if token_vectors_of_output:
         precision_recall_pairs = [
-            [precision_recall(text_vectors, reference) for reference in reference_token_vectors]
-            for text_vectors in token_vectors_of_output.values()
+            [precision_recall(output_vectors, reference_vectors) for reference_vectors in reference_token_vectors]
+            for output_vectors in token_vectors_of_output.values()
         ]
         precision, recall = np.moveaxis(np.clip(precision_recall_pairs, -1, 1), -1, 0)
         scores[[*token_vectors_of_output]] = _compute_measure(precision, recall, measure)
-    unscored_outputs = np.flatnonzero(np.isnan(scores).any(axis=1)).tolist()
+    unscored_output_indices = np.flatnonzero(np.isnan(scores).any(axis=1)).tolist()
     return scores, {
         output_index: _reason(token_vectors_of_output[output_index], reference_token_vectors)
-        for output_index in unscored_outputs
+        for output_index in unscored_output_indices
     }
 
 
@@ -126,12 +126,14 @@ def precision_recall(output: TokenVectors, reference: TokenVectors) -> tuple[flo
     the cosines are averaged by the weights of the output's tokens. For recall, output and reference are swapped. The
     result is NaN if all tokens of a text have weight 0.
     """
-    similarity = (output.units @ reference.units.T).astype(float)
+    similarity_matrix = (output.units @ reference.units.T).astype(float)
     with np.errstate(invalid="ignore"):
         output_weights, reference_weights = (
             token_vectors.weights / token_vectors.weights.sum() for token_vectors in (output, reference)
         )
-    return float(similarity.max(axis=1) @ output_weights), float(similarity.max(axis=0) @ reference_weights)
+    return float(similarity_matrix.max(axis=1) @ output_weights), float(
+        similarity_matrix.max(axis=0) @ reference_weights
+    )
 
 
 def _reason(output: TokenVectors, references: Sequence[TokenVectors]) -> str:
@@ -166,7 +168,9 @@ def _inverse_document_frequencies(encoder: Encoder, texts: MetricInputs) -> Weig
 
     The weight is log((N + 1) / (n + 1)) for a token that occurs in n of the N references of all scored items.
     """
-    reference_texts = [text for item in np.unique(texts.item).tolist() for text in texts.references[item]]
+    reference_texts = [
+        reference for item_index in np.unique(texts.item).tolist() for reference in texts.references[item_index]
+    ]
     n_references_with_token = Counter(
         token_id for tokens in encoder.tokenizer(reference_texts) for token_id in set(tokens.ids.tolist())
     )
@@ -181,12 +185,12 @@ def _baseline(path_text: str, layer: int, measure: str) -> tuple[float, str]:
     """
     try:
         file_bytes = Path(path_text).expanduser().read_bytes()
-        rows = list(csv.DictReader(file_bytes.decode().splitlines()))
+        baseline_rows = list(csv.DictReader(file_bytes.decode().splitlines()))
     except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or "it is not a text table"
-        raise InputError(f"baseline={short_repr(path_text)}: {reason}") from None
+        problem_text = getattr(problem, "strerror", None) or "it is not a text table"
+        raise InputError(f"baseline={short_repr(path_text)}: {problem_text}") from None
     with suppress(KeyError, TypeError, ValueError):
-        for row in rows:
+        for row in baseline_rows:
             if row.get("LAYER") == str(layer) and -1 < float(row[COLUMNS[measure]]) < 1:
                 return float(row[COLUMNS[measure]]), sha256(file_bytes).hexdigest()[:16]
     raise InputError(

@@ -44,16 +44,18 @@ def _score(texts: MetricInputs, tokenizer: Callable[[str], list[str]]) -> Metric
         [_counts(reference, tokenizer) for reference in item_references] for item_references in texts.references
     ]
     n_documents_of_gram: Counter[Gram] = Counter()
-    for item_references in reference_counts_of_item:
+    for counts_of_references in reference_counts_of_item:
         n_documents_of_gram.update(
-            {gram for counts in item_references for order_counts in counts for gram in order_counts}
+            {gram for text_counts in counts_of_references for order_counts in text_counts for gram in order_counts}
         )
     weight_of_gram = {gram: log(n_items / n_documents) for gram, n_documents in n_documents_of_gram.items()}
     default_weight = log(n_items)  # weight of an n-gram in no reference, as if one item contained the n-gram
     for item_index, output_indices in by_item(texts):
-        output_counts = [_counts(texts.outputs[output_index], tokenizer) for output_index in output_indices.tolist()]
+        counts_of_outputs = [
+            _counts(texts.outputs[output_index], tokenizer) for output_index in output_indices.tolist()
+        ]
         scores[output_indices, 0] = _similarity(
-            output_counts, reference_counts_of_item[item_index], weight_of_gram, default_weight
+            counts_of_outputs, reference_counts_of_item[item_index], weight_of_gram, default_weight
         )
     return MetricResult(values=scores)
 
@@ -73,19 +75,21 @@ def _similarity(
     different lengths."""
     # As in the authors' code, the length of a text is its number of bigrams, which is its number of words minus one.
     output_lengths, reference_lengths = (
-        np.array([counts[1].total() for counts in counts_of_texts], dtype=float)
+        np.array([text_counts[1].total() for text_counts in counts_of_texts], dtype=float)
         for counts_of_texts in (counts_of_outputs, counts_of_references)
     )
     length_penalty = np.exp(-((output_lengths[:, None] - reference_lengths) ** 2) / (2 * SIGMA**2))
     similarity_sums = np.zeros(length_penalty.shape)
     for order_index in range(len(ORDERS)):
         reference_counts, output_counts = (
-            [counts[order_index] for counts in counts_of_texts]
+            [text_counts[order_index] for text_counts in counts_of_texts]
             for counts_of_texts in (counts_of_references, counts_of_outputs)
         )
         column_of_gram = {
-            gram: column
-            for column, gram in enumerate(dict.fromkeys(gram for counts in reference_counts for gram in counts))
+            gram: column_index
+            for column_index, gram in enumerate(
+                dict.fromkeys(gram for gram_counts in reference_counts for gram in gram_counts)
+            )
         }
         gram_weights = np.array([weight_of_gram[gram] for gram in column_of_gram])
         weighted_references, weighted_outputs = (
@@ -95,9 +99,9 @@ def _similarity(
         squared_output_norms = [
             sum(
                 (n_occurrences * weight_of_gram.get(gram, default_weight)) ** 2
-                for gram, n_occurrences in counts.items()
+                for gram, n_occurrences in gram_counts.items()
             )
-            for counts in output_counts
+            for gram_counts in output_counts
         ]
         norm_products = np.sqrt(np.outer(squared_output_norms, (weighted_references**2).sum(axis=1)))
         clipped_products = np.stack(
@@ -116,9 +120,9 @@ def _similarity(
 def _vectors(counts_of_texts: Sequence[Counter[Gram]], column_of_gram: Mapping[Gram, int]) -> Floats:
     """Return how often each text has each n-gram of `column_of_gram`, as an array (texts, n-grams)."""
     count_matrix = np.zeros((len(counts_of_texts), len(column_of_gram)))
-    for i, gram_counts in enumerate(counts_of_texts):
+    for text_index, gram_counts in enumerate(counts_of_texts):
         for gram in gram_counts.keys() & column_of_gram.keys():
-            count_matrix[i, column_of_gram[gram]] = gram_counts[gram]
+            count_matrix[text_index, column_of_gram[gram]] = gram_counts[gram]
     return count_matrix
 
 

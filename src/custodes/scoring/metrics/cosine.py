@@ -28,20 +28,29 @@ def load(
     def pool(embeddings: TextEmbeddings) -> Floats:
         """Return the mean of all token embeddings, as in Sentence-Transformers, or the embedding of the first token,
         which represents the text in some models."""
-        vectors = embeddings.vectors if pooling == "mean" else embeddings.vectors[:1]
-        return unit_vectors(vectors.mean(axis=0, dtype=float)) if vectors.size else np.array([np.nan])
+        pooled_token_vectors = embeddings.vectors if pooling == "mean" else embeddings.vectors[:1]
+        return (
+            unit_vectors(pooled_token_vectors.mean(axis=0, dtype=float))
+            if pooled_token_vectors.size
+            else np.array([np.nan])
+        )
 
     def compare(
         outputs: Sequence[TextEmbeddings], compared_embeddings: Sequence[TextEmbeddings]
     ) -> tuple[Floats, dict[int, str]]:
         if any(embeddings.tokens.empty for embeddings in compared_embeddings):
-            missing_scores = np.full((len(outputs), len(compared_embeddings)), np.nan)
-            return missing_scores, dict.fromkeys(range(len(outputs)), NOTHING[compared_input])
+            undefined_scores = np.full((len(outputs), len(compared_embeddings)), np.nan)
+            return undefined_scores, dict.fromkeys(range(len(outputs)), NOTHING[compared_input])
         compared_vectors = [pool(embeddings) for embeddings in compared_embeddings]
-        cosines = np.array([[vector @ other for other in compared_vectors] for vector in map(pool, outputs)])
-        unscored_outputs = np.flatnonzero(np.isnan(cosines).any(axis=1)).tolist()
-        cosines[unscored_outputs] = np.nan
-        return np.clip(cosines, -1, 1), dict.fromkeys(unscored_outputs, NO_VECTOR)
+        cosines = np.array(
+            [
+                [output_vector @ compared_vector for compared_vector in compared_vectors]
+                for output_vector in map(pool, outputs)
+            ]
+        )
+        unscored_output_indices = np.flatnonzero(np.isnan(cosines).any(axis=1)).tolist()
+        cosines[unscored_output_indices] = np.nan
+        return np.clip(cosines, -1, 1), dict.fromkeys(unscored_output_indices, NO_VECTOR)
 
     def score(texts: MetricInputs) -> MetricResult:
         texts_of_items = texts.references if compared_input == "references" else [[source] for source in texts.sources]

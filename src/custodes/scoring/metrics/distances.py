@@ -29,11 +29,11 @@ def _word_splitter(tokenize: str, lowercase: bool) -> Callable[[str], list[str]]
 
 
 def _load_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
-    distance: Distance = _levenshtein().distance
+    edit_distance: Distance = _levenshtein().distance
     split_words = _word_splitter(tokenize, lowercase)
 
     def rate(output_words: list[str], reference_words: list[str]) -> float:
-        return distance(reference_words, output_words) / len(reference_words) if reference_words else np.nan
+        return edit_distance(reference_words, output_words) / len(reference_words) if reference_words else np.nan
 
     return Scorer(
         signature=metric_signature("rapidfuzz", "wer", {"tokenize": tokenize, "lowercase": lowercase}),
@@ -45,7 +45,7 @@ def _load_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
 
 
 def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
-    distance: Distance = _levenshtein().distance
+    edit_distance: Distance = _levenshtein().distance
     split_words = _word_splitter(tokenize, lowercase)
 
     def closest(output: str, references: Sequence[str]) -> tuple[float, int]:
@@ -56,7 +56,7 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
         output_words = split_words(output)
         return min(
             (
-                (distance(reference_words, output_words), len(reference_words))
+                (edit_distance(reference_words, output_words), len(reference_words))
                 for reference_words in map(split_words, references)
             ),
             key=lambda pair: (pair[0], -pair[1]),
@@ -67,8 +67,12 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
             closest(texts.outputs[output_index], texts.references[texts.item[output_index]])
             for output_index in output_indices
         ]
-        n_words = sum(n_reference_words for _, n_reference_words in errors_and_lengths)
-        return sum(n_errors for n_errors, _ in errors_and_lengths) / n_words if n_words else float("nan")
+        total_reference_words = sum(n_reference_words for _, n_reference_words in errors_and_lengths)
+        return (
+            sum(n_errors for n_errors, _ in errors_and_lengths) / total_reference_words
+            if total_reference_words
+            else float("nan")
+        )
 
     return Scorer(
         signature=metric_signature("rapidfuzz", "corpus-wer", {"tokenize": tokenize, "lowercase": lowercase}),
@@ -78,7 +82,7 @@ def _load_corpus_wer(place: Place, *, tokenize: str, lowercase: bool) -> Scorer:
 
 
 def _load_edit(place: Place, *, lowercase: bool) -> Scorer:
-    distance: Distance = _levenshtein().normalized_distance
+    normalised_distance: Distance = _levenshtein().normalized_distance
     normalise_case: Callable[[str], str] = str.lower if lowercase else str
     return Scorer(
         signature=metric_signature("rapidfuzz", "edit", {"lowercase": lowercase}),
@@ -87,7 +91,7 @@ def _load_edit(place: Place, *, lowercase: bool) -> Scorer:
             texts,
             texts.references,
             prepare=normalise_case,
-            compare=lambda output, reference: distance(reference, output),
+            compare=lambda output, reference: normalised_distance(reference, output),
         ),
     )
 

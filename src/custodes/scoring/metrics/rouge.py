@@ -32,16 +32,16 @@ def _load(place: Place, *, kind: str, measure: str, stemmer: bool, tokenize: str
         raise OptionError("stemmer=true: Porter's stemmer is for English and needs tokenize=ascii")
     with requires_extra("ROUGE needs rouge-score-rs", "score"):
         from rouge_score_rs import RougeScorer, tokenizers
-    tokenizers_by_name = {
+    tokenizer_of_name = {
         "ascii": None,
         "unicode": tokenizers.UnicodeTokenizer(),
         "characters": tokenizers.CharacterTokenizer(),
     }
-    scorer: Any = RougeScorer([kind], use_stemmer=stemmer, tokenizer=tokenizers_by_name[tokenize])  # type: ignore[no-untyped-call]
+    rouge_scorer: Any = RougeScorer([kind], use_stemmer=stemmer, tokenizer=tokenizer_of_name[tokenize])  # type: ignore[no-untyped-call]
 
     def score_pairs(references: Sequence[str], outputs: Sequence[str]) -> Floats:
-        scores = scorer.score_batch(references, outputs)
-        return np.array([score[kind][MEASURES[measure]] for score in scores], dtype=float)
+        score_dicts = rouge_scorer.score_batch(references, outputs)
+        return np.array([score_dict[kind][MEASURES[measure]] for score_dict in score_dicts], dtype=float)
 
     return Scorer(
         signature=metric_signature(
@@ -59,23 +59,23 @@ def _score(
         ascii_only and any(map(_has_no_ascii_letters, references)) for references in texts.references
     ]
     reason_of_output: dict[int, str] = {}
-    index_pairs: list[tuple[int, int]] = []
+    output_reference_pairs: list[tuple[int, int]] = []
     for output_index, (output_text, item_index) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
         references = texts.references[item_index]
         if has_unreadable_reference[item_index] or (ascii_only and _has_no_ascii_letters(output_text)):
             reason_of_output[output_index] = OTHER_SCRIPT
         else:
-            index_pairs += [(output_index, reference_index) for reference_index in range(len(references))]
+            output_reference_pairs += [(output_index, reference_index) for reference_index in range(len(references))]
     scores = np.full((len(texts.outputs), max([1, *map(len, texts.references)])), np.nan)
-    for start in range(0, len(index_pairs), PAIRS):
-        index_pairs_of_call = index_pairs[start : start + PAIRS]
-        output_indices, reference_indices = np.array(index_pairs_of_call).T
-        references = [
+    for start_index in range(0, len(output_reference_pairs), PAIRS):
+        pairs_of_call = output_reference_pairs[start_index : start_index + PAIRS]
+        output_indices, reference_indices = np.array(pairs_of_call).T
+        references_of_call = [
             texts.references[texts.item[output_index]][reference_index]
-            for output_index, reference_index in index_pairs_of_call
+            for output_index, reference_index in pairs_of_call
         ]
         scores[output_indices, reference_indices] = score_pairs(
-            references, [texts.outputs[output_index] for output_index in output_indices.tolist()]
+            references_of_call, [texts.outputs[output_index] for output_index in output_indices.tolist()]
         )
     return MetricResult(values=scores, why=reason_of_output)
 

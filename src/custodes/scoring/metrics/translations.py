@@ -46,8 +46,10 @@ def bleu(
             references=references,
         )
     except (Exception, SystemExit) as error:  # loading a tokenizer can raise anything
-        problem = " ".join(str(error).split())
-        raise InputError(f"tokenize={tokenize} cannot be loaded ({problem}); tokenize=13a needs no download") from None
+        problem_text = " ".join(str(error).split())
+        raise InputError(
+            f"tokenize={tokenize} cannot be loaded ({problem_text}); tokenize=13a needs no download"
+        ) from None
 
 
 def chrf(
@@ -93,9 +95,9 @@ def _load(
     **parameters: Any,
 ) -> Scorer:
     make_metric = partial(make, **parameters, systems=traits.systems)
-    metric = make_metric()  # raises for an option that sacrebleu refuses
+    trial_metric = make_metric()  # raises for an option that sacrebleu refuses
     if "tokenize" in parameters:  # the tokenizer's signature has the version of its dictionary
-        parameters["tokenize"] = metric.tokenizer_signature
+        parameters["tokenize"] = trial_metric.tokenizer_signature
     is_per_reference = "all" not in traits.rules
     # Systems usually have the same items; the n-grams of the references are then counted only once.
     metric_of_references = lru_cache(maxsize=1)(lambda streams: make_metric(references=streams))
@@ -123,9 +125,9 @@ def _score_outputs(texts: MetricInputs, make_metric: Callable[..., Any], is_per_
         for score_column_index, reference_group in enumerate(
             [[reference] for reference in item_references] if is_per_reference else [item_references]
         ):
-            metric = make_metric(references=tuple((reference,) for reference in reference_group))
+            sacrebleu_metric = make_metric(references=tuple((reference,) for reference in reference_group))
             scores[output_indices, score_column_index] = [
-                metric.corpus_score([texts.outputs[output_index]], None).score
+                sacrebleu_metric.corpus_score([texts.outputs[output_index]], None).score
                 for output_index in output_indices.tolist()
             ]
     return MetricResult(values=scores)
@@ -135,9 +137,11 @@ def _score_systems(texts: MetricInputs, metric_of_references: Callable[[Streams]
     """Return the scores of systems over all their outputs."""
 
     def score(output_indices: Sequence[int]) -> float:
-        references_of_output = [texts.references[item] for item in texts.item[output_indices].tolist()]
-        metric = metric_of_references(tuple(zip_longest(*references_of_output)))
-        return float(metric.corpus_score([texts.outputs[index] for index in output_indices], None).score)
+        references_of_output = [texts.references[item_index] for item_index in texts.item[output_indices].tolist()]
+        sacrebleu_metric = metric_of_references(tuple(zip_longest(*references_of_output)))
+        return float(
+            sacrebleu_metric.corpus_score([texts.outputs[output_index] for output_index in output_indices], None).score
+        )
 
     return by_system(texts, score)
 
@@ -166,7 +170,7 @@ def seconds_of(texts: MetricInputs) -> float:
     reference_costs = np.array(
         [sum(len(reference.split()) ** 1.5 for reference in item_references) for item_references in texts.references]
     )
-    output_costs = np.array([len(output.split()) ** 1.5 for output in texts.outputs])
+    output_costs = np.array([len(output_text.split()) ** 1.5 for output_text in texts.outputs])
     return float(PAIR * (output_costs * reference_costs[texts.item]).sum())
 
 

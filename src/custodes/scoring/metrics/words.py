@@ -26,7 +26,7 @@ def _load_length(place: Place, *, unit: str) -> Scorer:
     check_one_of("unit", unit, UNITS)
 
     def score(texts: MetricInputs) -> MetricResult:
-        lengths = [len(text.split()) if unit == "words" else len(text) for text in texts.outputs]
+        lengths = [len(output_text.split()) if unit == "words" else len(output_text) for output_text in texts.outputs]
         return MetricResult(values=np.array(lengths, dtype=float).reshape(-1, 1))
 
     return Scorer(signature=metric_signature("custodes", "length", {"unit": unit}), traits=LENGTH.traits, score=score)
@@ -79,11 +79,11 @@ def jensen_shannon(counts_a: Counter[Gram], counts_b: Counter[Gram]) -> float:
     if not total_a or not total_b:
         return float("nan")
     smaller_counts, larger_counts = (counts_a, counts_b) if len(counts_a) <= len(counts_b) else (counts_b, counts_a)
-    overlaps = []  # their sum is 1 - divergence; words that occur in only one text contribute nothing
+    overlap_terms = []  # their sum is 1 - divergence; words that occur in only one text contribute nothing
     for gram in smaller_counts.keys() & larger_counts.keys():
         probability_a, probability_b = counts_a[gram] / total_a, counts_b[gram] / total_b
         mean_probability = (probability_a + probability_b) / 2
-        overlaps.append(
+        overlap_terms.append(
             mean_probability
             - (
                 probability_a * log2(probability_a / mean_probability)
@@ -91,7 +91,7 @@ def jensen_shannon(counts_a: Counter[Gram], counts_b: Counter[Gram]) -> float:
             )
             / 2
         )
-    return min(1.0, max(0.0, 1.0 - fsum(overlaps)))  # fsum: the order of a set differs between processes
+    return min(1.0, max(0.0, 1.0 - fsum(overlap_terms)))  # fsum: the order of a set differs between processes
 
 
 def normalise_answer(text: str, *, articles: bool) -> list[str]:

@@ -45,50 +45,52 @@ def parse_worker_command(text: str) -> tuple[list[str], float]:
     this Python).
 
     """
-    settings: dict[str, str] = {}
+    text_of_setting: dict[str, str] = {}
     command_words = split_command(text)
     while command_words and command_words[0].partition("=")[0] in ("timeout", "run") and "=" in command_words[0]:
-        setting_name, _, settings[setting_name] = command_words.pop(0).partition("=")
+        setting_name, _, text_of_setting[setting_name] = command_words.pop(0).partition("=")
     if not command_words:
         raise OptionError(f"worker: give a command, as in 'worker:uv run mine.py', or one of {', '.join(workers())}")
     timeout = 0.0
     with suppress(ValueError):
-        timeout = float(settings.get("timeout", PATIENCE))
+        timeout = float(text_of_setting.get("timeout", PATIENCE))
     if not 0 < timeout <= 1e6:
-        raise OptionError(f"worker: timeout={settings['timeout']} is not allowed; give a number of seconds above 0")
-    full_command = resolve_worker(command_words)
-    if full_command[0].endswith(".py"):
-        if not Path(full_command[0]).is_file():
-            raise InputError(f"worker: there is no script {short_repr(full_command[0])}")
-        full_command[:0] = split_command(settings.get("run", "")) or [sys.executable]
-    elif "run" in settings:
+        raise OptionError(
+            f"worker: timeout={text_of_setting['timeout']} is not allowed; give a number of seconds above 0"
+        )
+    full_command_words = resolve_worker(command_words)
+    if full_command_words[0].endswith(".py"):
+        if not Path(full_command_words[0]).is_file():
+            raise InputError(f"worker: there is no script {short_repr(full_command_words[0])}")
+        full_command_words[:0] = split_command(text_of_setting.get("run", "")) or [sys.executable]
+    elif "run" in text_of_setting:
         raise OptionError(
             f"worker: run= applies only to scripts (NAME.py) and names of scripts, and "
             f"{command_words[0]!r} is neither; leave out run="
         )
-    if shutil.which(full_command[0]) is None:
+    if shutil.which(full_command_words[0]) is None:
         raise InputError(
-            f"worker: there is no program {short_repr(full_command[0])}{suggestion(full_command[0], workers())}; "
-            "custodes score --list shows all workers"
+            f"worker: there is no program {short_repr(full_command_words[0])}"
+            f"{suggestion(full_command_words[0], workers())}; custodes score --list shows all workers"
         )
-    return full_command, timeout
+    return full_command_words, timeout
 
 
 def load(place: Place, *, command: str) -> Scorer:
     """Start the worker with one process per job; the processes use the given devices (`cuda:0,cuda:1`) in turn."""
     command_words, timeout = parse_worker_command(command)
     devices = place.device.split(",")
-    environments = [
-        {"CUSTODES_DEVICE": devices[i % len(devices)], "CUSTODES_BATCH": str(place.batch)}
-        for i in range(max(place.jobs, len(devices)))
+    environment_of_process = [
+        {"CUSTODES_DEVICE": devices[process_index % len(devices)], "CUSTODES_BATCH": str(place.batch)}
+        for process_index in range(max(place.jobs, len(devices)))
     ]
     starts_with_interpreter = Path(command_words[0]).name.startswith(("python", "pypy", "uv"))  # cannot change a score
     signature_words = command_words[starts_with_interpreter:]
     worker_name = " ".join(Path(word).name if os.sep in word else word for word in signature_words)
-    signature_parts = ["worker", *map(digest_word, signature_words)]
+    digested_words = ["worker", *map(digest_word, signature_words)]
     processes: list[Process] = []
     with ExitStack() as exit_stack:  # ends all processes if one of them cannot be used
-        for environment in environments:
+        for environment in environment_of_process:
             processes.append(Process(command_words, name=worker_name, timeout=timeout, environment=environment))
             exit_stack.callback(processes[-1].end)
         try:
@@ -103,9 +105,9 @@ def load(place: Place, *, command: str) -> Scorer:
             ) from None
         if any(other_hello != hello for other_hello in other_hellos):
             raise InputError(f"worker {short_repr(worker_name)}: the processes of the worker report different metrics")
-        end_processes = exit_stack.pop_all()
+        process_exit_stack = exit_stack.pop_all()
     return Scorer(
-        signature=" ".join([*signature_parts, hello.metric, hello.version]),
+        signature=" ".join([*digested_words, hello.metric, hello.version]),
         traits=Traits(
             needs=hello.needs,
             rules=RULES[hello.each_reference :] if "references" in hello.needs else (),
@@ -114,7 +116,7 @@ def load(place: Place, *, command: str) -> Scorer:
             high=hello.high,
         ),
         score=lambda texts: score(texts, processes, hello, place.batch),
-        close=end_processes.close,
+        close=process_exit_stack.close,
     )
 
 
@@ -139,21 +141,26 @@ def score(texts: MetricInputs, processes: Sequence[Process], hello: Hello, batch
     # Rows are sorted by length to reduce padding; scores must not depend on the order.
     sorted_cells = sorted(cells(texts, hello), key=lambda cell: len(cell.row["output"]))
     batch_size = min(batch, hello.max_batch or batch)
-    cell_batches = [sorted_cells[start : start + batch_size] for start in range(0, len(sorted_cells), batch_size)]
+    cell_batches = [
+        sorted_cells[start_index : start_index + batch_size] for start_index in range(0, len(sorted_cells), batch_size)
+    ]
     with ThreadPoolExecutor(len(processes)) as pool:
         try:
-            for batch_cells, answer in zip(cell_batches, pool.map(ask, cell_batches), strict=True):
-                cpu_seconds += answer.seconds
-                reasons, truncated = answer.why or repeat(None), answer.truncated or repeat(False)
-                for cell, cell_score, reason, is_cut in zip(
-                    batch_cells, answer.scores, reasons, truncated, strict=False
+            for batch_cells, worker_answer in zip(cell_batches, pool.map(ask, cell_batches), strict=True):
+                cpu_seconds += worker_answer.seconds
+                reason_of_row, is_truncated_row = (
+                    worker_answer.why or repeat(None),
+                    worker_answer.truncated or repeat(False),
+                )
+                for cell, cell_score, reason, is_truncated in zip(
+                    batch_cells, worker_answer.scores, reason_of_row, is_truncated_row, strict=False
                 ):
                     if cell_score is None or not np.isfinite(cell_score):
                         score_text = "no score" if cell_score is None else cell_score
                         reason_of_output.setdefault(cell.output, reason or f"the worker returned {score_text}")
                     else:
                         scores[cell.output, cell.column] = cell_score
-                    is_truncated_output[cell.output] |= is_cut
+                    is_truncated_output[cell.output] |= is_truncated
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:  # a waiting thread would block the pool
@@ -168,7 +175,7 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
 
     If the worker scores each reference alone, there is one row per reference.
     """
-    inputs_of_need: Mapping[Need, tuple[str, Sequence[Any]]] = {
+    field_and_inputs_of_need: Mapping[Need, tuple[str, Sequence[Any]]] = {
         "source": ("source", texts.sources),
         "context": ("context", texts.contexts),
         "image": ("images", texts.images),
@@ -176,14 +183,16 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
     }
     for output_index, (output_text, item_index) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
         needed_inputs = {
-            name: inputs[item_index] for need, (name, inputs) in inputs_of_need.items() if need in hello.needs
+            field_name: input_of_item[item_index]
+            for need, (field_name, input_of_item) in field_and_inputs_of_need.items()
+            if need in hello.needs
         }
-        row = {"output": output_text, **needed_inputs}
-        if hello.each_reference and "references" in row:
+        request_row = {"output": output_text, **needed_inputs}
+        if hello.each_reference and "references" in request_row:
             for reference_index, reference in enumerate(texts.references[item_index]):
-                yield Cell(output_index, reference_index, {**row, "references": [reference]})
+                yield Cell(output_index, reference_index, {**request_row, "references": [reference]})
         else:
-            yield Cell(output_index, 0, row)
+            yield Cell(output_index, 0, request_row)
 
 
 def digest_word(word: str) -> str:
@@ -197,12 +206,14 @@ def digest_word(word: str) -> str:
         if not path_text or not path.exists():  # an empty name would mean the current folder
             return word
         combined_hash = hashlib.sha256()
-        for file in [path] if path.is_file() else sorted(file_ for file_ in path.rglob("*") if file_.is_file()):
-            combined_hash.update(f"{file.relative_to(path)}\n".encode())
-            if file.parent == FOLDER:
-                combined_hash.update(hashlib.sha256(script_text(file).encode()).digest())
+        for file_path in (
+            [path] if path.is_file() else sorted(file_path for file_path in path.rglob("*") if file_path.is_file())
+        ):
+            combined_hash.update(f"{file_path.relative_to(path)}\n".encode())
+            if file_path.parent == FOLDER:
+                combined_hash.update(hashlib.sha256(script_text(file_path).encode()).digest())
                 continue
-            with file.open("rb") as stream:
+            with file_path.open("rb") as stream:
                 combined_hash.update(hashlib.file_digest(stream, "sha256").digest())
     except (OSError, ValueError) as problem:
         if isinstance(problem, PermissionError):

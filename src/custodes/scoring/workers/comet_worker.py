@@ -26,17 +26,19 @@ tokenize = model.encoder.tokenizer
 
 @torch.inference_mode()
 def score(rows):
-    field_names = [("source", "src"), ("output", "mt"), ("references", "ref")][: 2 + references]
+    field_name_pairs = [("source", "src"), ("output", "mt"), ("references", "ref")][: 2 + references]
     samples = [
         {
-            short_name: row[field_name][0] if short_name == "ref" else row[field_name]
-            for field_name, short_name in field_names
+            comet_name: row[field_name][0] if comet_name == "ref" else row[field_name]
+            for field_name, comet_name in field_name_pairs
         }
         for row in rows
     ]
-    batch = model.transfer_batch_to_device(model.prepare_sample(samples, stage="predict"), torch.device(DEVICE), 0)
+    model_batch = model.transfer_batch_to_device(
+        model.prepare_sample(samples, stage="predict"), torch.device(DEVICE), 0
+    )
     is_truncated = [any(len(tokenize(text)["input_ids"]) > longest for text in sample.values()) for sample in samples]
-    return {"scores": model.predict_step(batch).scores.tolist(), "truncated": is_truncated}
+    return {"scores": model.predict_step(model_batch).scores.tolist(), "truncated": is_truncated}
 
 
 needs = ["source", "references"] if references else ["source"]

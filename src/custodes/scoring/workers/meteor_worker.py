@@ -59,15 +59,15 @@ def java_seconds():
 
 
 def score(rows):
-    start = java_seconds()
-    counts = []
+    start_java_seconds = java_seconds()
+    statistics_lines = []
     for row in rows:
         send_to_java("SCORE", *map(plain, row["references"]), plain(row["output"]))
-        counts.append(read_java_line())
-    send_to_java("EVAL", *counts)
+        statistics_lines.append(read_java_line())
+    send_to_java("EVAL", *statistics_lines)
     scores = [float(read_java_line()) for _ in rows]
     read_java_line()  # the score over all rows, which is not used
-    return {"scores": scores, "seconds": java_seconds() - start}
+    return {"scores": scores, "seconds": java_seconds() - start_java_seconds}
 
 
 score([{"output": "a", "references": ["a"]}])  # Java loads its data before the worker reports ready

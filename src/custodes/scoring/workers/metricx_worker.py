@@ -27,22 +27,22 @@ source = options.qe or options.year == "24"
 def format_input(row):
     source_prefix = f"source: {row['source']} " if options.year == "24" else ""
     source_suffix = f" source: {row['source']}" if options.qe and options.year == "23" else ""
-    reference = "" if options.qe else f" reference: {row['references'][0]}"
-    return f"{source_prefix}candidate: {row['output']}{reference}{source_suffix}"
+    reference_suffix = "" if options.qe else f" reference: {row['references'][0]}"
+    return f"{source_prefix}candidate: {row['output']}{reference_suffix}{source_suffix}"
 
 
 @torch.inference_mode()
 def score(rows):
     token_ids = tokenizer([format_input(row) for row in rows])["input_ids"]
     # The end-of-sequence token is removed, as in training.
-    batch = tokenizer.pad(
-        {"input_ids": [ids[:-1][: options.longest - 1] for ids in token_ids]}, return_tensors="pt"
+    padded_batch = tokenizer.pad(
+        {"input_ids": [row_token_ids[:-1][: options.longest - 1] for row_token_ids in token_ids]}, return_tensors="pt"
     ).to(DEVICE)
-    decoder_start = torch.zeros((len(rows), 1), dtype=torch.long, device=DEVICE)
-    logits = model(**batch, decoder_input_ids=decoder_start).logits[:, 0, REWARD]
+    decoder_start_ids = torch.zeros((len(rows), 1), dtype=torch.long, device=DEVICE)
+    logits = model(**padded_batch, decoder_input_ids=decoder_start_ids).logits[:, 0, REWARD]
     return {
         "scores": logits.float().clamp(0, 25).tolist(),
-        "truncated": [len(ids) > options.longest for ids in token_ids],
+        "truncated": [len(row_token_ids) > options.longest for row_token_ids in token_ids],
     }
 
 

@@ -36,16 +36,20 @@ def tokens(row):
 
 @torch.inference_mode()
 def score(rows):
-    scores, encodings = [], [tokens(row) for row in rows]
-    is_truncated = [len(row_tokens["input_ids"]) > longest for row_tokens in encodings]
-    truncated_encodings = [{name: ids[:longest] for name, ids in row_tokens.items()} for row_tokens in encodings]
-    for batch_encodings in [truncated_encodings] if padded else [[row_tokens] for row_tokens in truncated_encodings]:
-        batch = (
+    scores, row_encodings = [], [tokens(row) for row in rows]
+    is_truncated = [len(encoding["input_ids"]) > longest for encoding in row_encodings]
+    truncated_encodings = [
+        {input_name: input_ids[:longest] for input_name, input_ids in encoding.items()} for encoding in row_encodings
+    ]
+    for batch_encodings in [truncated_encodings] if padded else [[encoding] for encoding in truncated_encodings]:
+        model_inputs = (
             tokenizer.pad(batch_encodings, return_tensors="pt")
             if padded
-            else transformers.BatchEncoding({name: [ids] for name, ids in batch_encodings[0].items()}, tensor_type="pt")
+            else transformers.BatchEncoding(
+                {input_name: [input_ids] for input_name, input_ids in batch_encodings[0].items()}, tensor_type="pt"
+            )
         )
-        scores += model(**batch.to(DEVICE)).logits[:, 0].float().tolist()
+        scores += model(**model_inputs.to(DEVICE)).logits[:, 0].float().tolist()
     return {"scores": scores, "truncated": is_truncated}
 
 

@@ -24,8 +24,8 @@ threading.Thread(target=queue_requests, args=[os.fdopen(os.dup(0), "rb")], daemo
 def parse_options(description, **arguments):
     """Parse the options of a script. `arguments` maps the name of an option to the arguments of `add_argument`."""
     parser = argparse.ArgumentParser(description=description)
-    for name, option_arguments in arguments.items():
-        parser.add_argument(f"--{name}", **option_arguments)
+    for option_name, option_arguments in arguments.items():
+        parser.add_argument(f"--{option_name}", **option_arguments)
     return parser.parse_args()
 
 
@@ -33,7 +33,7 @@ def serve(score, **hello):
     """Answer requests with `score`, a function from a list of rows to a dictionary with `scores` and further fields."""
     print(json.dumps({"protocol": 1, **hello}), file=answers, flush=True)
     while True:
-        request, start = requests.get(), time.process_time()
+        request, start_cpu_seconds = requests.get(), time.process_time()
         answer = score(request["rows"])
-        answer = {"id": request["id"], "seconds": time.process_time() - start, **answer}
+        answer = {"id": request["id"], "seconds": time.process_time() - start_cpu_seconds, **answer}
         print(json.dumps(answer), file=answers, flush=True)

@@ -38,12 +38,13 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
     n_labels = distinct_tables.sum(axis=1, keepdims=True)
     p = (distinct_tables + 1) / (n_labels + 3)
     margin = p[:, 0] - p[:, 2]
-    p_low, p_high, margin_low, margin_high = (np.full(values.shape, np.nan) for values in (p, p, margin, margin))
+    p_low, p_high = np.full((2, *p.shape), np.nan)
+    margin_low, margin_high = np.full((2, *margin.shape), np.nan)
     if confidence is not None:
         tail_probability = (1 - confidence) / 2
         p_low, p_high = (
-            betaincinv(distinct_tables + 1, n_labels - distinct_tables + 2, probability)
-            for probability in (tail_probability, 1 - tail_probability)
+            betaincinv(distinct_tables + 1, n_labels - distinct_tables + 2, quantile_probability)
+            for quantile_probability in (tail_probability, 1 - tail_probability)
         )
         margin_low = _margin_quantile(distinct_tables, tail_probability)
         # computed from the mirrored tables, so that swapping the systems negates the interval exactly
@@ -95,22 +96,26 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
     )
     unsettled_indices = np.arange(len(tables))
     for _ in range(_STEPS):
-        margin = quantile[unsettled_indices]
-        p_below, density = _margin_distribution(tables[unsettled_indices], margin)
+        unsettled_margins = quantile[unsettled_indices]
+        p_below, density = _margin_distribution(tables[unsettled_indices], unsettled_margins)
         excess_probability = p_below - probability
-        bracket_low[unsettled_indices] = np.where(excess_probability < 0, margin, bracket_low[unsettled_indices])
-        bracket_high[unsettled_indices] = np.where(excess_probability < 0, bracket_high[unsettled_indices], margin)
+        bracket_low[unsettled_indices] = np.where(
+            excess_probability < 0, unsettled_margins, bracket_low[unsettled_indices]
+        )
+        bracket_high[unsettled_indices] = np.where(
+            excess_probability < 0, bracket_high[unsettled_indices], unsettled_margins
+        )
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            newton_margin = margin - excess_probability / density
+            newton_margins = unsettled_margins - excess_probability / density
         # a Newton step if it stays inside the bracket, otherwise bisection
-        is_inside_bracket = (newton_margin > bracket_low[unsettled_indices]) & (
-            newton_margin < bracket_high[unsettled_indices]
+        is_inside_bracket = (newton_margins > bracket_low[unsettled_indices]) & (
+            newton_margins < bracket_high[unsettled_indices]
         )
         quantile[unsettled_indices] = np.where(
-            is_inside_bracket, newton_margin, (bracket_low[unsettled_indices] + bracket_high[unsettled_indices]) / 2
+            is_inside_bracket, newton_margins, (bracket_low[unsettled_indices] + bracket_high[unsettled_indices]) / 2
         )
         unsettled_indices = unsettled_indices[
-            np.abs(quantile[unsettled_indices] - margin) > _TOLERANCE * margin_sd[unsettled_indices]
+            np.abs(quantile[unsettled_indices] - unsettled_margins) > _TOLERANCE * margin_sd[unsettled_indices]
         ]
         if not len(unsettled_indices):
             break
@@ -137,15 +142,15 @@ def _margin_distribution(tables: Floats, margin: Floats) -> tuple[Floats, Floats
     p_non_tie_low = np.maximum(absolute_margin, betaincinv(non_tie_shape, tie_shape, _EDGE))
     p_non_tie_high = np.maximum(1 - betaincinv(tie_shape, non_tie_shape, _EDGE), p_non_tie_low)
 
-    nodes, node_weights = legendre(_NODES)
+    quadrature_nodes, quadrature_weights = legendre(_NODES)
     half_width = ((p_non_tie_high - p_non_tie_low) / 2)[:, np.newaxis]
-    p_non_tie = p_non_tie_low[:, np.newaxis] + half_width * (nodes + 1)
+    p_non_tie = p_non_tie_low[:, np.newaxis] + half_width * (quadrature_nodes + 1)
     wins, losses, non_tie_shape, tie_shape, absolute_margin = (
-        values[:, np.newaxis] for values in (wins, losses, non_tie_shape, tie_shape, absolute_margin)
+        table_values[:, np.newaxis] for table_values in (wins, losses, non_tie_shape, tie_shape, absolute_margin)
     )
     p_non_tie_mass = (
         half_width
-        * node_weights
+        * quadrature_weights
         * np.exp(
             xlogy(non_tie_shape - 1, p_non_tie) + xlog1py(tie_shape - 1, -p_non_tie) - betaln(non_tie_shape, tie_shape)
         )

@@ -68,8 +68,8 @@ class Counts(NamedTuple):
         """
         flat_count_arrays = (self.paired.reshape(-1, 9), *self.flat[1:])
         tables, mirror_tables = (
-            np.concatenate([flat_counts[:, ::cell_step] for flat_counts in flat_count_arrays], axis=1)
-            for cell_step in (1, -1)
+            np.concatenate([flat_counts[:, ::column_step] for flat_counts in flat_count_arrays], axis=1)
+            for column_step in (1, -1)
         )
         return DistinctTables.from_tables(tables, mirror_tables, shape=self.shape)
 
@@ -97,10 +97,10 @@ class DistinctTables(NamedTuple):
         Of a table and its mirror image, the one that is lexicographically larger is kept.
         """
         first_difference_index = (tables != mirror_tables).argmax(axis=1)[:, np.newaxis]
-        first_different_counts, mirror_counts = (
-            np.take_along_axis(rows, first_difference_index, axis=1) for rows in (tables, mirror_tables)
+        first_different_counts, first_different_mirror_counts = (
+            np.take_along_axis(table_rows, first_difference_index, axis=1) for table_rows in (tables, mirror_tables)
         )
-        is_swapped_table = first_different_counts < mirror_counts
+        is_swapped_table = first_different_counts < first_different_mirror_counts
         distinct_rows, first_table_indices, distinct_row_indices = np.unique(
             np.where(is_swapped_table, mirror_tables, tables), axis=0, return_index=True, return_inverse=True
         )
@@ -199,7 +199,10 @@ class Estimate:
         """
         mirror_estimate = self.swap_systems(is_symmetric)
         field_names = ("p", "p_low", "p_high", "margin", "margin_low", "margin_high", "theta")
-        mean_of_field = {name: (getattr(self, name) + getattr(mirror_estimate, name)) / 2 for name in field_names}
+        mean_of_field = {
+            field_name: (getattr(self, field_name) + getattr(mirror_estimate, field_name)) / 2
+            for field_name in field_names
+        }
         return replace(self, **mean_of_field, theta_error=np.where(is_symmetric, 0.0, self.theta_error))
 
     @classmethod
@@ -207,11 +210,14 @@ class Estimate:
         """Return one estimate (k,), given the estimates of its parts and the positions of the tables of each part."""
         table_order = np.argsort(np.concatenate([table_indices for table_indices, _ in indices_and_estimates]))
         arrays_of_field = {
-            part_field.name: [getattr(estimate, part_field.name) for _, estimate in indices_and_estimates]
-            for part_field in fields(cls)
+            estimate_field.name: [getattr(estimate, estimate_field.name) for _, estimate in indices_and_estimates]
+            for estimate_field in fields(cls)
         }
         return cls(
-            **{name: np.concatenate(field_arrays)[table_order] for name, field_arrays in arrays_of_field.items()}
+            **{
+                field_name: np.concatenate(field_arrays)[table_order]
+                for field_name, field_arrays in arrays_of_field.items()
+            }
         )
 
     def at_threshold(self, *, gamma: float) -> NDArray[np.bool_]:
@@ -250,7 +256,9 @@ class Estimate:
         )
 
     @classmethod
-    def from_student_t(cls, margin: Floats, error: Floats, freedom: Floats, *, confidence: float) -> Estimate:
+    def from_student_t(
+        cls, margin: Floats, error: Floats, degrees_of_freedom: Floats, *, confidence: float
+    ) -> Estimate:
         """Return an estimate of the margin from its standard error and the degrees of freedom of Student's t.
 
         All arguments have shape (...); infinite degrees of freedom mean the normal distribution. The margin and its
@@ -259,15 +267,15 @@ class Estimate:
         from scipy.special import stdtr, stdtrit
 
         has_error = np.isfinite(error)
-        freedom = np.where(has_error, freedom, 1.0)
-        half_width = stdtrit(freedom, (1 + confidence) / 2) * np.where(has_error, error, 0.0)
+        degrees_of_freedom = np.where(has_error, degrees_of_freedom, 1.0)
+        half_width = stdtrit(degrees_of_freedom, (1 + confidence) / 2) * np.where(has_error, error, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             t_statistic = np.where(margin == 0, 0.0, margin / error)
         return cls.from_margin(
             np.clip(margin, -1, 1),
             np.where(has_error, np.clip(margin - half_width, -1, 1), -1.0),
             np.where(has_error, np.clip(margin + half_width, -1, 1), 1.0),
-            np.where(has_error, stdtr(freedom, np.where(has_error, t_statistic, 0.0)), 0.5),
+            np.where(has_error, stdtr(degrees_of_freedom, np.where(has_error, t_statistic, 0.0)), 0.5),
         )
 
 

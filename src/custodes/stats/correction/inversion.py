@@ -100,11 +100,15 @@ def _solve_margin(cell_draws: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any
     )
     n_metric_only = np.where(n_paired > 0, n_metric_only, 0)  # without paired items the channel is unknown
     metric_only_draws, human_only_draws = cell_draws[9:12], cell_draws[12:]
-    paired_human_totals = [cell_draws[k] + cell_draws[k + 1] + cell_draws[k + 2] for k in (0, 3, 6)]
+    paired_human_totals = [
+        cell_draws[first_cell_index] + cell_draws[first_cell_index + 1] + cell_draws[first_cell_index + 2]
+        for first_cell_index in (0, 3, 6)
+    ]
     with np.errstate(divide="ignore", invalid="ignore"):
         # rows of the channel, (3 metric, n, draws) each
         win_channel, tie_channel, loss_channel = (
-            cell_draws[k : k + 3] / total for k, total in zip((0, 3, 6), paired_human_totals, strict=True)
+            cell_draws[first_cell_index : first_cell_index + 3] / human_total
+            for first_cell_index, human_total in zip((0, 3, 6), paired_human_totals, strict=True)
         )
         # Cramer's rule gives the vector g with channel @ g = (1, 0, -1); g is then applied to the metric's outcome.
         determinant = _triple_product(tie_channel, loss_channel, win_channel)
@@ -114,7 +118,7 @@ def _solve_margin(cell_draws: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any
             / determinant
             / (metric_only_draws[0] + metric_only_draws[1] + metric_only_draws[2])
         )
-        weights_and_margins = (
+        counts_and_margins = (
             (
                 n_paired,
                 (paired_human_totals[0] - paired_human_totals[2])
@@ -128,8 +132,12 @@ def _solve_margin(cell_draws: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any
             ),
         )
         margin = sum(
-            np.where(weight > 0, (weight / (n_paired + n_metric_only + n_human_only)) * part_margin, 0.0)
-            for weight, part_margin in weights_and_margins
+            np.where(
+                n_annotations_of_part > 0,
+                (n_annotations_of_part / (n_paired + n_metric_only + n_human_only)) * margin_of_part,
+                0.0,
+            )
+            for n_annotations_of_part, margin_of_part in counts_and_margins
         )
     return np.where(n_paired + n_human_only > 0, np.clip(margin, -1, 1), np.nan)
 

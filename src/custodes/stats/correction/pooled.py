@@ -73,14 +73,20 @@ def pooled_margins(items: PairItems, *, n_flips: int, rng: np.random.Generator) 
     n_units = int(items.units.max(initial=-1)) + 1
     leading_shape, flat_signs = signs.shape[:-2], signs.reshape(-1, *signs.shape[-2:])
     system_indicators = np.eye(int(systems.max(initial=-1)) + 1)
-    design = system_indicators[systems[:, 0]] - system_indicators[systems[:, 1]]
+    contrast_matrix = system_indicators[systems[:, 0]] - system_indicators[systems[:, 1]]
     flip_signs = sign_flips(n_units, n_flips, rng).astype(np.float64)
-    fits = [
-        _fit(flat_signs[chunk], design=design, units=items.units, n_units=n_units, flip_signs=flip_signs)
-        for chunk in chunks(len(flat_signs), len(systems) * max(n_units, n_flips))
+    field_arrays_of_chunks = [
+        _fit(
+            flat_signs[replication_slice],
+            design=contrast_matrix,
+            units=items.units,
+            n_units=n_units,
+            flip_signs=flip_signs,
+        )
+        for replication_slice in chunks(len(flat_signs), len(systems) * max(n_units, n_flips))
     ]
-    margin_arrays = (np.concatenate(block_arrays) for block_arrays in zip(*fits, strict=True))
-    return Margins(*(array.reshape((*leading_shape, *array.shape[1:])) for array in margin_arrays))
+    field_arrays = (np.concatenate(field_chunks) for field_chunks in zip(*field_arrays_of_chunks, strict=True))
+    return Margins(*(field_array.reshape((*leading_shape, *field_array.shape[1:])) for field_array in field_arrays))
 
 
 def pooled_estimate(items: PairItems, *, confidence: float, rng: np.random.Generator, **_: object) -> PooledEstimate:
@@ -92,15 +98,17 @@ def pooled_estimate(items: PairItems, *, confidence: float, rng: np.random.Gener
     """
     margins = pooled_margins(items, n_flips=ADDITIVITY_FLIPS, rng=rng)
     has_enough_clusters = margins.clusters[..., np.newaxis] >= FEWEST_CLUSTERS
-    freedom = np.broadcast_to(margins.freedom[..., np.newaxis], margins.margin.shape)
+    degrees_of_freedom = np.broadcast_to(margins.freedom[..., np.newaxis], margins.margin.shape)
     estimate = Estimate.from_student_t(
-        margins.margin, np.where(has_enough_clusters, margins.error, np.nan), freedom, confidence=confidence
+        margins.margin, np.where(has_enough_clusters, margins.error, np.nan), degrees_of_freedom, confidence=confidence
     )
     arrays_of_field = {field_name: np.array(field_values) for field_name, field_values in vars(estimate).items()}
     is_additivity_rejected = has_enough_clusters[..., 0] & (margins.additivity_p <= ADDITIVITY_LEVEL)
     if is_additivity_rejected.any():
         signs = items.human[is_additivity_rejected]
-        label_counts: NDArray[Any] = np.stack([(signs == sign).sum(axis=-1) for sign in (1, 0, -1)], axis=-1)
+        label_counts: NDArray[Any] = np.stack(
+            [(signs == outcome_sign).sum(axis=-1) for outcome_sign in (1, 0, -1)], axis=-1
+        )
         if is_clustered(items.units):
             table_indices = np.repeat(np.arange(label_counts[..., 0].size), signs.shape[-1])
             unit_of_annotation = np.tile(items.units, label_counts[..., 0].size)

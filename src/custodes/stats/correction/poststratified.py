@@ -35,7 +35,9 @@ def poststratified_moments(counts: Counts) -> tuple[Floats, Floats]:
 
     Source: ours; q and nu are also the factors of the proposal in the estimator `mixture`.
     """
-    paired_counts, metric_only_counts, human_only_counts = (np.asarray(c, dtype=np.float64) for c in counts)
+    paired_counts, metric_only_counts, human_only_counts = (
+        np.asarray(table_counts, dtype=np.float64) for table_counts in counts
+    )
     stratum_counts = np.concatenate(
         [np.swapaxes(paired_counts, -1, -2), human_only_counts[..., np.newaxis, :]], axis=-2
     )
@@ -88,14 +90,14 @@ def _beta_estimate(counts: Counts, *, confidence: float, **_: object) -> Estimat
     beta_sample_sizes = beta_means * (1 - beta_means) / beta_variances - 1
     alpha, beta = beta_means * beta_sample_sizes, (1 - beta_means) * beta_sample_sizes
     tail_probability = (1 - confidence) / 2
-    low, high = betaincinv(alpha, beta, tail_probability), 1 - betaincinv(beta, alpha, tail_probability)
+    beta_low, beta_high = betaincinv(alpha, beta, tail_probability), 1 - betaincinv(beta, alpha, tail_probability)
     return Estimate(
         p=posterior_means[..., :3],
-        p_low=low[..., :3],
-        p_high=high[..., :3],
+        p_low=beta_low[..., :3],
+        p_high=beta_high[..., :3],
         margin=posterior_means[..., 3],
-        margin_low=2 * low[..., 3] - 1,
-        margin_high=2 * high[..., 3] - 1,
+        margin_low=2 * beta_low[..., 3] - 1,
+        margin_high=2 * beta_high[..., 3] - 1,
         theta=betainc(beta[..., 3], alpha[..., 3], 0.5),
         effective_draws=np.full(counts.shape, np.nan),
     )
