@@ -61,7 +61,7 @@ def open_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            # The null device is opened for reading only as standard output, so that a lost result raises an error.
+            # Standard output gets a device that cannot be written to, so that a lost result raises an error.
             os.open(os.devnull, os.O_WRONLY if stream_name == "stderr" else os.O_RDONLY)
             setattr(sys, stream_name, os.fdopen(descriptor, "r" if stream_name == "stdin" else "w", closefd=False))
 

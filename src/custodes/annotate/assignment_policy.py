@@ -19,8 +19,8 @@ from custodes.annotate.state import StudyState
 
 LEAST_CAP = 2
 BEYOND = 3
-"""Largest number of second opinions that a study may get in addition to the planned ones. An annotator who has nothing
-else to do may get as many additional control questions."""
+"""Largest number of second opinions that a study may get in addition to the planned ones. The same limit applies to the
+additional control questions of an annotator who has nothing else to do."""
 ACTIVE = 3
 """Maximum number of begun items, which are items with rated outputs and with outputs that the annotator can still rate.
 An annotator with this number of begun items gets no output of a new item."""
@@ -115,8 +115,8 @@ def may_add_control_question(state: StudyState, worker: Annotator) -> bool:
 def cap(annotator_plan: AnnotatorPlan, target_answers: int, n_annotators: int | None) -> int:
     """Return the maximum number of answers that one annotator may give to a pair that needs `target_answers` answers.
     `n_annotators` is None if the number of annotators is unknown. The maximum is the proportion `cap` of these answers,
-    but at least `LEAST_CAP`. It is also at least an equal share of the answers, so that few annotators can complete the
-    study.
+    but at least `LEAST_CAP`. It is also at least an equal share of the answers, so that a small number of annotators
+    can complete the study.
 
     >>> cap(AnnotatorPlan(), 10, None), cap(AnnotatorPlan(), 10, 4), cap(AnnotatorPlan(), 10, 1)
     (2, 3, 10)
@@ -162,7 +162,7 @@ def _first_free_unit(state: StudyState, worker: Annotator, pair: int) -> Unit | 
 
 
 def single_answer_pairs(state: StudyState, worker: Annotator) -> list[int]:
-    """Return the pairs that have a unit without a second opinion, among the units that this annotator never got."""
+    """Return the pairs with at least one unit that has no second opinion yet and that this annotator never got."""
     return [
         pair
         for pair, unit_of_id in enumerate(state.assignments.single_units_of_pair)

@@ -63,7 +63,7 @@ class Rehearsal(Result):
         score("work", "working hours, summed over annotators", interval=True, essential=False),
         score("cost", "cost in the currency of the plan; null without a price", interval=True),
         score("annotators", "number of annotators who took part", essential=False),
-        score("idle", "number of annotators who got no more questions before the end", "Without work"),
+        score("idle", "number of annotators for whom no question was left before the end", "Without work"),
         share(
             "right",
             "proportion of pairs decided for the better system; if the margin is 0, proportion of undecided pairs",

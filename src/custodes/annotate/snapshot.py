@@ -306,8 +306,8 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
 
 
 def state_name(state: StudyState) -> str:
-    """Return the state of a study. A study is finished while all its pairs are closed. If pairs are added, the study is
-    open again."""
+    """Return the state of a study. A study is finished as long as all its pairs are closed. If pairs are added, the
+    study is open again."""
     is_finished = state.control == "open" and not any(state.assignments.engine.is_open)
     return FINISHED if is_finished else state.control
 

@@ -20,7 +20,7 @@ PER_ROW = (1e-5, 1e-3)
 PER_DRAW = (4e-8, 2e-6)
 """Additional CPU seconds and megabytes for each combination of item, resample, rater and aspect."""
 REPLAY = 10
-"""Cost of one replication for one item and one pair of systems, as a number of resamples of one item."""
+"""Cost of one replication for one item and one pair of systems. The unit is the cost of one resample of one item."""
 PASSES = {
     **dict.fromkeys(
         ("check", "favoritism", "ranking", "correction", "consistency", "leaderboard", "annotators", "rates"), 1

@@ -74,8 +74,8 @@ HELP: Mapping[str, str] = {
     "alpha": "Significance level of the tests.",
     "estimator": "Estimators of the outcome; comma list or repeated.",
     "gamma": "A pair is decided if the probability of an outcome exceeds 1 - gamma/2.",
-    "stop": "When to stop a pair: decided (when it is decided), futility (also when a later decision is unlikely); "
-    "comma list or repeated.",
+    "stop": "When to stop annotating a pair: decided (once the pair is decided) or futility (also once a later "
+    "decision is unlikely); comma list or repeated.",
     "stopping": "Stopping rules; the tables have separate rows for each rule.",
     "batch": "Annotations per pair and round, or several values: 5,10.",
     "looks": "Number of annotations per pair at each interim analysis, such as 10,20,40; replaces --batch.",

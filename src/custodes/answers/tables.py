@@ -288,8 +288,8 @@ def with_interval(
 ) -> dict[str, Floats]:
     """The columns of an estimate and of its interval bounds.
 
-    Row 0 of `draws` (1 + B, ...) is the estimate; the other B rows come from resamples of the clusters, whose number is
-    `clusters`. `bounds` is the range of the statistic.
+    Row 0 of `draws` (1 + B, ...) is the estimate; the other B rows come from resamples of clusters. `clusters` is the
+    number of clusters, and `bounds` the range of the statistic.
     """
     low, high = intervals.student_interval(draws, confidence=confidence, n_units=clusters, bounds=bounds)
     return {name: draws[0], f"{name}_low": low, f"{name}_high": high}

@@ -90,7 +90,7 @@ class Trial:
 
     @cached_property
     def moves(self) -> Moves:
-        """Objective, with influence values, of each method and, last, of the best single metric."""
+        """The objective of each method, followed by that of the best single metric, with influence values."""
         predictions_and_single = np.concatenate([self.predicted, self.single[:, np.newaxis]], axis=1)
         return self.prediction_moves(
             predictions_and_single[:, :, np.newaxis], np.zeros_like(self.folds[0]), within=self.folds, block=self.folds

@@ -332,8 +332,8 @@ def exclude(
     *,
     why: Annotated[str, Parameter(help="Reason, which is stored in the study. It must not depend on the answers.")],
 ) -> None:
-    """Exclude an annotator. Incomplete interim analyses collect other answers instead; completed analyses do not
-    change.
+    """Exclude an annotator. Incomplete interim analyses replace the answers of the annotator by new ones; completed
+    analyses do not change.
 
     Example: `custodes annotate exclude study.db w007 --why 'known comparisons: 1 of 5'`
     """

@@ -28,7 +28,7 @@ from custodes.options import (
 from custodes.question_commands import READING
 
 CONTENT = {"battles": "verdicts", "items": "groups, clusters or weights of items", "outputs": "texts"}
-"""Content of the tables that a file of another table lacks."""
+"""Contents of tables in words, for the note on tables that are not written."""
 
 Selected = Annotated[list[str] | None, Parameter(negative="", group=SELECTION)]
 
@@ -99,8 +99,8 @@ def convert(
     print_notes(study.notes)
     if n_probes := study.probes.height:
         print_diagnostic(
-            f"note: the probes ({n_probes} rows) are not converted; copy the file VERDICTS.probes.csv, which is next "
-            "to the verdicts, to NEW.probes.csv next to the new file of verdicts"
+            f"note: the probes ({n_probes} rows) are not converted; to keep them, copy VERDICTS.probes.csv from the "
+            "folder of the verdicts, and name the copy NEW.probes.csv if the new verdicts are in NEW.csv"
         )
     if to == "every-eval-ever":
         n_preferences = study.preferences.frame.height

@@ -28,7 +28,7 @@ from custodes.process import NOTHING_KEPT, Stoppable
 Names = list[str] | None
 SCORES = [[(role,)] for role in ("item", "system", "rater", "score")]
 VERDICTS = [[("item",)], SYSTEMS, [("preference",), ("winner",)]]
-"""Columns of tables of scores and of verdicts. Each column has its alternatives, of which the last one is advised."""
+"""Required columns of tables of scores and of verdicts, each with its alternatives. Messages name the last one."""
 
 
 def count(

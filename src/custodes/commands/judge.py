@@ -49,7 +49,7 @@ def judge(
         ),
     ],
     key_env: Annotated[Text, Parameter(help="Name of the environment variable with the API key.")] = None,
-    yes: Annotated[bool, SWITCH, Parameter(help="Allow any number of requests without --max-cost.")] = False,
+    yes: Annotated[bool, SWITCH, Parameter(help="Allow more than 2,000 requests without --max-cost.")] = False,
     dry_run: Annotated[
         bool, SWITCH, Parameter(help="Print the estimated requests and cost, then exit.", group=OUTPUT_OPTIONS)
     ] = False,

@@ -83,7 +83,7 @@ def join(studies: Sequence[Study]) -> Study:
 
 
 def with_human_labels(studies: list[Study]) -> list[Study]:
-    """The studies. If `label` is the only column of labels in a table, its labels become human labels.
+    """The studies, with the labels of one table as human labels if `label` is its only column of labels.
 
     This requires that all further studies have only metrics, and that no metric is called `label`. Labels in a column
     such as `passed` do not become human labels, because a program may have given these labels.
@@ -117,8 +117,8 @@ def with_human_labels(studies: list[Study]) -> list[Study]:
 
 
 def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
-    """The studies. Each study of labels without a system name becomes a separate system, except if all of these studies
-    are about one system.
+    """The studies with names of systems. Each study of labels without a system name becomes a separate system, except
+    if all of these studies are about one system.
 
     They are about one system in three cases. First, no two of them have a rater in common (a file of a judge and a file
     of human labels). Second, all of them are human labels, and the other studies name only one system. Third, only one
@@ -173,7 +173,8 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
 
 
 def _align_system_names(a: Study, b: Study) -> tuple[Study, Study]:
-    """Both studies; a study without system names gets the only system of the other study."""
+    """Both studies. If one study has no system names and the other study has one system, the unnamed system gets the
+    name of this system."""
     if b.unnamed_system and len(a.systems) == 1:
         return a, _replace_labels(b, pl.lit(a.systems[0]).alias("system"))
     if a.unnamed_system and len(b.systems) == 1:

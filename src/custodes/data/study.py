@@ -201,7 +201,7 @@ class Study:
             return selected_study
         return self._apply_selection(
             **patterns_of_option, one_side=False
-        )  # raises an error, or differs from the selection with one_side
+        )  # raises an error, or the selection differs from that with `one_side`
 
     def _apply_selection(
         self,

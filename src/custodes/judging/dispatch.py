@@ -37,7 +37,7 @@ run."""
 
 GIVEN_UP = 5
 """Minimum number of consecutive unanswered requests after which a run ends, because the server is probably unavailable.
-If twice the maximum number of concurrent requests is larger, the run ends after that number."""
+If twice the maximum number of concurrent requests is larger, the minimum is twice that maximum."""
 
 LEFT = "not sent: "
 

@@ -166,7 +166,7 @@ def _next(
     example_items: Sequence[str],
     seed: int,
 ) -> tuple[str, HumanLabel]:
-    """An item and one of its human labels: the label used least, in the first item of `item_order` that has it."""
+    """An item and one of its human labels: the least used label, and the first item of `item_order` with this label."""
     *_, item, human_label = min(
         (label_counts[human_label.label], rank, lot(seed, item, *human_label.systems), item, human_label)
         for rank, item in enumerate(item_order)

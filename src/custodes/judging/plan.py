@@ -225,8 +225,8 @@ def plan_questions(
 def _apply_probe(
     plain_question: JudgeQuestion, probes: Probes, probe: str, *, is_second_output: bool
 ) -> tuple[JudgeQuestion, tuple[str, ...]]:
-    """`plain_question` with one output in the form of a probe, and the names to display. Of two outputs, the one
-    displayed second is changed if `is_second_output` is true."""
+    """`plain_question` with one output in the form of a probe, and the names to display. If there are two outputs and
+    `is_second_output` is true, the output that is displayed second is changed."""
     displayed_systems = plain_question.systems[::-1] if plain_question.order == "ba" else plain_question.systems
     changed_index = int(is_second_output and len(displayed_systems) > 1)
     probe_form = probes.form(

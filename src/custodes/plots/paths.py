@@ -29,8 +29,8 @@ def lasso_paths(
 ) -> alt.TopLevelMixin:
     """Lasso weights of metrics (grey) and of other human aspects (coloured), by decreasing penalty.
 
-    A rater that enters early and keeps a large weight contains information that the other raters lack. Human aspects
-    and the metrics with the largest weights are labelled.
+    A rater that enters the model early and keeps a large weight contains information that the other raters lack. Human
+    aspects and the metrics with the largest weights are labelled.
 
     Parameters
     ----------

@@ -156,7 +156,7 @@ def report(
     -----
     All questions get the same seed and arguments, but `check` uses 1000 resamples. The page contains `check`,
     `leaderboard`, `annotators`, `agreement`, `favoritism`, `consistency`, `ranking`, `complementarity`, `ceiling`
-    (ridge regression), `combine` for each aspect (fast methods), `correction` by the best metrics, and `protocol` and
+    (ridge regression), `combine` for each aspect (fast methods), `correction` with the best metrics, and `protocol` and
     `plan` with human ratings alone. Without metrics, it contains `check`, `leaderboard`, `annotators`, `protocol` and
     `plan`. Without human ratings, it contains `check`, `leaderboard`, `consistency` and `complementarity`. For a study
     of labels, it contains `check`, `rates` and `annotators`. A question that is not possible for the study is missing

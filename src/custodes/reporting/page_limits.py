@@ -21,7 +21,7 @@ METRICS = 100
 PAIRS = 30_000
 """Number of rows (pairs of systems, times raters, times aspects) that a browser opens in about a second."""
 FEWEST, MOST = 10, 60
-"""Smallest and largest value of the limit on the number of systems whose pairs are on a page. A map of 60 systems has
+"""Smallest and largest limit on the number of systems. The page has all pairs of these systems. A map of 60 systems has
 3,540 cells."""
 
 ONE = ("metric", "rater")

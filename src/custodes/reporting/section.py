@@ -28,7 +28,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 ONE_SIDED = (
     "the study compares the two sides of a pair, not systems: annotators always prefer the same "
-    "side, or the study declares the sides."
+    "side, or the systems are defined as sides (such as chosen and rejected)."
 )
 
 
@@ -263,8 +263,8 @@ class Context:
 
     @cached_property
     def one_sided_aspects(self) -> list[str]:
-        """Aspects that compare the sides of a pair, not systems: annotators always prefer the same side, or the study
-        declares the sides."""
+        """Aspects that compare the sides of a pair, not systems: annotators always prefer the same side, or the systems
+        are defined as sides (such as chosen and rejected)."""
         problem_rows = self.table("check.problems").filter(pl.col("rule").is_in(SIDED))
         return [str(aspect) for aspect in problem_rows["aspect"].unique(maintain_order=True)]
 

@@ -113,7 +113,7 @@ class Corpus:
         return cache(_image_digest)  # each image is read only once
 
     def item_digest(self, item: int, references: Sequence[str], needs: Sequence[Need]) -> bytes:
-        """Return the digest of those inputs of an item that a metric with these needs uses."""
+        """Return the digest of the inputs of an item that are listed in `needs`."""
         metric_inputs = self.texts
         inputs_in_use = (
             list(references) if "references" in needs else [],

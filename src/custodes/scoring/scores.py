@@ -48,8 +48,8 @@ class Scores(Result):
         label("signature", "everything that determines a score: library, version, parameters, rule for references"),
     )
     ratings: pl.DataFrame = table(
-        "One row per score. The table `raters` states for which metrics lower is better, so give an analysis both "
-        "tables, or the result of study().",
+        "One row per score. An analysis also needs the table `raters`, which states for which metrics lower is "
+        "better; study() has both tables.",
         label("item", "item; empty for a score of the system over all items"),
         label("system", "the system"),
         label("rater", "the metric"),

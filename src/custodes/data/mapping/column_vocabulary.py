@@ -411,8 +411,8 @@ def is_measure(name: str) -> bool:
 
 
 def lookup_names(name: str) -> list[str]:
-    """The names to look up for a column: the full name, and for a path also the last part, or the part before a last
-    part such as `id`.
+    """The names to look up for a column: the full name, and for a path also the last part. If the last part is a word
+    such as `id`, the part before it is used.
 
     >>> lookup_names("doc_id"), lookup_names("vars.question"), lookup_names("provider.id")
     (['doc_id'], ['vars_question', 'question'], ['provider_id', 'provider'])

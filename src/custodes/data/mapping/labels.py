@@ -59,8 +59,8 @@ NOT_LABELS = frozenset(
 LABEL_PERSONS = HUMAN_WORDS - {*word_list("prufer gutachter bewerter annotateur anotador annotatore")} | frozenset(
     ["expert"]
 )
-"""Last words in names of columns that more often hold a person's labels than persons' names: `expert`, not
-`reviewer`."""
+"""Last words in names of columns. A column with such a name (`expert`) more often holds labels than names of persons. A
+column such as `reviewer` more often holds names."""
 
 LABEL_WORDS = frozenset(word_list("label verdict result passed pass score rating annotation value"))
 """Words in column names that name no rater and no criterion."""
@@ -252,9 +252,9 @@ def _columns_without_names(
 ) -> list[str]:
     """The columns of human labels, except columns such as `reviewer` that hold names of people.
 
-    The cells of such a column are names if no cell is a label of the other columns (if there are none: a known label).
-    A single column of human labels may also have labels that the judges do not use: known words, or two words in a
-    column such as `expert`.
+    The cells of such a column are names if no cell is a label that occurs in another column of labels. If there is no
+    other column, the cells are compared with known labels. A single column of human labels may also have labels that
+    the judges do not use: known words, or two words in a column such as `expert`.
     """
     distinct_words_of_column = {
         name: set(words_of_column[name].drop_nulls()) for name in (*human_columns, *judge_columns)

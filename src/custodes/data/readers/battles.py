@@ -39,8 +39,9 @@ FEW = 20
 only a note."""
 
 CONTRADICTED, CLEARER = 0.5, 2.0
-"""Verdicts that are read as names of columns are refused if both limits are reached: the proportion of contradictory
-comparisons in this reading, and the ratio of this proportion to the proportion when the words are read as positions."""
+"""Two limits. Verdicts that are read as names of columns are refused if both limits are reached. The first limit is the
+proportion of comparisons that are contradictory in this reading. The second limit is the ratio of this proportion to
+the proportion in the reading as positions."""
 
 SIGNS = {True: -1.0, False: 1.0}
 ORDERS = {1.0: "ab", -1.0: "ba", 0.0: ""}

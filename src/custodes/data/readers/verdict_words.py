@@ -76,8 +76,8 @@ FLAGS = {
 """Words that say whether the outputs were swapped, or whether the order is the first or the second."""
 
 MIN_SHARE = 0.5
-"""If at least this proportion of the comparisons of a rater occurs in both orders, the names in all rows of the rater
-without an order are read as the displayed order."""
+"""If at least this proportion of the comparisons of a rater occurs in both orders, then in all rows of the rater that
+lack an order, the names are read as the displayed order."""
 
 UNKNOWN = ("", "unknown")
 OWN_ORDERS = ("ab", "ba", "")
@@ -242,8 +242,8 @@ def read_orders(
     `verdict_table` has item, system_a, system_b, rater and optionally aspect and repeat as text; `frame` may have
     `order`. If a comparison of a rater occurs as (A, B) and as (B, A), the outputs were shown in both orders, and the
     names are read as the displayed order, unless the column of orders contradicts this reading. If at least half of the
-    comparisons of a rater occur in both orders, the names in all rows of the rater without an order are read as the
-    displayed order. With `is_own_format`, the columns are in the format of custodes, so `ab` and `ba` are never
+    comparisons of a rater occur in both orders, then in all rows of the rater that lack an order, the names are read as
+    the displayed order. With `is_own_format`, the columns are in the format of custodes, so `ab` and `ba` are never
     names of systems.
     """
     order_cells = label_column(frame, "order", where=where, empty=True)
@@ -295,8 +295,8 @@ def read_orders(
         comparison_rows["against"],
         lambda numbers, row_index: (
             f"{where}: rows {numbers} name the same two systems in opposite orders, but according to order "
-            f"{order_cells[row_index]!r} the same system was shown first in all these rows. If the names are in "
-            "the displayed order, write original and swapped"
+            f"{order_cells[row_index]!r} the same system was shown first in all these rows. If the names are in the "
+            "displayed order, write original and swapped as orders"
         ),
     )
     if not comparison_rows["swapped"].any():

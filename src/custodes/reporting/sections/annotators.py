@@ -206,7 +206,8 @@ def _build(context: Context) -> Mapping[str, Any]:
         if rows.height:
             columns = context.essential_columns(f"annotators.{table_name}")
             if table_name == "annotators" and not (rows["is_person"].any() or rows["flags"].list.len().sum()):
-                # Slots are tested only for a reversed scale, so empty flags would look as if no fault had been found.
+                # A slot, which several annotators share, is tested only for a reversed scale. Empty flags would look
+                # like a pass.
                 columns = [column for column in columns if column.name != "flags"]
             notes = context.notes("annotators", "few-", "none-", "slots") if table_name == "concentration" else ()
             html_tables.append(

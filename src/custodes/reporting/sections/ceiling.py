@@ -50,9 +50,9 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="ceiling-information",
             title="Information in other aspects that metrics lack",
             caption="Error of a lasso that predicts from the metrics and the human ratings of other aspects, "
-            "divided by the error of a lasso that predicts from the metrics alone. Below the dashed "
-            "line, the other aspects contain information that no metric has, or errors that the aspects share. Band: "
-            "interval.",
+            "divided by the error of a lasso that predicts from the metrics alone. Below the dashed line, the other "
+            "aspects improve the prediction: they contain information that no metric has, or share errors with the "
+            "predicted aspect. Band: interval.",
             alt="Lines of the ratio of errors against the penalty of the lasso, with one line for every aspect.",
             spec=spec_of(ratio_curve(empty_rows()), width="container"),
             table="ceiling.information",
@@ -60,7 +60,7 @@ def _figures(context: Context) -> Sequence[Figure]:
         Figure(
             id="ceiling-lasso",
             title=f"Lasso weights of the raters{aspect_suffix}",
-            caption="The penalty decreases from left to right. A rater that enters early and keeps a large "
+            caption="The penalty decreases from left to right. A rater that enters the model early and keeps a large "
             "weight contains information that other raters lack. Among near copies of "
             "one rater, it is arbitrary which copy enters first. Coloured lines: other human aspects.",
             alt="Lines of the standardised weight of every rater along the penalty of a lasso.",

@@ -23,7 +23,7 @@ MOST_CORRECTED = 3
 The best metric of every aspect is always corrected, even if there are more of them.
 """
 
-# The reader selects `changed` or `all`. The column of this name contains its own name in the selected rows.
+# The reader selects `changed` or `all`. Each is also a column, which contains its own name in the rows to display.
 WHERE = {"aspect": "{aspect}", "metric": "{corrected}", f"{CHANGED}|{ALL}": "{which}"}
 
 MARGINS = tuple(f"margin{end}_{who}" for who in ("naive", "human") for end in ("", "_low", "_high"))
