@@ -208,7 +208,7 @@ LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
     "resamples": check_resamples,
     "rng": seed_or_generator,
 }
-"""Checks of the arguments of questions by argument name. They come after the checks of types."""
+"""Checks of the arguments of questions by argument name. These checks come after the checks of types."""
 
 
 @cache

@@ -360,4 +360,4 @@ def _test_annotate() -> str:
 
 
 EXTRA_TESTS: Mapping[str, Callable[[], str]] = {"score": _test_score, "judge": _test_judge, "annotate": _test_annotate}
-"""Tests of an extra, by name of the extra. They run after the packages of the extra were imported."""
+"""Tests of an extra, by name of the extra. The tests run after the packages of the extra were imported."""

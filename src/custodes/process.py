@@ -11,7 +11,7 @@ UNFINISHED: set[str] = set()
 """Temporary files and folders that are being written. They are renamed when they are complete."""
 
 CHILDREN: set[int] = set()
-"""Process groups that this process started. They are ended when this process exits."""
+"""Process groups that this process started. The groups are ended when this process exits."""
 
 SIGNAL_MESSAGES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "the terminal was closed"}
 

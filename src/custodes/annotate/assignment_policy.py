@@ -1,9 +1,9 @@
 """Selection of the next question of an annotator. The probability of the selection is stored.
 
 The random order of the items of a pair is drawn when the study is created. A primary comparison uses the first free
-position of its pair whose item is new to the annotator. If there is none, it uses the first free position that the
-annotator never got. So the first positions of an order are a simple random sample of the items, no matter which
-annotators answer. This module draws the pair and the role of the question.
+position of its pair whose item is new to the annotator. If there is no such position, the comparison uses the first
+free position that the annotator never got. So the first positions of an order are a simple random sample of the items,
+no matter which annotators answer. This module draws the pair and the role of the question.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def next_real_question(state: StudyState, session: Session, rng: Random) -> Next
 
 def may_add_second_opinion(state: StudyState) -> bool:
     """Whether one more second opinion is allowed. The planned number of second opinions is a proportion of all answers.
-    It may be exceeded by `BEYOND`."""
+    The number may exceed the plan by `BEYOND`."""
     overlap_rate = state.plan.annotators.overlap
     n_second_opinions = state.totals.second + state.assignments.n_open_second_opinions + 1
     return overlap_rate > 0 and n_second_opinions <= overlap_rate * (state.totals.primary + n_second_opinions) + BEYOND
@@ -107,7 +107,7 @@ def may_add_second_opinion(state: StudyState) -> bool:
 
 def may_add_control_question(state: StudyState, worker: Annotator) -> bool:
     """Whether an idle annotator may get one more control question. The planned number is one in `gold_every` answers of
-    the annotator. It may be exceeded by `BEYOND`."""
+    the annotator. The number may exceed the plan by `BEYOND`."""
     gold_interval, work = state.plan.annotators.gold_every, worker.work
     return gold_interval > 0 and work.gold_asked + 1 <= work.answers / gold_interval + BEYOND
 
@@ -115,8 +115,8 @@ def may_add_control_question(state: StudyState, worker: Annotator) -> bool:
 def cap(annotator_plan: AnnotatorPlan, target_answers: int, n_annotators: int | None) -> int:
     """Return the maximum number of answers that one annotator may give to a pair that needs `target_answers` answers.
     `n_annotators` is None if the number of annotators is unknown. The maximum is the proportion `cap` of these answers,
-    but at least `LEAST_CAP`. It is also at least an equal share of the answers, so that a small number of annotators
-    can complete the study.
+    but at least `LEAST_CAP`. The maximum is also at least an equal share of the answers, so that a small number of
+    annotators can complete the study.
 
     >>> cap(AnnotatorPlan(), 10, None), cap(AnnotatorPlan(), 10, 4), cap(AnnotatorPlan(), 10, 1)
     (2, 3, 10)
@@ -150,8 +150,8 @@ def primary_candidates(state: StudyState, worker: Annotator) -> list[Unit]:
 
 
 def _first_free_unit(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
-    """Return the first free unit whose item this annotator has not seen. If there is none, return the first free unit
-    that this annotator never got, or None."""
+    """Return the first free unit whose item this annotator has not seen. If there is no such unit, return the first
+    free unit that this annotator never got, or None."""
     fallback_unit = None
     for unit in state.assignments.free_slots(pair):
         if unit.item not in worker.seen:

@@ -1,7 +1,8 @@
 """Assignment of units to annotators, and the engine of rating studies.
 
-A unit is an item of a pair at its position in the order of the pair. An engine decides which positions are open. It
-knows which positions are settled (answered or refused), but not which annotators are answering the other positions.
+A unit is an item of a pair at its position in the order of the pair. An engine decides which positions are open. The
+engine knows which positions are settled (answered or refused), but not which annotators are answering the other
+positions.
 
 A unit needs `per_item` answers from different annotators. The engine gets the sign of the sum of these answers: 1 or -1
 for the side that more annotators prefer, and 0 if the numbers are equal. The whole package combines annotators by this
@@ -121,12 +122,13 @@ class Quota:
         return self._statuses_of_pair[pair][position] != FREE
 
     def is_in_current_look(self, pair: int, position: int) -> bool:
-        """Whether the answer at a position may still be removed. This holds for every allocated position, because
-        ratings have no interim analyses."""
+        """Whether the answer at a position may still be removed. The answer at every allocated position may be removed,
+        because ratings have no interim analyses."""
         return 0 <= position < self._n_allocated_of_pair[pair]
 
     def goes_on(self, pair: int) -> bool:
-        """Whether positions will be opened later. This is never so, because all positions are open at once."""
+        """Whether positions will be opened later. The result is always false, because all positions are open at
+        once."""
         return False
 
     def answer(self, pair: int, position: int, preference: int) -> None:
@@ -174,7 +176,7 @@ class Assignments:
 
     @property
     def engine(self) -> ConcurrentAnnotation | Quota:
-        """The engine. It exists as soon as the study has pairs."""
+        """The engine, which exists as soon as the study has pairs."""
         assert self.engine_or_none is not None
         return self.engine_or_none
 

@@ -76,7 +76,7 @@ def check(path: str | Path) -> StudyCheck:
     budget; too few annotators; a plan that cannot lead to a decision; an open link without control questions; payment
     below the target wage; a consent text without contact or payment; and notes from the creation of the study. For a
     running study, the check also covers comparisons that annotators could not judge, including those of incomplete
-    interim analyses. It does not reveal which system leads. Raises `InputError` for files that are not a study.
+    interim analyses. The check does not reveal which system leads. Raises `InputError` for files that are not a study.
 
     >>> import polars as pl, tempfile
     >>> from custodes.annotate.new_study import new
@@ -280,7 +280,8 @@ SECONDS = 40.0
 """Assumed seconds per answer if there are fewer than `FEWEST` timed answers: 1.5 answers per minute (Deriu et al.
 2023)."""
 FEWEST = 10
-"""Minimum number of timed answers. With this number or more, their median time replaces the assumed seconds."""
+"""Minimum number of timed answers. With at least this number, the median time of the answers replaces the assumed
+seconds."""
 
 
 def annotator_problems(

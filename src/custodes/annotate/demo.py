@@ -1,4 +1,4 @@
-"""A study to try out. It has short texts with deliberate errors, and is served on this machine."""
+"""A study to try out. The study has short texts with deliberate errors, and is served on this machine."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ answer time."""
 
 
 def lease_seconds(answer_seconds: Sequence[float], *, is_new_annotator: bool) -> float:
-    """Return the length of a lease in seconds. `answer_seconds` has the durations of recent answers. If it is empty,
+    """Return the length of a lease in seconds. `answer_seconds` has the durations of recent answers. If there are none,
     the lease has the maximum length. A new annotator always gets the shortest lease.
 
     >>> lease_seconds([20.0, 30.0, 40.0], is_new_annotator=False), lease_seconds([], is_new_annotator=False)

@@ -42,7 +42,7 @@ def export(path: str | Path, folder: str | Path, *, external_ids: bool = False) 
 
     battles.csv (or ratings.csv) has the answers that count; second opinions are marked in the column `role`.
     raters.csv, items.csv and outputs.jsonl describe annotators, items and outputs. looks.csv has the interim analyses.
-    answers.csv has all answers. These include answers that annotators corrected later, answers to control questions,
+    answers.csv has all answers, including answers that annotators corrected later, answers to control questions,
     answers of excluded annotators, and answers of incomplete interim analyses. Answers of incomplete interim analyses
     are in no other file, because using them would be an additional interim analysis. comments.csv has the comments, and
     plan.json has the plan. signature.txt has the number of rows of each file, and notes on the study.

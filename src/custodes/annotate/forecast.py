@@ -195,7 +195,8 @@ def _draw_paid_answers(snapshot: Snapshot, n_deciding_answers: Floats) -> Floats
     Answers used for decisions include those of all annotators of an output. Second opinions and control questions are
     added according to the policy, and refusals at the current rate.
 
-    The number of additional questions for idle annotators is unknown. It is drawn uniformly between 0 and the maximum.
+    The number of additional questions for idle annotators is unknown. This number is drawn uniformly between 0 and the
+    maximum.
     """
     if not n_deciding_answers.any():
         return n_deciding_answers

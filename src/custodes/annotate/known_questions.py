@@ -53,9 +53,9 @@ class ControlQuestion:
 def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[ControlQuestion]:
     """Read control questions from a table or file.
 
-    A row names outputs of an item (item, system_a, system_b) or has separate texts (text_a, text_b, context). It also
-    has the expected answer ('1', 'equal', '2', or a rating), the kind (default gold), and the reason for the answer.
-    `InputError` names the row of an invalid question.
+    A row names outputs of an item (item, system_a, system_b) or has separate texts (text_a, text_b, context). A row
+    also has the expected answer ('1', 'equal', '2', or a rating), the kind (default gold), and the reason for the
+    answer. `InputError` names the row of an invalid question.
     """
     table = load_source(gold, "gold")
     check_columns(table.frame, where=table.name, required=("expected",), optional=COLUMNS)

@@ -69,10 +69,10 @@ def new(
     selects systems by patterns. `pairs` names pairs of systems as 'A:B' (default: all pairs). `metric` names a metric
     that has scores of the same outputs, for estimators that use a metric.
 
-    `gold` is a table of control questions or its path. The table has the column `expected`. It also has either `item`,
-    `system_a` and `system_b`, or `text_a`, `text_b` and `context`; the columns `kind` and `why` are optional. If the
-    table has no attention checks, attention checks are created from the texts. Comparisons of identical outputs are
-    excluded and counted in a note. All notes are stored in the file (see `check`).
+    `gold` is a table of control questions or its path. The table has the column `expected`. The table also has either
+    `item`, `system_a` and `system_b`, or `text_a`, `text_b` and `context`; the columns `kind` and `why` are optional.
+    If the table has no attention checks, attention checks are created from the texts. Comparisons of identical outputs
+    are excluded and counted in a note. All notes are stored in the file (see `check`).
 
     Raises `InputError` if the texts give no question or the file of the plan is invalid, and `OptionError` for an
     invalid `StudyPlan` or another invalid argument. In these cases, no file is created.

@@ -1,8 +1,8 @@
 """Annotators in the state of a study: identity, visits, assigned questions, units, counts of answers, and status.
 
-The status of an annotator is ok, watch or blocked, with reasons. It does not depend on which systems the annotator
-prefers. Only control questions (gold, attention) block an annotator. Blocking is decided by a sequential test of the
-accuracy .85 against the accuracy .45. All other criteria only set flags for the owner.
+The status of an annotator is ok, watch or blocked, with reasons. The status does not depend on which systems the
+annotator prefers. Only control questions (gold, attention) block an annotator. Blocking is decided by a sequential test
+of the accuracy .85 against the accuracy .45. All other criteria only set flags for the owner.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 NOTHING: Mapping[int, int] = MappingProxyType({})
 NOBODY: frozenset[int] = frozenset()
-"""Empty containers. They are shared, because there is one `Unit` for every possible question."""
+"""Empty containers, which are shared, because there is one `Unit` for every possible question."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,8 +53,8 @@ class Annotator:
 
     @property
     def is_able(self) -> bool:
-        """Whether the annotator may get questions. This is false if the annotator is excluded, erased or not qualified,
-        or has declined or left every visit."""
+        """Whether the annotator may get questions. The result is false if the annotator is excluded, erased or not
+        qualified, or has declined or left every visit."""
         has_declined = bool(self.sessions) and all(session.declined for session in self.sessions)
         return not (self.excluded or self.forgotten or self.qualified is False or has_declined)
 

@@ -213,9 +213,7 @@ class StoppingRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     futility: Annotated[
         float, Meta(description="with futility, a pair is closed if the probability of a decision is below this value")
     ] = 0.2
-    gamma: Annotated[float, Meta(description="maximum probability that two equal systems are declared different")] = (
-        0.05
-    )
+    gamma: Annotated[float, Meta(description="maximum probability that equal systems are declared different")] = 0.05
     family: Annotated[
         bool, Meta(description="whether gamma applies to all pairs jointly (true) or to each pair (false)")
     ] = False

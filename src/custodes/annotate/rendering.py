@@ -190,7 +190,7 @@ def render_texts(texts: Iterable[str], text_format: Render, *, progress: Progres
 
 
 class _Process:
-    """A process that converts one text at a time. It is started again after a timeout."""
+    """A process that converts one text at a time. The process is started again after a timeout."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

@@ -150,7 +150,7 @@ class Service:
                 self._log.renew(issued_question)
 
     def has_visit(self, token: str) -> bool:
-        """Whether a token belongs to a visit of this study. This does not wait for other operations."""
+        """Whether a token belongs to a visit of this study. The check does not wait for other operations."""
         return self._session(token) is not None
 
     def _session(self, token: str) -> Session | None:

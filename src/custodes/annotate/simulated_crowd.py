@@ -179,8 +179,8 @@ def gap_of(margin: float, habits: Habits) -> float:
 
 
 def margin_of(gap: float, habits: Habits) -> float:
-    """Return the margin by which careful annotators prefer a system that is better by `gap`. It is the mean of many
-    draws with a fixed seed."""
+    """Return the margin by which careful annotators prefer a system that is better by `gap`. The margin is the mean of
+    many draws with a fixed seed."""
     rng = np.random.default_rng(0)
     item_effects = DIFFICULTY * rng.normal(size=_DRAWS)
     output_effects = SPREAD * rng.normal(size=(2, _DRAWS))

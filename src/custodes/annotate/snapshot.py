@@ -267,7 +267,8 @@ maximum."""
 
 
 def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
-    """Return the current status of a study. It has no results of incomplete interim analyses, only numbers of answers.
+    """Return the current status of a study. The status has no results of incomplete interim analyses, only numbers of
+    answers.
 
     `write_failure` is the reason why nothing can be written, or ''.
     """

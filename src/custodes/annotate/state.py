@@ -1,4 +1,5 @@
-"""The state of a study in memory. It is computed from the rows of the event log, so it is the same after a restart.
+"""The state of a study in memory. The state is computed from the rows of the event log, so it is the same after a
+restart.
 
 `add_rows` applies one row, or all rows of one answer. Decisions are made before a row is written; this module only
 computes the consequences of the row.

@@ -1,5 +1,5 @@
 """Status of a study for a terminal or a program, and comparison of the completion codes of a study with a platform's
-list. The status has the content of the owner's page. Both work while the study is served."""
+list. The status has the content of the owner's page. Status and comparison are possible while the study is served."""
 
 from __future__ import annotations
 
@@ -149,7 +149,8 @@ def study_provenance(
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
-    """Return the current status of a study. It is read from a copy, because the study may be served meanwhile."""
+    """Return the current status of a study. The status is read from a copy, because the study may be served
+    meanwhile."""
     with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
         copy_path = study_file.copy(path, Path(folder, "study.db"))
         with closing(Service.open(copy_path, threaded=False, durable=False)) as service:

@@ -85,7 +85,7 @@ class VisitEnd:
     code: str | None
     answers: int
     later: bool = False
-    """Whether this link may get questions later. This is so if the study continues and the link is personal."""
+    """Whether this link may get questions later, because the study continues and the link is personal."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -211,9 +211,9 @@ def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
 
 def _patience(log: EventLog, worker: Annotator) -> float:
     """Return the maximum waiting time in seconds. If another interim analysis may begin, the maximum is the longest
-    lease, or an hour with personal links. If none may begin, only questions that other annotators leave unanswered can
-    become free. The maximum is then the current length of a lease, or 0 if this annotator has reached the cap in all
-    open pairs."""
+    lease, or an hour with personal links. If no further analysis may begin, only questions that other annotators leave
+    unanswered can become free. The maximum is then the current length of a lease, or 0 if this annotator has reached
+    the cap in all open pairs."""
     state, engine = log.state, log.state.assignments.engine
     if any(map(engine.goes_on, range(len(engine.is_open)))):
         return AN_HOUR if state.plan.annotators.recruit == "links" else LONGEST_LEASE

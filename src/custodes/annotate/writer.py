@@ -52,8 +52,8 @@ class Writer:
     def do(self, operation: Callable[[], T]) -> Future[T]:
         """Queue an operation and return its future. The result is available when the changes are on disk.
 
-        An operation that fails with `CustodesError` has changed nothing. It fails with `StudyBusy` if the file could
-        not be written.
+        An operation that fails with `CustodesError` has changed nothing. An operation fails with `StudyBusy` if the
+        file could not be written.
         """
         future: Future[T] = Future()
         if self._is_closed:

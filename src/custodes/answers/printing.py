@@ -59,7 +59,7 @@ def format_result(result: Result) -> str:
 
 
 def _grids(view: View, width: int) -> Iterator[RenderableType]:
-    """A view as one table. If it is too wide, it is divided into tables that all begin with the label columns."""
+    """A view as one table, or as several tables if one is too wide. Each table begins with the label columns."""
     if view.title:
         yield Text(escape_controls(view.title), style="italic")
     column_names, cell_rows = (

@@ -143,13 +143,14 @@ UNRELIABLE = labels(
     "Interval unreliable",
     essential=False,
 )
-"The column that names the columns whose intervals are unreliable. It is declared last in a table."
+"The column that names the columns whose intervals are unreliable. This column is declared last in a table."
 
 TableData = Mapping[str, Any] | Iterable[Mapping[str, Any]]
 """The data of a table: its columns, or its rows."""
 
 AT_THRESHOLD = "at the threshold"
-"""Note on a decision whose probability is too close to the threshold, given the Monte Carlo error.
+"""Note on a pair (of systems or metrics) whose probability of a decision is too close to the threshold, given the Monte
+Carlo error.
 
 Such a pair counts as undecided.
 """

@@ -289,9 +289,9 @@ def combine(
     that are tested on unseen systems, data sets and groups: 'fast' ('equal' and 'ridge'), 'all' or 'none'. `costs`
     are a mapping from metric to cost, or a table file with the columns metric and cost (default: the raters file).
 
-    'even-handed' penalises partiality. It chooses the smallest penalty with which the largest partiality is at most
-    `max_partiality` points of win rate. By default, it chooses the penalty with the least partiality among penalties
-    that lower the objective by at most .01. `trade_off` has the objective and the partiality of each penalty.
+    'even-handed' penalises partiality, by the smallest penalty with which the largest partiality is at most
+    `max_partiality` points of win rate. Without `max_partiality`, the penalty is the one with the least partiality that
+    lowers the objective by at most .01. `trade_off` has the objective and the partiality of each penalty.
 
     `calibrate_by` adds a separate constant for each kind of output, learned from the residuals of the training part.
     The kinds are values of a column of items, or quartiles of a metric such as length.

@@ -213,9 +213,9 @@ def _systems(trial: Trial, methods: Sequence[Method], system_predictions: Withou
 def _groups(
     column_name: str, trial: Trial, methods: Sequence[Method], rng: np.random.Generator, progress: Progress
 ) -> dict[str, Any] | str:
-    """Return table rows for unseen data sets (or groups): each is predicted by models fitted without it.
+    """Return table rows for unseen data sets (or groups), predicted by models fitted without them.
 
-    If this is not possible, return the reason; the reason is empty if there are no data sets (or groups).
+    If such models cannot be tested, return the reason; the reason is empty if there are no data sets (or groups).
     """
     task, unit_name = trial.of, GROUPS[column_name]
     label_of_item = {"dataset": task.design.dataset, "group": task.design.group}[column_name]

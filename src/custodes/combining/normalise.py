@@ -18,7 +18,7 @@ Source = Literal["declared", "known", "fitted"]
 _Limits = tuple[float, float, Source]
 
 LEAST_USED = 0.05
-"""Minimum proportion of a known scale that scores must cover. If they cover less, the scores are on another scale (for
+"""Minimum proportion of a known scale that scores must cover. If the scores cover less, they are on another scale (for
 example, a BLEU of .31 instead of 31)."""
 
 _ROUNDING = 1e-6  # tolerance as a proportion of the scale: in single precision, a BERTScore can be 1.0000001

@@ -100,9 +100,9 @@ def repeated_items(study: Study, annotators: Sequence[str]) -> list[tuple[str, .
     """Groups of two or more items with the same texts, or with the same scores by all metrics or by all
     `annotators`.
 
-    Equal scores count only if a coincidence is unlikely. It is unlikely in two cases: there are more equal items than
-    nearly equal items (items that differ in at most half of the cells), or all items occur equally often. Items of one
-    declared cluster are not a group, since a cluster is resampled as a whole.
+    Equal scores count only if a coincidence is unlikely. A coincidence is unlikely in two cases: there are more equal
+    items than nearly equal items (items that differ in at most half of the cells), or all items occur equally often.
+    Items of one declared cluster are not a group, since a cluster is resampled as a whole.
     """
     raters_except_annotators = [rater_name for rater_name in study.raters.kind if rater_name not in annotators]
     groups_with_equal_texts, items_with_text = _groups_by_text(study)

@@ -117,8 +117,8 @@ def count_labels(
 
 
 def _infer_layout(rows: nw.LazyFrame[Any], columns: Columns) -> LabelLayout:
-    """The layout of the labels. It is derived from the first rows, and from further rows for columns that are constant
-    in the first rows."""
+    """The layout of the labels. The layout is derived from the first rows, and from further rows for columns that are
+    constant in the first rows."""
     flat_column_names = [
         column_name for column_name, column_type in rows.collect_schema().items() if not column_type.is_nested()
     ]

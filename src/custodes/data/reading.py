@@ -279,8 +279,8 @@ def _with_probes(study: Study, file: Path, part: str | None) -> Study:
 
 
 def takes_raters(file: Path) -> bool:
-    """Whether a raters table in the folder of a file is read together with the file. This holds for tables of scores or
-    verdicts."""
+    """Whether a raters table in the folder of a file is read together with the file. The result is true for tables of
+    scores or verdicts."""
     try:
         study_or_table = _open_source(file, reader=None, invalid="force")
         if not isinstance(study_or_table, LoadedTable):

@@ -316,8 +316,8 @@ def has_known_polarity(labels: Sequence[str]) -> bool:
 
 
 def positive_label(labels: Sequence[str]) -> str:
-    """The positive one of two labels. This is the label that is a known positive word; if neither word is known, the
-    first label.
+    """The positive one of two labels: the label that is a known positive word or, if neither word is known, the first
+    label.
 
     >>> positive_label(["Fail", "Pass"]), positive_label(["kept", "lost"])
     ('Pass', 'kept')

@@ -250,7 +250,8 @@ def messages(
 
 
 def _draw_order(seed: int, source: str, outputs: tuple[str, ...], aspect: str, repeat: int) -> str:
-    """Random presentation order of two outputs. It depends on the texts, and not on names or on the rows of a file."""
+    """Random presentation order of two outputs. The order depends on the texts, but not on names or on the rows of a
+    file."""
     is_sorted_order = _coin(seed, source, *sorted(outputs), aspect, repeat)
     return "ab" if (outputs == tuple(sorted(outputs))) == is_sorted_order else "ba"
 

@@ -36,8 +36,8 @@ Rewrites = Mapping[tuple[str, str], str]
 
 
 class Form(NamedTuple):
-    """A form of an output: the text and the system name to display. `reverse` is true if the original has the property
-    that the probe adds. This form then lacks the property.
+    """A form of an output: the text and the system name to display. If the original already has the property that the
+    probe adds, the form lacks the property, and `reverse` is true.
     """
 
     text: str
@@ -114,7 +114,7 @@ def toggle_markdown(text: str) -> Form:
     """The text with added Markdown (sentences as bullets, or one sentence in bold). If the text has Markdown, the
     Markdown is removed instead.
 
-    The words are the same in both forms. If this is impossible, the text is returned unchanged.
+    The words are the same in both forms. A text that cannot be converted in this way is returned unchanged.
 
     >>> toggle_markdown("Lima is the capital of Peru. It lies on the coast of the Pacific.").text
     '- Lima is the capital of Peru.\\n- It lies on the coast of the Pacific.'

@@ -196,9 +196,9 @@ def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, R
 
 def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
     """The second requests after first replies without an answer, by the key of the first request. A second request has
-    the same body as the first request, except after a truncated reply. The second request then has twice the token
-    limit, or twice the tokens of the reply if there is no limit. If the server did not report the tokens of the reply
-    either, there is no second request.
+    the same body as the first request, except after a truncated reply. After a truncated reply, the second request has
+    twice the token limit, or twice the tokens of the reply if there is no limit. If there is no limit and the server
+    did not report the tokens of the reply, there is no second request.
     """
     first_question_of_key = {question.request.key: question for question in plan.asked}
     second_request_of_key: dict[str, Request] = {}

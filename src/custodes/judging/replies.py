@@ -209,8 +209,8 @@ def _reject_repeated_keys(key_value_pairs: list[tuple[str, Any]]) -> dict[str, A
 
 
 def _is_quotation(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
-    """Whether an object may be a quotation from the prompt. This holds if a text of the prompt contains the object,
-    unless the object is the last line of the reply."""
+    """Whether an object may be a quotation from the prompt. An object may be a quotation if a text of the prompt
+    contains the object, unless the object is the last line of the reply."""
     answer_text, *texts = ("".join(part.split()) for part in (text[verdict.start : verdict.end], *prompt_texts))
     return any(answer_text in prompt_text for prompt_text in texts) and not _is_last_line(text, verdict)
 

@@ -81,7 +81,7 @@ def complementarity_map(
 
 
 def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
-    """Draw the rows of `Complementarity.pairs`, in the order of the result. They are one triangle of a matrix."""
+    """Draw the rows of `Complementarity.pairs`, in the order of the result. The rows are one triangle of a matrix."""
     ordered_rater_rows = result.raters.drop_nulls("position").sort("position")
     position_lookup = alt.LookupData(
         data=theme.embed_rows(ordered_rater_rows.select("rater", "position")), key="rater", fields=["position"]

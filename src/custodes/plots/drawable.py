@@ -14,7 +14,8 @@ _TAKEN = re.compile(
     r"|isPrototypeOf|propertyIsEnumerable|toLocaleString|toString|valueOf|__proto__)(?![\w\u200b(])"
 )
 _MARKED = "\\1\u200b"
-"""Replacement for each name: the name and a zero-width space. It looks the same, but is a different key."""
+"""Replacement for each name: the name and a zero-width space. The replacement looks the same, but is a different
+key."""
 
 # In a page, these texts would close the script element of a specification, or leave it open (HTML, 4.12.1.3).
 _ENDING = re.compile(r"<(?=/?script|!--)", re.IGNORECASE)

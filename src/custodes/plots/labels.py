@@ -21,8 +21,8 @@ DISTANCES = (6.0, 16.0, 30.0, 48.0, 70.0, 95.0)
 CUT, HIDDEN, UNREADABLE = 100.0, 4.0, 20.0
 """Costs of the position of a label, relative to the cost of 1 for a pixel of distance between the label and its point.
 
-They are the costs of a pixel outside the plot, of a square pixel of overlap with a point, and of a square pixel of
-overlap with another label.
+The three costs are those of a pixel outside the plot, of a square pixel of overlap with a point, and of a square pixel
+of overlap with another label.
 """
 
 WIDTHS = {"narrow": (285.0,), "wide": (600.0, 940.0)}

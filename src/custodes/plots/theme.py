@@ -31,7 +31,8 @@ TEXT = 12
 """Minimum font size of a figure in pixels."""
 
 ROW = 18
-"""Height in pixels of a row with a label. It is as small as the text allows, so that 72 metrics fit on a page."""
+"""Height in pixels of a row with a label. The height is as small as the text allows, so that 72 metrics fit on a
+page."""
 
 WHISKER: dict[str, Any] = {"strokeWidth": 2, "opacity": 1}
 """Style of intervals. At an opacity of 0.6, blue would have a contrast of only 2 to 1 on a dark background; 3 to 1 is
@@ -58,7 +59,7 @@ PAGE_INK = Ink(
     rule="var(--rule)",
     font="system-ui, sans-serif",
 )
-"""Colours of figures in the report. They are the colours of the page, which change with light, dark and print mode."""
+"""Colours of figures in the report: the colours of the page, which change with light, dark and print mode."""
 
 
 def config(ink: Ink) -> dict[str, Any]:

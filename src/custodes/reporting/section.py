@@ -227,7 +227,7 @@ class Context:
     def first_metric(self) -> str:
         """The metric that the page shows first: the metric that the summary recommends for all aspects.
 
-        If there is no recommendation for all aspects, it is the best metric of the first aspect.
+        If no metric is recommended for all aspects, the page first shows the best metric of the first aspect.
         """
         if len(self.aspects) > 1 and self.best:
             results_of_aspects = [AspectResults((self.whole or self).results, aspect) for aspect in self.aspects]

@@ -100,8 +100,8 @@ class Place:
 class Scorer:
     """A loaded metric.
 
-    - `signature`: everything that can change a score (library and version, parameters, digest of the model). It is part
-      of the cache key.
+    - `signature`: everything that can change a score (library and version, parameters, digest of the model). The
+    signature is part of the cache key.
     - `traits`: properties of the scores.
     - `score`: function that computes scores.
     - `ready`: function that gets all texts before the first call of `score`, and raises `OptionError` if scoring would
@@ -122,8 +122,8 @@ class Metric:
 
     - `gives`: one sentence that says what the metric measures, for lists of metrics.
     - `source`: the paper or project that defines the metric.
-    - `load`: function that loads the metric, called as `load(place, **parameters)` before anything is scored. It may
-      raise `MissingExtraError`, `InputError` (for example, if the model does not exist) or `OptionError`.
+    - `load`: function that loads the metric, called as `load(place, **parameters)` before anything is scored. The
+    function may raise `MissingExtraError`, `InputError` (for example, if the model does not exist) or `OptionError`.
     - `parameters`: default values by name. A value on the command line is converted to the type of the default.
     - `extra`: the extra of this package that the metric needs, if any.
     """

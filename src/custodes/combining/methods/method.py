@@ -168,8 +168,8 @@ class TrainingData(ReadOnlyArrays):
     def target(self) -> Floats:
         """Values (rows,) that regressions predict.
 
-        These are the ratings or, if the objective is a rank correlation, the ranks of the ratings, scaled to (0, 1]:
-        with skewed ratings, the squared error would depend on a few ratings.
+        The values are the ratings or, if the objective is a rank correlation, the ranks of the ratings, scaled to (0,
+        1]. With skewed ratings, the squared error would depend on a few ratings.
         """
         return mid_ranks(self.y) / len(self.y) if self.by in RANK_CORRELATIONS else self.y
 
@@ -276,7 +276,7 @@ class Method:
 
     - `fit`: function that learns a formula.
     - `refits`: function that learns the weights of the formula on resampled data, for the intervals of the weights. If
-      it is None, the weights have no intervals.
+    `refits` is None, the weights have no intervals.
     - `mean_of`: methods whose predictions the method averages.
     - `among`: methods between which the method chooses.
     - `fast`: whether a fit takes milliseconds. The report and, by default, the tests on unseen systems include only

@@ -140,8 +140,8 @@ def _iter_leaves(value: Any, path: str, named_paths: Iterable[str], remaining_de
 
 
 def _is_expandable(value: list[Any], path: str, named_paths: Iterable[str]) -> bool:
-    """Whether a list becomes columns. This holds for a list of numbers, a list of objects of numbers, a list of one
-    object, and a list with a requested position."""
+    """Whether a list becomes columns. Four kinds of list become columns: a list of numbers, a list of objects of
+    numbers, a list of one object, and a list with a requested position."""
     has_named_position = any(
         named_path.startswith(f"{path}.") and named_path[len(path) + 1 :].split(".")[0].isdigit()
         for named_path in named_paths

@@ -134,8 +134,8 @@ def _normalise_word(word: str) -> str:
 def propose_phrases(cells: pl.Series) -> str:
     """Patterns that read most cells of a column; '' if no patterns do.
 
-    A pattern is derived from cells that differ only in the word for an output. It contains a word such as better,
-    begins with the word for the output, or has this word in double brackets.
+    A pattern is derived from cells that differ only in the word for an output. The pattern contains a word such as
+    better, begins with the word for the output, or has this word in double brackets.
 
     >>> propose_phrases(pl.Series(["A: It is clear.", "B: It is short.", "Both are equally good."]))
     '{winner}:*|{tie:*equally*}'

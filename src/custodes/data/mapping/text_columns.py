@@ -179,8 +179,8 @@ def convert_to_text(column: pl.Series, *, where: str, allows_lists: bool = True)
 def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple[str | None, str | None, str | None]:
     """Output, source and context of a conversation.
 
-    These are the last answer, the turn of the user before that answer, and all earlier turns as a dialogue. The output
-    is None if the last turn is not an answer.
+    The output is the last answer. The source is the turn of the user before that answer, and the context has all
+    earlier turns as a dialogue. The output is None if the last turn is not an answer.
     """
     if cell is None or cell == "":
         return None, None, None

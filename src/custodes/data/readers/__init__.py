@@ -35,7 +35,7 @@ TABLE_READERS = {reader.name: reader for reader in members(globals(), TableReade
 which would read texts as scores."""
 
 PATH_READERS = {reader.name: reader for reader in members(globals(), PathReader)}
-"""Built-in readers of folders, archives and logs by name. They are tried before the readers of tables."""
+"""Built-in readers of folders, archives and logs by name. These readers are tried before the readers of tables."""
 
 BUILTIN_READERS = (*TABLE_READERS, *PATH_READERS)
 

@@ -94,7 +94,8 @@ WHERE coalesce(is_open, 1) AND u.place > coalesce(last.place, -1) AND u.unit IN 
     AND (SELECT kind FROM event WHERE kind IN ('paused', 'resumed', 'stopped', 'reopened') ORDER BY event DESC LIMIT 1)
         IS NOT 'stopped'
 """
-"""Comparisons of incomplete interim analyses. They are left out, because their use would be a further analysis."""
+"""Comparisons of incomplete interim analyses. These comparisons are left out, because using them would be a further
+analysis."""
 METRIC = """
 SELECT i.label AS item, a.label AS system_a, b.label AS system_b, m.rater AS rater, 'metric' AS kind,
     coalesce((SELECT json_extract(json, '$.question.aspects[0]') FROM plan ORDER BY version DESC LIMIT 1), '')

@@ -310,7 +310,7 @@ def prediction_texts(result: Ceiling) -> list[tuple[str, str]]:
             aspects_and_texts.append(
                 (
                     aspect,
-                    f"{text}. This exceeds {bound_text}, the bound of a perfect predictor if the errors of the "
+                    f"{text}. This τ-b exceeds {bound_text}, the bound of a perfect predictor if the errors of the "
                     f"{bound_row['annotators']} annotators are independent. So the errors are not independent, and the "
                     "bound cannot be estimated.",
                 )

@@ -56,8 +56,8 @@ class TextEmbeddings(NamedTuple):
 class Encoder:
     """A model with its tokenizer and a cache of embeddings.
 
-    `lent` are the CPU seconds of reused embeddings. They count as cost of the metric that reuses them, so that the cost
-    of a metric does not depend on the order of the metrics that share the model.
+    `lent` are the CPU seconds of reused embeddings. These seconds count as cost of the metric that reuses the
+    embeddings, so that the cost of a metric does not depend on the order of the metrics that share the model.
 
     """
 
@@ -156,8 +156,8 @@ def unit_vectors(vectors: NDArray[Any]) -> NDArray[Any]:
 
 
 Compare = Callable[[Sequence[TextEmbeddings], Sequence[TextEmbeddings]], tuple[Floats, Mapping[int, str]]]
-"""Function that gets the distinct outputs and the distinct further texts of an item. It returns the scores (outputs,
-texts), and the reasons of missing scores by position of the output."""
+"""Function that gets the distinct outputs and the distinct further texts of an item. The function returns the scores
+(outputs, texts), and the reasons of missing scores by position of the output."""
 
 
 def compare_items(

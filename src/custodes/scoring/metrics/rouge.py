@@ -17,7 +17,7 @@ from custodes.stats.arrays import Floats
 MEASURES = {"precision": 0, "recall": 1, "f": 2}
 TOKENIZERS = ("ascii", "unicode", "characters")
 PAIRS = 5_000
-"""Number of pairs of texts per call. It limits memory, because each pair gives a Python object."""
+"""Number of pairs of texts per call. The number limits memory, because each pair gives a Python object."""
 
 OTHER_SCRIPT = (
     "a text has no letter from a to z, and tokenize=ascii reads only these letters; use tokenize=unicode, which reads "

@@ -31,8 +31,8 @@ python = Path(os.__file__).parent
 def can_change_score(module, path):
     """Return whether the code of a module can change a score.
 
-    This is the case if the module belongs to the package of the function, or if it is not part of Python, of an
-    installed package or of the worker.
+    The code can change a score if the module belongs to the package of the function. The code of any other module can
+    also change a score, unless the module is part of Python, of an installed package or of the worker.
     """
     is_installed = {"site-packages", "dist-packages"} & set(path.parts) or python in path.parents
     return module.partition(".")[0] == name.partition(".")[0] or not (
