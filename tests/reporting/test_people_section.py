@@ -116,7 +116,7 @@ def test_without_looks_or_decisions_nothing_is_said_of_them(study: Study) -> Non
 def test_pay_by_the_hour(study: Study) -> None:
     n = study.preferences.frame.height + study.second.frame.height
     assert cost_sentences(study).endswith(
-        f"cost {n * 0.26:.2f} usd. With the median time per answer, this is 46.80 usd per hour."
+        f"cost {n * 0.26:.2f} usd. At the median time per answer, the cost is 46.80 usd per hour."
     )
     assert cost_sentences(cu.read("demo")) == ""
 

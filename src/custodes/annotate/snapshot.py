@@ -111,7 +111,7 @@ def _standstill(reach: Reach, *, has_links: bool) -> Iterator[Note]:
 
 @dataclass(frozen=True, kw_only=True)
 class PairNow:
-    """The status of a pair of systems. With ratings, it is the status of one system, and `second` is ''.
+    """The status of a pair of systems. With ratings, the status is that of one system, and `second` is ''.
 
     The current interim analysis has `answered` answers and needs `wanted` answers. `looks` analyses are planned, and
     `looks_done` are complete. `decision` (1, 0, -1), the counts, the margin and its interval are results of the last

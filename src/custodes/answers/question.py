@@ -37,7 +37,7 @@ COUNTED = "numbers of equal outputs (n_outputs), and only rates can use them; pa
 NOT_ENOUGH = "this question needs the ratings of single items; pass the study instead of its counts"
 
 SECTION = re.compile(r"^(?=(?:Notes|References|Examples)\n-+$)", re.MULTILINE)
-"""Pattern of the beginning of a section that the docstring already contains."""
+"""Pattern of the beginning of a section of a docstring."""
 
 FIRST: Mapping[str, str] = {
     "study": "Data: a study, or an input that `read` accepts (a path, a dataframe, 'demo', or a list of these).",

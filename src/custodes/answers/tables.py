@@ -38,7 +38,7 @@ p-value; a probability.
 
 POINTS = "points"
 RANGES: Mapping[Kind, str] = {"difference": "−1 to 1"}
-"""Range that the label of a column states if the column has no unit. Pages write proportions, but not differences, in
+"""Range that is added to the label of a column without a unit. Pages write proportions, but not differences, in
 per cent."""
 
 TYPES: Mapping[Kind, Any] = {
@@ -261,7 +261,7 @@ class Table:
 
 
 def table(doc: str, *columns: Column, **more: Any) -> Any:
-    """Declare a field of a result as a table; `more` are fields of `Table`."""
+    """Declare a field of a result as a table. `more` has values of fields of `Table`."""
     return field(metadata={TABLE: Table(doc=doc, columns=columns, **more)})
 
 

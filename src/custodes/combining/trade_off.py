@@ -51,7 +51,7 @@ def partiality_columns(trial: Trial, system_predictions: WithoutSystems | None) 
 def trade_off_columns(
     trial: Trial, strength: float, rng: np.random.Generator, progress: Progress
 ) -> tuple[dict[str, Any], list[Note]]:
-    """Return columns with the agreement and largest partiality for each strength of the penalty, and notes.
+    """Return notes, after columns with the agreement and largest partiality for each strength of the penalty.
 
     `strength` is the strength that was chosen on all data.
     """
@@ -91,7 +91,7 @@ def trade_off_columns(
 
 
 def _notes(trial: Trial, largest_partiality: float) -> list[Note]:
-    """Return notes on the largest partiality of `even-handed`, which is NaN if it is undefined."""
+    """Return notes on the largest partiality of `even-handed` (NaN if undefined)."""
     max_partiality = trial.terms.max_partiality
     return build_notes(
         (

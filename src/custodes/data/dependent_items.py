@@ -43,14 +43,14 @@ as many items suffice."""
 FINE = 6
 """Mean number of distinct scores of an item above which scores are too fine to be equal by chance."""
 MOST_CHECKED = 20
-"""Number of groups of equal items for which nearly equal items are counted."""
+"""Maximum number of groups of equal items for which nearly equal items are counted."""
 MOST_PER_ITEM = 1.5
 """Maximum mean number of annotators per item. Above this number, the items of one annotator are not a cluster."""
 LEVEL = 0.25
 """Level of the test of equal preferences. If the p-value is larger, the items of one annotator are not resampled
 together. The level is lenient, as usual for pooling variances, so that an undetected effect is too small to matter."""
 CLEAR = 0.02
-"""Largest p-value at which the note states that annotators differ; above this value, they may differ."""
+"""Largest p-value at which the note states that annotators differ. Above this value, it states that they may differ."""
 FEWEST_ANNOTATORS = 3
 """Minimum number of annotators for results that generalise to further annotators. Two clusters say almost nothing about
 further clusters."""

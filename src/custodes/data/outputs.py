@@ -131,8 +131,8 @@ def select_first_values(
 
 
 def parse_turns(cell: Any) -> list[tuple[str, str]] | None:
-    """The speaker and the words of each turn of a dialogue, which is a list of objects or JSON of such a list; None for
-    any other cell.
+    """The speaker and the words of each turn of a dialogue. A dialogue is a list of objects, or JSON of such a list.
+    The result is None for any other cell.
 
     >>> parse_turns('[{"role": "user", "text": "Hi"}, {"from": "gpt", "value": "Hello"}]'), parse_turns("[1] a source")
     ([('user', 'Hi'), ('gpt', 'Hello')], None)

@@ -43,14 +43,14 @@ SCHEMA = {
 SIGNATURE_RULE = "signatures-differ"
 """The note on a rater name that may stand for different raters."""
 INCOMPLETE_RULE = "raters-beside-incomplete"
-"""The note on metrics that the raters table next to their file does not name."""
+"""The note on metrics that are missing in the raters table next to their file."""
 EXPECTED_SUFFIX = "@expected"
 """Suffix of the rater with the expected score of a judge, or the probability of its positive label."""
 
 DIRECTION_RULE = "undeclared-direction"
 """The note on metrics that have the name of an error metric (see `ERRORS`), if no table declares their direction."""
 ERRORS = ("ter", "wer", "edit", "js", "js-source", "corpus-ter", "corpus-wer")
-"""Metrics of `custodes score` for which lower is better; raters with these names are probably these metrics."""
+"""Metrics of `custodes score` for which lower is better. A rater with such a name is probably this metric."""
 KINDS = ("human", "metric")
 
 
@@ -332,7 +332,7 @@ A rater who used 4 to 5 of a scale from 1 to 5 has an overlap of .25 with a rate
 and 0-100 direct assessments have an overlap of 0."""
 
 RANGE_MARGIN = 0.05
-"""Proportion of scores outside declared bounds that gives a warning."""
+"""Proportion of scores outside declared bounds above which there is a warning."""
 
 
 @dataclass(frozen=True, kw_only=True)

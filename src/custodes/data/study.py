@@ -117,8 +117,8 @@ class Study:
 
     @property
     def aspects(self) -> tuple[str, ...]:
-        """The aspects that annotators rated ('' for ratings without an aspect). If there are no annotators, the aspects
-        that metrics rated."""
+        """The aspects that annotators rated ('' for ratings without an aspect). If there are no annotators, these are
+        the aspects that metrics rated."""
         return _unique_labels(self._rater_rows(self.humans or self.metrics), "aspect")
 
     def item_labels(self) -> pl.Series:

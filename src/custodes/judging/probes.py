@@ -1,5 +1,5 @@
-"""Probes of a judge. A probe shows an output in a different form of equal quality. Its result is the outcome of the
-output in each of the two forms."""
+"""Probes of a judge. A probe shows an output in a different form of equal quality. The result of a probe is the outcome
+of the output in each of the two forms."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ HEIGHT = 300
 PAD = 24
 """Margin in pixels between the outermost points and the edges of the scatter plot."""
 ALL_NAMED, ENDS = 12, 2
-"""Maximum number of metrics for which every metric is labelled, and number of extreme metrics that are otherwise
-labelled at each end of both axes."""
+"""Maximum number of metrics for which every metric is labelled, and number of labelled metrics at each end of both axes
+if there are more metrics."""
 ACCURACIES = ["Accuracy against human decisions", "circles: comparisons; squares: pairs of systems"]
 AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
 

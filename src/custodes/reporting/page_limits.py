@@ -108,7 +108,7 @@ class PageLimits:
 
 
 def _leading_labels(results: Mapping[str, Result], question: str, table_name: str, column_name: str) -> tuple[str, ...]:
-    """The labels in a column of a table of a question, ordered by their best rank in any aspect."""
+    """Labels of systems or metrics, from one column of one table, ordered by their best rank in any aspect."""
     if question not in results:
         return ()
     rows = results[question].to_frame(table_name)

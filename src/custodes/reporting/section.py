@@ -242,7 +242,8 @@ class Context:
         return leaders(agreement_result)
 
     def choice(self, aspect: str, metric: str, statistic: str) -> dict[str, str]:
-        """The selection of a saved figure: the arguments, the first pair of systems, and all pairs of a correction."""
+        """The selection for a saved figure: the arguments of this method, the first pair of systems, and all corrected
+        pairs."""
         pair_tables = ("favoritism.pairs", "leaderboard.pairs", "rates.differences")
         first_row_dicts = (
             self.table(next(full_name for full_name in pair_tables if full_name.split(".")[0] in self.results))

@@ -34,7 +34,7 @@ SHOWN: Mapping[Kind, str] = {
     "score": "number",
     "p": "p",
 }
-"""Format of a kind of column on the page. Kinds that are not listed are text."""
+"""Format of each kind of column on the page. Columns of other kinds are text."""
 
 
 class _Cell(NamedTuple):

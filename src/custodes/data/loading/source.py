@@ -209,7 +209,8 @@ FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz"
 
 
 def sidecar_tables(file: Path, sidecar_mark: str, part: str | None = None) -> list[Path]:
-    """The tables in the folder of a file that have the name of the file followed by `sidecar_mark`, such as `.raters`.
+    """The tables in the folder of a file whose names consist of the name of the file and `sidecar_mark` (such as
+    `.raters`).
 
     If the file is in a zip archive (`part`), tables in the archive come first. If the file is a link, tables in the
     folder of the link come first. There should be at most one table.

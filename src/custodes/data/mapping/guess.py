@@ -136,7 +136,8 @@ def format_options(columns: Columns) -> str:
 
 
 def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()) -> Iterator[Columns]:
-    """Mappings that may read a table, the most likely first: of verdicts, long and wide tables, and a single system."""
+    """Mappings that may read a table of verdicts, a long table, a wide table, or a table of one system; the likeliest
+    first."""
     declared_columns = set(declared.roles.values())
     free_columns = [name for name in frame.columns if name and name not in declared_columns]
     candidates_of_role = {

@@ -52,7 +52,8 @@ class LabelLayout:
     rater : str
         Column of raters. In a wide table with one row per review, it names the rater of the human labels.
     cluster, probability, n_outputs, repeat, invalid : str
-        Columns of clusters, inclusion probabilities, counts of equal outputs, repeats, causes of missing labels, or ''.
+        Columns of clusters, inclusion probabilities, counts of equal outputs, repeats, and causes of missing labels. A
+        missing column is ''.
     """
 
     item: str = ""

@@ -163,8 +163,8 @@ def interpret_verdicts(
 
 
 def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing_column_name: str) -> list[Note]:
-    """A note for a table without the column `missing_column_name`, whose verdicts are attributed to one annotator. A
-    column that may name the raters, such as `annotator` or `judge_name`, raises `InputError`."""
+    """A note for a table that lacks the column `missing_column_name`, so that its verdicts are attributed to one
+    annotator. A column that may name the raters, such as `annotator` or `judge_name`, raises `InputError`."""
     filled_column_names = [
         column_name for column_name in frame.columns if frame[column_name].null_count() < frame.height
     ]

@@ -130,7 +130,7 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
             label_rows = label_rows.with_row_index("row", offset=1).drop_nulls("word")
             _check_reviews(label_rows, column_name if rater_kind == "metric" else "", layout.rater, where=where)
             label_rows = label_rows.unique([*OUTPUT_KEY, "rater"], keep="first", maintain_order=True).drop("row")
-        elif rater_kind == "human":  # a human label repeated for every run of a judge was given once
+        elif rater_kind == "human":  # a human label is repeated for every run of a judge, but was given once
             distinct_label_rows = label_rows.drop_nulls("word").unique(
                 ["item", "system", "word"], keep="first", maintain_order=True
             )

@@ -185,7 +185,7 @@ def cost_sentences(study: Study) -> str:
             + (
                 "."
                 if cost_per_hour is None
-                else f". With the median time per answer, this is "
+                else f". At the median time per answer, the cost is "
                 f"{' '.join([number(cost_per_hour), cost_unit]).strip()} per hour."
             )
         )

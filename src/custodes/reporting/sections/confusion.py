@@ -14,7 +14,7 @@ def _figures(context: Context) -> Sequence[Figure]:
             id="confusion-matrix",
             title="Human preferences and preferences of {metric}",
             caption="Counts of items. Green: same preference. Red: the metric errs.",
-            alt="Table of three human preferences by three preferences of the metric, for the chosen pair of systems.",
+            alt="Three-by-three table of preferences by annotators and by the metric, for the chosen pair of systems.",
             spec=spec_of(matrix(empty_rows())),
             table="favoritism.confusion",
             where={"aspect": "{aspect}", "metric": "{metric}", "system_a": "{system_a}", "system_b": "{system_b}"},

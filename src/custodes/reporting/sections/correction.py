@@ -20,7 +20,7 @@ ALL = "all"
 MOST_CORRECTED = 3
 """Maximum number of corrected metrics, because sampling takes seconds per metric.
 
-The best metric of every aspect is always corrected, even if there are more of them.
+The best metric of every aspect is always corrected, even if this gives more metrics than the maximum.
 """
 
 # The reader selects `changed` or `all`. Each is also a column, which contains its own name in the rows to display.

@@ -203,7 +203,7 @@ LEADERBOARD = Section(
         "leaderboard-shown": _human_rows(context),
         "leaderboard-by-metric": _metric_rows(context),
     },
-    compares_systems=False,  # computed first, before it is known whether sides are compared
+    compares_systems=False,  # computed before it is known whether the study compares sides
     alone=True,
     of_metrics=True,
 )

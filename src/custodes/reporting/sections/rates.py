@@ -54,7 +54,7 @@ def _figures(context: Context) -> Sequence[Figure]:
                 id="rates-labels",
                 title="Labels of {metric} and annotators",
                 caption="Outputs with both labels. Green: equal labels. Red: the judge errs.",
-                alt="Table of human labels by the judge's label.",
+                alt="Table of counts by human label and by label of the judge.",
                 spec=spec_of(label_cells(empty_rows())),
                 table="rates.confusion",
                 where={"aspect": "{aspect}", "metric": "{metric}"},

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from worker_protocol import serve  # first: output of libraries must not enter an answer
+from worker_protocol import serve  # imported first, to keep output of libraries out of answers
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("function", help="MODULE:FUNCTION of an installed package, or of a file in the current folder")

@@ -4,7 +4,7 @@
 # ///
 """CLIPScore of captions (Hessel et al. 2021), or RefCLIPScore with --references; each row has the path of one image."""
 
-from worker_protocol import DEVICE, parse_options, serve  # first: output of libraries must not enter an answer
+from worker_protocol import DEVICE, parse_options, serve  # imported first, to keep output of libraries out of answers
 
 import torch
 import transformers

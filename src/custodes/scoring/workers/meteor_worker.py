@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from worker_protocol import parse_options, serve  # first: output of libraries must not enter an answer
+from worker_protocol import parse_options, serve  # imported first, to keep output of libraries out of answers
 
 options = parse_options(
     __doc__,

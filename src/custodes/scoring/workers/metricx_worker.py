@@ -4,7 +4,7 @@
 # ///
 """MetricX-23 and MetricX-24 (Juraska et al.): an error score of a translation from 0 to 25; lower is better."""
 
-from worker_protocol import DEVICE, parse_options, serve  # first: output of libraries must not enter an answer
+from worker_protocol import DEVICE, parse_options, serve  # imported first, to keep output of libraries out of answers
 
 import torch
 import transformers

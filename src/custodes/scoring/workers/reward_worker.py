@@ -6,7 +6,7 @@
 
 import sys
 
-from worker_protocol import DEVICE, parse_options, serve  # first: output of libraries must not enter an answer
+from worker_protocol import DEVICE, parse_options, serve  # imported first, to keep output of libraries out of answers
 
 import torch
 import transformers
