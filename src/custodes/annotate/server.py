@@ -44,9 +44,9 @@ LARGEST_HEADERS = 32 * 1024
 class ServedSite:
     """Studies that are being served.
 
-    `url` is the address for annotators. `owner` is the sign-in link of the owner's page, which works once. `services`
-    has the service of each study by the study's name in addresses. `moved` has the former base address of each study
-    whose earlier links do not start with `url`.
+    `url` is the address for annotators. `owner` is the sign-in link of the owner's page; the link works once.
+    `services` has the service of each study by the study's name in addresses. `moved` has the former base address of
+    each study whose earlier links do not start with `url`.
     """
 
     url: str

@@ -35,9 +35,9 @@ class PreferenceOptions(Selection, total=False):
     """The arguments of questions on preferences: a `Selection`, and the rules that turn scores into preferences.
 
     aggregate: how several annotators are combined, 'mean' (of score differences) or 'vote'. human_ties: the largest
-    difference of human scores that counts as a tie (default: 0). ties: the rule for ties of metric scores, which is
-    'exact', 'calibrated', or the largest difference that counts as a tie. orders: how verdicts in both presentation
-    orders are combined, 'mean', 'consistent' or 'first'.
+    difference of human scores that counts as a tie (default: 0). ties: the rule for ties of metric scores: 'exact',
+    'calibrated', or the largest difference that counts as a tie. orders: how verdicts in both presentation orders are
+    combined, 'mean', 'consistent' or 'first'.
     """
 
     aggregate: Aggregate

@@ -90,7 +90,7 @@ class Task(ReadOnlyArrays):
 def task(selected_study: Study, target: str | None) -> Task:
     """Return the target and the predictors of a selected study.
 
-    `target` is an aspect, or 'mean:A,B' for the mean of several aspects; None is the only aspect. Metrics that rate
+    `target` is an aspect, or 'mean:A,B' for the mean of several aspects; None means the only aspect. Metrics that rate
     another aspect are not predictors. Raises `OptionError` if the target is unknown or missing. Raises `InputError` if
     nothing can be learned, because no metric varies, human ratings are constant, or there are too few items.
 

@@ -55,7 +55,7 @@ class Validate(Result):
         label(
             "rater",
             "combined: the combined metric; best single: the single metric that was best on the data of the fit; best "
-            "in hindsight: the single metric that is best on these data, whose agreement is optimistic",
+            "in hindsight: the single metric that is best on these data (its agreement is optimistic)",
         ),
         label("metric", "name of the metric in these data"),
         count("n", "outputs", essential=False),

@@ -398,7 +398,7 @@ def export(
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder for the tables.")],
     external_ids: Annotated[
-        bool, SWITCH, Parameter(help="Include the platform ids of the annotators, which identify them.")
+        bool, SWITCH, Parameter(help="Include the platform ids, which identify the annotators.")
     ] = False,
 ) -> None:
     """Write all data of a study as tables, even while the study is served. Every verb reads the table battles.csv.

@@ -22,7 +22,7 @@ def serve(
     backup: Annotated[
         Path | None,
         Parameter(
-            help="Folder for copies of the studies, which are made at the start, every 15 minutes and at the end."
+            help="Folder for copies of the studies. Copies are made at the start, every 15 minutes and at the end."
         ),
     ] = None,
     open_browser: Annotated[
@@ -30,7 +30,7 @@ def serve(
     ] = False,
     i_know: Annotated[bool, SWITCH, Parameter(help="Serve on a network without https.")] = False,
     annotators: Annotated[
-        int, Parameter(help="Number of new links for annotators, which are printed once.", converter=parse_whole_number)
+        int, Parameter(help="Number of new links for annotators; links are printed once.", converter=parse_whole_number)
     ] = 0,
 ) -> None:
     """Serve the pages for annotators and for the owner of studies until Ctrl-C. The link for the owner is printed.

@@ -71,8 +71,8 @@ class Raters:
 
     @classmethod
     def infer(cls, kind_of_rater: Mapping[str, str]) -> Raters:
-        """Raters of which only the kinds are known. By assumption, higher is better, and annotators are slots. The
-        scale is unknown."""
+        """Raters of which only the kinds are known. By assumption, higher is better, and an annotator may stand for
+        several persons. The scale is unknown."""
         rater_rows = [
             {"rater": rater_name, "kind": rater_kind, "higher_is_better": True, "person": False}
             for rater_name, rater_kind in kind_of_rater.items()
@@ -327,9 +327,9 @@ FEW_RATINGS = 20
 """Minimum number of ratings per annotator for which the observed range is informative about the scale."""
 
 LEAST_OVERLAP = 0.2
-"""Minimum overlap of the ranges of two raters, relative to the union of the ranges, if both raters use the same scale.
-A rater who used 4 to 5 of a scale from 1 to 5 has an overlap of .25 with a rater who used the full scale; MQM penalties
-and 0-100 direct assessments have an overlap of 0."""
+"""Minimum overlap of the ranges of two raters, relative to the union of the ranges, at which both raters count as using
+the same scale. A rater who used 4 to 5 of a scale from 1 to 5 has an overlap of .25 with a rater who used the full
+scale; MQM penalties and 0-100 direct assessments have an overlap of 0."""
 
 RANGE_MARGIN = 0.05
 """Proportion of scores outside declared bounds above which there is a warning."""

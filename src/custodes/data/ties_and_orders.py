@@ -218,7 +218,7 @@ def merge_orders(verdicts: Table, orders: Orders, *, key_column_names: Sequence[
         order_name: nw.when(count_expression > 0).then(count_expression).otherwise(nw.lit(1))
         for order_name, count_expression in count_expression_of_order.items()
     }
-    # The sign of the sum over orders of their means, in integers.
+    # The sign of the sum of the means of both orders, computed with integers.
     sum_of_means_expression = (
         sum_expression_of_order["ab"] * divisor_expression_of_order["ba"] * divisor_expression_of_order["unknown"]
         + sum_expression_of_order["ba"] * divisor_expression_of_order["ab"] * divisor_expression_of_order["unknown"]

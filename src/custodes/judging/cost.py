@@ -155,7 +155,7 @@ def answer_limit(body: Mapping[str, Any]) -> int | None:
 
 
 def known_price(model: str, *, base_url: str | None = None) -> Price | None:
-    """The price of a model in the table of genai-prices, which needs no network; None for an unknown model.
+    """The price of a model according to genai-prices (without network access); None for an unknown model.
 
     The address identifies the provider. If the address is not in the table (a private server), the price is unknown.
     Raises MissingExtraError if genai-prices is not installed.

@@ -33,7 +33,7 @@ FEEDBACK = "feedback"
 """Built-in prompt that asks for feedback as the reason."""
 
 ALTERNATIVES = 20
-"""Number of tokens whose probabilities are requested, which is the maximum of the protocol."""
+"""Number of tokens whose probabilities are requested: the maximum of the protocol."""
 
 SCALE = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)(?::(\d+(?:\.\d+)?))?")
 MOST_POINTS = 101

@@ -143,7 +143,7 @@ def annotations_and_kld(
 
 
 def line_names(rows: pl.DataFrame) -> list[str]:
-    """Labels of the lines of `Protocol.curve`, which consist of metric, estimator and stopping rule."""
+    """Labels of the lines of `Protocol.curve`. A label consists of metric, estimator and stopping rule."""
     metric_name_expression = pl.col("metric").replace(NONE, ALONE)
     return (
         rows.select(

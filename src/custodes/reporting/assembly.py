@@ -201,7 +201,7 @@ LONGEST = 150
 
 
 def file_names(labels: Sequence[str]) -> list[str]:
-    """A file name for each label, which is valid on any system.
+    """For each label, a file name that is valid on any system.
 
     A name consists of letters, digits, `-`, `_` and `.`, and its length is limited. A name ends in a digest of the
     label if it would otherwise be empty, truncated, or equal to another name (up to case).

@@ -38,9 +38,9 @@ class Figure:
 
     `spec`: Vega-Lite without data; the reader's selection replaces the texts `{statistic}` and `{metric}`. `table`: the
     full name of the table. `where`: the rows to draw, as a mapping from a column (or `a|b` for either of two columns)
-    to a selection (`{aspect}`) or a literal value. `fields`: a mapping from new names to columns, whose names can
-    contain `{statistic}`. `lines`: columns whose distinct values are the rows of a figure that is as wide as the page.
-    `opening`: whether the figure is displayed below the verdict instead of in its section.
+    to a selection (`{aspect}`) or a literal value. `fields`: a mapping from new names to columns; the names of columns
+    can contain `{statistic}`. `lines`: columns whose distinct values are the rows of a figure that is as wide as the
+    page. `opening`: whether the figure is displayed below the verdict instead of in its section.
     """
 
     id: str

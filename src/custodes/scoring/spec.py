@@ -21,7 +21,7 @@ NAMED = re.compile(r"([^=:@]+)=(.*)", re.DOTALL)
 RULED = re.compile(r"(.*)@([A-Za-z]+(?:,[A-Za-z]+)*)", re.DOTALL)
 """Pattern of a text that ends in rules; an @ in any other place is part of a value."""
 FOLDERS = re.compile(r"[^=,]*/(?=[^=,/])|/+(?=,|$)")
-"""Pattern of the folders of a path, which are left out of names."""
+"""Pattern of the folders in a path; the folders are left out of names."""
 
 WHOLE = "command"
 """Name of the parameter whose value is the whole remaining text, including commas and other separators."""

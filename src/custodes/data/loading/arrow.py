@@ -94,7 +94,7 @@ def from_arrow_file(file_bytes: bytes, name: str) -> pl.DataFrame:
 
 @contextmanager
 def _convert_errors(damaged_error: InputError, name: str) -> Iterator[None]:
-    """Convert the errors of PyArrow for damaged bytes, which have many types, into one `InputError`."""
+    """Convert any of PyArrow's many types of error for damaged bytes into an `InputError`."""
     import pyarrow
 
     try:

@@ -50,7 +50,7 @@ class LabelLayout:
     label, kind, aspect : str
         Columns of a table with one row per label; `label` is '' in a wide table.
     rater : str
-        Column of raters. In a wide table with one row per review, it names the rater of the human labels.
+        Column of raters. In a wide table with one row per review, this column names the rater of the human labels.
     cluster, probability, n_outputs, repeat, invalid : str
         Columns of clusters, inclusion probabilities, counts of equal outputs, repeats, and causes of missing labels. A
         missing column is ''.

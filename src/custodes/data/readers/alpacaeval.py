@@ -195,7 +195,7 @@ def _items(
 
 
 def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
-    """A study of the annotations of all models; `part` is a glob that selects annotators, which are the names of
+    """A study of the annotations of all models; `part` is a glob that selects annotators by the names of their
     folders."""
     annotation_paths = _files(path)
     selected_paths = [

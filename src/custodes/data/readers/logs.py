@@ -285,7 +285,7 @@ def log_reader(
 
 
 def parse_number(value: object, number_of_word: Mapping[str, float] = {}) -> float | None:
-    """A value as a number; None if the value has no number. True is 1, a text is read as a number, and
+    """A value as a number; None if the value cannot be converted. True is 1, a text is read as a number, and
     `number_of_word` has the numbers of words."""
     if isinstance(value, bool | int | float):
         try:

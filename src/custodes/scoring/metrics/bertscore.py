@@ -179,7 +179,7 @@ def _inverse_document_frequencies(encoder: Encoder, texts: MetricInputs) -> Weig
 
 
 def _baseline(path_text: str, layer: int, measure: str) -> tuple[float, str]:
-    """Return the baseline at a layer, which is the score of random pairs of texts, and a digest of the file.
+    """Return the baseline at a layer (the score of random pairs of texts), and a digest of the file.
 
     The file is a table LAYER,P,R,F as in bert-score.
     """
