@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from custodes.answers.shared_arguments import Ties
 from custodes.data.comparisons import MOST_CELLS
 from custodes.data.notes import Note, build_notes
+from custodes.data.panel import label_codes
 from custodes.data.raters import MissingCode, Scale
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
@@ -309,6 +310,19 @@ def score_table(scores: Floats, item_positions: NDArray[np.int64], thresholds: F
     index_columns = {"rater": rater, "item": item_positions[item], "system": system}
     rows = pl.DataFrame({column_name: indices.astype(np.int32) for column_name, indices in index_columns.items()})
     return rows.with_columns(score=pl.Series(scores[rater, item, system]), threshold=pl.Series(thresholds[rater, item]))
+
+
+def verdict_table(
+    verdicts: pl.DataFrame, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
+) -> pl.DataFrame:
+    """Return the merged verdicts with positions instead of labels; verdicts with unlisted labels are dropped."""
+    labels_of_column = {"rater": raters, "item": items, "system_a": systems, "system_b": systems}
+    codes_of_column = {
+        column_name: pl.Series(label_codes(verdicts[column_name], labels), dtype=pl.Int32)
+        for column_name, labels in labels_of_column.items()
+    }
+    coded_rows = verdicts.select(sign="preference", order="order").with_columns(**codes_of_column)
+    return coded_rows.filter(pl.all_horizontal(pl.col(list(labels_of_column)) >= 0))
 
 
 def check_size(study: Study, shape: tuple[int, ...], n_bytes: int) -> None:

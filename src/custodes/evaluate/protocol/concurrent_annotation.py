@@ -460,9 +460,15 @@ def rulings(
             for position, answer_sign in enumerate(pair_state.places[: pair_state.begin])
             if answer_sign != ABSENT
         )
-        ruling_start = (pair_state.number, look, n_answers, *outcome_counts.human[i].tolist(), int(decisions[i]))
-        theta = float(estimates.theta[i])
-        yield Ruling(*ruling_start, not closing_reason, theta, *margin_and_bounds, used_positions), closing_reason
+        wins, ties, losses = outcome_counts.human[i].tolist()
+        decision_and_state = (int(decisions[i]), not closing_reason, float(estimates.theta[i]))
+        ruling = Ruling(
+            *(pair_state.number, look, n_answers, wins, ties, losses),
+            *decision_and_state,
+            *margin_and_bounds,
+            used_positions,
+        )
+        yield ruling, closing_reason
 
 
 def _margin(
