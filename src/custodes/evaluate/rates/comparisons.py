@@ -250,13 +250,13 @@ def difference_rows(
             ),
             "p_value": _p_value(corrected_differences),
             "errors": {
-                name: ErrorTest(
+                rate_name: ErrorTest(
                     Tails.from_draws(difference.values, confidence),
                     difference.correction,
                     difference.is_tested,
                     difference.p_value,
                 )
-                for name, difference in error_differences(rates_a, rates_b).items()
+                for rate_name, difference in error_differences(rates_a, rates_b).items()
             },
         }
 
@@ -271,26 +271,31 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
     P-values and intervals are adjusted by Bonferroni's method. For the corrected difference, the family is the pairs
     and labels of one metric. For error rates, it is all metrics, pairs, labels and both error rates.
     """
-    n_error_tests = max(1, sum(difference.is_tested for row in rows for difference in row["errors"].values()))
+    n_error_tests = max(1, sum(error_test.is_tested for row in rows for error_test in row["errors"].values()))
     n_tests_of_metric = Counter(row["metric"] for row in rows if np.isfinite(row["p_value"]))
     for row in rows:
         p_adjusted = np.minimum(row["p_value"] * n_tests_of_metric[row["metric"]], 1.0)
-        sign = "+" if row["corrected_difference"] > 0 else "-"
-        error_columns: dict[str, float] = {}
+        sign_text = "+" if row["corrected_difference"] > 0 else "-"
+        error_rate_columns: dict[str, float] = {}
         favoured_systems = set()
-        for name, difference in row["errors"].items():
-            interval = difference.tails.interval(1 - (1 - confidence) / n_error_tests, difference.correction)
-            p_value = np.minimum(difference.p_value * n_error_tests, 1.0)
-            error_columns |= {**estimate_with_bounds(f"{name}_difference", interval), f"p_{name}": p_value}
-            if p_value <= alpha:  # a higher TPR and a lower TNR both raise the judge's rate
-                favoured_systems.add(row["system_a" if (interval.value > 0) == (name == "tpr") else "system_b"])
-        columns = {name: value for name, value in row.items() if name != "errors"}
+        for rate_name, error_test in row["errors"].items():
+            interval = error_test.tails.interval(1 - (1 - confidence) / n_error_tests, error_test.correction)
+            adjusted_error_p = np.minimum(error_test.p_value * n_error_tests, 1.0)
+            error_rate_columns |= {
+                **estimate_with_bounds(f"{rate_name}_difference", interval),
+                f"p_{rate_name}": adjusted_error_p,
+            }
+            if adjusted_error_p <= alpha:  # a higher TPR and a lower TNR both raise the judge's rate
+                favoured_systems.add(row["system_a" if (interval.value > 0) == (rate_name == "tpr") else "system_b"])
+        kept_columns = {
+            column_name: column_value for column_name, column_value in row.items() if column_name != "errors"
+        }
         yield (
-            columns
-            | error_columns
+            kept_columns
+            | error_rate_columns
             | {
                 "p_adjusted": p_adjusted,
-                "decision": "" if np.isnan(p_adjusted) else "=" if p_adjusted > alpha else sign,
+                "decision": "" if np.isnan(p_adjusted) else "=" if p_adjusted > alpha else sign_text,
                 "favoured": favoured_systems.pop() if len(favoured_systems) == 1 else "",
             }
         )
@@ -298,8 +303,15 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
 
 def has_equivalent_rates(system_rates: Sequence[JudgeRates], *, alpha: float) -> bool:
     """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
-    differences = (of_rate for pair in combinations(system_rates, 2) for of_rate in error_differences(*pair).values())
-    intervals = (estimate_interval(difference.values, 1 - 2 * alpha) for difference in differences)
+    error_rate_differences = (
+        error_rate_difference
+        for rates_pair in combinations(system_rates, 2)
+        for error_rate_difference in error_differences(*rates_pair).values()
+    )
+    intervals = (
+        estimate_interval(error_rate_difference.values, 1 - 2 * alpha)
+        for error_rate_difference in error_rate_differences
+    )
     return all(interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in intervals)
 
 
@@ -315,8 +327,8 @@ def slice_row(
 ) -> dict[str, Any]:
     """Return a row of the table `slices` with the differences from all other slices (`signs`) and their unadjusted
     p-values."""
-    errors = error_differences(slice_rates, other_rates)
-    rate_differences = rate_difference(slice_rates, other_rates, outputs, rng)
+    difference_of_rate = error_differences(slice_rates, other_rates)
+    rate_difference_draws = rate_difference(slice_rates, other_rates, outputs, rng)
     return {
         "metric": metric,
         "slice": slice_name,
@@ -326,9 +338,9 @@ def slice_row(
         **estimate_with_bounds("corrected_rate", slice_rates.corrected),
         **estimate_with_bounds("tpr", estimate_interval(slice_rates.error_rates["tpr"], confidence)),
         **estimate_with_bounds("tnr", estimate_interval(slice_rates.error_rates["tnr"], confidence)),
-        "p_rate": _p_value(rate_differences),
-        **{f"p_{name}": difference.p_value for name, difference in errors.items()},
-        "signs": [rate_differences[0], *(difference.values[0] for difference in errors.values())],
+        "p_rate": _p_value(rate_difference_draws),
+        **{f"p_{rate_name}": difference.p_value for rate_name, difference in difference_of_rate.items()},
+        "signs": [rate_difference_draws[0], *(difference.values[0] for difference in difference_of_rate.values())],
     }
 
 
@@ -356,13 +368,15 @@ def add_findings(rows: Sequence[dict[str, Any]], *, alpha: float) -> Iterator[di
 
     P-values are adjusted over metrics, slices and tests (Holm).
     """
-    p_values = np.array([[row[column] for column in FINDINGS] for row in rows], dtype=np.float64)
-    adjusted_p = adjust(p_values.ravel(), correction="holm").reshape(p_values.shape)
-    for row, adjusted_p_of_row in zip(rows, adjusted_p, strict=True):
+    p_values = np.array([[row[p_column] for p_column in FINDINGS] for row in rows], dtype=np.float64)
+    adjusted_p_values = adjust(p_values.ravel(), correction="holm").reshape(p_values.shape)
+    for row, adjusted_p_of_row in zip(rows, adjusted_p_values, strict=True):
         finding_texts = [
-            f"{'higher' if sign > 0 else 'lower'} {quantity}"
-            for quantity, p_value, sign in zip(FINDINGS.values(), adjusted_p_of_row, row["signs"], strict=True)
+            f"{'higher' if difference > 0 else 'lower'} {rate_label}"
+            for rate_label, p_value, difference in zip(FINDINGS.values(), adjusted_p_of_row, row["signs"], strict=True)
             if p_value <= alpha
         ]
-        columns = {name: value for name, value in row.items() if name != "signs"}
-        yield columns | dict(zip(FINDINGS, adjusted_p_of_row, strict=True)) | {"finding": ", ".join(finding_texts)}
+        kept_columns = {
+            column_name: column_value for column_name, column_value in row.items() if column_name != "signs"
+        }
+        yield kept_columns | dict(zip(FINDINGS, adjusted_p_of_row, strict=True)) | {"finding": ", ".join(finding_texts)}
