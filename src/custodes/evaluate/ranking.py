@@ -297,15 +297,15 @@ def _errors(
         np.empty(resamples_and_metrics_shape),
         np.empty(1 + resamples),
     )
-    for resample_slice, counts_of_raters in _resample_outcomes(aspect_counts, outcome_counts, resamples, rng):
+    for resample_slice, count_pairs_of_raters in _resample_outcomes(aspect_counts, outcome_counts, resamples, rng):
         # The decisions of annotators and metrics use the same resampled clusters.
-        human_counts, effective_human_counts = next(counts_of_raters)
+        human_counts, effective_human_counts = next(count_pairs_of_raters)
         human_decisions = sign_test.decisions(effective_human_counts)
         compute_divergence = decision_errors.divergence_from(human_counts, estimate=kld)
         if resample_slice.start == 0:
             data_human_decisions = human_decisions[0]
         replication_rates[resample_slice] = decision_errors.error_types(data_human_decisions, human_decisions)[:, 0]
-        for metric_index, (metric_counts, effective_metric_counts) in enumerate(counts_of_raters):
+        for metric_index, (metric_counts, effective_metric_counts) in enumerate(count_pairs_of_raters):
             error_type_rates[resample_slice, metric_index] = decision_errors.error_types(
                 human_decisions, sign_test.decisions(effective_metric_counts)
             )

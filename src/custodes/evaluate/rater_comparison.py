@@ -341,8 +341,8 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     panel_shape = (len(raters), len(scored_items), len(systems))
     check_size(study, panel_shape, 8 * math.prod(panel_shape))
     panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored_items, systems=systems)
-    n_outputs = np.isfinite(panel.values).sum(axis=2)
-    check_size(study, panel_shape, ROW_BYTES * int((n_outputs * (n_outputs - 1) // 2).sum()))
+    output_counts = np.isfinite(panel.values).sum(axis=2)
+    check_size(study, panel_shape, ROW_BYTES * int((output_counts * (output_counts - 1) // 2).sum()))
     annotator_scores, metric_scores = panel.values[: len(people)], panel.values[len(people) :]
     has_vote = full_setting["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
     vote_text = (

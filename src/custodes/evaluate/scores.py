@@ -113,9 +113,8 @@ def tie_thresholds(
         return metric_thresholds, np.repeat(metric_thresholds[:, None], n_items, axis=1)
     n_units = int(units.max()) + 1
     fold_of_unit = np.arange(n_units) % CALIBRATION_FOLDS
-    fold_numbers = range(
-        min(CALIBRATION_FOLDS, n_units) if n_units > 1 else 0
-    )  # one cluster would leave no data to fit
+    # One cluster would leave no data to fit.
+    fold_numbers = range(min(CALIBRATION_FOLDS, n_units) if n_units > 1 else 0)
     training_weights = np.array(
         [fold_of_unit != fold_number for fold_number in fold_numbers], dtype=np.float64
     ).reshape(-1, n_units)
@@ -214,16 +213,17 @@ def human_means(persons: Floats) -> HumanMeans:
     block_of_output = np.where(has_rating, block_of_annotator[:, None, None], -1).max(axis=0, initial=-1)
     blocks_by_size = sorted(
         np.unique(block_of_output[is_rated_output]).tolist(),
-        key=lambda block: (
-            (block_of_output == block).sum(),
-            n_ratings[block_of_output == block].sum(),
-            np.sort(unadjusted_means[block_of_output == block]).sum(),
+        key=lambda block_code: (
+            (block_of_output == block_code).sum(),
+            n_ratings[block_of_output == block_code].sum(),
+            np.sort(unadjusted_means[block_of_output == block_code]).sum(),
         ),
         reverse=True,
     )
+    # (blocks, items)
     n_outputs_of_block_and_item = np.stack(
-        [(block_of_output == block).sum(axis=1) for block in blocks_by_size]
-    )  # (blocks, items)
+        [(block_of_output == block_code).sum(axis=1) for block_code in blocks_by_size]
+    )
     is_comparable_output = is_rated_output & (
         block_of_output == np.array(blocks_by_size)[n_outputs_of_block_and_item.argmax(axis=0), None]
     )
@@ -238,9 +238,8 @@ def human_means(persons: Floats) -> HumanMeans:
         comparable_means - output_adjustments, n_ratings, _rating_step(persons), tolerances=rounding_tolerances
     )
     adjustment_range = float(np.ptp((adjusted_means - unadjusted_means)[is_comparable_output]))
-    if adjustment_range <= TIE * np.ptp(
-        unadjusted_means[is_comparable_output]
-    ):  # annotators do not differ significantly
+    if adjustment_range <= TIE * np.ptp(unadjusted_means[is_comparable_output]):
+        # Annotators do not differ significantly.
         adjusted_means, adjustment_range = comparable_means, 0.0
     return HumanMeans(
         adjusted_means, adjustment_range, largest_standard_error, n_excluded_outputs, n_comparable_sets, severity_levels
@@ -376,8 +375,8 @@ def without_float_noise(values: Floats) -> Floats:
     """
     distinct_values, distinct_index_of_value = np.unique(values, return_inverse=True)
     tolerance = TIE * np.ptp(distinct_values[np.isfinite(distinct_values)]) if np.isfinite(values).any() else 0.0
-    is_same_level = np.diff(distinct_values, prepend=-np.inf) <= tolerance
-    first_index_of_level = np.maximum.accumulate(np.where(is_same_level, 0, np.arange(len(distinct_values))))
+    is_same_as_previous = np.diff(distinct_values, prepend=-np.inf) <= tolerance
+    first_index_of_level = np.maximum.accumulate(np.where(is_same_as_previous, 0, np.arange(len(distinct_values))))
     return np.asarray(distinct_values[first_index_of_level[distinct_index_of_value.reshape(values.shape)]])
 
 
@@ -406,12 +405,13 @@ def check_same_scale(study: Study, annotator_names: Sequence[str], persons: Floa
             missing_codes_text = "; ".join(
                 f"{rater}: {missing_code}" for rater, missing_code in missing_code_of_rater.items() if missing_code
             )
-            advice = (
+            advice_text = (
                 f"{missing_codes_text}; if a value means missing, leave the cell empty"
                 if missing_codes_text
                 else f"select annotators with human={first_annotator!r}"
             )
             raise ScalesDifferError(
                 f"{first_annotator!r} ({first_scale.low:g} to {first_scale.high:g}) and {annotator!r} ({scale.low:g} "
-                f"to {scale.high:g}) use different scales{aspect_text}, so their scores cannot be averaged; " + advice
+                f"to {scale.high:g}) use different scales{aspect_text}, so their scores cannot be averaged; "
+                + advice_text
             )

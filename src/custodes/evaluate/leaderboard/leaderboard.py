@@ -403,7 +403,7 @@ def leaderboard(
             aspect, model_of_rater, corrected_models, systems=systems, note_rules=note_rules, options=options
         )
     preference_raters = {rater for comparison in comparisons for rater in comparison.preference_raters}
-    rater_covariate_names = [name for name in covariate_names if name in preference_raters]
+    rater_covariate_names = [rater for rater in covariate_names if rater in preference_raters]
     message = f"the model adjusts for {join_labels(rater_covariate_names)}, so there is no ranking by these raters"
     return Leaderboard.from_parts(
         tables_of_aspects,

@@ -105,7 +105,9 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
     units_text = f"{n_clusters} clusters of items" + (
         f" (like {n_units:.1f} equal clusters)" if n_units < n_clusters - 0.05 else ""
     )
-    n_units_needed = next(n for n in count(2) if can_be_significant(n, 1 - confidence))
+    n_units_needed = next(
+        n_equal_clusters for n_equal_clusters in count(2) if can_be_significant(n_equal_clusters, 1 - confidence)
+    )
     candidate_notes = [
         (
             "no-test",

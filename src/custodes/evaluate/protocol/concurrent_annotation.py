@@ -118,8 +118,8 @@ class ConcurrentAnnotation:
         self.is_common = rule.estimator.needs_items
         self._units = np.asarray(units)
         self._pairs: list[PairState] = []
-        for pair, item_order in enumerate(orders):
-            self._append(item_order, systems[pair], None if metric is None else metric[pair])
+        for pair_index, item_order in enumerate(orders):
+            self._append(item_order, systems[pair_index], None if metric is None else metric[pair_index])
         self._start_next_looks()
 
     @property
@@ -273,13 +273,13 @@ class ConcurrentAnnotation:
     def _refit(self, pair: int, reopened_positions: Sequence[int], begun_positions: Collection[int]) -> None:
         """Determine the end of the current analysis again, after `reopened_positions` became usable."""
         pair_state = self._pairs[pair]
-        n_earlier = pair_state.looks[-1][1] if pair_state.looks else 0
-        usable_positions, n_needed = (pair_state.usable_places(pair_state.begin), self.target[pair] - n_earlier)
+        n_earlier_answers = pair_state.looks[-1][1] if pair_state.looks else 0
+        usable_positions, n_needed = (pair_state.usable_places(pair_state.begin), self.target[pair] - n_earlier_answers)
         if not any(
             position >= pair_state.end and position not in reopened_positions for position in usable_positions
         ):  # the analysis may have been shortened for lack of items
             n_needed = min(
-                n_needed + len(reopened_positions), max(n_needed, self.rule.looks[self.look[pair]] - n_earlier)
+                n_needed + len(reopened_positions), max(n_needed, self.rule.looks[self.look[pair]] - n_earlier_answers)
             )
         settled_indices = [
             i
@@ -287,16 +287,16 @@ class ConcurrentAnnotation:
             if pair_state.places[position] != FREE or position in begun_positions
         ]
         n_needed = max(n_needed, 1 + max(settled_indices, default=-1))
-        self.target[pair] = n_earlier + n_needed
+        self.target[pair] = n_earlier_answers + n_needed
         pair_state.end = usable_positions[n_needed - 1] + 1
 
     def _close(self, pair: int, reason: str) -> None:
         self.is_open[pair], self.why[pair] = False, reason
 
     def _reopen_pairs(self, closing_reason: str) -> None:
-        for pair, pair_reason in enumerate(self.why):
+        for pair_index, pair_reason in enumerate(self.why):
             if pair_reason == closing_reason:
-                self.is_open[pair], self.why[pair] = True, ""
+                self.is_open[pair_index], self.why[pair_index] = True, ""
         self._start_next_looks()
 
     # --- interim analyses
@@ -333,9 +333,9 @@ class ConcurrentAnnotation:
         ruling_of_pair = {}
         for look in sorted({self.look[pair] for pair in due_pairs}):
             look_pair_states = [self._pairs[pair] for pair in due_pairs if self.look[pair] == look]
-            contributors = self._pairs if self.is_common else look_pair_states
+            contributing_states = self._pairs if self.is_common else look_pair_states
             for ruling, closing_reason in rulings(
-                self.rule, look_pair_states, contributors=contributors, units=self._units
+                self.rule, look_pair_states, contributing_states=contributing_states, units=self._units
             ):
                 ruling_of_pair[ruling.pair], self.decision[ruling.pair] = ruling, ruling.decision
                 if closing_reason:
@@ -348,21 +348,23 @@ class ConcurrentAnnotation:
         If the budget may not cover an analysis, the pair waits for the other pairs; then the pairs share the remaining
         budget evenly.
         """
-        waiting_pairs_looks = []
-        for pair in range(len(self.n)):
-            if self.is_open[pair] and self._pairs[pair].is_judged:
-                later_looks = range(self.look[pair] + 1, len(self.rule.looks))
-                look = next((look for look in later_looks if self._count_missing_answers(pair, look) > 0), None)
+        waiting_pair_looks = []
+        for pair_index in range(len(self.n)):
+            if self.is_open[pair_index] and self._pairs[pair_index].is_judged:
+                later_looks = range(self.look[pair_index] + 1, len(self.rule.looks))
+                look = next((look for look in later_looks if self._count_missing_answers(pair_index, look) > 0), None)
                 if look is None:  # no further analysis needs answers
-                    self._close(pair, "items")
+                    self._close(pair_index, "items")
                 else:
-                    waiting_pairs_looks.append((pair, look))
-        covered_looks = {look for look in {look for _, look in waiting_pairs_looks} if self._is_covered(look)}
-        uncovered_pairs_looks = [(pair, look) for pair, look in waiting_pairs_looks if look not in covered_looks]
-        for pair, look in waiting_pairs_looks:
+                    waiting_pair_looks.append((pair_index, look))
+        covered_looks = {look for look in {look for _, look in waiting_pair_looks} if self._is_covered(look)}
+        uncovered_pair_looks = [
+            (pair_index, look) for pair_index, look in waiting_pair_looks if look not in covered_looks
+        ]
+        for pair_index, look in waiting_pair_looks:
             if look in covered_looks:
-                self._start_look(pair, look, self._count_missing_answers(pair, look))
-        if not uncovered_pairs_looks:
+                self._start_look(pair_index, look, self._count_missing_answers(pair_index, look))
+        if not uncovered_pair_looks:
             return
         n_due_answers = self._count_due_answers()
         has_incomplete_look = any(
@@ -370,13 +372,15 @@ class ConcurrentAnnotation:
         )
         if has_incomplete_look and n_due_answers < self.rule.budget:
             return  # wait until the other pairs have completed their analyses
-        n_missing_answers = np.array([self._count_missing_answers(pair, look) for pair, look in uncovered_pairs_looks])
+        n_missing_answers = np.array(
+            [self._count_missing_answers(pair_index, look) for pair_index, look in uncovered_pair_looks]
+        )
         n_granted_answers = grant_requests(n_missing_answers, np.array(max(0, self.rule.budget - n_due_answers)))
-        for (pair, look), n_granted in zip(uncovered_pairs_looks, n_granted_answers.tolist(), strict=True):
+        for (pair_index, look), n_granted in zip(uncovered_pair_looks, n_granted_answers.tolist(), strict=True):
             if n_granted:
-                self._start_look(pair, look, n_granted)
+                self._start_look(pair_index, look, n_granted)
             else:
-                self._close(pair, "budget")
+                self._close(pair_index, "budget")
 
     def _count_due_answers(self) -> int:
         """Return the number of answers at the time when all current analyses will be complete."""
@@ -391,8 +395,8 @@ class ConcurrentAnnotation:
         if self.rule.budget == sys.maxsize:
             return True
         n_further_answers = sum(
-            max(0, self.n[pair] + self._count_missing_answers(pair, look) - self.target[pair])
-            for pair, is_open_pair in enumerate(self.is_open)
+            max(0, self.n[pair_index] + self._count_missing_answers(pair_index, look) - self.target[pair_index])
+            for pair_index, is_open_pair in enumerate(self.is_open)
             if is_open_pair
         )
         return self._count_due_answers() + n_further_answers <= self.rule.budget
@@ -405,20 +409,20 @@ class ConcurrentAnnotation:
 
 
 def rulings(
-    rule: Rule, pair_states: Sequence[PairState], *, contributors: Sequence[PairState], units: Ints
+    rule: Rule, pair_states: Sequence[PairState], *, contributing_states: Sequence[PairState], units: Ints
 ) -> Iterator[tuple[Ruling, str]]:
     """Yield the results of pairs at one interim analysis, with the reason for closing each pair.
 
-    The reason is 'rule', 'items' or empty (the pair stays open). `contributors` are all pairs (including
+    The reason is 'rule', 'items' or empty (the pair stays open). `contributing_states` are all pairs (including
     `pair_states`) that contribute answers: estimators may use several pairs, and items of several pairs may share
     clusters. `units` (items,) is the cluster of each item.
     """
     (look,) = {pair_state.looks[-1][0] for pair_state in pair_states}
-    human_signs = np.full((len(contributors), len(units)), ABSENT, dtype=np.int8)
-    for row_index, pair_state in enumerate(contributors):
+    human_signs = np.full((len(contributing_states), len(units)), ABSENT, dtype=np.int8)
+    for row_index, pair_state in enumerate(contributing_states):
         human_signs[row_index, list(pair_state.order[: pair_state.begin])] = pair_state.places[: pair_state.begin]
     pair_numbers = [pair_state.number for pair_state in pair_states]
-    is_analysed_pair = np.array([pair_state.number in pair_numbers for pair_state in contributors])
+    is_analysed_pair = np.array([pair_state.number in pair_numbers for pair_state in contributing_states])
     metric_signs = np.full((len(pair_states), len(units)), ABSENT, dtype=np.int8)
     for row_index, pair_state in enumerate(pair_states):
         if pair_state.metric is not None:  # the stored order may lack items that were added later
@@ -431,14 +435,14 @@ def rulings(
     pair_items = None
     if rule.estimator.needs_items or is_clustered(units):
         pair_items = PairItems(
-            human=human_signs, systems=np.array([pair_state.systems for pair_state in contributors]), units=units
+            human=human_signs, systems=np.array([pair_state.systems for pair_state in contributing_states]), units=units
         )
-    n_at_last_look = np.array([min(rule.looks[-1], pair_state.usable) for pair_state in pair_states])
+    last_look_counts = np.array([min(rule.looks[-1], pair_state.usable) for pair_state in pair_states])
     decisions, is_open_pair, _ = analyse_tables(
         rule,
         outcome_counts,
         analysis_index=look,
-        n_at_last_analysis=n_at_last_look,
+        n_at_last_analysis=last_look_counts,
         items=pair_items,
         is_analysed_pair=is_analysed_pair,
     )
@@ -447,7 +451,7 @@ def rulings(
     )
     for i, pair_state in enumerate(pair_states):
         n_answers = pair_state.looks[-1][1]
-        closing_reason = "rule" if not is_open_pair[i] else "items" if n_answers >= n_at_last_look[i] else ""
+        closing_reason = "rule" if not is_open_pair[i] else "items" if n_answers >= last_look_counts[i] else ""
         margin_and_bounds = _margin(
             rule,
             pair_state,
@@ -461,10 +465,9 @@ def rulings(
             if answer_sign != ABSENT
         )
         wins, ties, losses = outcome_counts.human[i].tolist()
-        decision_and_state = (int(decisions[i]), not closing_reason, float(estimates.theta[i]))
         ruling = Ruling(
             *(pair_state.number, look, n_answers, wins, ties, losses),
-            *decision_and_state,
+            *(int(decisions[i]), not closing_reason, float(estimates.theta[i])),
             *margin_and_bounds,
             used_positions,
         )

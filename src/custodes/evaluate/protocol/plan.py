@@ -383,9 +383,8 @@ def _forecast(
             pilot_outcome_counts.sum() / (len(pilot_outcome_counts) * n_items),
             rule.looks[-1] / n_items,
         )
-        annotation_shares = np.maximum(
-            annotation_shares, pilot_annotation_share
-        )  # annotations of the pilot are already spent
+        # Annotations of the pilot are already spent.
+        annotation_shares = np.maximum(annotation_shares, pilot_annotation_share)
         share_low, share_high = np.clip(
             share_interval(annotation_shares, confidence=confidence, shared=item_overlap),
             pilot_annotation_share,
@@ -451,9 +450,8 @@ def _power(world: World, n_items: int, gamma: float) -> dict[str, Any]:
         np.repeat(world.shares, len(curve_annotation_counts), axis=0),
         np.tile(curve_annotation_counts, n_pairs),
     )
-    margins = np.round(
-        pair_outcome_shares[:, 0] - pair_outcome_shares[:, 2], 12
-    )  # without rounding error of assumed margins
+    # Rounding removes the floating-point error of assumed margins.
+    margins = np.round(pair_outcome_shares[:, 0] - pair_outcome_shares[:, 2], 12)
     probability_first_better, probability_first_worse = human_power(pair_outcome_shares, annotation_counts, gamma=gamma)
     return {
         "pair": np.repeat(np.arange(1, n_pairs + 1), len(curve_annotation_counts)),

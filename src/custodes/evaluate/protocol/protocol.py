@@ -213,13 +213,13 @@ def protocol(
     generator = np.random.default_rng(rng)
     root_seed = int(generator.integers(2**63))
     comparisons = comparisons_of(study, setting)
-    paper_estimator_and_rule = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
+    paper_rule_pair = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
     task_list = [
-        (comparison, metric, list(dict.fromkeys([*estimator_rules, *[paper_estimator_and_rule] * (metric == NONE)])))
+        (comparison, metric, list(dict.fromkeys([*estimator_rule_pairs, *[paper_rule_pair] * (metric == NONE)])))
         for comparison in comparisons
         for metric in dict.fromkeys((NONE, *comparison.metrics, *[IDEAL] * (ideal > 0)))
         if (
-            estimator_rules := [
+            estimator_rule_pairs := [
                 (single_estimator, rule)
                 for single_estimator in estimators
                 if single_estimator.uses_metric == (metric != NONE)
@@ -253,24 +253,26 @@ def protocol(
         ]
         answers_of_scenarios = [order_answers(replicates, replication_seeds) for replicates in replicates_of_scenarios]
         estimator_seed = int(_rng(root_seed, comparison, 1).integers(2**63))
-        columns_of_tables = [
+        row_mappings = [
             _row(metric, estimator, rule, estimator_seed, task_rated_pairs, answers_of_scenarios)
             for estimator, rule in estimators_and_rules
         ]
         if metric != NONE:
-            columns_of_tables.append({"naive": _naive_row(metric, task_rated_pairs, rules[0].gamma)})
-        return [Protocol.part(comparison.aspect, **columns_of_table) for columns_of_table in columns_of_tables]
+            row_mappings.append({"naive": _naive_row(metric, task_rated_pairs, rules[0].gamma)})
+        return [Protocol.part(comparison.aspect, **rows_of_table) for rows_of_table in row_mappings]
 
     tables_by_task = map_parts(
         answer_task, task_list, rng=generator, progress=progress, desc="protocol", label=lambda task: task[1]
     )
-    all_tables = [tables for tables_of_task in tables_by_task for tables in tables_of_task]
+    all_tables = [frame_of_table for tables_of_task in tables_by_task for frame_of_table in tables_of_task]
     all_tables += [_reference(comparison, root_seed, rules[0].gamma, resamples) for comparison in comparisons]
     notes = [note for comparison in comparisons for note in _study_notes(comparison)]
-    protocol_rows = [row for tables in all_tables for row in tables.get("protocol", pl.DataFrame()).rows(named=True)]
-    max_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
+    protocol_rows = [
+        row for frame_of_table in all_tables for row in frame_of_table.get("protocol", pl.DataFrame()).rows(named=True)
+    ]
+    max_n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
     notes += [*_infinite_notes(protocol_rows), *_savings(protocol_rows, rules[0].gamma)]
-    return Protocol.from_parts(all_tables, [*notes, *_notes(estimators, rules, max_pairs)])
+    return Protocol.from_parts(all_tables, [*notes, *_notes(estimators, rules, max_n_pairs)])
 
 
 def _rng(root_seed: int, comparison: RaterComparison, purpose: int) -> np.random.Generator:
@@ -290,7 +292,10 @@ def _row(
 
     `answers_of_scenarios` are the answers of the study and, if the null is simulated, answers for equal systems.
     """
-    reference_decisions, available_counts = pairs.reference(stopping.gamma), answers_of_scenarios[0].available
+    reference_decisions, available_annotation_counts = (
+        pairs.reference(stopping.gamma),
+        answers_of_scenarios[0].available,
+    )
     rule = stopping.rule(
         estimator,
         most=max(int(scenario_answers.available.max()) for scenario_answers in answers_of_scenarios),
@@ -319,7 +324,7 @@ def _row(
     )
     values_of_column = {
         "annotations": study_replay.n.sum(axis=1),
-        "share": (study_replay.n / available_counts).mean(axis=1),
+        "share": (study_replay.n / available_annotation_counts).mean(axis=1),
         **rates_of_error_type,
         "gain": rates_of_error_type["correct"] - correct_fixed_rates,
         "kld": study_replay.kld[-1, 0],
@@ -334,7 +339,7 @@ def _row(
         "round": np.arange(1, len(rule.looks) + 1),
         "look": rule.looks,
         "annotations": mean_annotations_of_look,
-        "share": mean_annotations_of_look / available_counts[0].sum(),
+        "share": mean_annotations_of_look / available_annotation_counts[0].sum(),
         **{column_name: getattr(study_replay, column_name).mean(axis=1) for column_name in ("decided", "correct")},
         **dict(zip(("kld", "kld_mode"), study_replay.kld.mean(axis=-1).T, strict=True)),
     }
@@ -358,7 +363,10 @@ def _naive_row(metric: str, pairs: RatedPairs, gamma: float) -> dict[str, Any]:
     proportion_of_error_type = errors_of(
         pairs.reference(gamma), np.where(metric_outcome_counts.sum(axis=1), decisions, np.nan)
     )
-    kld, kld_mode = (mean_kld(shares_of(metric_outcome_counts), shares) for shares in (pairs.truth, pairs.mode))
+    kld, kld_mode = (
+        mean_kld(shares_of(metric_outcome_counts), true_outcome_shares)
+        for true_outcome_shares in (pairs.truth, pairs.mode)
+    )
     return {
         "metric": metric,
         "n": int(metric_outcome_counts.sum()),

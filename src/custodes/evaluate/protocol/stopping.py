@@ -76,7 +76,9 @@ class Stopping:
         )
 
     def __repr__(self) -> str:
-        arguments_text = ", ".join(f"{field_name}={value!r}" for field_name, value in self.changed_fields.items())
+        arguments_text = ", ".join(
+            f"{field_name}={field_value!r}" for field_name, field_value in self.changed_fields.items()
+        )
         return f"Stopping({arguments_text})"
 
     def rule(self, estimator: Estimator, *, most: int, seed: int) -> Rule:

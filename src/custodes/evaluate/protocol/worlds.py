@@ -94,9 +94,8 @@ def pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: np
     aspect_generators = labelled_generators([comparison.aspect for comparison in comparisons], rng)
     for comparison, posterior_generator in zip(comparisons, aspect_generators, strict=True):
         human_comparisons, design = comparison.preferences.select_rater(0), comparison.design
-        compared_pair_codes, pair_index_of_comparison = np.unique(
-            human_comparisons.pair, return_inverse=True
-        )  # pairs compared by annotators
+        # Pairs compared by annotators.
+        compared_pair_codes, pair_index_of_comparison = np.unique(human_comparisons.pair, return_inverse=True)
         human_pilot = Pilot(
             pair=pair_index_of_comparison,
             unit=design.units[human_comparisons.item],

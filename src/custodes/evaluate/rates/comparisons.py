@@ -172,9 +172,10 @@ def correlation(first_influence: Floats, second_influence: Floats, units: Ints, 
         return 0.0
     first_cluster_sums, second_cluster_sums = first_cluster_sums / norms[0], second_cluster_sums / norms[1]
     r = float((first_cluster_sums * second_cluster_sums * n_equal_clusters_of_unit).sum())
+    # By the delta method.
     cluster_deviations = first_cluster_sums * second_cluster_sums - r / 2 * (
         first_cluster_sums**2 + second_cluster_sums**2
-    )  # by the delta method
+    )
     squared_standard_error = float((cluster_deviations**2 * n_equal_clusters_of_unit).sum())
     return float(np.clip(r**3 / (r**2 + squared_standard_error), -0.99, 0.99)) if r else 0.0
 

@@ -428,12 +428,12 @@ class _LabellingPlan:
         added_counts = [
             allocation(
                 group_shares,
-                n_labelled=group_labelled,
-                n_available=group_available,
+                n_labelled=labelled_counts,
+                n_available=available_counts,
                 n=int(n_group_labels),
                 least_per_stratum=FEWEST,
             )
-            for group_shares, group_labelled, group_available, n_group_labels in zip(
+            for group_shares, labelled_counts, available_counts, n_group_labels in zip(
                 *grouped_arrays, n_missing_labels, strict=True
             )
         ]

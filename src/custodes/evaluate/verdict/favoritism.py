@@ -179,7 +179,7 @@ def flips(view: AspectResults) -> Iterator[str]:
     yield from map(sentence, view.replicated)
     # Metrics that agree less than by chance may have the opposite direction, so they reverse many decisions.
     metrics_below_chance = view.metrics_on_side("below")
-    reversals = [
+    reversal_tuples = [
         (reversal_row["better"], reversal_row["worse"], metrics)
         for reversal_row in view.reversals.to_dicts()
         if (metrics := [metric for metric in reversal_row["metrics"] if metric not in metrics_below_chance])
@@ -187,18 +187,20 @@ def flips(view: AspectResults) -> Iterator[str]:
     has_reversal_below = any(
         metric in metrics_below_chance for metrics in view.reversals["metrics"] for metric in metrics
     )
-    if not reversals:
+    if not reversal_tuples:
         without_text = ", except metrics that agree less than by chance," if has_reversal_below else ""
         yield (
             f"No metric{without_text} significantly reverses a decision of the annotators (all metrics and pairs "
             "tested together)."
         )
-    for better, worse, metrics in sorted(reversals, key=lambda reversal: -len(reversal[2]))[:MOST_NAMED]:
+    for better, worse, metrics in sorted(reversal_tuples, key=lambda reversal_tuple: -len(reversal_tuple[2]))[
+        :MOST_NAMED
+    ]:
         yield (
             f"Annotators rate {better} significantly better than {worse}; {subject_with_verb(metrics, 'says', 'say')} "
             "the opposite."
         )
-    if len(reversals) > MOST_NAMED:
-        yield f"In all, {plural(len(reversals), 'pair')} are significantly reversed by some metric."
-    if reversals and has_reversal_below:
+    if len(reversal_tuples) > MOST_NAMED:
+        yield f"In all, {plural(len(reversal_tuples), 'pair')} are significantly reversed by some metric."
+    if reversal_tuples and has_reversal_below:
         yield "Metrics that agree with the annotators less than by chance are not counted here."

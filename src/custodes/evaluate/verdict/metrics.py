@@ -109,7 +109,7 @@ def _differences(view: AspectResults, best_row: Row, other_rows: list[Row]) -> s
         metrics_at_threshold = test_rows.filter(note=AT_THRESHOLD)[
             "other"
         ].to_list()  # tests that the Monte Carlo error leaves undecided
-        p_of_clear_metric, p_of_threshold_metric = (
+        p_of_not_significant_metric, p_of_at_threshold_metric = (
             {
                 metric: p_value
                 for metric, p_value in p_of_equal_metric.items()
@@ -118,15 +118,15 @@ def _differences(view: AspectResults, best_row: Row, other_rows: list[Row]) -> s
             for is_near_threshold in (False, True)
         )
         not_significant_text = (
-            f" It does not differ significantly from {_names_with_p_values(p_of_clear_metric)}."
-            if p_of_clear_metric
+            f" It does not differ significantly from {_names_with_p_values(p_of_not_significant_metric)}."
+            if p_of_not_significant_metric
             else ""
         )
         at_threshold_text = (
-            f" The difference from {_names_with_p_values(p_of_threshold_metric)} counts as not significant, because "
+            f" The difference from {_names_with_p_values(p_of_at_threshold_metric)} counts as not significant, because "
             "the p-value is too close to the significance level."
         )
-        return not_significant_text + (at_threshold_text if p_of_threshold_metric else "")
+        return not_significant_text + (at_threshold_text if p_of_at_threshold_metric else "")
     if not other_rows:
         return ""
     largest_p = max(p_of_metric.values(), default=None)
