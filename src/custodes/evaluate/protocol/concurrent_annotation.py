@@ -348,7 +348,7 @@ class ConcurrentAnnotation:
         If the budget may not cover an analysis, the pair waits for the other pairs; then the pairs share the remaining
         budget evenly.
         """
-        waiting_pair_looks = []
+        pair_looks = []
         for pair_index in range(len(self.n)):
             if self.is_open[pair_index] and self._pairs[pair_index].is_judged:
                 later_looks = range(self.look[pair_index] + 1, len(self.rule.looks))
@@ -356,12 +356,10 @@ class ConcurrentAnnotation:
                 if look is None:  # no further analysis needs answers
                     self._close(pair_index, "items")
                 else:
-                    waiting_pair_looks.append((pair_index, look))
-        covered_looks = {look for look in {look for _, look in waiting_pair_looks} if self._is_covered(look)}
-        uncovered_pair_looks = [
-            (pair_index, look) for pair_index, look in waiting_pair_looks if look not in covered_looks
-        ]
-        for pair_index, look in waiting_pair_looks:
+                    pair_looks.append((pair_index, look))
+        covered_looks = {look for look in {look for _, look in pair_looks} if self._is_covered(look)}
+        uncovered_pair_looks = [(pair_index, look) for pair_index, look in pair_looks if look not in covered_looks]
+        for pair_index, look in pair_looks:
             if look in covered_looks:
                 self._start_look(pair_index, look, self._count_missing_answers(pair_index, look))
         if not uncovered_pair_looks:
