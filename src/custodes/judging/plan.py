@@ -97,7 +97,7 @@ class JudgedTexts:
         text_of_system_of_item: dict[str, dict[str, str]] = {}
         for text_row in tables.texts.iter_rows(named=True):
             text_of_system_of_item.setdefault(text_row["item"], {})[text_row["system"]] = text_row["text"]
-        material_of_item = {
+        item_texts_of_item = {
             source_row["item"]: ItemTexts(
                 source=source_row["source"],
                 references=tuple(source_row["references"]),
@@ -107,7 +107,7 @@ class JudgedTexts:
             )
             for source_row in tables.sources.iter_rows(named=True)
         }
-        return cls(outputs=text_of_system_of_item, materials=material_of_item)
+        return cls(outputs=text_of_system_of_item, materials=item_texts_of_item)
 
     @property
     def systems(self) -> tuple[str, ...]:

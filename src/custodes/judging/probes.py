@@ -169,8 +169,12 @@ def probe_outcomes(
             continue
         if missing_reason == "budget":
             continue
-        outcomes = [_outcome(judge, question, read_reply) for read_reply in (plain_reply, changed_reply)]
-        plain_outcome, changed_outcome = outcomes[::-1] if question.reverse else outcomes
+        plain_and_changed_outcomes = [
+            _outcome(judge, question, read_reply) for read_reply in (plain_reply, changed_reply)
+        ]
+        plain_outcome, changed_outcome = (
+            plain_and_changed_outcomes[::-1] if question.reverse else plain_and_changed_outcomes
+        )
         yield {
             "item": question.item,
             "system": question.changed,

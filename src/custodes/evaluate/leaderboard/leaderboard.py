@@ -451,10 +451,10 @@ def _models(
             for rater, metric_comparisons in comparisons_of_rater.items():
                 if not match_comparisons(human_comparisons, metric_comparisons)[1].all():
                     label_of_aspect_rater[aspect, CORRECTED + rater] = f"{aspect}|{CORRECTED}{rater}"
-                    fit_corrector = partial(
+                    fit_with_metric = partial(
                         fit_corrected, metric_comparisons, human=human_comparisons, **fit_rater.keywords
                     )
-                    fitter_of_label[label_of_aspect_rater[aspect, CORRECTED + rater]] = fit_corrector
+                    fitter_of_label[label_of_aspect_rater[aspect, CORRECTED + rater]] = fit_with_metric
         for rater, metric_comparisons in comparisons_of_rater.items():
             label_of_aspect_rater[aspect, rater] = (
                 f"{'' if shares_overall_models and rater in comparison.overall else aspect}|{rater}"
@@ -472,10 +472,10 @@ def _models_of_counts(
     """
     fitter_of_label, dependent_rater_names = dict[str, Fit](), []
     for rater in counts.raters:
-        rater_counts = counts.outcomes.filter(pl.col("rater") == rater)
-        is_independent_rater = counts.items.get(rater, 0) >= int(rater_counts.select(list(SIGNS)).to_numpy().sum())
+        outcome_rows = counts.outcomes.filter(pl.col("rater") == rater)
+        is_independent_rater = counts.items.get(rater, 0) >= int(outcome_rows.select(list(SIGNS)).to_numpy().sum())
         fit_rater = partial(
-            fit_counts, rater_counts, systems=counts.systems, independent=is_independent_rater, options=options
+            fit_counts, outcome_rows, systems=counts.systems, independent=is_independent_rater, options=options
         )
         fitter_of_label[f"|{rater}"] = fit_rater
         if not is_independent_rater:

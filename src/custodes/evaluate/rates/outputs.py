@@ -366,10 +366,10 @@ def _numeric_scale(study: Study, rating_rows: pl.DataFrame, aspect: str) -> tupl
         or (distinct_scores != distinct_scores.round()).any()
         or distinct_scores.len() > MOST_STEPS
     ):
-        study_text = f"{study.name}{f' ({aspect})' if aspect else ''}"
+        study_and_aspect_text = f"{study.name}{f' ({aspect})' if aspect else ''}"
         raise InputError(
-            f"{study_text}: ratings are scores with {distinct_scores.len()} different values, but rates needs labels, "
-            f"or at most {MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
+            f"{study_and_aspect_text}: ratings are scores with {distinct_scores.len()} different values, but rates "
+            f"needs labels, or at most {MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
         )
     scale_steps = [0, 1] if set(distinct_scores) <= {0, 1} else [int(score) for score in distinct_scores]
     distinct_scores_by_rater = rating_rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())

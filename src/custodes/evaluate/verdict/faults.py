@@ -55,8 +55,8 @@ def faults(view: AspectResults) -> Iterator[str]:
     for finding_row in sorted(
         conclusive_rows.to_dicts(), key=lambda finding_row: finding_row["rater"] not in view.leaders
     )[:MOST_NAMED]:
-        is_one_order = finding_row["kind"] == POSITION and finding_row["rater"] not in raters_with_both_orders
-        finding_template = ONE_ORDER if is_one_order else FAULTS[finding_row["kind"]]
+        has_only_one_order = finding_row["kind"] == POSITION and finding_row["rater"] not in raters_with_both_orders
+        finding_template = ONE_ORDER if has_only_one_order else FAULTS[finding_row["kind"]]
         finding_text = finding_template.format(
             points=estimate_with_interval(finding_row, "estimate", digits=0), factor=finding_row["factor"]
         )

@@ -188,9 +188,9 @@ def flips(view: AspectResults) -> Iterator[str]:
         metric in metrics_below_chance for metrics in view.reversals["metrics"] for metric in metrics
     )
     if not reversal_tuples:
-        without_text = ", except metrics that agree less than by chance," if has_reversal_below else ""
+        exception_text = ", except metrics that agree less than by chance," if has_reversal_below else ""
         yield (
-            f"No metric{without_text} significantly reverses a decision of the annotators (all metrics and pairs "
+            f"No metric{exception_text} significantly reverses a decision of the annotators (all metrics and pairs "
             "tested together)."
         )
     for better, worse, metrics in sorted(reversal_tuples, key=lambda reversal_tuple: -len(reversal_tuple[2]))[

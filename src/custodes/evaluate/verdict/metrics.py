@@ -38,10 +38,9 @@ EXAMPLE_COMPARISONS = 200
 def serious(problems: pl.DataFrame, raters: Iterable[str]) -> Iterator[str]:
     """Return the warnings and errors of `check` as sentences, without duplicates; names keep their first letter."""
     problem_rows = problems.filter(pl.col("severity") != "info", ~pl.col("rule").is_in(OTHERWISE))
-    names_of_problems = problem_rows["examples"].explode().drop_nulls().to_list()
+    example_names = problem_rows["examples"].explode().drop_nulls().to_list()
     return (
-        sentence(message, {*raters, *names_of_problems})
-        for message in problem_rows["message"].unique(maintain_order=True)
+        sentence(message, {*raters, *example_names}) for message in problem_rows["message"].unique(maintain_order=True)
     )
 
 

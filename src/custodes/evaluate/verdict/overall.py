@@ -20,14 +20,14 @@ from custodes.evaluate.verdict.weaknesses import (
 
 def design(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on aspects on which the annotators agree no better than by chance."""
-    chance_aspects = [view.aspect for view in views if is_agreement_by_chance(view)]
-    if chance_aspects:
+    chance_level_aspects = [view.aspect for view in views if is_agreement_by_chance(view)]
+    if chance_level_aspects:
         yield (
-            f"On {_aspects_text(chance_aspects, views)}, annotators agree no better than by chance on single outputs: "
-            "check the scale and the names of items and systems before you report results of such an aspect."
+            f"On {_aspects_text(chance_level_aspects, views)}, annotators agree no better than by chance on single "
+            "outputs: check the scale and the names of items and systems before you report results of such an aspect."
         )
     unclear_aspects = [
-        view.aspect for view in views if is_agreement_unclear(view) and view.aspect not in chance_aspects
+        view.aspect for view in views if is_agreement_unclear(view) and view.aspect not in chance_level_aspects
     ]
     if unclear_aspects:
         yield (
@@ -53,14 +53,14 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
     elif systems_in_every_top:
         only_prefix = "Only " if len(systems_in_every_top) == 1 else ""
         top_text = subject_with_verb(systems_in_every_top, "is", "are")
-        single_text = (
+        single_top_text = (
             f" On {names(aspects_with_single_top)}, {systems_in_every_top[0]} is best."
             if aspects_with_single_top
             else ""
         )
         yield (
             f"{_first_text(views, position=0)}. {only_prefix}{top_text} in the top group (not significantly worse than "
-            f"any other system) on {all_aspects_text}.{single_text}"
+            f"any other system) on {all_aspects_text}.{single_top_text}"
         )
     else:
         top_texts = [
@@ -123,15 +123,15 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
             )
             yield f"Of these metrics, {partiality_text}{others_text}."
         chosen_metric = candidate(views)
-        without_text = (
+        without_partiality_text = (
             " without significant partiality" if partial_metrics and chosen_metric not in partial_metrics else ""
         )
         reason_text = (
             ""
             if len(metrics_in_every_top) == 1
-            else f": it is the only one of these metrics{without_text}"
-            if len(metrics_in_every_top) - len(partial_metrics) == 1 and without_text
-            else f": it has the best mean rank of these metrics{without_text}"
+            else f": it is the only one of these metrics{without_partiality_text}"
+            if len(metrics_in_every_top) - len(partial_metrics) == 1 and without_partiality_text
+            else f": it has the best mean rank of these metrics{without_partiality_text}"
         )
         reference_text = (
             "The following choice is provisional, because the reference is among the systems. "
@@ -171,7 +171,7 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
         best_texts = [f"{metric} ({names(aspects)})" for metric, aspects in aspects_of_metric.items()]
         metrics_of_aspects = [{standing_row["metric"] for standing_row in view.standing} for view in views]
         n_partly_scored = len(set.union(*metrics_of_aspects) - set.intersection(*metrics_of_aspects))
-        scores_text = (
+        partial_scores_text = (
             f" {plural(n_partly_scored, 'metric has', 'metrics have')} scores for some aspects only."
             if n_partly_scored
             else ""
@@ -182,7 +182,7 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
         )
         yield (
             f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}. Its lead "
-            f"over all other metrics is {lead_text}.{scores_text}"
+            f"over all other metrics is {lead_text}.{partial_scores_text}"
         )
 
 
@@ -223,11 +223,13 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     if useless_aspects:
         aspects_text = _aspects_text(useless_aspects, views)
         best_metric_of_view = {view: view.standing[0]["metric"] for view in views if view.aspect in useless_aspects}
-        is_best_useless = {*best_metric_of_view.values()} != {metric} and all(
+        are_best_metrics_useless = {*best_metric_of_view.values()} != {metric} and all(
             is_no_better_than_none(decisions_of(view, best_metric)) for view, best_metric in best_metric_of_view.items()
         )
         best_text = (
-            " The same holds for decisions by the metric with the highest agreement there." if is_best_useless else ""
+            " The same holds for decisions by the metric with the highest agreement there."
+            if are_best_metrics_useless
+            else ""
         )
         yield (
             f"In these data, decisions by {metric} are no better than no decision on {aspects_text}: use human ratings "

@@ -136,15 +136,15 @@ def _differences(rows: pl.DataFrame) -> Iterator[str]:
             f"({p_value_phrase(difference_row['p_adjusted'])}, all pairs tested together)."
         )
     undecided_rows = rows.filter(decision="=").to_dicts()
-    pairs_text = ", all pairs tested together" if rows.height > 1 else ""
-    n_named = 1 if significant_rows.height else MOST_NAMED
-    for difference_row in undecided_rows[:n_named]:
+    joint_test_text = ", all pairs tested together" if rows.height > 1 else ""
+    n_named_pairs = 1 if significant_rows.height else MOST_NAMED
+    for difference_row in undecided_rows[:n_named_pairs]:
         yield (
             f"{difference_row['system_a']} and {difference_row['system_b']} do not differ significantly in the rate of "
             f"{difference_row['label']} (difference {_points(difference_row, 'corrected_difference')}, "
-            f"{p_value_phrase(difference_row['p_adjusted'])}{pairs_text})."
+            f"{p_value_phrase(difference_row['p_adjusted'])}{joint_test_text})."
         )
-    if len(undecided_rows) > n_named or significant_rows.height > MOST_NAMED:
+    if len(undecided_rows) > n_named_pairs or significant_rows.height > MOST_NAMED:
         yield (
             f"In all, {plural(significant_rows.height, 'pair')} of systems differ significantly, and "
             f"{len(undecided_rows)} do not."
@@ -161,14 +161,14 @@ def _saved_labels(rate_rows: Sequence[Row]) -> Iterator[str]:
             f"about {rate_row['n_labelled'] + rate_row['labels_saved']} human labels alone."
         )
     elif saving_rows:
-        number_texts = [
+        label_count_texts = [
             f"{rate_row['n_labelled']} instead of about {rate_row['n_labelled'] + rate_row['labels_saved']} for "
             f"{rate_row['system']}"
             for rate_row in saving_rows[: 2 * MOST_NAMED]
         ]
         yield (
             f"With {saving_rows[0]['metric']}, fewer human labels give equally narrow intervals: "
-            f"{', '.join(number_texts)}."
+            f"{', '.join(label_count_texts)}."
         )
 
 

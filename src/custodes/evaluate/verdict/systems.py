@@ -185,15 +185,15 @@ def _top_group_text(view: AspectResults) -> str:
         else " or ".join(names(top_systems).rsplit(" and ", 1))
     )
     behind_text = "The other system is" if n_systems_behind == 1 else f"The other {n_systems_behind} systems are"
-    rows_behind = [system_row for system_row in view.board if not system_row["may_be_first"]]
-    better_text = (
+    system_rows_behind = [system_row for system_row in view.board if not system_row["may_be_first"]]
+    better_systems_text = (
         "some other system"
-        if any(view.is_undecided(first_row, system_row) for system_row in rows_behind)
+        if any(view.is_undecided(first_row, system_row) for system_row in system_rows_behind)
         else leading_system
     )
     return (
         f"{candidates_text} is best; which one is undecided. {leading_system} ranks first: it {rate_text}. "
-        f"{behind_text} significantly worse than {better_text}."
+        f"{behind_text} significantly worse than {better_systems_text}."
     )
 
 
