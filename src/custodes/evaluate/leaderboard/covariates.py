@@ -46,12 +46,12 @@ class Covariate:
         output_value_table = self.rows.select(
             "value",
             item=pl.Series(label_codes(self.rows["item"], comparisons.items)),
-            output=pl.Series(label_codes(self.rows["system"], comparisons.systems)),
-        ).filter(pl.col("item") >= 0, pl.col("output") >= 0)
-        output_value_table = output_value_table.with_columns(pl.col("item") * n_systems + pl.col("output"))
+            system=pl.Series(label_codes(self.rows["system"], comparisons.systems)),
+        ).filter(pl.col("item") >= 0, pl.col("system") >= 0)
+        output_value_table = output_value_table.select("value", code=pl.col("item") * n_systems + pl.col("system"))
         first_values, second_values = (
-            pl.DataFrame({"item": comparisons.item.astype(np.int64) * n_systems + system_of_comparison})
-            .join(output_value_table, on="item", how="left", maintain_order="left")["value"]
+            pl.DataFrame({"code": comparisons.item.astype(np.int64) * n_systems + system_of_comparison})
+            .join(output_value_table, on="code", how="left", maintain_order="left")["value"]
             .fill_null(np.nan)
             .to_numpy()
             for system_of_comparison in (comparisons.first, comparisons.second)

@@ -61,7 +61,7 @@ class AspectResults:
         self.problems = rows("check", "problems")
         all_problem_rows = results["check"].to_frame("problems")
         self.has_problems = not all_problem_rows.filter(pl.col("severity") != "info").is_empty()
-        reference_rows = results["check"].to_frame("problems").filter(rule="reference-system")
+        reference_rows = all_problem_rows.filter(rule="reference-system")
         self.reference_systems = {str(example_names[0]) for example_names in reference_rows["examples"]}
         self.metrics_of_reference = {
             str(metric) for example_names in reference_rows["examples"] for metric in example_names[1:]
