@@ -63,7 +63,9 @@ def asynchronous(function: Any) -> Client:
 
     async def ask(body: Mapping[str, Any]) -> Mapping[str, Any]:
         reply_or_awaitable = await asyncio.get_running_loop().run_in_executor(thread_pool, function, body)
-        return await reply_or_awaitable if isinstance(reply_or_awaitable, Awaitable) else reply_or_awaitable  # type: ignore[no-any-return]
+        if isinstance(reply_or_awaitable, Awaitable):
+            return await reply_or_awaitable  # type: ignore[no-any-return]
+        return reply_or_awaitable  # type: ignore[no-any-return]
 
     return ask
 
