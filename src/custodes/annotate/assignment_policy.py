@@ -41,22 +41,25 @@ class NextQuestion(NamedTuple):
 
 def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
     """Draw the positions of the control questions in a batch. Return the kind of control question at each position."""
-    annotator_plan, available_kinds = state.plan.annotators, {kind for kind, _ in state.gold.values()}
-    batch_kinds = control_kinds(annotator_plan, available_kinds, is_first_batch=batch == 1)
-    positions = sorted(rng.sample(range(1, annotator_plan.batch + 1), len(batch_kinds)))
-    return dict(zip(positions, rng.sample(batch_kinds, len(batch_kinds)), strict=True))
+    annotator_plan, available_control_kinds = (
+        state.plan.annotators,
+        {control_kind for control_kind, _ in state.gold.values()},
+    )
+    control_kinds_of_batch = control_kinds(annotator_plan, available_control_kinds, is_first_batch=batch == 1)
+    control_positions = sorted(rng.sample(range(1, annotator_plan.batch + 1), len(control_kinds_of_batch)))
+    return dict(zip(control_positions, rng.sample(control_kinds_of_batch, len(control_kinds_of_batch)), strict=True))
 
 
 def control_kinds(
-    annotator_plan: AnnotatorPlan, available_kinds: Collection[str], *, is_first_batch: bool
+    annotator_plan: AnnotatorPlan, available_control_kinds: Collection[str], *, is_first_batch: bool
 ) -> list[str]:
     """Return the kinds of the control questions of a batch. The first batch of an annotator has one more gold
     question."""
     n_gold_questions = round(annotator_plan.batch / annotator_plan.gold_every) if annotator_plan.gold_every else 0
     n_gold_questions += n_gold_questions > 0 and is_first_batch
-    kinds = ["gold"] * (n_gold_questions if "gold" in available_kinds else 0)
-    kinds += ["attention"] * (annotator_plan.attention if "attention" in available_kinds else 0)
-    return kinds[: annotator_plan.batch - 1]
+    kinds_of_batch = ["gold"] * (n_gold_questions if "gold" in available_control_kinds else 0)
+    kinds_of_batch += ["attention"] * (annotator_plan.attention if "attention" in available_control_kinds else 0)
+    return kinds_of_batch[: annotator_plan.batch - 1]
 
 
 def next_control_question(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
@@ -108,8 +111,11 @@ def may_add_second_opinion(state: StudyState) -> bool:
 def may_add_control_question(state: StudyState, worker: Annotator) -> bool:
     """Whether an idle annotator may get one more control question. The planned number is one in `gold_every` answers of
     the annotator. It may be exceeded by `BEYOND`."""
-    gold_interval, work = state.plan.annotators.gold_every, worker.work
-    return gold_interval > 0 and work.gold_asked + 1 <= work.answers / gold_interval + BEYOND
+    answers_per_gold_question, answer_counts = state.plan.annotators.gold_every, worker.work
+    return (
+        answers_per_gold_question > 0
+        and answer_counts.gold_asked + 1 <= answer_counts.answers / answers_per_gold_question + BEYOND
+    )
 
 
 def cap(annotator_plan: AnnotatorPlan, target_answers: int, n_annotators: int | None) -> int:
@@ -135,11 +141,12 @@ def count_able_annotators(state: StudyState) -> int | None:
 
 def pairs_below_cap(state: StudyState, worker: Annotator) -> list[int]:
     """Return the open pairs for which this annotator has not reached the cap."""
-    engine, annotator_plan, n_annotators = state.assignments.engine, state.plan.annotators, count_able_annotators(state)
+    annotator_plan, n_annotators = state.plan.annotators, count_able_annotators(state)
+    engine = state.assignments.engine
     return [
         pair
-        for pair, (is_open, target) in enumerate(zip(engine.is_open, engine.target, strict=True))
-        if is_open and worker.load[pair] < cap(annotator_plan, target, n_annotators)
+        for pair, (is_open, target_answers) in enumerate(zip(engine.is_open, engine.target, strict=True))
+        if is_open and worker.load[pair] < cap(annotator_plan, target_answers, n_annotators)
     ]
 
 
@@ -179,8 +186,10 @@ def _draw_second_opinion(
     ]
     candidate_units = [unit for unit in candidate_units if unit.item not in worker.seen] or candidate_units
     unit = candidate_units[rng.randrange(len(candidate_units))]
-    n_second_opinions = state.assignments.n_second_opinions_of_pair[pair]
-    flip = 0 if state.plan.question.mode == "rate" else _balanced_side(state, f"second {pair}", n_second_opinions)
+    n_second_opinions_of_pair = state.assignments.n_second_opinions_of_pair[pair]
+    flip = (
+        0 if state.plan.question.mode == "rate" else _balanced_side(state, f"second {pair}", n_second_opinions_of_pair)
+    )
     analysis_index = state.assignments.engine.look[pair]
     return NextQuestion("second", unit, None, flip, analysis_index, p_role, 1 / len(pairs))
 
@@ -211,19 +220,21 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
     begun_items = [item for item in free_units_of_item if item in worker.seen]
     candidate_units = [unit for item in begun_items if item != session.last_item for unit in free_units_of_item[item]]
     pairs_within_cap = set(pairs_below_cap(state, worker))
-    units_of_new_item = {
+    units_within_cap_of_new_item = {
         item: [unit for unit in units if unit.pair in pairs_within_cap]
         for item, units in free_units_of_item.items()
         if item not in worker.seen
     }
     if len(begun_items) < ACTIVE:
         items_to_begin = {
-            item for item in units_of_new_item if len(state.began.get(item, ())) < state.plan.annotators.per_item
+            item
+            for item in units_within_cap_of_new_item
+            if len(state.began.get(item, ())) < state.plan.annotators.per_item
         }
-        candidate_units = _units_of_first_item(units_of_new_item, items_to_begin) or candidate_units
+        candidate_units = _units_of_first_item(units_within_cap_of_new_item, items_to_begin) or candidate_units
     candidate_units = candidate_units or [unit for item in begun_items for unit in free_units_of_item[item]]
     candidate_units = candidate_units or _units_of_first_item(
-        units_of_new_item, {item for item in units_of_new_item if _is_abandoned(state, item)}
+        units_within_cap_of_new_item, {item for item in units_within_cap_of_new_item if _is_abandoned(state, item)}
     )
     if not candidate_units:
         return None

@@ -362,11 +362,11 @@ def add_texts(
     html_of_output: Mapping[tuple[str, str], str],
     images: Iterable[Medium],
     *,
-    n_stored_systems_and_items: tuple[int, int] = (0, 0),
+    stored_system_and_item_counts: tuple[int, int] = (0, 0),
     written_at: float,
 ) -> None:
-    """Add systems, items, outputs and images to the file. `n_stored_systems_and_items` is the number of systems and the
-    number of items that the file already has. Each image is stored once."""
+    """Add systems, items, outputs and images to the file. `stored_system_and_item_counts` is the number of systems and
+    the number of items that the file already has. Each image is stored once."""
     id_of_system, id_of_item = (
         {label: row_id for row_id, label in enumerate(labels)} for labels in (material.systems, material.labels())
     )
@@ -375,7 +375,7 @@ def add_texts(
         [
             (row_id, label, written_at)
             for label, row_id in id_of_system.items()
-            if row_id >= n_stored_systems_and_items[0]
+            if row_id >= stored_system_and_item_counts[0]
         ],
     )
     connection.executemany(
@@ -394,7 +394,7 @@ def add_texts(
                 *(json.dumps(item.images), item.meta, json.dumps(item.references)),
             )
             for row_id, item in enumerate(material.items)
-            if row_id >= n_stored_systems_and_items[1]
+            if row_id >= stored_system_and_item_counts[1]
         ],
     )
     connection.executemany(
