@@ -68,11 +68,11 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     external_id_table = queried_table_of_name.pop("external_ids")
     table_of_name = {**long_tables(study), "looks": study.looks, **queried_table_of_name}
     if study.labels:
-        (words,) = {scale.words for scale in study.labels.values()}
-        word_of_code = {float(code): word for code, word in enumerate(words)}
+        (scale_words,) = {scale.words for scale in study.labels.values()}
+        word_of_score = {float(score): scale_word for score, scale_word in enumerate(scale_words)}
         table_of_name["ratings"] = (
             table_of_name["ratings"]
-            .with_columns(pl.col("score").replace_strict(word_of_code, return_dtype=pl.String).alias("label"))
+            .with_columns(pl.col("score").replace_strict(word_of_score, return_dtype=pl.String).alias("label"))
             .drop("score")
         )
     if external_ids:

@@ -70,9 +70,12 @@ def render(
     `questions` are control questions; their context and both outputs are converted, too. In the result, `refused` has
     the items whose outputs are plain text.
     """
-    turns_of_item = {item.label: _turns(item) for item in material.items}
+    turns_of_item = {item_label.label: _turns(item_label) for item_label in material.items}
     turns_and_output_texts = [
-        (_turns(question.context), [side.text for side in (question.first, question.second) if side is not None])
+        (
+            _turns(question.context),
+            [side_output.text for side_output in (question.first, question.second) if side_output is not None],
+        )
         for question in questions
     ]
     texts = [text for turns in turns_of_item.values() for _, text in turns]
@@ -82,13 +85,13 @@ def render(
     )
     result_of_text = render_texts(texts, text_format, progress=progress)
     plain_text_items = frozenset(
-        item for (item, _), output in material.outputs.items() if result_of_text[output.text].why
+        item_label for (item_label, _), output in material.outputs.items() if result_of_text[output.text].why
     )
     return StudyHtml(
-        items={item: _context(turns, result_of_text) for item, turns in turns_of_item.items()},
+        items={item_label: _context(turns, result_of_text) for item_label, turns in turns_of_item.items()},
         outputs={
-            key: _joint([output.text], result_of_text, must_be_plain=key[0] in plain_text_items)[0]
-            for key, output in material.outputs.items()
+            output_key: _joint([output.text], result_of_text, must_be_plain=output_key[0] in plain_text_items)[0]
+            for output_key, output in material.outputs.items()
         },
         known=[_question(turns, output_texts, result_of_text) for turns, output_texts in turns_and_output_texts],
         refused=plain_text_items,
