@@ -127,8 +127,8 @@ def _question(
 ) -> tuple[str, str, str]:
     """Return the HTML of the context and of both outputs of a control question. For a rating, the second output is
     ''."""
-    first_html, *second_html = _joint(output_texts, result_of_text)
-    return _context(turns, result_of_text), first_html, "".join(second_html)
+    first_html, *other_htmls = _joint(output_texts, result_of_text)
+    return _context(turns, result_of_text), first_html, "".join(other_htmls)
 
 
 def _notes(
@@ -168,27 +168,29 @@ def render_texts(texts: Iterable[str], text_format: Render, *, progress: Progres
             raise MissingExtraError(f"Markdown needs {module_name}: pip install 'custodes[annotate]'")
     short_texts = [text for text in distinct_texts if len(text) <= LONGEST]
     result_of_text = {text: TextResult(why="long") for text in distinct_texts if len(text) > LONGEST}
-    processes = [_Process() for _ in range(min(MOST, os.cpu_count() or 1, len(short_texts)))]
-    free_processes = SimpleQueue[_Process]()
-    for process in processes:
-        free_processes.put(process)
+    converter_processes = [_Process() for _ in range(min(MOST, os.cpu_count() or 1, len(short_texts)))]
+    queue_of_free_processes = SimpleQueue[_Process]()
+    for converter_process in converter_processes:
+        queue_of_free_processes.put(converter_process)
 
     def convert(text: str) -> TextResult:
-        process = free_processes.get()
+        converter_process = queue_of_free_processes.get()
         try:
-            return process.answer(TextRequest(text=text, how=text_format, seconds=SECONDS))
+            return converter_process.answer(TextRequest(text=text, how=text_format, seconds=SECONDS))
         finally:
-            free_processes.put(process)
+            queue_of_free_processes.put(converter_process)
 
-    threads = ThreadPoolExecutor(max(1, len(processes)))
+    thread_pool = ThreadPoolExecutor(max(1, len(converter_processes)))
     try:
         result_of_text |= zip(
-            short_texts, progress(threads.map(convert, short_texts), total=len(short_texts), desc="texts"), strict=True
+            short_texts,
+            progress(thread_pool.map(convert, short_texts), total=len(short_texts), desc="texts"),
+            strict=True,
         )
     finally:
-        threads.shutdown(cancel_futures=True)
-        for process in processes:
-            process.end()
+        thread_pool.shutdown(cancel_futures=True)
+        for converter_process in converter_processes:
+            converter_process.end()
     return result_of_text
 
 
@@ -201,10 +203,12 @@ class _Process:
     def answer(self, request: TextRequest) -> TextResult:
         """Return the HTML of a text, or the reason why there is none."""
         if self._process is None:
-            statement = f"from {__package__}.safe_html import main; main()"
-            command = [sys.executable, "-P", "-c", statement]
-            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+            python_statement = f"from {__package__}.safe_html import main; main()"
+            command_arguments = [sys.executable, "-P", "-c", python_statement]
+            environment_variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+            self._process = subprocess.Popen(
+                command_arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment_variables
+            )
             # Libraries are loaded before the time is measured.
             if self._result(self._process, TextRequest(text="", how="markdown+math"), START).why:
                 raise InputError('texts: the process that converts Markdown did not start; set render = "plain"')
@@ -213,8 +217,8 @@ class _Process:
     def _result(self, process: subprocess.Popen[bytes], request: TextRequest, timeout_seconds: float) -> TextResult:
         assert process.stdin is not None
         assert process.stdout is not None
-        timer = Timer(timeout_seconds, process.kill)
-        timer.start()
+        kill_timer = Timer(timeout_seconds, process.kill)
+        kill_timer.start()
         try:
             process.stdin.write(msgspec.json.encode(request) + b"\n")
             process.stdin.flush()
@@ -222,7 +226,7 @@ class _Process:
         except OSError:  # the process ended while receiving the request
             response_line = b""
         finally:
-            timer.cancel()
+            kill_timer.cancel()
         if not response_line.endswith(b"\n"):
             self.end()
             return TextResult(why="slow")

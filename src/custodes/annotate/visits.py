@@ -61,7 +61,7 @@ def view_of(log: EventLog, session: Session) -> View:
     log.expire()
     if worker.forgotten:
         return VisitEnd(why="erased", code=None, answers=worker.work.answers)
-    for end_reason, applies in (
+    for end_reason, has_ended_for_reason in (
         ("blocked", worker.excluded and worker.by == "rule"),
         ("excluded", worker.excluded),
         ("left", session.declined and worker.work.paid > 0),
@@ -70,7 +70,7 @@ def view_of(log: EventLog, session: Session) -> View:
         ("finished", session.finished),
         ("stopped", state.control == "stopped"),
     ):
-        if applies:
+        if has_ended_for_reason:
             return _end_visit(log, session, end_reason)
     if state.control == "paused":
         return StudyPause()
@@ -120,9 +120,11 @@ def _next_view(log: EventLog, session: Session) -> View:
 
 def _begin_batch(log: EventLog, session: Session) -> None:
     """Begin a batch, and draw the positions of its control questions."""
-    batch = session.worker.batches + 1
-    rng = Random(f"{log.state.plan.seed} batch {session.id} {batch}")
-    log.event("batch", session=session, batch=batch, known=assignment_policy.schedule(log.state, batch, rng))
+    batch_number = session.worker.batches + 1
+    rng = Random(f"{log.state.plan.seed} batch {session.id} {batch_number}")
+    log.event(
+        "batch", session=session, batch=batch_number, known=assignment_policy.schedule(log.state, batch_number, rng)
+    )
 
 
 def is_done(log: EventLog, session: Session) -> bool:
@@ -144,7 +146,7 @@ def _choose_question(log: EventLog, session: Session) -> NextQuestion | None:
     if next_question is not None or not assignment_policy.may_add_control_question(state, session.worker):
         return next_question
     is_any_question_held = any(
-        issued_question.holds for visit in state.sessions.values() for issued_question in visit.open
+        issued_question.holds for other_session in state.sessions.values() for issued_question in other_session.open
     )
     return assignment_policy.next_control_question(state, session, "gold", rng) if is_any_question_held else None
 
@@ -158,7 +160,7 @@ def _assign_question(
 ) -> IssuedQuestion:
     """Assign a question, or assign the question `withdrawn_question` once more for a correction."""
     log.waiting.pop(session.id, None)
-    batch, number = (
+    batch_number, question_number = (
         (session.batch, session.number + 1)
         if withdrawn_question is None
         else (withdrawn_question.batch, withdrawn_question.number)
@@ -166,8 +168,8 @@ def _assign_question(
     assignment_row = AssignmentRow(
         assignment=log.next,
         session=session.id,
-        batch=0 if next_question.role == "qualification" else batch,
-        number=number,
+        batch=0 if next_question.role == "qualification" else batch_number,
+        number=question_number,
         unit=None if next_question.unit is None else next_question.unit.id,
         gold=next_question.gold,
         role=next_question.role,
@@ -202,10 +204,10 @@ def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
     """Whether another annotator has an open question. An open control question counts, because its annotator then
     continues with questions of the interim analysis."""
     return any(
-        not issued_question.expired and not visit.worker.excluded
-        for visit in log.state.sessions.values()
-        if visit is not session
-        for issued_question in visit.open
+        not issued_question.expired and not other_session.worker.excluded
+        for other_session in log.state.sessions.values()
+        if other_session is not session
+        for issued_question in other_session.open
     )
 
 
@@ -234,9 +236,11 @@ def undoable_question(log: EventLog, current_question: IssuedQuestion) -> Issued
     None. Answers to control questions and second opinions may always be withdrawn. A primary answer may be withdrawn
     while its interim analysis is incomplete, a refusal only until its unit is settled."""
     earlier_questions = [
-        question for question in current_question.session.answered if question.number < current_question.number
+        answered_question
+        for answered_question in current_question.session.answered
+        if answered_question.number < current_question.number
     ]
-    latest_question = max(earlier_questions, key=lambda question: question.number, default=None)
+    latest_question = max(earlier_questions, key=lambda answered_question: answered_question.number, default=None)
     if latest_question is None or latest_question.unit is None or latest_question.counts == "second":
         return latest_question
     assignments = log.state.assignments
