@@ -404,15 +404,12 @@ def _question_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
 
 
 def _unused_key_checks(
-    section: str, section_struct: msgspec.Struct, keys: tuple[str, ...], why: str
+    section: str, struct: msgspec.Struct, keys: tuple[str, ...], why: str
 ) -> Iterator[tuple[object, str]]:
     """Iterate over the checks that keys without an effect have their default values."""
     for key in keys:
-        key_value = getattr(section_struct, key)
-        yield (
-            key_value != getattr(type(section_struct)(), key),
-            f"[{section}] {key}={short_repr(key_value)} has no effect: {why}",
-        )
+        setting = getattr(struct, key)
+        yield setting != getattr(type(struct)(), key), f"[{section}] {key}={short_repr(setting)} has no effect: {why}"
 
 
 def _annotator_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
@@ -425,12 +422,9 @@ def _annotator_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
         f"[annotators] worker_id={short_repr(annotator_plan.worker_id)} is not allowed; give the name of a parameter "
         "of the link, such as workerId",
     )
-    return_url_parts = urlsplit(annotator_plan.return_url)
-    is_return_url = (
-        return_url_parts.scheme in ("http", "https")
-        and return_url_parts.netloc
-        and "{code}" in annotator_plan.return_url
-    )
+    url_parts = urlsplit(annotator_plan.return_url)
+    has_code = "{code}" in annotator_plan.return_url
+    is_return_url = url_parts.scheme in ("http", "https") and url_parts.netloc and has_code
     yield (
         annotator_plan.return_url and not is_return_url,
         f"[annotators] return_url={short_repr(annotator_plan.return_url)} is not allowed; give an address with "

@@ -307,9 +307,7 @@ READING: dict[type, str] = {
 def iter_log_rows(connection: sqlite3.Connection) -> Iterator[Row]:
     """Iterate over all rows in chronological order, which is the order of their common numbering. The rows are read one
     at a time, because there may be many."""
-    row_iterators = (
-        map(row_class._make, connection.execute(select_statement)) for row_class, select_statement in READING.items()
-    )  # type: ignore[attr-defined]
+    row_iterators = (map(row_class._make, connection.execute(query)) for row_class, query in READING.items())  # type: ignore[attr-defined]
     return merge(*row_iterators, key=itemgetter(0))
 
 

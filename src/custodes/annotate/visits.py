@@ -256,16 +256,23 @@ def _ask_view(log: EventLog, issued_question: IssuedQuestion) -> Ask:
     unit = issued_question.unit
     if unit is None:
         gold_query = "SELECT context, first, second, media FROM gold WHERE gold = ?"
-        context, *output_sides = _control_sides(*connection.execute(gold_query, (issued_question.gold,)).fetchone())
+        context_side, *output_sides = _control_sides(
+            *connection.execute(gold_query, (issued_question.gold,)).fetchone()
+        )
     else:
-        html, images_json = connection.execute("SELECT html, media FROM item WHERE item = ?", (unit.item,)).fetchone()
-        context = Side(html=html, media=tuple(json.loads(images_json)))
+        displayed_html, images_json = connection.execute(
+            "SELECT html, media FROM item WHERE item = ?", (unit.item,)
+        ).fetchone()
+        context_side = Side(html=displayed_html, media=tuple(json.loads(images_json)))
         output_rows = connection.execute(
             "SELECT o.html, o.media FROM pair p JOIN output o ON o.item = ? AND o.system IN (p.first, p.second)"
             " WHERE p.pair = ? ORDER BY o.system <> p.first",
             (unit.item, state.assignments.number_of_pair[unit.pair]),
         )
-        output_sides = [Side(html=html, media=tuple(json.loads(images_json))) for html, images_json in output_rows]
+        output_sides = [
+            Side(html=displayed_html, media=tuple(json.loads(images_json)))
+            for displayed_html, images_json in output_rows
+        ]
     if question_plan.mode == "rate":
         output_sides = output_sides[:1]
     annotator_plan, is_training = state.plan.annotators, issued_question.role == "qualification"
@@ -282,7 +289,7 @@ def _ask_view(log: EventLog, issued_question: IssuedQuestion) -> Ask:
         assignment=issued_question.id,
         number=issued_question.number,
         of=annotator_plan.qualification if is_training else annotator_plan.batch,
-        context=context,
+        context=context_side,
         sides=tuple(reversed(output_sides) if issued_question.flip else output_sides),
         given=previous_answer_of_aspect,
         can_undo=undoable_question(log, issued_question) is not None,
@@ -302,11 +309,13 @@ def _control_sides(context_html: str, first_html: str, second_html: str, images_
 def examples_of(connection: sqlite3.Connection) -> tuple[Example, ...]:
     """Return the worked examples in the order in which they were given."""
     example_query = "SELECT expected, why, context, first, second, media FROM gold WHERE kind = 'example' ORDER BY gold"
-    examples = []
-    for expected_answer, reason, *html_and_images in connection.execute(example_query):
-        context, *sides = _control_sides(*html_and_images)
-        examples.append(Example(context=context, sides=tuple(sides), expected=expected_answer, why=reason))
-    return tuple(examples)
+    worked_examples = []
+    for expected_answer, reason, *htmls_and_images_json in connection.execute(example_query):
+        context_side, *output_sides = _control_sides(*htmls_and_images_json)
+        worked_examples.append(
+            Example(context=context_side, sides=tuple(output_sides), expected=expected_answer, why=reason)
+        )
+    return tuple(worked_examples)
 
 
 # --- actions
@@ -358,12 +367,12 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
 
 def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | Skip) -> None:
     """Write an answer or a refusal. A second answer to the same question has no effect."""
-    aspect_answers = _checked_answers(log, issued_question, act)
+    aspects_answers_and_reasons = _checked_answers(log, issued_question, act)
     if issued_question.counts or issued_question.is_void:
         return
-    now = log.clock.steady()
-    is_lease_expired = issued_question.unit is not None and log.leases.get(issued_question.id, now) <= now
-    role, answered_at = _role_of_answer(log, issued_question), log.clock.wall()
+    steady_now = log.clock.steady()
+    is_lease_expired = issued_question.unit is not None and log.leases.get(issued_question.id, steady_now) <= steady_now
+    answer_role, answered_at = _role_of_answer(log, issued_question), log.clock.wall()
     server_seconds = max(0.0, answered_at - issued_question.at)
     # The visible time that the page measured, at most the time that the server measured; None if invalid.
     visible_seconds = min(act.seconds, server_seconds) if act.seconds is not None and act.seconds >= 0 else None
@@ -373,7 +382,7 @@ def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | 
             log.next + aspect_index,
             issued_question.id,
             aspect,
-            role,
+            answer_role,
             answer,
             reason,
             visible_seconds,
@@ -381,7 +390,7 @@ def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | 
             answered_at,
             is_late_answer,
         )
-        for aspect_index, (aspect, answer, reason) in enumerate(aspect_answers)
+        for aspect_index, (aspect, answer, reason) in enumerate(aspects_answers_and_reasons)
     ]
     log.leases.pop(issued_question.id, None)
     log.add_rows(*judgment_rows)
@@ -426,9 +435,9 @@ def _checked_answers(
     if missing_aspects:
         raise InputError(f"no answer for {join_labels(missing_aspects) or 'the question'}; answer every aspect")
     lowest_rating, highest_rating = question_plan.scale
-    preferences = (1, 0, -1) if question_plan.equal else (1, -1)
-    allowed_answers = range(lowest_rating, highest_rating + 1) if question_plan.mode == "rate" else preferences
-    aspect_answers: list[tuple[str, float | None, str]] = []
+    allowed_preferences = (1, 0, -1) if question_plan.equal else (1, -1)
+    allowed_answers = range(lowest_rating, highest_rating + 1) if question_plan.mode == "rate" else allowed_preferences
+    aspects_answers_and_reasons: list[tuple[str, float | None, str]] = []
     for aspect in question_plan.aspects:
         answer = act.values[aspect]
         if answer not in allowed_answers:
@@ -436,8 +445,8 @@ def _checked_answers(
                 f"answer {short_repr(answer)} is not allowed; allowed: {join_labels(allowed_answers, limit=11)}"
             )
         reason = "both bad" if act.both_bad and question_plan.both_bad and answer == 0 else ""
-        aspect_answers.append((aspect, float(-answer if issued_question.flip else answer), reason))
-    return aspect_answers
+        aspects_answers_and_reasons.append((aspect, float(-answer if issued_question.flip else answer), reason))
+    return aspects_answers_and_reasons
 
 
 def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> None:
@@ -447,9 +456,9 @@ def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> 
         return
     unit = previous_question.unit
     analysis_index = None if unit is None else log.state.assignments.engine.look[unit.pair]
-    role = "second" if previous_question.counts == "second" else previous_question.role
+    question_role = "second" if previous_question.counts == "second" else previous_question.role
     next_question = NextQuestion(
-        role, unit, previous_question.gold, previous_question.flip, analysis_index, p_role=None, p_pair=None
+        question_role, unit, previous_question.gold, previous_question.flip, analysis_index, p_role=None, p_pair=None
     )
     _assign_question(log, session, next_question, withdrawn_question=previous_question)
 
