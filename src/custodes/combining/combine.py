@@ -328,24 +328,26 @@ def combine(
     if settings.folds != "item":
         ignored_options: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the default
         ignored_options |= {"unseen": unseen} if unseen == "all" else {}
-        reason_text = f"it applies only to folds='item', but folds={short_repr(settings.folds)}"
-        refuse_ignored_argument(combine, reason_text, **ignored_options)
+        why_ignored = f"it applies only to folds='item', but folds={short_repr(settings.folds)}"
+        refuse_ignored_argument(combine, why_ignored, **ignored_options)
     if selection.get("aspect") is not None:
         raise OptionError(
             "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'"
         )
     selected_study = study.select(**selection)
-    targets: list[str | None] = [None]
+    target_names: list[str | None] = [None]
     if target is not None:
-        targets = list(dict.fromkeys(value_list("target", target, labels=selected_study.aspects, described=True)))
-    if not targets:
+        target_names = list(dict.fromkeys(value_list("target", target, labels=selected_study.aspects, described=True)))
+    if not target_names:
         raise OptionError("target is empty; give an aspect, or leave target out")
-    for target_name in targets:
+    for target_name in target_names:
         aspects_of(target_name, selected_study.aspects)
-    generator = np.random.default_rng(rng)
+    random_generator = np.random.default_rng(rng)
     # The random draws of a target do not depend on the other targets.
-    generator_of_target = {target_name: deepcopy(generator) for target_name in targets} | {targets[0]: generator}
-    has_several_targets = len(targets) > 1
+    generator_of_target = {target_name: deepcopy(random_generator) for target_name in target_names} | {
+        target_names[0]: random_generator
+    }
+    has_several_targets = len(target_names) > 1
 
     def answer(target_name: str | None) -> Combine | CustodesError:
         try:
@@ -360,28 +362,36 @@ def combine(
 
     # threadpoolctl allows only one thread at a time to set the limit, so it is set before the pool starts threads.
     n_workers = 1 if all(method.fast for method in settings.methods) else os.cpu_count()
-    with limit_blas_threads(), ThreadPoolExecutor(n_workers) as pool:
+    with limit_blas_threads(), ThreadPoolExecutor(n_workers) as thread_pool:
         if has_several_targets:
-            outcomes = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
+            results_or_errors = list(
+                progress(thread_pool.map(answer, target_names), total=len(target_names), desc="combine")
+            )
         else:
-            outcomes = [answer(targets[0])]
-    results = [fit for fit in outcomes if isinstance(fit, Combine)]
-    error_of_target = {name: fit for name, fit in zip(targets, outcomes, strict=True) if isinstance(fit, CustodesError)}
-    if not results:
+            results_or_errors = [answer(target_names[0])]
+    target_results = [result_or_error for result_or_error in results_or_errors if isinstance(result_or_error, Combine)]
+    error_of_target = {
+        target_name: result_or_error
+        for target_name, result_or_error in zip(target_names, results_or_errors, strict=True)
+        if isinstance(result_or_error, CustodesError)
+    }
+    if not target_results:
         raise next(iter(error_of_target.values()))
-    notes = [note for fit in results for note in fit.notes]
-    for target_name, reason in error_of_target.items():
-        message = f"{target_name!r} cannot be combined: {reason}"
-        notes += build_notes((LEFT_OUT, 1, message), aspect=aspect_of(target_name or ""))
-    tables = [fit.tables() for fit in results]
-    return Combine.from_parts(tables, notes, model=results[0].model, held_out=results[0].held_out)
+    notes = [note for result_or_error in target_results for note in result_or_error.notes]
+    for target_name, target_error in error_of_target.items():
+        note_message = f"{target_name!r} cannot be combined: {target_error}"
+        notes += build_notes((LEFT_OUT, 1, note_message), aspect=aspect_of(target_name or ""))
+    tables_of_targets = [result_or_error.tables() for result_or_error in target_results]
+    return Combine.from_parts(
+        tables_of_targets, notes, model=target_results[0].model, held_out=target_results[0].held_out
+    )
 
 
 def _methods(method_selection: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
     method_names = tuple(dict.fromkeys(value_list("method", method_selection)))
     if not method_names:
         raise OptionError(f"method is empty; allowed: {', '.join(METHODS)}")
-    methods = tuple(METHODS[check_one_of("method", name, METHODS)] for name in method_names)
+    methods = tuple(METHODS[check_one_of("method", method_name, METHODS)] for method_name in method_names)
     if top is not None and method_names == (BEST.name,):
         raise OptionError(f"top={top} has no effect on the method best, which uses one metric; give another method")
     return methods
@@ -391,7 +401,7 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     """Return the result for one target: the evaluation of all methods, and the model of the first method."""
     settings.check(task)
     metric_costs, notes = costs_of(task, settings.costs)
-    first_rng = deepcopy(rng)
+    initial_rng = deepcopy(rng)
     model_rng, unseen_rng = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
     trial = cross_validate(task, settings, rng, progress)
     generalisation = estimate_generalisation(trial, unseen_rng, progress)
@@ -399,14 +409,14 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     _, formula = training.learn(settings.methods[0])
     base_method = METHODS[formula.chosen] if formula.chosen else settings.methods[0]
     scores_of_repeats = trial.repeat_scores()
-    held_out = held_out_ratings(trial)
-    favoritism_table, favoritism_notes = favoritism_columns(trial, held_out, deepcopy(first_rng))
+    held_out_metric_ratings = held_out_ratings(trial)
+    favoritism_table, favoritism_notes = favoritism_columns(trial, held_out_metric_ratings, deepcopy(initial_rng))
     trade_off_table: dict[str, Any] = {}
     trade_off_notes: list[Note] = []
     if EVEN_HANDED in settings.methods:
         penalty_strength = training.learn(EVEN_HANDED)[1].strength
-        trade_off_table, trade_off_notes = trade_off_columns(trial, penalty_strength, first_rng, progress)
-    tables = Combine.part(
+        trade_off_table, trade_off_notes = trade_off_columns(trial, penalty_strength, initial_rng, progress)
+    table_frames = Combine.part(
         task.target,
         comparison=comparison_columns(trial, scores_of_repeats),
         generalisation=generalisation.columns,
@@ -420,8 +430,8 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
         path=path_columns(trial, metric_costs),
         pruning=pruning_columns(task, formula),
     )
-    first_row = tables["comparison"].row(0, named=True)
-    unseen_rows = tables["generalisation"].filter(method=first_row["method"])
+    first_comparison_row = table_frames["comparison"].row(0, named=True)
+    generalisation_rows = table_frames["generalisation"].filter(method=first_comparison_row["method"])
     model = CombinedMetric.make(
         formula,
         of=task,
@@ -429,12 +439,18 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
         method=base_method.name,
         objective=settings.objective,
         validation={"folds": settings.folds, "repeats": len(trial.folds)}
-        | {name: first_row[name] for name in (*STATISTICS, "kendall_low", "kendall_high")}
-        | {"unseen": unseen_rows.drop("target", "method").to_dicts(), "single": best_single_metric(task, training)},
+        | {
+            statistic_name: first_comparison_row[statistic_name]
+            for statistic_name in (*STATISTICS, "kendall_low", "kendall_high")
+        }
+        | {
+            "unseen": generalisation_rows.drop("target", "method").to_dicts(),
+            "single": best_single_metric(task, training),
+        },
     )
     fit_notes = _notes(trial, formula, base_method, normalisation, scores_of_repeats)
     notes = [*task.notes, *fit_notes, *generalisation.notes, *notes, *favoritism_notes, *trade_off_notes]
-    return Combine.from_parts([tables], notes, model=model, held_out=held_out)
+    return Combine.from_parts([table_frames], notes, model=model, held_out=held_out_metric_ratings)
 
 
 def _notes(
@@ -444,9 +460,11 @@ def _notes(
     task, settings = trial.of, trial.terms
     first_method_name = settings.methods[0].name
     reversed_metrics = contradictions(task.metrics.names, task.directions, x=task.rows(np.arange(task.human.size)))
-    n_unused = int((task.rated & (trial.folds[0] < 0)).sum())
-    n_undefined = dict(zip(trial.methods, np.isnan(np.concatenate(repeat_scores)).sum(axis=0).tolist(), strict=True))
-    metric_texts = _metrics_beyond_scale(task, normalisation)
+    n_unused_outputs = int((task.rated & (trial.folds[0] < 0)).sum())
+    n_undefined_folds_of_method = dict(
+        zip(trial.methods, np.isnan(np.concatenate(repeat_scores)).sum(axis=0).tolist(), strict=True)
+    )
+    metrics_beyond_scale_texts = _metrics_beyond_scale(task, normalisation)
     general_notes = build_notes(
         (
             "direction",
@@ -472,18 +490,24 @@ def _notes(
     )
     model_notes = build_notes(
         ("auto", bool(formula.chosen), f"{first_method_name} chose {formula.chosen} on all data"),
-        ("not-in-folds", n_unused, f"{n_unused} rated outputs are in no fold and not used (folds={settings.folds!r})"),
+        (
+            "not-in-folds",
+            n_unused_outputs,
+            f"{n_unused_outputs} rated outputs are in no fold and not used (folds={settings.folds!r})",
+        ),
         (
             # A method without predictions on some folds is scored on fewer folds than other methods.
             "undefined-folds",
-            sum(n_undefined.values()),
+            sum(n_undefined_folds_of_method.values()),
             f"predictions are constant in some folds, where {settings.objective} is undefined; these folds are left "
-            f"out (method and number of folds: {', '.join(f'{name} {n}' for name, n in n_undefined.items() if n)})",
+            "out (method and number of folds: "
+            f"{', '.join(f'{method_name} {n_undefined_folds}' for method_name, n_undefined_folds in n_undefined_folds_of_method.items() if n_undefined_folds)})",
         ),
         (
             "beyond-declared",
-            len(metric_texts),
-            f"scores of {join_labels(metric_texts)} beyond the bounds in the raters file are clipped; check the bounds",
+            len(metrics_beyond_scale_texts),
+            f"scores of {join_labels(metrics_beyond_scale_texts)} beyond the bounds in the raters file are clipped; "
+            "check the bounds",
         ),
         aspect=aspect_of(task.target),
     )
@@ -492,9 +516,12 @@ def _notes(
 
 def _metrics_beyond_scale(task: Task, normalisation: Normalisation) -> list[str]:
     """Return texts: each metric with too many scores outside its declared scale, and the proportion of such scores."""
-    scores = task.rows(np.flatnonzero(task.rated))
+    metric_scores = task.rows(np.flatnonzero(task.rated))
     with np.errstate(invalid="ignore"):
-        n_scores_beyond = ((scores < normalisation.low) | (scores > normalisation.high)).sum(axis=0)
-    beyond_shares = n_scores_beyond / np.maximum(np.isfinite(scores).sum(axis=0), 1)
-    is_beyond_scale = (np.asarray(normalisation.source) == "declared") & (beyond_shares > RANGE_MARGIN)
-    return [f"{task.metrics.names[i]} ({beyond_shares[i]:.0%})" for i in np.flatnonzero(is_beyond_scale)]
+        n_scores_beyond = ((metric_scores < normalisation.low) | (metric_scores > normalisation.high)).sum(axis=0)
+    shares_beyond_scale = n_scores_beyond / np.maximum(np.isfinite(metric_scores).sum(axis=0), 1)
+    is_beyond_scale = (np.asarray(normalisation.source) == "declared") & (shares_beyond_scale > RANGE_MARGIN)
+    return [
+        f"{task.metrics.names[metric_index]} ({shares_beyond_scale[metric_index]:.0%})"
+        for metric_index in np.flatnonzero(is_beyond_scale)
+    ]
