@@ -367,14 +367,14 @@ def metric_signs(
         )
     metric_scores = metric_study.ratings.frame.filter(rater=metric_name)["score"].to_numpy()
     tie_threshold = human_threshold(metric_scores, None)
-    comparison_set = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
-    metric_preferences = comparison_set.preferences.select_rater(1)
+    rater_comparison = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
+    metric_preferences = rater_comparison.preferences.select_rater(1)
     sign_of_comparison: dict[tuple[str, str | None, str], int] = {}
     for pair_index, item_index, preference_sign in zip(
         metric_preferences.pair, metric_preferences.item, metric_preferences.sign, strict=True
     ):
         first_system, second_system = metric_preferences.system_a[pair_index], metric_preferences.system_b[pair_index]
-        item_label = comparison_set.items[item_index]
+        item_label = rater_comparison.items[item_index]
         sign_of_comparison |= {
             (first_system, second_system, item_label): int(preference_sign),
             (second_system, first_system, item_label): -int(preference_sign),

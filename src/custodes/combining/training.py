@@ -32,16 +32,19 @@ def training_data(
     `inner` are known scores of methods on inner folds; it may be empty.
     """
     output_positions = np.flatnonzero((is_training & task.rated).ravel())
-    raw_scores, (items, systems) = task.rows(output_positions), np.divmod(output_positions, len(task.design.systems))
+    raw_scores, (item_of_output, system_of_output) = (
+        task.rows(output_positions),
+        np.divmod(output_positions, len(task.design.systems)),
+    )
     scales = normalisation(
         raw_scores, names=task.metrics.names, directions=task.directions, declared_bounds=task.declared
     )
     training = TrainingData(
         x=scales.apply(raw_scores),
         y=task.human.ravel()[output_positions],
-        items=items,
-        systems=systems,
-        groups=task.design.units[items],
+        items=item_of_output,
+        systems=system_of_output,
+        groups=task.design.units[item_of_output],
         by=settings.objective,
         rng=rng,
         inner=inner,
@@ -97,13 +100,13 @@ def fit_and_predict(
     def fit(split: Part, rng: np.random.Generator) -> Fits:
         scales, training = training_data(task, settings, split.train, rng, split.inner)
         normalised_scores = scales.apply(task.rows(split.held))
-        seconds, formulas = zip(*map(training.learn, methods), strict=True)
+        seconds_of_methods, formulas = zip(*map(training.learn, methods), strict=True)
         kind_of_output = None if task.kinds is None else task.kinds.position.ravel()[split.held]
         predictions = [
             add_kind_shifts(formula.predict(normalised_scores), formula.shifts, kind_of_output) for formula in formulas
         ]
         return Fits(
-            np.array(seconds),
+            np.array(seconds_of_methods),
             np.array([len(formula.used_positions) for formula in formulas]),
             round_predictions(np.stack(predictions)),
         )
