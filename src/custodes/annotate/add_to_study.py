@@ -78,27 +78,33 @@ def add(
             # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
             existing_item_labels = set(stored_study.material.labels())
             rejected_item_labels = (study_html.refused & existing_item_labels) - stored_study.plain_text_items
-            html_of_key = {
-                key: plain(output.text) if key[0] in stored_study.plain_text_items else study_html.outputs[key]
-                for key, output in added_material.outputs.items()
+            html_of_item_and_system = {
+                item_and_system: plain(output.text)
+                if item_and_system[0] in stored_study.plain_text_items
+                else study_html.outputs[item_and_system]
+                for item_and_system, output in added_material.outputs.items()
             }
-            added_output_of_key = {
-                key: output for key, output in added_material.outputs.items() if key[0] not in rejected_item_labels
+            added_output_of_item_and_system = {
+                item_and_system: output
+                for item_and_system, output in added_material.outputs.items()
+                if item_and_system[0] not in rejected_item_labels
             }
             stored_system_and_item_counts = len(stored_study.material.systems), len(stored_study.material.items)
             with study_file.transaction(connection):
                 written_at = Clock().wall()
-                material_to_write = replace(all_material, outputs=added_output_of_key)
+                material_to_write = replace(all_material, outputs=added_output_of_item_and_system)
                 add_texts(
                     connection,
                     material_to_write,
                     study_html.items,
-                    html_of_key,
+                    html_of_item_and_system,
                     medium_of_path.values(),
                     stored_system_and_item_counts=stored_system_and_item_counts,
                     written_at=written_at,
                 )
-                all_material = replace(all_material, outputs={**stored_study.material.outputs, **added_output_of_key})
+                all_material = replace(
+                    all_material, outputs={**stored_study.material.outputs, **added_output_of_item_and_system}
+                )
                 rejection_note_text = (
                     f"outputs of {len(rejected_item_labels)} items are not added, because they can be displayed only "
                     "as plain text, but the existing outputs of these items have another format"
@@ -153,7 +159,7 @@ class StoredStudy:
             systems = tuple(
                 system_name for (system_name,) in connection.execute("SELECT label FROM system ORDER BY system")
             )
-            output_of_key = {
+            output_of_item_and_system = {
                 (items[item_index].label, systems[system_index]): SystemOutput(
                     text=text, images=_parse_texts(images_json)
                 )
@@ -161,7 +167,7 @@ class StoredStudy:
                     "SELECT item, system, text, media FROM output"
                 )
             }
-            pair_of_number = {
+            pair_of_pair_number = {
                 pair_number: (
                     systems[first_system_index],
                     None if second_system_index is None else systems[second_system_index],
@@ -170,18 +176,18 @@ class StoredStudy:
                     "SELECT pair, first, second FROM pair ORDER BY pair"
                 )
             }
-            items_of_pair: dict[int, list[int]] = {pair_number: [] for pair_number in pair_of_number}
+            item_indices_of_pair_number: dict[int, list[int]] = {pair_number: [] for pair_number in pair_of_pair_number}
             for pair_number, item_index in connection.execute("SELECT pair, item FROM unit ORDER BY pair, place"):
-                items_of_pair[pair_number].append(item_index)
+                item_indices_of_pair_number[pair_number].append(item_index)
             plain_and_note_event_rows = connection.execute(
                 "SELECT kind, json FROM event WHERE kind IN ('plain', 'note') ORDER BY event"
             ).fetchall()
             (n_metric_rows,) = connection.execute("SELECT count(*) FROM metric").fetchone()
             return cls(
                 plan=PLAN.decode(plan_json),
-                material=StudyMaterial(items=items, systems=systems, outputs=output_of_key),
-                pair_of_number=pair_of_number,
-                items_of_pair=items_of_pair,
+                material=StudyMaterial(items=items, systems=systems, outputs=output_of_item_and_system),
+                pair_of_number=pair_of_pair_number,
+                items_of_pair=item_indices_of_pair_number,
                 plain_text_items=frozenset(
                     plain_text_item_label
                     for event_kind, event_json in plain_and_note_event_rows
@@ -214,16 +220,18 @@ class StoredStudy:
                         f"item {short_repr(item.label)}: the {field_name} differs from the {field_name} in the study, "
                         "which annotators may have seen; give the new item another name"
                     )
-        for key, output in input_material.outputs.items():
-            if self.material.outputs.get(key, output) != output:
+        for item_and_system, output in input_material.outputs.items():
+            if self.material.outputs.get(item_and_system, output) != output:
                 raise InputError(
-                    f"item {short_repr(key[0])}: the output of {short_repr(key[1])} differs from the output in the "
-                    "study, which annotators may have seen; give the system another name"
+                    f"item {short_repr(item_and_system[0])}: the output of {short_repr(item_and_system[1])} differs "
+                    "from the output in the study, which annotators may have seen; give the system another name"
                 )
-        new_output_of_key = {
-            key: output for key, output in input_material.outputs.items() if key not in self.material.outputs
+        new_output_of_item_and_system = {
+            item_and_system: output
+            for item_and_system, output in input_material.outputs.items()
+            if item_and_system not in self.material.outputs
         }
-        if not new_output_of_key:
+        if not new_output_of_item_and_system:
             raise InputError("nothing to add: the study already contains all of these outputs")
         new_items = tuple(item for item in input_material.items if item.label not in stored_item_of_label)
         all_systems = tuple(dict.fromkeys((*self.material.systems, *input_material.systems)))
@@ -232,7 +240,7 @@ class StoredStudy:
         )
         input_items_as_stored = tuple(stored_item_of_label.get(item.label, item) for item in input_material.items)
         return all_material, StudyMaterial(
-            items=input_items_as_stored, systems=input_material.systems, outputs=new_output_of_key
+            items=input_items_as_stored, systems=input_material.systems, outputs=new_output_of_item_and_system
         )
 
 
@@ -255,13 +263,13 @@ def _add_questions(
         raise OptionError(
             f"pairs={short_repr(selected_pairs)}: the study contains all of these pairs already; give other pairs"
         )
-    cluster_numbers = clusters_of([item.cluster for item in all_material.items])
+    cluster_numbers = clusters_of([item_index.cluster for item_index in all_material.items])
     is_rating_study = stored_study.plan.question.mode == "rate"
     rated_item_order = _order_of_rated_items(stored_study, cluster_numbers) if is_rating_study else []
 
     def draw_order(is_available_item: NDArray[np.bool_], *seed_texts: str) -> list[int]:
         if is_rating_study:
-            return [item for item in rated_item_order if is_available_item[item]]
+            return [item_index for item_index in rated_item_order if is_available_item[item_index]]
         return draw_later_order(is_available_item, cluster_numbers, seed, *seed_texts)
 
     n_added_comparisons = 0
@@ -290,10 +298,10 @@ def _add_questions(
         n_added_comparisons += len(item_order)
     if not n_added_comparisons:
         raise InputError("nothing to ask: each new output is empty, or its item has no output that differs from it")
-    has_grown_family = bool(new_pairs) and stored_study.plan.stopping.family
+    has_larger_test_family = bool(new_pairs) and stored_study.plan.stopping.family
     n_pairs, gamma = len(stored_study.pair_of_number) + len(new_pairs), stored_study.plan.stopping.gamma
     n_analysed_pairs, joint_significance_level = (
-        _joint_level(connection, gamma, n_pairs) if has_grown_family else (0, gamma)
+        _joint_level(connection, gamma, n_pairs) if has_larger_test_family else (0, gamma)
     )
     family_note_text = f"gamma is now divided by {n_pairs}, the number of pairs"
     level_note_text = (
@@ -315,7 +323,7 @@ def _add_questions(
                 n_added_comparisons,
                 f"{n_added_comparisons} comparisons are added, with {len(new_pairs)} new pairs of systems",
             ),
-            ("family-grew", has_grown_family and not n_analysed_pairs, family_note_text),
+            ("family-grew", has_larger_test_family and not n_analysed_pairs, family_note_text),
             ("level-grew", n_analysed_pairs, level_note_text),
             ("metric-not-added", stored_study.has_metric, "the metric of the study has no scores for the new outputs"),
         ),
@@ -325,11 +333,15 @@ def _add_questions(
 def _order_of_rated_items(stored_study: StoredStudy, cluster_numbers: Ints) -> list[int]:
     """Return the order of items that all systems of a rating study share: the stored order, then other items in random
     order."""
-    first_position_of_item: dict[int, int] = {}
+    first_position_of_item_index: dict[int, int] = {}
     for item_order in stored_study.items_of_pair.values():
-        for position, item in enumerate(item_order):
-            first_position_of_item[item] = min(position, first_position_of_item.get(item, position))
-    stored_item_order = sorted(first_position_of_item, key=lambda item: (first_position_of_item[item], item))
+        for position, item_index in enumerate(item_order):
+            first_position_of_item_index[item_index] = min(
+                position, first_position_of_item_index.get(item_index, position)
+            )
+    stored_item_order = sorted(
+        first_position_of_item_index, key=lambda item_index: (first_position_of_item_index[item_index], item_index)
+    )
     is_new_item = np.ones(len(cluster_numbers), dtype=bool)
     is_new_item[stored_item_order] = False
     seed = stored_study.plan.seed

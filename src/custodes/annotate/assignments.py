@@ -89,10 +89,10 @@ class Quota:
         position_counts = np.array([len(statuses) for statuses in self._statuses_of_pair], dtype=np.int64)
         unallocated_counts = position_counts - np.array(self._n_allocated_of_pair, dtype=np.int64)
         remaining_budget = unallocated_counts.sum() if self._budget is None else max(0, self._budget - sum(self.target))
-        for pair, n_more_positions in enumerate(
+        for pair_index, n_more_positions in enumerate(
             divide_evenly(np.asarray(remaining_budget), unallocated_counts).tolist()
         ):
-            self._n_allocated_of_pair[pair] += n_more_positions
+            self._n_allocated_of_pair[pair_index] += n_more_positions
 
     def _allocated_statuses(self) -> Iterator[list[int]]:
         """Iterate over the statuses of the allocated positions of each system."""
@@ -356,17 +356,17 @@ class Assignments:
                 self._withdraw_vote(unit, worker)
                 worker.lapsed[unit_id] = issued_question
                 self._update_single_units(unit)
-        refused_positions_of_pair: dict[int, list[int]] = {}
+        refused_positions_of_pair_index: dict[int, list[int]] = {}
         for unit in sorted(map(self.units.__getitem__, worker.refused), key=lambda refused_unit: refused_unit.place):
             unit.refused -= {worker.id}
             if len(unit.refused) < REFUSALS:
-                refused_positions_of_pair.setdefault(unit.pair, []).append(unit.place)
-        for pair, refused_positions in sorted(refused_positions_of_pair.items()):
-            begun_positions = {unit.place for unit in self.units_of_pair[pair] if unit.votes or unit.holders}
-            reopened_positions = self.engine.possible(pair, refused_positions, begun=begun_positions)
-            self.impossible[pair] -= len(reopened_positions)
+                refused_positions_of_pair_index.setdefault(unit.pair, []).append(unit.place)
+        for pair_index, refused_positions in sorted(refused_positions_of_pair_index.items()):
+            begun_positions = {unit.place for unit in self.units_of_pair[pair_index] if unit.votes or unit.holders}
+            reopened_positions = self.engine.possible(pair_index, refused_positions, begun=begun_positions)
+            self.impossible[pair_index] -= len(reopened_positions)
             for position in reopened_positions:
-                self._report_if_complete(self.units_of_pair[pair][position])
+                self._report_if_complete(self.units_of_pair[pair_index][position])
 
     def restore(self, worker: Annotator) -> list[IssuedQuestion]:
         """Count the answers of a readmitted annotator again if they are still needed. Return the answers that become

@@ -71,6 +71,6 @@ def run_demo(*, port: int, folder: str | Path | None, tell: Callable[[str], obje
     """Run the demo while the context is open."""
     with tempfile.TemporaryDirectory(prefix="custodes-demo-") as temporary_folder:
         study_path = new(demo_texts(), Path(folder or temporary_folder, "study.db"), plan=PLAN)
-        with serve_in_thread([study_path], port=port, tell=tell) as site:
-            ((_, visit_token),) = site.services["study"].invite(1).result()
-            yield ServedDemo(site, study_path, f"{site.url}/s/{visit_token}")
+        with serve_in_thread([study_path], port=port, tell=tell) as served_site:
+            ((_, visit_token),) = served_site.services["study"].invite(1).result()
+            yield ServedDemo(served_site, study_path, f"{served_site.url}/s/{visit_token}")

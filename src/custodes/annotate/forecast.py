@@ -150,10 +150,12 @@ def _draw_final_answers(
                 for pair, pair_analysis_sizes in zip(open_pairs, analysis_sizes_of_pairs, strict=True)
             ]
         )
-        n_more_answers = np.where(is_open_pair, np.maximum(answer_counts_at_analysis - answer_count_draws, 0), 0)
-        outcome_count_draws += rng.multinomial(n_more_answers, outcome_rate_draws)
-        answer_count_draws = answer_count_draws + n_more_answers
-        has_new_answers = n_more_answers > 0
+        additional_answer_counts = np.where(
+            is_open_pair, np.maximum(answer_counts_at_analysis - answer_count_draws, 0), 0
+        )
+        outcome_count_draws += rng.multinomial(additional_answer_counts, outcome_rate_draws)
+        answer_count_draws = answer_count_draws + additional_answer_counts
+        has_new_answers = additional_answer_counts > 0
         if has_new_answers.any():
             _, is_continued_pair, _ = analyse_tables(
                 stopping_rule,
@@ -197,61 +199,70 @@ def annotator_only(outcome_counts: NDArray[np.integer]) -> Counts:
     return Counts(zeros, zeros[..., 0], outcome_counts)
 
 
-def _draw_paid_answers(snapshot: Snapshot, n_deciding_answers: Floats) -> Floats:
+def _draw_paid_answers(snapshot: Snapshot, deciding_answer_draws: Floats) -> Floats:
     """Return draws of the number of paid answers of all kinds, given the number of answers used for decisions (DRAWS,).
     Answers used for decisions include those of all annotators of an output. Second opinions and control questions are
     added according to the policy, and refusals at the current rate.
 
     The number of additional questions for idle annotators is unknown. It is drawn uniformly between 0 and the maximum.
     """
-    if not n_deciding_answers.any():
-        return n_deciding_answers
+    if not deciding_answer_draws.any():
+        return deciding_answer_draws
     rng, annotator_plan = np.random.default_rng(0), snapshot.plan.annotators
-    n_primary_answers = np.resize(n_deciding_answers, DRAWS)
-    idle_question_fractions = rng.random(DRAWS)
-    max_second_opinions = (annotator_plan.overlap * (snapshot.primary + n_primary_answers) + BEYOND) / (
+    primary_answer_draws = np.resize(deciding_answer_draws, DRAWS)
+    idle_fraction_draws = rng.random(DRAWS)
+    max_second_opinion_draws = (annotator_plan.overlap * (snapshot.primary + primary_answer_draws) + BEYOND) / (
         1 - annotator_plan.overlap
     ) - snapshot.second
-    n_scheduled_second_opinions = rng.poisson(n_primary_answers * annotator_plan.overlap / (1 - annotator_plan.overlap))
-    n_second_opinions = np.clip(
-        n_scheduled_second_opinions + idle_question_fractions * (max_second_opinions - n_scheduled_second_opinions),
+    scheduled_second_opinion_draws = rng.poisson(
+        primary_answer_draws * annotator_plan.overlap / (1 - annotator_plan.overlap)
+    )
+    second_opinion_draws = np.clip(
+        scheduled_second_opinion_draws
+        + idle_fraction_draws * (max_second_opinion_draws - scheduled_second_opinion_draws),
         0,
-        np.maximum(max_second_opinions, 0),
+        np.maximum(max_second_opinion_draws, 0),
     ) * (annotator_plan.overlap > 0)
-    n_real_questions = (n_primary_answers + n_second_opinions) * (1 + snapshot.refused / max(snapshot.answers, 1))
+    real_question_draws = (primary_answer_draws + second_opinion_draws) * (
+        1 + snapshot.refused / max(snapshot.answers, 1)
+    )
     active_annotators = [annotator for annotator in snapshot.annotators if annotator.standing in ("ok", "watch")]
     has_annotator_begun = np.array([annotator.began for annotator in active_annotators], dtype=bool)
     is_present_annotator = has_annotator_begun | (rng.random((DRAWS, len(active_annotators))) < rng.random((DRAWS, 1)))
-    n_earlier_gold_questions = np.array([annotator.gold_asked for annotator in active_annotators])
-    n_earlier_questions = np.array([annotator.answers + annotator.refused for annotator in active_annotators])
-    n_questions_per_annotator = (n_real_questions / np.maximum(is_present_annotator.sum(axis=1), 1))[:, np.newaxis]
+    earlier_gold_question_counts = np.array([annotator.gold_asked for annotator in active_annotators])
+    earlier_question_counts = np.array([annotator.answers + annotator.refused for annotator in active_annotators])
+    question_draws_per_annotator = (real_question_draws / np.maximum(is_present_annotator.sum(axis=1), 1))[
+        :, np.newaxis
+    ]
     first_batch_control_rate, later_batch_control_rate = (
         len(control_kinds(annotator_plan, snapshot.known, is_first_batch=is_first_batch)) / annotator_plan.batch
         for is_first_batch in (True, False)
     )
-    n_extra_gold_questions = np.zeros_like(n_questions_per_annotator)
+    extra_gold_question_draws = np.zeros_like(question_draws_per_annotator)
     if annotator_plan.gold_every and "gold" in snapshot.known:
-        n_gold_questions_below_limit = (
-            np.floor((n_earlier_questions + n_questions_per_annotator) / annotator_plan.gold_every + BEYOND)
-            - n_earlier_gold_questions
-            - n_questions_per_annotator * later_batch_control_rate / (1 - later_batch_control_rate)
+        gold_question_draws_below_limit = (
+            np.floor((earlier_question_counts + question_draws_per_annotator) / annotator_plan.gold_every + BEYOND)
+            - earlier_gold_question_counts
+            - question_draws_per_annotator * later_batch_control_rate / (1 - later_batch_control_rate)
         )
-        n_extra_gold_questions = idle_question_fractions[:, np.newaxis] * np.maximum(n_gold_questions_below_limit, 0)
-    n_batch_positions = (
-        n_questions_per_annotator + n_extra_gold_questions
+        extra_gold_question_draws = idle_fraction_draws[:, np.newaxis] * np.maximum(gold_question_draws_below_limit, 0)
+    batch_position_draws = (
+        question_draws_per_annotator + extra_gold_question_draws
     )  # positions of batches, without the scheduled control questions
-    n_first_batch_positions = np.minimum(
-        n_batch_positions,
-        np.maximum(annotator_plan.batch - n_earlier_questions - n_earlier_gold_questions, 0)
+    first_batch_position_draws = np.minimum(
+        batch_position_draws,
+        np.maximum(annotator_plan.batch - earlier_question_counts - earlier_gold_question_counts, 0)
         * (1 - first_batch_control_rate),
     )
-    n_control_questions = n_extra_gold_questions + rng.poisson(
-        n_first_batch_positions * first_batch_control_rate / (1 - first_batch_control_rate)
-        + (n_batch_positions - n_first_batch_positions) * later_batch_control_rate / (1 - later_batch_control_rate)
+    control_question_draws = extra_gold_question_draws + rng.poisson(
+        first_batch_position_draws * first_batch_control_rate / (1 - first_batch_control_rate)
+        + (batch_position_draws - first_batch_position_draws)
+        * later_batch_control_rate
+        / (1 - later_batch_control_rate)
     )
     return np.asarray(
-        n_real_questions
-        + (is_present_annotator * (n_control_questions + ~has_annotator_begun * annotator_plan.qualification)).sum(
+        real_question_draws
+        + (is_present_annotator * (control_question_draws + ~has_annotator_begun * annotator_plan.qualification)).sum(
             axis=1
         )
     )

@@ -59,12 +59,12 @@ def read_gold(gold: Any, material: StudyMaterial, plan: StudyPlan) -> list[Contr
     """
     loaded_table = load_source(gold, "gold")
     check_columns(loaded_table.frame, where=loaded_table.name, required=("expected",), optional=COLUMNS)
-    row_frame = pl.DataFrame(
+    text_frame = pl.DataFrame(
         [label_column(loaded_table.frame, column_name, where=loaded_table.name, empty=True) for column_name in COLUMNS]
     )
     control_questions = [
         _parse_control_question(row, material, plan, f"{loaded_table.name}, row {row_number}")
-        for row_number, row in enumerate(row_frame.iter_rows(named=True), start=1)
+        for row_number, row in enumerate(text_frame.iter_rows(named=True), start=1)
     ]
     _check_answers(control_questions, loaded_table.name)
     return control_questions
@@ -96,19 +96,19 @@ def _parse_control_question(
     for fails_check, error_message in _row_checks(row, material, plan):
         if fails_check:
             raise InputError(f"{row_text}: {error_message}")
-    is_rating, item_label_and_pair = plan.question.mode == "rate", None
+    is_rating_study, item_label_and_pair = plan.question.mode == "rate", None
     context_item = Item(label="", context=row["context"])
     if _names_outputs(row):
         context_item = next(item for item in material.items if item.label == row["item"])
         systems = sorted(row[f"system_{side_letter}"] for side_letter in _side_letters(plan))
-        item_label_and_pair = (row["item"], (systems[0], None if is_rating else systems[1]))
+        item_label_and_pair = (row["item"], (systems[0], None if is_rating_study else systems[1]))
     first_output, *second_outputs = _outputs(row, material, plan)
     return ControlQuestion(
         kind=cast(Kind, row["kind"] or USUAL),
         context=context_item,
         first=first_output,
         second=second_outputs[0] if second_outputs else None,
-        expected=int(row["expected"]) if is_rating else WORDS[row["expected"]],
+        expected=int(row["expected"]) if is_rating_study else WORDS[row["expected"]],
         why=row["why"],
         asked=item_label_and_pair,
     )
@@ -134,12 +134,12 @@ def _row_checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan
     """Yield two values for each check of a row: whether the row fails the check, and the error message. A later check
     may assume that the row has passed all earlier checks."""
     question_kind, expected_text, item_label = row["kind"] or USUAL, row["expected"], row["item"]
-    is_rating, (lowest_rating, highest_rating) = plan.question.mode == "rate", plan.question.scale
+    is_rating_study, (lowest_rating, highest_rating) = plan.question.mode == "rate", plan.question.scale
     yield (
         question_kind not in KINDS,
         f"kind {question_kind!r} is not allowed; allowed: {', '.join(KINDS)}{suggestion(question_kind, KINDS)}",
     )
-    if is_rating:
+    if is_rating_study:
         is_integer_text = expected_text.removeprefix("-").isdecimal() and expected_text.isascii()
         yield (
             not (is_integer_text and lowest_rating <= int(expected_text) <= highest_rating),
@@ -167,7 +167,7 @@ def _row_checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan
             yield system not in systems, f"the study has no system {short_repr(system)}{suggestion(system, systems)}"
             yield (item_label, system) not in material.outputs, f"{system!r} has no output for item {item_label!r}"
         yield (
-            not is_rating and row["system_a"] == row["system_b"],
+            not is_rating_study and row["system_a"] == row["system_b"],
             f"system_a and system_b are both {row['system_a']!r}; give two different systems",
         )
     else:
@@ -180,7 +180,7 @@ def _row_checks(row: Mapping[str, str], material: StudyMaterial, plan: StudyPlan
                 not row[f"text_{side_letter}"],
                 f"text_{side_letter} is empty; give the texts, or an item with system_a and system_b",
             )
-    yield is_rating and row["text_b"], "text_b must be empty, because a rating concerns one text"
+    yield is_rating_study and row["text_b"], "text_b must be empty, because a rating concerns one text"
     first_output, *second_outputs = _outputs(row, material, plan)
     yield (
         [first_output] == second_outputs and expected_text != "equal",
@@ -198,12 +198,12 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQu
     n_checks = min(plan.annotators.attention * plan.annotators.batches, MOST_CHECKS)
     phrase_of_key = words(plan.texts.language)
     rng = np.random.default_rng([plan.seed, 1])
-    output_keys = [output_key for output_key, output in material.outputs.items() if not output.is_empty]
-    sampled_key_indices: Sequence[int] = rng.permutation(len(output_keys))[:n_checks].tolist()
+    items_and_systems = [item_and_system for item_and_system, output in material.outputs.items() if not output.is_empty]
+    sampled_indices: Sequence[int] = rng.permutation(len(items_and_systems))[:n_checks].tolist()
     item_of_label = {item.label: item for item in material.items}
     control_questions = []
-    for check_number, key_index in enumerate(sampled_key_indices):
-        item_label, _ = output_key = output_keys[key_index]
+    for check_number, sampled_index in enumerate(sampled_indices):
+        item_label, _ = item_and_system = items_and_systems[sampled_index]
         displayed_outputs: tuple[SystemOutput, SystemOutput | None]
         if plan.question.mode == "rate":
             expected_answer = plan.question.scale[0]
@@ -212,7 +212,7 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQu
         else:
             expects_equal, is_output_first = plan.question.equal and check_number % 3 == 2, check_number % 2 == 0
             check_output = SystemOutput(text=phrase_of_key["check_equal" if expects_equal else "check_other"])
-            output = material.outputs[output_key]
+            output = material.outputs[item_and_system]
             displayed_outputs = (output, check_output) if is_output_first else (check_output, output)
             expected_answer = (not expects_equal) * (1 if is_output_first else -1)
         first_output, second_output = displayed_outputs

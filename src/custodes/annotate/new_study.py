@@ -233,11 +233,13 @@ def draw_orders(
 ) -> list[list[int]]:
     """Return the available items of each pair in random order. Each pair of systems has a separate order. Ratings have
     one order for all systems, so that a budget selects the same items for all systems."""
-    is_rating = any(second_system is None for _, second_system in pairs)
-    orderable_item_mask = np.asarray(is_available_item.any(axis=0))[np.newaxis] if is_rating else is_available_item
+    is_rating_study = any(second_system is None for _, second_system in pairs)
+    orderable_item_mask = (
+        np.asarray(is_available_item.any(axis=0))[np.newaxis] if is_rating_study else is_available_item
+    )
     item_orders = np.broadcast_to(annotation_order(orderable_item_mask, cluster_numbers, rng), is_available_item.shape)
     return [
-        [int(item) for item in item_order if is_available_for_pair[item]]
+        [int(item_index) for item_index in item_order if is_available_for_pair[item_index]]
         for item_order, is_available_for_pair in zip(item_orders, is_available_item, strict=True)
     ]
 
@@ -301,9 +303,9 @@ def omission_notes(
         for pair, n_items in zip(pairs, is_askable_comparison.sum(axis=1), strict=True)
         if not n_items
     ]
-    is_rating = any(second_system is None for _, second_system in pairs)
-    question_noun = "outputs" if is_rating else "comparisons"
-    empty_pair_phrase = "systems have no output to rate" if is_rating else "pairs have no item to compare"
+    is_rating_study = any(second_system is None for _, second_system in pairs)
+    question_noun = "outputs" if is_rating_study else "comparisons"
+    empty_pair_phrase = "systems have no output to rate" if is_rating_study else "pairs have no item to compare"
     identical_outputs_message = (
         f"{n_identical} comparisons of identical outputs are not shown, and do not count as ties or wins"
     )
@@ -325,13 +327,16 @@ def omission_notes(
 
 def empty_output_notes(material: StudyMaterial) -> list[Note]:
     """Return a note on outputs without text and images."""
-    empty_output_keys = [key for key, output in material.outputs.items() if output.is_empty]
-    system_names_text = join_labels(sorted({system for _, system in empty_output_keys}), limit=3)
+    items_and_systems_of_empty_outputs = [
+        item_and_system for item_and_system, output in material.outputs.items() if output.is_empty
+    ]
+    system_names_text = join_labels(sorted({system for _, system in items_and_systems_of_empty_outputs}), limit=3)
     message = (
-        f"{plural(len(empty_output_keys), 'output')} without content ({system_names_text}): annotators see (empty) "
-        "and judge it like any other output; leave out outputs that are empty only because their collection failed"
+        f"{plural(len(items_and_systems_of_empty_outputs), 'output')} without content ({system_names_text}): "
+        "annotators see (empty) and judge it like any other output; leave out outputs that are empty only because "
+        "their collection failed"
     )
-    return build_notes(("outputs-empty", len(empty_output_keys), message))
+    return build_notes(("outputs-empty", len(items_and_systems_of_empty_outputs), message))
 
 
 def missing_output_notes(material: StudyMaterial) -> list[Note]:

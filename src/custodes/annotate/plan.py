@@ -274,10 +274,10 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     ('', 'name', 'study', 'name of the study and of its files')
     """
     plan = StudyPlan()
-    for section, meaning_of_key in KEYS.items():
+    for section, description_of_key in KEYS.items():
         section_struct: msgspec.Struct = getattr(plan, section) if section else plan
-        for key, meaning in meaning_of_key.items():
-            yield section, key, _default_text(getattr(section_struct, key)), meaning
+        for key, description in description_of_key.items():
+            yield section, key, _default_text(getattr(section_struct, key)), description
 
 
 def _default_text(value: object) -> str:

@@ -154,12 +154,12 @@ def to_toml(plan: StudyPlan) -> str:
 
 
 def _lines(plan: StudyPlan) -> Iterator[str]:
-    for section, meaning_of_key in KEYS.items():
+    for section, description_of_key in KEYS.items():
         if section:
             yield from ("", f"[{section}]")
         section_struct = getattr(plan, section) if section else plan
-        for key, meaning in meaning_of_key.items():
-            yield f"# {meaning}"
+        for key, description in description_of_key.items():
+            yield f"# {description}"
             key_value = getattr(section_struct, key)
             yield f"# {key} = " if key_value is None else f"{key} = {_toml(key_value)}"
 

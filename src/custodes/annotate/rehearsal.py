@@ -136,8 +136,8 @@ def rehearse(
             for margin in margins
         )
     )
-    seed_source, seed = resolve_seed(rng)
-    parent_rng = np.random.default_rng(seed_source)
+    seed_or_generator, recorded_seed = resolve_seed(rng)
+    parent_rng = np.random.default_rng(seed_or_generator)
     with tempfile.TemporaryDirectory(prefix="custodes-rehearsal-") as temporary_folder:
         empty_study_path, study_copy_path = Path(temporary_folder, "master.db"), Path(temporary_folder, "study.db")
         plan = copy_without_answers(Path(path), empty_study_path)
@@ -172,7 +172,7 @@ def rehearse(
     return Rehearsal.from_parts(
         [Rehearsal.part(outcomes=outcome_rows)],
         _rehearsal_notes(habits, annotators, outcomes_of_condition, plan),
-        provenance=study_provenance("rehearse", path, seed=seed, options=provenance_options),
+        provenance=study_provenance("rehearse", path, seed=recorded_seed, options=provenance_options),
     )
 
 
@@ -204,7 +204,10 @@ def _habits(**habit_values: float) -> Habits:
 
 
 def _rehearsal_notes(
-    habits: Habits, n_annotators: int, outcomes_of_condition: Mapping[Any, Sequence[Outcome]], plan: StudyPlan
+    habits: Habits,
+    n_annotators: int,
+    outcomes_of_condition: Mapping[tuple[str, float], Sequence[Outcome]],
+    plan: StudyPlan,
 ) -> list[Note]:
     all_outcomes = [outcome for condition_outcomes in outcomes_of_condition.values() for outcome in condition_outcomes]
     n_unfinished_rehearsals = sum(not outcome.is_ended for outcome in all_outcomes)

@@ -90,8 +90,10 @@ def render(
     return StudyHtml(
         items={item_label: _context(turns, result_of_text) for item_label, turns in turns_of_item.items()},
         outputs={
-            output_key: _joint([output.text], result_of_text, must_be_plain=output_key[0] in plain_text_items)[0]
-            for output_key, output in material.outputs.items()
+            item_and_system: _joint(
+                [output.text], result_of_text, must_be_plain=item_and_system[0] in plain_text_items
+            )[0]
+            for item_and_system, output in material.outputs.items()
         },
         known=[_question(turns, output_texts, result_of_text) for turns, output_texts in turns_and_output_texts],
         refused=plain_text_items,

@@ -59,13 +59,15 @@ def reach_of(state: StudyState) -> Reach:
         if not _has_completed_batches(worker, batch_size=annotator_plan.batch, max_batches=annotator_plan.batches)
     ]
     n_free_answers, n_uncoverable_answers, labels_of_useful_annotators = 0, 0, set[str]()
-    for pair, target_answers in enumerate(assignments.engine.target):
-        free_units = assignments.free_slots(pair)
+    for pair_index, target_answers in enumerate(assignments.engine.target):
+        free_units = assignments.free_slots(pair_index)
         free_unit_ids, n_lacking_answers = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
         max_answers_per_annotator = assignment_policy.cap(annotator_plan, target_answers, n_able_annotators)
         n_free_answers += n_lacking_answers
         for worker in annotators_with_batches_left:
-            n_possible_answers = min(max_answers_per_annotator - worker.load[pair], len(free_unit_ids - worker.had))
+            n_possible_answers = min(
+                max_answers_per_annotator - worker.load[pair_index], len(free_unit_ids - worker.had)
+            )
             if n_possible_answers > 0:
                 labels_of_useful_annotators.add(worker.label)
                 n_lacking_answers -= min(n_possible_answers, n_lacking_answers)

@@ -85,7 +85,7 @@ class StudyMaterial:
         image_paths_of_output: dict[tuple[str, str], list[str]] = {}
         for item_label, system, image_path in study_outputs.images.select("item", "system", "image").iter_rows():
             image_paths_of_output.setdefault((item_label, system), []).append(image_path)
-        output_of_key = {
+        output_of_item_and_system = {
             (item_label, system): SystemOutput(
                 text=text, images=tuple(image_paths_of_output.get((item_label, system), ()))
             )
@@ -113,7 +113,7 @@ class StudyMaterial:
                     **text_of_field,
                 )
             )
-        return cls(items=tuple(items), systems=tuple(sorted(selected_systems)), outputs=output_of_key)
+        return cls(items=tuple(items), systems=tuple(sorted(selected_systems)), outputs=output_of_item_and_system)
 
     def labels(self) -> list[str]:
         """Return the labels of the items."""
@@ -130,8 +130,8 @@ class StudyMaterial:
             self,
             items=tuple(replace(item, images=_stored_names(item.images, name_of_path)) for item in self.items),
             outputs={
-                key: replace(output, images=_stored_names(output.images, name_of_path))
-                for key, output in self.outputs.items()
+                item_and_system: replace(output, images=_stored_names(output.images, name_of_path))
+                for item_and_system, output in self.outputs.items()
             },
         )
 

@@ -326,11 +326,11 @@ def match_codes(
     )
     platform_statuses = _code_column(code_frame, STATUS, "", list_name)
     fixed_codes = {code for code in msgspec.structs.astuple(plan.annotators.codes) if code}
-    annotator_of_id = {annotator.external_id: annotator for annotator in annotators if annotator.external_id}
+    annotator_of_external_id = {annotator.external_id: annotator for annotator in annotators if annotator.external_id}
     personal_codes = {annotator.code for annotator in annotators if annotator.code} - fixed_codes
     n_entries_of_person_and_code = Counter[tuple[str, str]]()
     for person_id, code, platform_status in zip(person_ids, codes, platform_statuses, strict=True):
-        annotator = annotator_of_id.get(person_id)
+        annotator = annotator_of_external_id.get(person_id)
         n_entries_of_person_and_code[person_id, code] += 1
         if n_entries_of_person_and_code[person_id, code] > 1:
             verdict = TWICE
@@ -341,9 +341,9 @@ def match_codes(
         else:
             verdict = UNKNOWN if annotator is None else OTHER_CODE
         yield _code_row(annotator, person_id, code, verdict, platform_status)
-    listed_ids = set(person_ids)
+    listed_person_ids = set(person_ids)
     for annotator in annotators:
-        if annotator.code and annotator.external_id and annotator.external_id not in listed_ids:
+        if annotator.code and annotator.external_id and annotator.external_id not in listed_person_ids:
             yield _code_row(annotator, annotator.external_id, annotator.code, MISSING, "")
 
 

@@ -69,19 +69,21 @@ def _is_cut(text: str) -> bool:
 
 def self_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
     """Problem if outputs reveal that a model wrote them, or which model it was."""
-    keys_and_matches = [
-        (key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))
+    items_systems_and_matches = [
+        (item_and_system, match)
+        for item_and_system, output in material.outputs.items()
+        if (match := ITSELF.search(output.text))
     ]
-    if keys_and_matches:
-        systems = sorted({system for (_, system), _ in keys_and_matches})
-        matched_phrases = sorted({match[0].lower() for _, match in keys_and_matches})
+    if items_systems_and_matches:
+        systems = sorted({system for (_, system), _ in items_systems_and_matches})
+        matched_phrases = sorted({match[0].lower() for _, match in items_systems_and_matches})
         yield Problem(
             "warning",
             "names-itself",
-            f"{len(keys_and_matches)} outputs of {len(systems)} systems reveal their author "
+            f"{len(items_systems_and_matches)} outputs of {len(systems)} systems reveal their author "
             f"({', '.join(matched_phrases[:3])}), which may bias annotators; exclude these items, or remove the "
             "words from the outputs of all systems",
-            [item_label for (item_label, _), _ in keys_and_matches[:5]],
+            [item_label for (item_label, _), _ in items_systems_and_matches[:5]],
         )
 
 
@@ -90,7 +92,9 @@ def system_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
     lower_context_of_item = {
         item_label.label: f"{item_label.context} {item_label.source}".lower() for item_label in material.items
     }
-    lower_text_of_key = {key: output.text.lower() for key, output in material.outputs.items()}
+    lower_text_of_item_and_system = {
+        item_and_system: output.text.lower() for item_and_system, output in material.outputs.items()
+    }
     for system in material.systems:
         if len(system) < SHORTEST:
             continue
@@ -98,7 +102,7 @@ def system_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
         name_pattern = re.compile(rf"(?<!\w){re.escape(lower_system_name)}(?!\w)")
         affected_item_labels = [
             item_label
-            for (item_label, _), lower_text in lower_text_of_key.items()
+            for (item_label, _), lower_text in lower_text_of_item_and_system.items()
             if lower_system_name in lower_text
             and name_pattern.search(lower_text)
             and lower_system_name not in lower_context_of_item[item_label]
@@ -128,19 +132,21 @@ def _imbalance_problems(
     """
     from scipy.stats import binomtest
 
-    has_property_of_key = {
-        key: has_property(output.text) for key, output in material.outputs.items() if output.text.strip()
+    has_property_of_item_and_system = {
+        item_and_system: has_property(output.text)
+        for item_and_system, output in material.outputs.items()
+        if output.text.strip()
     }
     differences_systems_and_rates = list[tuple[float, str, str, float, float]]()
     for first_system, second_system in pairs:
         common_items = [
             item_label
             for item_label in material.labels()
-            if {(item_label, first_system), (item_label, second_system)} <= has_property_of_key.keys()
+            if {(item_label, first_system), (item_label, second_system)} <= has_property_of_item_and_system.keys()
         ]
         has_property_by_system = np.array(
             [
-                [has_property_of_key[item_label, system] for item_label in common_items]
+                [has_property_of_item_and_system[item_label, system] for item_label in common_items]
                 for system in (first_system, second_system)
             ],
             dtype=bool,

@@ -231,7 +231,7 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
     estimate_columns = _estimates(table, table_rows, estimate_names)
     if len(label_columns) == MOST_LABELS and any(column.interval for column in estimate_columns):
         estimate_columns = estimate_columns[:1]
-    digits_of_column_name = {column.name: digits_of_column(table_rows, column, 2) for column in estimate_columns}
+    n_decimals_of_column_name = {column.name: digits_of_column(table_rows, column, 2) for column in estimate_columns}
 
     body_lines, previous_heading_text = [_latex_row(map(_heading, [*label_columns, *estimate_columns]))], ""
     for row_index, row in enumerate(table_rows.iter_rows(named=True)):
@@ -246,7 +246,7 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
         previous_heading_text = heading_text
         label_texts = [tex(str(row[column.name])) for column in label_columns]
         estimate_and_interval_texts = [
-            _value(row, column, digits_of_column_name[column.name]) for column in estimate_columns
+            _value(row, column, n_decimals_of_column_name[column.name]) for column in estimate_columns
         ]
         if row_index in best_row_indices:
             label_texts[-1] = rf"\textbf{{{label_texts[-1]}}}"

@@ -71,8 +71,8 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
         for column_name in column_names
     ]
     column_widths = [
-        max(map(cell_len, [*header.split("\n"), *(cells_of_row[i] for cells_of_row in cell_rows)])) + GAP
-        for i, header in enumerate(headers)
+        max(map(cell_len, [*header.split("\n"), *(cells_of_row[column_position] for cells_of_row in cell_rows)])) + GAP
+        for column_position, header in enumerate(headers)
     ]
     n_label_columns = list(view.numeric).index(True) if True in view.numeric else len(headers)
     free_width = width + GAP - sum(column_widths[:n_label_columns])
@@ -80,17 +80,22 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
     for column_index in range(n_label_columns, len(headers)):
         if (
             column_index_blocks[-1]
-            and sum(column_widths[i] for i in [*column_index_blocks[-1], column_index]) > free_width
+            and sum(column_widths[column_position] for column_position in [*column_index_blocks[-1], column_index])
+            > free_width
         ):
             column_index_blocks.append([])
         column_index_blocks[-1].append(column_index)
     for block_column_indices in column_index_blocks if headers else []:
         column_indices = [*range(n_label_columns), *block_column_indices]
         grid = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        for i in column_indices:
-            grid.add_column(Text(headers[i]), justify="right" if view.numeric[i] else "left", overflow="fold")
+        for column_position in column_indices:
+            grid.add_column(
+                Text(headers[column_position]),
+                justify="right" if view.numeric[column_position] else "left",
+                overflow="fold",
+            )
         for cells_of_row in cell_rows:
-            grid.add_row(*(Text(cells_of_row[i]) for i in column_indices))
+            grid.add_row(*(Text(cells_of_row[column_position]) for column_position in column_indices))
         yield from (grid, Text(""))
     if view.more:
         yield Text("\n".join([*map(escape_controls, view.more.splitlines()), ""]), style="dim")

@@ -36,16 +36,16 @@ def nested_fold_scores(
     The inner folds of an outer fold are the other outer folds. The fit for a score uses neither the outer fold nor the
     inner fold that is scored.
     """
-    fold_numbers_of_repeats = [np.unique(fold[fold >= 0]).tolist() for fold in folds]
+    fold_numbers_of_repeats = [np.unique(fold_of_output[fold_of_output >= 0]).tolist() for fold_of_output in folds]
     repeats_and_fold_pairs = [
         (repeat, *fold_pair)
         for repeat, fold_numbers in enumerate(fold_numbers_of_repeats)
         for fold_pair in combinations(fold_numbers, 2)
     ]
-    training_parts = []
+    splits = []
     for repeat, *held_out_folds in repeats_and_fold_pairs:
         is_held_out_output = np.isin(folds[repeat], held_out_folds)
-        training_parts.append(
+        splits.append(
             Part(
                 str((repeat, *held_out_folds)),
                 (folds[repeat] >= 0) & ~is_held_out_output,
@@ -53,44 +53,43 @@ def nested_fold_scores(
             )
         )
     single_methods = [method for method in candidate_methods if not method.mean_of]
-    fits_of_parts = fit_and_predict(
-        task, settings, single_methods, training_parts, rng=rng, progress=progress, desc="inner folds"
+    fits_of_splits = fit_and_predict(
+        task, settings, single_methods, splits, rng=rng, progress=progress, desc="inner folds"
     )
-    scores_of_repeat_and_fold: dict[tuple[int, int], list[dict[str, float]]] = {
+    scores_of_repeat_and_outer_fold: dict[tuple[int, int], list[dict[str, float]]] = {
         (repeat, fold_number): []
         for repeat, fold_numbers in enumerate(fold_numbers_of_repeats)
         for fold_number in fold_numbers
     }
-    for (repeat, *held_out_folds), training_part, part_fits in zip(
-        repeats_and_fold_pairs, training_parts, fits_of_parts, strict=True
+    for (repeat, *held_out_folds), split, split_fits in zip(
+        repeats_and_fold_pairs, splits, fits_of_splits, strict=True
     ):
-        for scored_fold, choice_fold in (held_out_folds, held_out_folds[::-1]):
-            is_scored_output = folds[repeat].ravel()[training_part.held] == scored_fold
+        for scored_inner_fold, outer_fold in (held_out_folds, held_out_folds[::-1]):
+            is_scored_output = folds[repeat].ravel()[split.held] == scored_inner_fold
             predictions_of_method = {
                 method.name: method_predictions[is_scored_output]
-                for method, method_predictions in zip(single_methods, part_fits.predicted, strict=True)
+                for method, method_predictions in zip(single_methods, split_fits.predicted, strict=True)
             }
-            scores_of_repeat_and_fold[repeat, choice_fold].append(
-                _score_methods(
-                    task, settings, training_part.held[is_scored_output], predictions_of_method, candidate_methods
-                )
+            scores_of_repeat_and_outer_fold[repeat, outer_fold].append(
+                _score_methods(task, settings, split.held[is_scored_output], predictions_of_method, candidate_methods)
             )
     return {
-        repeat_and_fold: _scores_by_method(inner_fold_scores, candidate_methods)
-        for repeat_and_fold, inner_fold_scores in scores_of_repeat_and_fold.items()
+        repeat_and_outer_fold: _scores_by_method(inner_fold_scores, candidate_methods)
+        for repeat_and_outer_fold, inner_fold_scores in scores_of_repeat_and_outer_fold.items()
     }
 
 
 def held_out_scores(
     task: Task,
     settings: Terms,
-    fold: Ints,
+    fold_of_output: Ints,
     candidate_methods: Sequence[Method],
     outer_predictions: Mapping[str, Floats],
     rng: np.random.Generator,
     progress: Progress,
 ) -> Scores:
-    """Return the scores of methods on each fold, by fits without this fold; `fold` (items, systems) assigns the folds.
+    """Return the scores of methods on each fold, by fits without this fold; `fold_of_output` (items, systems) assigns
+    the folds.
 
     `outer_predictions` maps names of methods to existing predictions (items, systems), which are reused. Methods
     without an entry are fitted here.
@@ -102,26 +101,27 @@ def held_out_scores(
     predictions_of_method |= {
         method_name: method_predictions.ravel() for method_name, method_predictions in outer_predictions.items()
     }
-    training_parts = [hold_out_fold(fold, fold_number, str(fold_number)) for fold_number in range(int(fold.max()) + 1)]
-    fits_of_parts = (
-        fit_and_predict(
-            task, settings, unfitted_methods, training_parts, rng=rng, progress=progress, desc="inner folds"
-        )
+    splits = [
+        hold_out_fold(fold_of_output, fold_number, str(fold_number))
+        for fold_number in range(int(fold_of_output.max()) + 1)
+    ]
+    fits_of_splits = (
+        fit_and_predict(task, settings, unfitted_methods, splits, rng=rng, progress=progress, desc="inner folds")
         if unfitted_methods
         else []
     )
-    for training_part, part_fits in zip(training_parts, fits_of_parts, strict=False):
-        for method, method_predictions in zip(unfitted_methods, part_fits.predicted, strict=True):
-            predictions_of_method[method.name][training_part.held] = method_predictions
+    for split, split_fits in zip(splits, fits_of_splits, strict=False):
+        for method, method_predictions in zip(unfitted_methods, split_fits.predicted, strict=True):
+            predictions_of_method[method.name][split.held] = method_predictions
     positions_and_predictions_of_folds = [
         (
-            training_part.held,
+            split.held,
             {
-                method_name: method_predictions[training_part.held]
+                method_name: method_predictions[split.held]
                 for method_name, method_predictions in predictions_of_method.items()
             },
         )
-        for training_part in training_parts
+        for split in splits
     ]
     return _scores_by_method(
         [

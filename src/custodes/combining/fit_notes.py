@@ -86,8 +86,8 @@ def _metrics_beyond_scale(task: Task, normalisation: Normalisation) -> list[str]
     """Return texts: each metric with too many scores outside its declared scale, and the proportion of such scores."""
     metric_scores = task.rows(np.flatnonzero(task.rated))
     with np.errstate(invalid="ignore"):
-        n_scores_beyond = ((metric_scores < normalisation.low) | (metric_scores > normalisation.high)).sum(axis=0)
-    shares_beyond_scale = n_scores_beyond / np.maximum(np.isfinite(metric_scores).sum(axis=0), 1)
+        n_scores_beyond_scale = ((metric_scores < normalisation.low) | (metric_scores > normalisation.high)).sum(axis=0)
+    shares_beyond_scale = n_scores_beyond_scale / np.maximum(np.isfinite(metric_scores).sum(axis=0), 1)
     is_beyond_scale = (np.asarray(normalisation.source) == "declared") & (shares_beyond_scale > RANGE_MARGIN)
     return [
         f"{task.metrics.names[metric_index]} ({shares_beyond_scale[metric_index]:.0%})"

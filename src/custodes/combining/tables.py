@@ -51,14 +51,14 @@ def comparison_columns(trial: Trial, scores_of_repeats: Sequence[Floats]) -> dic
 def difference_columns(trial: Trial) -> dict[str, Any]:
     """Return columns with the differences in the objective between methods on the same folds."""
     first_method_indices, second_method_indices = np.triu_indices(len(trial.methods), 1)
-    difference_moves = trial.moves.contrast(first_method_indices, second_method_indices)
-    lower_bounds, upper_bounds = difference_moves.interval(
+    differences_with_influences = trial.moves.contrast(first_method_indices, second_method_indices)
+    lower_bounds, upper_bounds = differences_with_influences.interval(
         "units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0)
     )
     return {
         "method_a": [trial.methods[method_index] for method_index in first_method_indices],
         "method_b": [trial.methods[method_index] for method_index in second_method_indices],
-        "difference": difference_moves.value,
+        "difference": differences_with_influences.value,
         "difference_low": lower_bounds,
         "difference_high": upper_bounds,
     }
@@ -71,14 +71,17 @@ def group_columns(trial: Trial) -> dict[str, Any]:
         group_name: group_of_item == group_name for group_name in sorted({*trial.of.design.group} - {""})
     }
     trial_of_group = {
-        group_name: replace(trial, folds=[np.where(is_item_in_group[:, np.newaxis], fold, -1) for fold in trial.folds])
+        group_name: replace(
+            trial,
+            folds=[np.where(is_item_in_group[:, np.newaxis], fold_of_output, -1) for fold_of_output in trial.folds],
+        )
         for group_name, is_item_in_group in item_mask_of_group.items()
         if len(item_mask_of_group) > 1
     }
     trial_of_group = {
-        group_name: group_trial
-        for group_name, group_trial in trial_of_group.items()
-        if any((fold >= 0).any() for fold in group_trial.folds)
+        group_name: trial_of_one_group
+        for group_name, trial_of_one_group in trial_of_group.items()
+        if any((fold_of_output >= 0).any() for fold_of_output in trial_of_one_group.folds)
     }
     n_methods = len(trial.methods)
     return {
@@ -92,7 +95,8 @@ def group_columns(trial: Trial) -> dict[str, Any]:
         **with_interval(
             "score",
             np.concatenate(
-                [trial.times[:, :0], *(group_trial.scores() for group_trial in trial_of_group.values())], axis=1
+                [trial.times[:, :0], *(trial_of_one_group.scores() for trial_of_one_group in trial_of_group.values())],
+                axis=1,
             ),
             trial.terms.confidence,
             clusters=trial.n_clusters,

@@ -122,18 +122,18 @@ def task(selected_study: Study, target: str | None) -> Task:
         )
     metric_indices = rater_scores.select_kind(METRIC)
     metric_scores = rater_scores.scores[metric_indices][:, is_rated_output]
-    has_varying_scores = np.fmax.reduce(metric_scores, axis=1) > np.fmin.reduce(metric_scores, axis=1)
-    if not has_varying_scores.any():
+    is_varying_metric = np.fmax.reduce(metric_scores, axis=1) > np.fmin.reduce(metric_scores, axis=1)
+    if not is_varying_metric.any():
         raise InputError(
             f"{selected_study.name}: no metric has varying scores of rated outputs, so there is nothing to "
             "combine; add metrics"
         )
-    metric_rater_scores = _select_raters(rater_scores, metric_indices[has_varying_scores])
+    metric_rater_scores = _select_raters(rater_scores, metric_indices[is_varying_metric])
     target_name = aspects[0] if len(aspects) == 1 else MEAN + ",".join(aspects)
     constant_metrics, n_metrics, n_missing_scores = (
-        [rater_scores.names[rater_index] for rater_index in metric_indices[~has_varying_scores]],
-        int(has_varying_scores.sum()),
-        int(np.isnan(metric_scores[has_varying_scores]).sum()),
+        [rater_scores.names[rater_index] for rater_index in metric_indices[~is_varying_metric]],
+        int(is_varying_metric.sum()),
+        int(np.isnan(metric_scores[is_varying_metric]).sum()),
     )
     unscored_metric_texts = [
         f"{metric_name} ({reason})"

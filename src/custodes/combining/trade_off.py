@@ -68,8 +68,8 @@ def trade_off_columns(
     if not partiality_table_columns:
         return {}, _notes(trial, np.nan)
     step_indices = np.arange(len(STEPS))
-    loss_moves = trial_of_steps.moves.contrast(np.zeros_like(step_indices), step_indices)
-    loss_lower_bounds, loss_upper_bounds = loss_moves.interval(
+    losses_with_influences = trial_of_steps.moves.contrast(np.zeros_like(step_indices), step_indices)
+    loss_lower_bounds, loss_upper_bounds = losses_with_influences.interval(
         "units", confidence=step_settings.confidence, folds=(trial_of_steps.n_folds, 0)
     )
     del partiality_table_columns["method"]
@@ -84,7 +84,7 @@ def trade_off_columns(
             clusters=trial_of_steps.n_clusters,
             bounds=CORRELATION,
         ),
-        "loss": loss_moves.value,
+        "loss": losses_with_influences.value,
         "loss_low": loss_lower_bounds,
         "loss_high": loss_upper_bounds,
         **partiality_table_columns,
@@ -114,8 +114,8 @@ def _notes(trial: Trial, largest_partiality: float) -> list[Note]:
 
 def _rates(task: Task, predictions: Floats, confidence: float, systems: Sequence[int] | None = None) -> Floats:
     """Return the partiality (3: estimate, low, high; m; systems) of predictions (m, items, systems)."""
-    human_scores = ScoredPeople(task.persons, units=task.design.units)
-    placements = [human_scores.placement(predicted_scores) for predicted_scores in predictions]
+    scored_people = ScoredPeople(task.persons, units=task.design.units)
+    placements = [scored_people.placement(predicted_scores) for predicted_scores in predictions]
     return rate_partiality(placements, confidence=confidence, systems=systems)
 
 

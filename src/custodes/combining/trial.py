@@ -70,11 +70,11 @@ class Trial:
                 STATISTICS[statistic or self.terms.objective],
                 self.of.human,
                 predictions,
-                fold,
+                fold_of_output,
                 units=self.of.design.units,
                 weights=self.times,
             )
-            for predictions, fold in zip(self.predicted, self.folds, strict=True)
+            for predictions, fold_of_output in zip(self.predicted, self.folds, strict=True)
         ]
         return np.asarray(np.mean(scores_of_repeats, axis=0))
 
@@ -131,9 +131,12 @@ class Trial:
         """Return the objective (folds, methods) in each fold for every repeat; NaN if it is undefined."""
         human_ratings, n_systems = self.of.human.ravel(), len(self.of.design.systems)
         scores_of_repeats = []
-        for predictions, fold in zip(self.predicted.reshape(*self.predicted.shape[:2], -1), self.folds, strict=True):
+        for predictions, fold_of_output in zip(
+            self.predicted.reshape(*self.predicted.shape[:2], -1), self.folds, strict=True
+        ):
             positions_of_folds = [
-                np.flatnonzero(fold.ravel() == fold_number) for fold_number in np.unique(fold[fold >= 0])
+                np.flatnonzero(fold_of_output.ravel() == fold_number)
+                for fold_number in np.unique(fold_of_output[fold_of_output >= 0])
             ]
             objective_functions = [
                 objective(self.terms.objective, human_ratings[output_positions], items=output_positions // n_systems)
@@ -173,7 +176,7 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         else {}
     )
 
-    training_parts = [
+    splits = [
         hold_out_fold(
             folds[repeat],
             fold_number,
@@ -182,11 +185,11 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         )
         for repeat, fold_number in repeat_fold_pairs
     ]
-    fits_of_parts = fit_and_predict(
-        task, settings, methods_and_best, training_parts, rng=rng, progress=progress, desc="combine"
+    fits_of_splits = fit_and_predict(
+        task, settings, methods_and_best, splits, rng=rng, progress=progress, desc="combine"
     )
-    for (repeat, _), training_part, part_fits in zip(repeat_fold_pairs, training_parts, fits_of_parts, strict=True):
-        predictions[repeat].reshape(len(methods_and_best), -1)[:, training_part.held] = part_fits.predicted
+    for (repeat, _), split, split_fits in zip(repeat_fold_pairs, splits, fits_of_splits, strict=True):
+        predictions[repeat].reshape(len(methods_and_best), -1)[:, split.held] = split_fits.predicted
     n_methods = len(settings.methods)
     outer_predictions = (
         {method.name: prediction_grid for method, prediction_grid in zip(methods_and_best, predictions[0], strict=True)}
@@ -201,8 +204,8 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         folds=folds,
         predicted=predictions[:, :n_methods],
         single=predictions[:, [method.name for method in methods_and_best].index(BEST.name)],
-        seconds=np.mean([part_fits.seconds for part_fits in fits_of_parts], axis=0)[:n_methods],
-        used=np.mean([part_fits.used for part_fits in fits_of_parts], axis=0)[:n_methods],
+        seconds=np.mean([split_fits.seconds for split_fits in fits_of_splits], axis=0)[:n_methods],
+        used=np.mean([split_fits.used for split_fits in fits_of_splits], axis=0)[:n_methods],
         times=task.design.draw_byte_weights(settings.resamples, rng),
         inner=choices.held_out_scores(
             task, settings, inner_fold_of_output, candidate_methods, outer_predictions, inner_rng, progress
@@ -215,5 +218,7 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
 def jobs_of(folds: Sequence[NDArray[np.intp]]) -> list[tuple[int, int]]:
     """Return all folds of all repeats, as pairs (repeat, fold)."""
     return [
-        (repeat, int(fold_number)) for repeat, fold in enumerate(folds) for fold_number in np.unique(fold[fold >= 0])
+        (repeat, int(fold_number))
+        for repeat, fold_of_output in enumerate(folds)
+        for fold_number in np.unique(fold_of_output[fold_of_output >= 0])
     ]

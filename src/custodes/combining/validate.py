@@ -255,7 +255,7 @@ def _validate_target(
             f"single metrics ({join_labels(dict.fromkeys(rival.name for rival in rivals))})"
         )
     single_label_of_output = np.zeros(compared_ratings.shape, dtype=np.intp)
-    moves_of_statistic = {
+    scores_with_influences_of_statistic = {
         statistic_name: moves(
             statistic_name,  # type: ignore[arg-type]
             compared_ratings,
@@ -270,8 +270,10 @@ def _validate_target(
     }
     table_frames = Validate.part(
         target,
-        comparison=_comparison(combined_metric, rivals, moves_of_statistic, n_outputs, confidence),
-        gains=_gains(rivals, moves_of_statistic[objective_name], target_task, compared_ratings, confidence),
+        comparison=_comparison(combined_metric, rivals, scores_with_influences_of_statistic, n_outputs, confidence),
+        gains=_gains(
+            rivals, scores_with_influences_of_statistic[objective_name], target_task, compared_ratings, confidence
+        ),
     )
     comparison_notes = build_notes(
         ("no-best-single", bool(why_no_best_single), why_no_best_single),
@@ -390,7 +392,7 @@ def _rivals(
 def _comparison(
     combined_metric: CombinedMetric,
     rivals: Sequence[_Rival],
-    moves_of_statistic: Mapping[str, Moves],
+    scores_with_influences_of_statistic: Mapping[str, Moves],
     n_outputs: int,
     confidence: float,
 ) -> dict[str, Any]:
@@ -400,9 +402,11 @@ def _comparison(
         "n": n_outputs,
     }
     for statistic_name in STATISTICS:
-        lower_bounds, upper_bounds = moves_of_statistic[statistic_name].interval("units", confidence=confidence)
+        lower_bounds, upper_bounds = scores_with_influences_of_statistic[statistic_name].interval(
+            "units", confidence=confidence
+        )
         table_columns |= {
-            statistic_name: moves_of_statistic[statistic_name].value,
+            statistic_name: scores_with_influences_of_statistic[statistic_name].value,
             f"{statistic_name}_low": lower_bounds,
             f"{statistic_name}_high": upper_bounds,
         }
@@ -410,7 +414,7 @@ def _comparison(
 
 
 def _gains(
-    rivals: Sequence[_Rival], objective_moves: Moves, target_task: Task, human: Floats, confidence: float
+    rivals: Sequence[_Rival], objectives_with_influences: Moves, target_task: Task, human: Floats, confidence: float
 ) -> dict[str, Any]:
     """Return columns with the gain over each single metric, with an interval over items and one over systems and items.
 
@@ -418,13 +422,13 @@ def _gains(
     """
     is_compared_output = np.isfinite(human)
     rival_indices = np.arange(1, len(rivals) + 1)
-    gain_moves = objective_moves.contrast(np.zeros_like(rival_indices), rival_indices)
+    gains_with_influences = objectives_with_influences.contrast(np.zeros_like(rival_indices), rival_indices)
     n_of_resampled_unit = {
         ITEMS: len(np.unique(target_task.design.units[is_compared_output.any(axis=1)])),
         SYSTEMS: int(is_compared_output.any(axis=0).sum()),
     }
     bounds_by_resampled_unit = [
-        gain_moves.interval(resampled_unit, confidence=confidence) for resampled_unit in ("units", "systems")
+        gains_with_influences.interval(resampled_unit, confidence=confidence) for resampled_unit in ("units", "systems")
     ]
     lower_bounds, upper_bounds = np.array(bounds_by_resampled_unit).transpose(
         1, 2, 0
@@ -437,7 +441,7 @@ def _gains(
         "metric": np.repeat([rival.name for rival in rivals], 2),
         "unseen": [*n_of_resampled_unit] * len(rivals),
         "n": [*n_of_resampled_unit.values()] * len(rivals),
-        "gain": np.repeat(gain_moves.value, 2),
+        "gain": np.repeat(gains_with_influences.value, 2),
         "gain_low": lower_bounds.ravel(),
         "gain_high": upper_bounds.ravel(),
         "conclusion": [

@@ -212,22 +212,22 @@ def _refuse_idle_options(options: dict[str, Any], content_text: str) -> None:
 
 def _check_columns(column_names: Sequence[str], *, has_scores: bool) -> None:
     """Raise `OptionError` for a column that is missing, with the option that names it."""
-    missing_roles = [
-        alternative_roles[-1]
-        for alternative_roles in (SCORES if has_scores else VERDICTS)
-        if not any({*alternative_columns} <= {*column_names} for alternative_columns in alternative_roles)
+    missing_role_groups = [
+        alternative_groups[-1]
+        for alternative_groups in (SCORES if has_scores else VERDICTS)
+        if not any({*role_group} <= {*column_names} for role_group in alternative_groups)
     ]
+    missing_roles = [role for role_group in missing_role_groups for role in role_group]
     if missing_roles:
-        all_missing_roles = [role for alternative_roles in missing_roles for role in alternative_roles]
         column_options = []
-        for role in all_missing_roles:
+        for role in missing_roles:
             role_column_names = [
                 column_name for column_name in column_names if column_name.lower() in ENGLISH.get(role, ())
             ]
             column_options.append(f"{role}={role_column_names[0] if role_column_names else 'NAME'}")
         further_columns_text = "" if has_scores else " (for scores: also system, rater and score)"
         raise OptionError(
-            f"count: the table has no column {join_labels(all_missing_roles)}"
+            f"count: the table has no column {join_labels(missing_roles)}"
             f"{further_columns_text}; name the columns, as in --column {','.join(column_options)}. Columns: "
             f"{join_labels(column_names)}"
         )

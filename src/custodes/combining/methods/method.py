@@ -220,11 +220,12 @@ class TrainingData(ReadOnlyArrays):
     def shifts(self, formula: Formula) -> Floats:
         """Return the mean residual (n_kinds,) of each kind of output, with `SHRINKAGE` outputs of residual 0 added."""
         assert self.kinds is not None
-        has_known_kind = self.kinds >= 0
-        residuals = (self.y - formula.predict(self.x))[has_known_kind]
-        n_outputs_of_kind = np.bincount(self.kinds[has_known_kind], minlength=self.n_kinds)
+        is_row_of_known_kind = self.kinds >= 0
+        residuals = (self.y - formula.predict(self.x))[is_row_of_known_kind]
+        n_outputs_of_kind = np.bincount(self.kinds[is_row_of_known_kind], minlength=self.n_kinds)
         return np.asarray(
-            np.bincount(self.kinds[has_known_kind], residuals, minlength=self.n_kinds) / (n_outputs_of_kind + SHRINKAGE)
+            np.bincount(self.kinds[is_row_of_known_kind], residuals, minlength=self.n_kinds)
+            / (n_outputs_of_kind + SHRINKAGE)
         )
 
     def inner_folds(self) -> NDArray[np.intp]:
@@ -232,12 +233,12 @@ class TrainingData(ReadOnlyArrays):
         n_folds = min(INNER, len(np.unique(self.groups)))
         return folds.grouped_folds(self.groups, n_folds=n_folds, rng=self.rng)
 
-    def fold_scores(self, predicted: Floats, fold: NDArray[Any]) -> Floats:
+    def fold_scores(self, predicted: Floats, fold_of_row: NDArray[Any]) -> Floats:
         """Return the objective (folds,) of out-of-fold predictions (rows,) on each fold."""
         return np.array(
             [
                 self.part(is_held_out_row).score(predicted[is_held_out_row][np.newaxis])[0]
-                for _, is_held_out_row in folds.splits(fold)
+                for _, is_held_out_row in folds.splits(fold_of_row)
             ]
         )
 
