@@ -41,10 +41,8 @@ class NextQuestion(NamedTuple):
 
 def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
     """Draw the positions of the control questions in a batch. Return the kind of control question at each position."""
-    annotator_plan, available_control_kinds = (
-        state.plan.annotators,
-        {control_kind for control_kind, _ in state.gold.values()},
-    )
+    annotator_plan = state.plan.annotators
+    available_control_kinds = {control_kind for control_kind, _ in state.gold.values()}
     control_kinds_of_batch = control_kinds(annotator_plan, available_control_kinds, is_first_batch=batch == 1)
     control_positions = sorted(rng.sample(range(1, annotator_plan.batch + 1), len(control_kinds_of_batch)))
     return dict(zip(control_positions, rng.sample(control_kinds_of_batch, len(control_kinds_of_batch)), strict=True))

@@ -321,10 +321,8 @@ def annotator_problems(
     """Problems of recruitment and payment. `control_kinds`: kinds of the control questions; `answer_seconds`: measured
     times; `n_personal_links`: number of annotators with personal links; `notes`: notes on current annotators."""
     annotator_plan, payment_plan, study_texts = plan.annotators, plan.money, plan.texts
-    n_gold_questions, unfilled_texts = (
-        control_kinds.count("gold"),
-        type(study_texts)(title=study_texts.title, contact=study_texts.contact),
-    )
+    n_gold_questions = control_kinds.count("gold")
+    unfilled_texts = type(study_texts)(title=study_texts.title, contact=study_texts.contact)
     max_gold_per_annotator = (
         ceil(annotator_plan.batch * annotator_plan.batches / annotator_plan.gold_every)
         if annotator_plan.gold_every

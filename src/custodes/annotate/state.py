@@ -164,11 +164,9 @@ class StudyState:
 
     def _count(self, issued_question: IssuedQuestion, sign: int) -> None:
         """Add an answer to the counts (`sign` 1), or subtract it (`sign` -1)."""
-        answer_counts, study_totals, is_refused = (
-            issued_question.session.worker.work,
-            self.totals,
-            issued_question.value is None,
-        )
+        answer_counts = issued_question.session.worker.work
+        study_totals = self.totals
+        is_refused = issued_question.value is None
         if issued_question.gold is not None:
             is_right_answer = issued_question.value == self.gold[issued_question.gold][1]
             if issued_question.role == "qualification":

@@ -320,10 +320,8 @@ def match_codes(
 ) -> Iterator[Mapping[str, Any]]:
     """Iterate over the rows of `CodeReconciliation.codes`. Codes that the platform fixed in advance are valid for all
     annotators."""
-    person_ids, codes = (
-        _code_column(code_frame, PERSON, "annotators", list_name),
-        _code_column(code_frame, CODE, "codes", list_name),
-    )
+    person_ids = _code_column(code_frame, PERSON, "annotators", list_name)
+    codes = _code_column(code_frame, CODE, "codes", list_name)
     platform_statuses = _code_column(code_frame, STATUS, "", list_name)
     fixed_codes = {code for code in msgspec.structs.astuple(plan.annotators.codes) if code}
     annotator_of_external_id = {annotator.external_id: annotator for annotator in annotators if annotator.external_id}

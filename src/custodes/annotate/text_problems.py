@@ -151,10 +151,8 @@ def _imbalance_problems(
             ],
             dtype=bool,
         )
-        n_only_first, n_only_second = (
-            int((has_property_by_system[0] > has_property_by_system[1]).sum()),
-            int((has_property_by_system[0] < has_property_by_system[1]).sum()),
-        )
+        n_only_first = int((has_property_by_system[0] > has_property_by_system[1]).sum())
+        n_only_second = int((has_property_by_system[0] < has_property_by_system[1]).sum())
         if not common_items or abs(n_only_first - n_only_second) < LEAST * len(common_items):
             continue
         if binomtest(n_only_first, n_only_first + n_only_second).pvalue <= LEVEL / (2 * len(pairs)):

@@ -69,10 +69,8 @@ def markdown(views: Iterable[View]) -> str:
         ]
         cells_of_rows += _bold(view, _escape_markdown, "**{}**")
         row_texts = [f"| {' | '.join(cells_of_row)} |" for cells_of_row in cells_of_rows if cells_of_row]
-        title_text, omission_text = (
-            f"**{_escape_markdown(view.title)}**\n",
-            view.more and f"\n{_escape_markdown(view.more)}",
-        )
+        title_text = f"**{_escape_markdown(view.title)}**\n"
+        omission_text = view.more and f"\n{_escape_markdown(view.more)}"
         table_texts.append("\n".join(filter(None, [title_text, *row_texts, omission_text])))
     return "\n\n".join(table_texts) + "\n"
 

@@ -62,10 +62,8 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
     """A view as one table. If it is too wide, it is divided into tables that all begin with the label columns."""
     if view.title:
         yield Text(escape_controls(view.title), style="italic")
-    column_names, cell_rows = (
-        map(escape_controls, view.header),
-        [[escape_controls(cell) for cell in cells_of_row] for cells_of_row in view.rows],
-    )
+    column_names = map(escape_controls, view.header)
+    cell_rows = [[escape_controls(cell) for cell in cells_of_row] for cells_of_row in view.rows]
     headers = [
         column_name.replace("_", "\n").replace(" (", "\n(") if len(column_name) > LONG_HEADER else column_name
         for column_name in column_names

@@ -242,10 +242,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         items = tuple(study.ratings.frame.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
         metric_scores = self.rows(study, items, study.systems)
-        is_scored_output, kind_of_output = (
-            np.isfinite(metric_scores).any(axis=1),
-            self.kinds(study, items, study.systems),
-        )
+        is_scored_output = np.isfinite(metric_scores).any(axis=1)
+        kind_of_output = self.kinds(study, items, study.systems)
         output_labels = {
             "item": pl.Series([item for item in items for _ in study.systems], dtype=pl.String),
             "system": pl.Series(list(study.systems) * len(items), dtype=pl.String),

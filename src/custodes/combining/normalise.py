@@ -223,11 +223,9 @@ def _is_negated_scale(scales: Sequence[KnownScale], raw_scores: Floats) -> bool:
     """Return whether raw scores (without NaN) are on a known scale that was multiplied by -1."""
     if not len(raw_scores):
         return False
-    lowest_bound, highest_bound, mean_score = (
-        min(scale.low for scale in scales),
-        max(scale.high for scale in scales),
-        float(raw_scores.mean()),
-    )
+    lowest_bound = min(scale.low for scale in scales)
+    highest_bound = max(scale.high for scale in scales)
+    mean_score = float(raw_scores.mean())
     return not lowest_bound <= mean_score <= highest_bound and lowest_bound <= -mean_score <= highest_bound
 
 

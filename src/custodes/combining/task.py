@@ -130,11 +130,9 @@ def task(selected_study: Study, target: str | None) -> Task:
         )
     metric_rater_scores = _select_raters(rater_scores, metric_indices[is_varying_metric])
     target_name = aspects[0] if len(aspects) == 1 else MEAN + ",".join(aspects)
-    constant_metrics, n_metrics, n_missing_scores = (
-        [rater_scores.names[rater_index] for rater_index in metric_indices[~is_varying_metric]],
-        int(is_varying_metric.sum()),
-        int(np.isnan(metric_scores[is_varying_metric]).sum()),
-    )
+    constant_metrics = [rater_scores.names[rater_index] for rater_index in metric_indices[~is_varying_metric]]
+    n_metrics = int(is_varying_metric.sum())
+    n_missing_scores = int(np.isnan(metric_scores[is_varying_metric]).sum())
     unscored_metric_texts = [
         f"{metric_name} ({reason})"
         for metric_name, reason in rater_scores.left_out
@@ -341,10 +339,8 @@ def outer_folds(
     if fold_source == "system":
         return [np.where(target_task.rated, np.arange(len(design.systems)), -1)]
     if fold_source in ("dataset", "group"):
-        label_of_item, option_text = (
-            {"dataset": design.dataset, "group": design.group}[fold_source],
-            f"folds={fold_source!r}",
-        )
+        label_of_item = {"dataset": design.dataset, "group": design.group}[fold_source]
+        option_text = f"folds={fold_source!r}"
         if not all(label_of_item):
             raise OptionError(
                 f"{option_text}: some items have no {fold_source}; give every item a {fold_source} in the items file"

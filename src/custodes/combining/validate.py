@@ -245,10 +245,8 @@ def _validate_target(
     rivals, why_no_best_single = _rivals(study, combined_metric, target_task, objective_name)
     compared_scores = np.stack([combined_scores.reshape(target_task.human.shape), *(rival.scores for rival in rivals)])
     compared_ratings = np.where(np.isfinite(compared_scores).all(axis=0), target_task.human, np.nan)
-    n_outputs, n_excluded = (
-        int(np.isfinite(compared_ratings).sum()),
-        int((target_task.rated & ~np.isfinite(compared_ratings)).sum()),
-    )
+    n_outputs = int(np.isfinite(compared_ratings).sum())
+    n_excluded = int((target_task.rated & ~np.isfinite(compared_ratings)).sum())
     if n_outputs < 2:
         raise InputError(
             f"{study.name}: fewer than two outputs have ratings by annotators, the combined metric and the compared "
@@ -328,10 +326,8 @@ def _check_scales(study: Study, combined_metric: CombinedMetric, metric_scores: 
 def _rescale_to_model(combined_metric: CombinedMetric, metric_scores: Floats) -> Floats:
     """Return scores (outputs, columns) rescaled so that their range in these data becomes the range in the model."""
     data_scaling = scaling(metric_scores)
-    lower_bounds, upper_bounds = (
-        np.fmax(np.nanmin(metric_scores, axis=0), data_scaling.low),
-        np.fmin(np.nanmax(metric_scores, axis=0), data_scaling.high),
-    )
+    lower_bounds = np.fmax(np.nanmin(metric_scores, axis=0), data_scaling.low)
+    upper_bounds = np.fmin(np.nanmax(metric_scores, axis=0), data_scaling.high)
     model_bounds = np.array([(metric_column.low, metric_column.high) for metric_column in combined_metric.columns]).T
     bound_widths = np.where(upper_bounds > lower_bounds, upper_bounds - lower_bounds, 1.0)
     return np.asarray(

@@ -448,10 +448,8 @@ def _option(section: str, key: str, default: str, help_text: str) -> inspect.Par
     annotated_type: Any = str | None
     cli_parameter = Parameter(help=help_text)
     if option_name in SINGLE:
-        annotated_type, cli_parameter = (
-            list[str] | None,
-            Parameter(name=[f"--{option_name}", f"--{SINGLE[option_name]}"], help=help_text, negative=""),
-        )
+        annotated_type = list[str] | None
+        cli_parameter = Parameter(name=[f"--{option_name}", f"--{SINGLE[option_name]}"], help=help_text, negative="")
     return inspect.Parameter(
         option_name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotated_type, cli_parameter]
     )

@@ -246,10 +246,8 @@ def estimate_lines(
     The numbers of output tokens of cached replies (`reply_token_counts`) give the estimate for new replies."""
     judge_settings = plan.judge
     if reply_token_counts:
-        n_answer_tokens, token_basis_text = (
-            mean(reply_token_counts),
-            f"the mean of {len(reply_token_counts)} cached replies",
-        )
+        n_answer_tokens = mean(reply_token_counts)
+        token_basis_text = f"the mean of {len(reply_token_counts)} cached replies"
     else:
         n_answer_tokens = cost.answer_tokens(judge_settings)
         reason_tokens_text = f" and {cost.REASON_TOKENS} tokens of a reason" if judge_settings.reason == "first" else ""

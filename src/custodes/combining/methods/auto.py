@@ -41,10 +41,8 @@ def automatic(methods: Sequence[Method]) -> Method:
         )
         better_blend_index = max(blend_indices, key=lambda blend_index: candidate_scores[blend_index].mean())
         score_differences = candidate_scores - candidate_scores[better_blend_index]
-        mean_differences, standard_errors = (
-            score_differences.mean(axis=1),
-            score_differences.std(axis=1, ddof=1) / np.sqrt(score_differences.shape[1]),
-        )
+        mean_differences = score_differences.mean(axis=1)
+        standard_errors = score_differences.std(axis=1, ddof=1) / np.sqrt(score_differences.shape[1])
         is_clearly_better_method = mean_differences > CLEARLY * standard_errors
         chosen_method = (
             candidate_methods[int(np.argmax(np.where(is_clearly_better_method, mean_differences, 0.0)))]

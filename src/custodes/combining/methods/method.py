@@ -127,10 +127,8 @@ class TrainingData(ReadOnlyArrays):
     def resample_clusters(self, rng: np.random.Generator) -> TrainingData:
         """Return a bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
         group_of_row, group_sizes = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
-        row_indices_by_group, group_starts = (
-            np.argsort(group_of_row, kind="stable"),
-            np.cumsum(group_sizes) - group_sizes,
-        )
+        row_indices_by_group = np.argsort(group_of_row, kind="stable")
+        group_starts = np.cumsum(group_sizes) - group_sizes
         sampled_groups = rng.choice(len(group_sizes), size=len(group_sizes))
         copy_of_row = np.repeat(np.arange(len(sampled_groups)), group_sizes[sampled_groups])
         n_preceding_rows_of_copy = (

@@ -73,10 +73,8 @@ def fit_blend(training: TrainingData, share: float, *, with_trees: bool) -> Form
     weight each. If `with_trees` is false, the trees are left out.
     """
     best_metric_formula, ridge_formula = training.learn(BEST)[1], training.learn(RIDGE)[1]
-    ridge_lower_limits, ridge_limit_widths = (
-        np.asarray(ridge_formula.low),
-        np.subtract(ridge_formula.high, ridge_formula.low),
-    )
+    ridge_lower_limits = np.asarray(ridge_formula.low)
+    ridge_limit_widths = np.subtract(ridge_formula.high, ridge_formula.low)
     component_share = (1 - share) / 2
     linear_formula = replace(
         ridge_formula,
