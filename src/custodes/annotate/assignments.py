@@ -86,7 +86,9 @@ class Quota:
     def _divide_budget(self) -> None:
         """Divide the remaining budget evenly between the systems that need outputs, until no system needs outputs or
         the budget is spent."""
-        position_counts = np.array([len(statuses) for statuses in self._statuses_of_pair], dtype=np.int64)
+        position_counts = np.array(
+            [len(position_statuses) for position_statuses in self._statuses_of_pair], dtype=np.int64
+        )
         unallocated_counts = position_counts - np.array(self._n_allocated_of_pair, dtype=np.int64)
         remaining_budget = unallocated_counts.sum() if self._budget is None else max(0, self._budget - sum(self.target))
         for pair_index, n_more_positions in enumerate(
@@ -96,28 +98,31 @@ class Quota:
 
     def _allocated_statuses(self) -> Iterator[list[int]]:
         """Iterate over the statuses of the allocated positions of each system."""
-        for statuses, n_allocated in zip(self._statuses_of_pair, self._n_allocated_of_pair, strict=True):
-            yield statuses[:n_allocated]
+        for position_statuses, n_allocated in zip(self._statuses_of_pair, self._n_allocated_of_pair, strict=True):
+            yield position_statuses[:n_allocated]
 
     @property
     def n(self) -> list[int]:
         """The number of outputs of each system that have all answers."""
-        return [statuses.count(ANSWERED) for statuses in self._allocated_statuses()]
+        return [position_statuses.count(ANSWERED) for position_statuses in self._allocated_statuses()]
 
     @property
     def target(self) -> list[int]:
         """The number of outputs allocated to each system, without refused outputs."""
-        return [len(statuses) - statuses.count(IMPOSSIBLE) for statuses in self._allocated_statuses()]
+        return [
+            len(position_statuses) - position_statuses.count(IMPOSSIBLE)
+            for position_statuses in self._allocated_statuses()
+        ]
 
     @property
     def is_open(self) -> list[bool]:
         """Whether each system needs more answers."""
-        return [FREE in statuses for statuses in self._allocated_statuses()]
+        return [FREE in position_statuses for position_statuses in self._allocated_statuses()]
 
     def free_slots(self, pair: int) -> list[int]:
         """The free positions of a system, in order."""
         allocated_statuses = self._statuses_of_pair[pair][: self._n_allocated_of_pair[pair]]
-        return [position for position, status in enumerate(allocated_statuses) if status == FREE]
+        return [position for position, position_status in enumerate(allocated_statuses) if position_status == FREE]
 
     def is_settled(self, pair: int, position: int) -> bool:
         """Whether the position has an answer or was refused."""

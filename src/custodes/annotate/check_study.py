@@ -211,18 +211,18 @@ def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     """Problems if annotators or budget do not suffice for the interim analyses."""
     annotator_plan, budget = study.plan.annotators, study.plan.stopping.budget
     analysis_sizes = [min(planned_size, max_items) for planned_size in study.plan.stopping.looks]
-    max_answers_per_annotator = cap(
+    max_answers_per_annotator_and_pair = cap(
         annotator_plan, analysis_sizes[-1], annotator_plan.most if annotator_plan.recruit == "links" else None
     )
     n_answers_of_first_analysis = len(study.pair_of_number) * analysis_sizes[0] * annotator_plan.per_item
     return _iter_problems(
         (
-            annotator_plan.most * max_answers_per_annotator < analysis_sizes[-1] * annotator_plan.per_item,
+            annotator_plan.most * max_answers_per_annotator_and_pair < analysis_sizes[-1] * annotator_plan.per_item,
             "error",
             "too-few-annotators",
-            f"{annotator_plan.most} annotators with at most {max_answers_per_annotator} answers each to a pair (cap "
-            f"{annotator_plan.cap:g}) cannot give the {analysis_sizes[-1] * annotator_plan.per_item} answers that the "
-            "last interim analysis of a pair needs; allow more annotators, or a larger cap",
+            f"{annotator_plan.most} annotators with at most {max_answers_per_annotator_and_pair} answers each to a "
+            f"pair (cap {annotator_plan.cap:g}) cannot give the {analysis_sizes[-1] * annotator_plan.per_item} "
+            "answers that the last interim analysis of a pair needs; allow more annotators, or a larger cap",
         ),
         (
             budget is not None and budget < n_answers_of_first_analysis,

@@ -68,7 +68,7 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     external_id_table = queried_table_of_name.pop("external_ids")
     table_of_name = {**long_tables(study), "looks": study.looks, **queried_table_of_name}
     if study.labels:
-        (scale_words,) = {scale.words for scale in study.labels.values()}
+        (scale_words,) = {label_scale.words for label_scale in study.labels.values()}
         word_of_score = {float(score): scale_word for score, scale_word in enumerate(scale_words)}
         table_of_name["ratings"] = (
             table_of_name["ratings"]

@@ -368,39 +368,42 @@ def _plan_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
 
 
 def _question_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
-    question = plan.question
-    aspect_names = [aspect.strip() for aspect in question.aspects]
-    lowest_rating, highest_rating = question.scale
+    question_plan = plan.question
+    aspect_names = [aspect.strip() for aspect in question_plan.aspects]
+    lowest_rating, highest_rating = question_plan.scale
     yield (
-        question.text and not question.text.strip(),
-        f"[question] text={short_repr(question.text)} is not allowed; give the question, or leave out text for the "
-        "default",
+        question_plan.text and not question_plan.text.strip(),
+        f"[question] text={short_repr(question_plan.text)} is not allowed; give the question, or leave out text for "
+        "the default",
     )
     yield (
         not aspect_names
         or len(set(aspect_names)) < len(aspect_names)
         or ("" in aspect_names and len(aspect_names) > 1),
-        f"[question] aspects={short_repr(question.aspects)} is not allowed; give one or more different names",
+        f"[question] aspects={short_repr(question_plan.aspects)} is not allowed; give one or more different names",
     )
-    if question.mode == "compare":
-        yield from _unused_key_checks("question", question, ("scale", "labels"), "mode is compare")
+    if question_plan.mode == "compare":
+        yield from _unused_key_checks("question", question_plan, ("scale", "labels"), "mode is compare")
     else:
         yield (
             not lowest_rating < highest_rating or highest_rating - lowest_rating > WIDEST,
-            f"[question] scale={short_repr(question.scale)} is not allowed; give the lowest and highest rating, such "
-            f"as [1, 5], at most {WIDEST} apart",
+            f"[question] scale={short_repr(question_plan.scale)} is not allowed; give the lowest and highest rating, "
+            f"such as [1, 5], at most {WIDEST} apart",
         )
         yield (
-            question.labels and len(question.labels) != highest_rating - lowest_rating + 1,
-            f"[question] labels: {len(question.labels)} labels for the {highest_rating - lowest_rating + 1} points "
-            "of the scale; give one label per point, or no labels",
+            question_plan.labels and len(question_plan.labels) != highest_rating - lowest_rating + 1,
+            f"[question] labels: {len(question_plan.labels)} labels for the {highest_rating - lowest_rating + 1} "
+            "points of the scale; give one label per point, or no labels",
         )
-        yield from _unused_key_checks("question", question, ("equal", "both_bad"), "mode is rate")
+        yield from _unused_key_checks("question", question_plan, ("equal", "both_bad"), "mode is rate")
         stopping_keys = tuple(key for key in StoppingRule.__struct_fields__ if key != "budget")
         yield from _unused_key_checks(
             "stopping", plan.stopping, stopping_keys, "mode is rate, and ratings lead to no decisions"
         )
-    yield question.both_bad and not question.equal, "[question] both_bad=true has no effect without equal=true"
+    yield (
+        question_plan.both_bad and not question_plan.equal,
+        "[question] both_bad=true has no effect without equal=true",
+    )
 
 
 def _unused_key_checks(

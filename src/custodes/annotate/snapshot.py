@@ -62,11 +62,11 @@ def reach_of(state: StudyState) -> Reach:
     for pair_index, target_answers in enumerate(assignments.engine.target):
         free_units = assignments.free_slots(pair_index)
         free_unit_ids, n_lacking_answers = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
-        max_answers_per_annotator = assignment_policy.cap(annotator_plan, target_answers, n_able_annotators)
+        max_answers_per_annotator_and_pair = assignment_policy.cap(annotator_plan, target_answers, n_able_annotators)
         n_free_answers += n_lacking_answers
         for worker in annotators_with_batches_left:
             n_possible_answers = min(
-                max_answers_per_annotator - worker.load[pair_index], len(free_unit_ids - worker.had)
+                max_answers_per_annotator_and_pair - worker.load[pair_index], len(free_unit_ids - worker.had)
             )
             if n_possible_answers > 0:
                 labels_of_useful_annotators.add(worker.label)
@@ -234,9 +234,11 @@ def closing_lines(path: Path, snapshot: Snapshot) -> list[str]:
     n_closed_pairs = sum(not pair.is_open for pair in snapshot.pairs)
     winners_and_losers = [(pair.first, pair.second)[:: pair.decision] for pair in compared_pairs if pair.decision]
     decisions_text = join_labels((f"{winner} is better than {loser}" for winner, loser in winners_and_losers), limit=6)
-    total_text = plural(len(snapshot.pairs), "pair" if compared_pairs else "system")
-    answers_text = f"{plural(snapshot.answers, 'answer')} of {plural(n_annotators, 'annotator')}"
-    status_lines = [f"{study_name}: {snapshot.state}; {answers_text}; {n_closed_pairs} of {total_text} completed"]
+    n_pairs_text = plural(len(snapshot.pairs), "pair" if compared_pairs else "system")
+    answer_counts_text = f"{plural(snapshot.answers, 'answer')} of {plural(n_annotators, 'annotator')}"
+    status_lines = [
+        f"{study_name}: {snapshot.state}; {answer_counts_text}; {n_closed_pairs} of {n_pairs_text} completed"
+    ]
     n_analysed_pairs = sum(pair.looks_done > 0 for pair in compared_pairs)
     if n_analysed_pairs:
         no_decision_text = f"no decision yet for {plural(n_analysed_pairs, 'analysed pair')}"

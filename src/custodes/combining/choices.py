@@ -74,8 +74,8 @@ def nested_fold_scores(
                 _score_methods(task, settings, split.held[is_scored_output], predictions_of_method, candidate_methods)
             )
     return {
-        repeat_and_outer_fold: _scores_by_method(inner_fold_scores, candidate_methods)
-        for repeat_and_outer_fold, inner_fold_scores in scores_of_repeat_and_outer_fold.items()
+        repeat_and_outer_fold: _scores_by_method(method_scores_by_inner_fold, candidate_methods)
+        for repeat_and_outer_fold, method_scores_by_inner_fold in scores_of_repeat_and_outer_fold.items()
     }
 
 
@@ -125,8 +125,8 @@ def held_out_scores(
     ]
     return _scores_by_method(
         [
-            _score_methods(task, settings, output_positions, fold_predictions, candidate_methods)
-            for output_positions, fold_predictions in positions_and_predictions_of_folds
+            _score_methods(task, settings, output_positions, fold_predictions_of_method, candidate_methods)
+            for output_positions, fold_predictions_of_method in positions_and_predictions_of_folds
         ],
         candidate_methods,
     )

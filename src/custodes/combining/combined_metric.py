@@ -244,12 +244,12 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         metric_scores = self.rows(study, items, study.systems)
         is_scored_output = np.isfinite(metric_scores).any(axis=1)
         kind_of_output = self.kinds(study, items, study.systems)
-        output_labels = {
+        label_series_of_column = {
             "item": pl.Series([item for item in items for _ in study.systems], dtype=pl.String),
             "system": pl.Series(list(study.systems) * len(items), dtype=pl.String),
         }
-        ratings = (
-            pl.DataFrame(output_labels)
+        rating_frame = (
+            pl.DataFrame(label_series_of_column)
             .filter(pl.Series(is_scored_output))
             .with_columns(
                 rater=pl.lit(name or self.name),
@@ -265,7 +265,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
         n_outputs_without_kind = 0 if kind_of_output is None else int((kind_of_output[is_scored_output] < 0).sum())
         message_text = f"{n_outputs_without_kind} outputs belong to no kind of the calibration and are not shifted"
-        return ratings, (
+        return rating_frame, (
             *self.notes_on(study, metric_scores, items),
             *build_notes(("kind-unknown", n_outputs_without_kind, message_text)),
         )

@@ -44,15 +44,15 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
         if is_positive_cost.all() and not unequal_units_text:
             return declared_costs, []
         if is_positive_cost.all():
-            reason_text = (
+            why_not_used = (
                 f"their units differ ({unequal_units_text}); give all costs in one unit with costs= (--costs FILE)"
             )
         else:
             metrics_without_cost = [
                 task.metrics.names[metric_index] for metric_index in np.flatnonzero(~is_positive_cost)
             ]
-            reason_text = f"some metrics have no positive cost: {join_labels(metrics_without_cost)}"
-        message_text = f"the costs of the raters file are not used, because {reason_text}"
+            why_not_used = f"some metrics have no positive cost: {join_labels(metrics_without_cost)}"
+        message_text = f"the costs of the raters file are not used, because {why_not_used}"
         return np.ones(len(is_positive_cost)), build_notes(
             ("costs-not-used", bool(is_positive_cost.any()), message_text)
         )

@@ -132,7 +132,7 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
     If favoritism cannot be computed, return no columns, and a note with the reason.
     """
     task, settings = trial.of, trial.terms
-    reason_text = (
+    why_no_favoritism = (
         "folds='system': different models predict the systems of an item, so favoritism is not computed"
         if settings.folds == "system"
         else "human ratings are verdicts, so favoritism is not computed here; to compute it, join the held-out "
@@ -142,8 +142,8 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
         if not (task.rated.sum(axis=1) > 1).any()
         else ""
     )
-    if reason_text:
-        return {}, build_notes(("no-favoritism", True, reason_text), aspect=aspect_of(task.target))
+    if why_no_favoritism:
+        return {}, build_notes(("no-favoritism", True, why_no_favoritism), aspect=aspect_of(task.target))
     human_score_rows = _score_rows(task, HUMAN, task.human)
     held_out_study = Study(
         ratings=Ratings.make(pl.concat([human_score_rows, ratings.frame.select(human_score_rows.columns)]))[0],

@@ -194,13 +194,13 @@ def count(
                     "count: the data do not state which raters are human; name the annotators, as in --human "
                     "ann; all other raters are then metrics"
                 )
-            counts: Any = cu.count_pairs(
+            outcome_counts: Any = cu.count_pairs(
                 scanned_table, human=human, aspect=aspect, progress=track_progress, **count_options
             )
         else:
-            counts = cu.count_battles(scanned_table, human=human, aspect=aspect, **count_options)
-            print_notes(counts.notes)
-    print_line(str(cu.write_counts(counts, output)))
+            outcome_counts = cu.count_battles(scanned_table, human=human, aspect=aspect, **count_options)
+            print_notes(outcome_counts.notes)
+    print_line(str(cu.write_counts(outcome_counts, output)))
 
 
 def _refuse_idle_options(options: dict[str, Any], content_text: str) -> None:

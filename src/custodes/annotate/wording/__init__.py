@@ -52,10 +52,10 @@ def fill_plan_texts(plan: StudyPlan) -> StudyPlan:
     question_key = f"question_{plan.question.mode}" + ("_noun" if plan.question.noun else "")
     default_question = words(plan.texts.language)[question_key].replace("{noun}", plan.question.noun)
     question_text = plan.question.text or default_question
-    filled_question = msgspec.structs.replace(
+    filled_question_plan = msgspec.structs.replace(
         plan.question, text=question_text, noun=plan.question.noun or noun_of(question_text)
     )
-    plan = msgspec.structs.replace(plan, question=filled_question)
+    plan = msgspec.structs.replace(plan, question=filled_question_plan)
     study_texts, value_of_placeholder = plan.texts, placeholders(plan)
     default_template_name_of_key = {
         "instructions": "rate" if plan.question.mode == "rate" else "compare",
