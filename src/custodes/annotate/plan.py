@@ -370,6 +370,7 @@ def _plan_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
 def _question_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
     question_plan = plan.question
     aspect_names = [aspect.strip() for aspect in question_plan.aspects]
+    has_unnamed_aspect = "" in aspect_names and len(aspect_names) > 1
     lowest_rating, highest_rating = question_plan.scale
     yield (
         question_plan.text and not question_plan.text.strip(),
@@ -377,9 +378,7 @@ def _question_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
         "the default",
     )
     yield (
-        not aspect_names
-        or len(set(aspect_names)) < len(aspect_names)
-        or ("" in aspect_names and len(aspect_names) > 1),
+        not aspect_names or len(set(aspect_names)) < len(aspect_names) or has_unnamed_aspect,
         f"[question] aspects={short_repr(question_plan.aspects)} is not allowed; give one or more different names",
     )
     if question_plan.mode == "compare":
@@ -397,9 +396,8 @@ def _question_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
         )
         yield from _unused_key_checks("question", question_plan, ("equal", "both_bad"), "mode is rate")
         stopping_keys = tuple(key for key in StoppingRule.__struct_fields__ if key != "budget")
-        yield from _unused_key_checks(
-            "stopping", plan.stopping, stopping_keys, "mode is rate, and ratings lead to no decisions"
-        )
+        why_unused = "mode is rate, and ratings lead to no decisions"
+        yield from _unused_key_checks("stopping", plan.stopping, stopping_keys, why_unused)
     yield (
         question_plan.both_bad and not question_plan.equal,
         "[question] both_bad=true has no effect without equal=true",
