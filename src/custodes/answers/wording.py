@@ -47,16 +47,18 @@ def column_digits(estimates: Iterable[tuple[float | None, ...]], *, min_decimals
     ----------
     estimates : iterable of tuple
         For each row the estimate and the bounds of its interval, or the estimate alone.
-    least : int
+    min_decimals : int
         Minimum number of decimals for numbers below 10.
 
     Examples
     --------
-    >>> column_digits([(0.5, 0.2, 0.8), (0.6, 0.58, 0.62)], least=2), column_digits([(1.0,), (0.25,)], least=3)
-    (3, 3)
-    >>> column_digits([(1, 1, 2), (3, 2, 3)], least=2), column_digits([(1234.5,)], least=3)
+    >>> column_digits([(0.5, 0.2, 0.8), (0.6, 0.58, 0.62)], min_decimals=2)
+    3
+    >>> column_digits([(1.0,), (0.25,)], min_decimals=3)
+    3
+    >>> column_digits([(1, 1, 2), (3, 2, 3)], min_decimals=2), column_digits([(1234.5,)], min_decimals=3)
     (0, 0)
-    >>> column_digits([(0.2, 0.004, 0.4)], least=2)
+    >>> column_digits([(0.2, 0.004, 0.4)], min_decimals=2)
     3
     """
     numbers_by_row = [[number for number in row if number is not None] for row in estimates]
