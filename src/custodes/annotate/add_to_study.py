@@ -161,9 +161,9 @@ class StoredStudy:
             )
             output_of_item_and_system = {
                 (items[item_index].label, systems[system_index]): SystemOutput(
-                    text=text, images=_parse_texts(images_json)
+                    text=output_text, images=_parse_texts(images_json)
                 )
-                for item_index, system_index, text, images_json in connection.execute(
+                for item_index, system_index, output_text, images_json in connection.execute(
                     "SELECT item, system, text, media FROM output"
                 )
             }

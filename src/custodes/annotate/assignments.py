@@ -193,7 +193,7 @@ class Assignments:
         Existing pairs do not change, and new items of a pair come after the existing items.
         """
         item_rows = connection.execute("SELECT item, cluster FROM item ORDER BY item").fetchall()
-        column_of_item_id = {item_id: column for column, (item_id, _) in enumerate(item_rows)}
+        column_of_item_id = {item_id: item_column for item_column, (item_id, _) in enumerate(item_rows)}
         pair_rows = connection.execute("SELECT pair, first, second FROM pair ORDER BY pair").fetchall()[:n_pairs]
         previous_unit_counts = [len(units_of_one_pair) for units_of_one_pair in self.units_of_pair]
         for pair_number, _, _ in pair_rows[len(previous_unit_counts) :]:

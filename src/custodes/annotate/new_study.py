@@ -331,12 +331,12 @@ def empty_output_notes(material: StudyMaterial) -> list[Note]:
         item_and_system for item_and_system, output in material.outputs.items() if output.is_empty
     ]
     system_names_text = join_labels(sorted({system for _, system in items_and_systems_of_empty_outputs}), limit=3)
-    message = (
+    note_message = (
         f"{plural(len(items_and_systems_of_empty_outputs), 'output')} without content ({system_names_text}): "
         "annotators see (empty) and judge it like any other output; leave out outputs that are empty only because "
         "their collection failed"
     )
-    return build_notes(("outputs-empty", len(items_and_systems_of_empty_outputs), message))
+    return build_notes(("outputs-empty", len(items_and_systems_of_empty_outputs), note_message))
 
 
 def missing_output_notes(material: StudyMaterial) -> list[Note]:
@@ -347,11 +347,11 @@ def missing_output_notes(material: StudyMaterial) -> list[Note]:
     system_names_text = join_labels(
         (system for system in material.systems if n_outputs_of_system[system] < len(material.items)), limit=3
     )
-    message = (
+    note_message = (
         f"{n_missing_outputs} of {n_expected_outputs} outputs are missing ({system_names_text}), so no question shows "
         "them"
     )
-    return build_notes(("outputs-missing", n_missing_outputs, message))
+    return build_notes(("outputs-missing", n_missing_outputs, note_message))
 
 
 def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:
@@ -363,8 +363,8 @@ def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:
     analysis_sizes = sorted({min(planned_size, max_items) for planned_size in stopping_plan.looks})
     n_cut_analyses = sum(planned_size > max_items for planned_size in stopping_plan.looks)
     sizes_text = ", ".join(map(str, analysis_sizes))
-    message = f"a pair has at most {max_items} items, so interim analyses take place after {sizes_text} answers"
-    notes = build_notes((LOOKS_CUT, n_cut_analyses, message))
+    note_message = f"a pair has at most {max_items} items, so interim analyses take place after {sizes_text} answers"
+    notes = build_notes((LOOKS_CUT, n_cut_analyses, note_message))
     if stopping_plan.boundary == "none" and len(analysis_sizes) > 1:
         from scipy.special import ndtri
 
@@ -373,11 +373,11 @@ def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:
         false_decision_rate = crossing_probability(
             np.full(len(analysis_sizes), -ndtri(stopping_plan.gamma / 2)), np.array(analysis_sizes, dtype=float)
         )
-        message = (
+        note_message = (
             f"boundary none: with {len(analysis_sizes)} interim analyses, a pair without a difference is declared "
             f"different with probability {false_decision_rate:.2f}, not {stopping_plan.gamma:g}; use boundary pocock"
         )
-        notes += build_notes(("no-boundary", True, message))
+        notes += build_notes(("no-boundary", True, note_message))
     return notes
 
 

@@ -466,7 +466,7 @@ def stopping_of(plan: StudyPlan, *, n_pairs: int) -> Stopping:
     Stopping(stop='futility', looks=(10, 20, 40), boundary='pocock')
     """
     stopping_plan = plan.stopping
-    stopping = Stopping(
+    stopping_settings = Stopping(
         looks=stopping_plan.looks,
         boundary=stopping_plan.boundary,
         stop=stopping_plan.stop,
@@ -476,7 +476,7 @@ def stopping_of(plan: StudyPlan, *, n_pairs: int) -> Stopping:
     )
     if stopping_plan.estimator is not None:
         check_one_of("estimator", stopping_plan.estimator, ESTIMATORS)
-    return stopping
+    return stopping_settings
 
 
 def budget_of(plan: StudyPlan) -> int | None:
@@ -493,8 +493,8 @@ def budget_of(plan: StudyPlan) -> int | None:
 def rule_of(plan: StudyPlan, *, n_pairs: int, max_items: int, has_metric: bool) -> Rule:
     """Return the rule for a study with `n_pairs` pairs of at most `max_items` items. Interim analyses are limited to
     this number of items."""
-    estimators, (stopping,) = select_estimators_and_rules(
+    estimators, (stopping_settings,) = select_estimators_and_rules(
         plan.stopping.estimator, stopping_of(plan, n_pairs=n_pairs), is_without_metric=not has_metric
     )
     estimator: Estimator = estimators[0]
-    return stopping.rule(estimator, most=max_items, seed=plan.seed)
+    return stopping_settings.rule(estimator, most=max_items, seed=plan.seed)

@@ -176,6 +176,6 @@ def _toml(value: Any) -> str:
         value_of_field = msgspec.structs.asdict(value)
         return f"{{ {', '.join(f'{key} = {_toml(field_value)}' for key, field_value in value_of_field.items())} }}"
     escaped_lines = [
-        json.dumps(line, ensure_ascii=False).replace("\x7f", "\\u007f")[1:-1] for line in value.split("\n")
+        json.dumps(text_line, ensure_ascii=False).replace("\x7f", "\\u007f")[1:-1] for text_line in value.split("\n")
     ]
     return f'"{escaped_lines[0]}"' if len(escaped_lines) == 1 else '"""\n' + "\n".join(escaped_lines) + '"""'

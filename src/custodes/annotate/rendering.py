@@ -73,10 +73,14 @@ def render(
     turns_of_item = {item_label.label: _turns(item_label) for item_label in material.items}
     turns_and_output_texts = [
         (
-            _turns(question.context),
-            [side_output.text for side_output in (question.first, question.second) if side_output is not None],
+            _turns(control_question.context),
+            [
+                side_output.text
+                for side_output in (control_question.first, control_question.second)
+                if side_output is not None
+            ],
         )
-        for question in questions
+        for control_question in questions
     ]
     texts = [text for turns in turns_of_item.values() for _, text in turns]
     texts += (output.text for output in material.outputs.values())

@@ -87,9 +87,9 @@ class StudyMaterial:
             image_paths_of_output.setdefault((item_label, system), []).append(image_path)
         output_of_item_and_system = {
             (item_label, system): SystemOutput(
-                text=text, images=tuple(image_paths_of_output.get((item_label, system), ()))
+                text=output_text, images=tuple(image_paths_of_output.get((item_label, system), ()))
             )
-            for item_label, system, text in text_frame.select("item", "system", "text").iter_rows()
+            for item_label, system, output_text in text_frame.select("item", "system", "text").iter_rows()
         }
         item_labels = text_frame["item"].unique(maintain_order=True)
         item_frame = study.items.item_rows(item_labels).select("item", "cluster", "group")
@@ -97,7 +97,7 @@ class StudyMaterial:
             source_row["item"]: source_row for source_row in study_outputs.sources.iter_rows(named=True)
         }
         items = []
-        for item_label, cluster, group in item_frame.iter_rows():
+        for item_label, cluster_name, group_name in item_frame.iter_rows():
             source_row = source_row_of_item.get(item_label, {})
             text_of_field = {field_name: source_row.get(field_name, "") for field_name in ("source", "context", "meta")}
             item_image_paths, reference_texts = (
@@ -106,8 +106,8 @@ class StudyMaterial:
             items.append(
                 Item(
                     label=item_label,
-                    cluster=cluster,
-                    group=group,
+                    cluster=cluster_name,
+                    group=group_name,
                     images=item_image_paths,
                     references=reference_texts,
                     **text_of_field,
@@ -252,7 +252,10 @@ def media_of(paths: Iterable[str], *, progress: Progress) -> dict[str, Medium]:
     distinct_paths = list(dict.fromkeys(paths))
     if not distinct_paths:
         return {}
-    return {path: medium(path) for path in progress(distinct_paths, total=len(distinct_paths), desc="images")}
+    return {
+        image_path: medium(image_path)
+        for image_path in progress(distinct_paths, total=len(distinct_paths), desc="images")
+    }
 
 
 def medium(path: str) -> Medium:

@@ -260,7 +260,7 @@ def notes_of(path: str | Path) -> list[str]:
         message_rows = connection.execute(
             "SELECT json_extract(json, '$.message') FROM event WHERE kind = 'note' ORDER BY event"
         ).fetchall()
-    return [str(message) for (message,) in message_rows]
+    return [str(note_message) for (note_message,) in message_rows]
 
 
 PERSON = ("participant id", "workerid", "assignment:worker_id", "worker_id", "external_id", "person")
@@ -321,24 +321,32 @@ def match_codes(
     """Iterate over the rows of `CodeReconciliation.codes`. Codes that the platform fixed in advance are valid for all
     annotators."""
     person_ids = _code_column(code_frame, PERSON, "annotators", list_name)
-    codes = _code_column(code_frame, CODE, "codes", list_name)
+    completion_codes = _code_column(code_frame, CODE, "codes", list_name)
     platform_statuses = _code_column(code_frame, STATUS, "", list_name)
-    fixed_codes = {code for code in msgspec.structs.astuple(plan.annotators.codes) if code}
+    fixed_codes = {
+        completion_code for completion_code in msgspec.structs.astuple(plan.annotators.codes) if completion_code
+    }
     annotator_of_external_id = {annotator.external_id: annotator for annotator in annotators if annotator.external_id}
     personal_codes = {annotator.code for annotator in annotators if annotator.code} - fixed_codes
     n_entries_of_person_and_code = Counter[tuple[str, str]]()
-    for person_id, code, platform_status in zip(person_ids, codes, platform_statuses, strict=True):
+    for person_id, completion_code, platform_status in zip(
+        person_ids, completion_codes, platform_statuses, strict=True
+    ):
         annotator = annotator_of_external_id.get(person_id)
-        n_entries_of_person_and_code[person_id, code] += 1
-        if n_entries_of_person_and_code[person_id, code] > 1:
+        n_entries_of_person_and_code[person_id, completion_code] += 1
+        if n_entries_of_person_and_code[person_id, completion_code] > 1:
             verdict = TWICE
-        elif annotator is not None and code and (code in fixed_codes or code == annotator.code):
+        elif (
+            annotator is not None
+            and completion_code
+            and (completion_code in fixed_codes or completion_code == annotator.code)
+        ):
             verdict = OURS
-        elif code in personal_codes:
+        elif completion_code in personal_codes:
             verdict = OTHER_PERSON
         else:
             verdict = UNKNOWN if annotator is None else OTHER_CODE
-        yield _code_row(annotator, person_id, code, verdict, platform_status)
+        yield _code_row(annotator, person_id, completion_code, verdict, platform_status)
     listed_person_ids = set(person_ids)
     for annotator in annotators:
         if annotator.code and annotator.external_id and annotator.external_id not in listed_person_ids:

@@ -302,7 +302,8 @@ def _control_sides(context_html: str, first_html: str, second_html: str, images_
     image_names_of_part = json.loads(images_json) if images_json else {}
     html_of_part = {"context": context_html, "first": first_html, "second": second_html}
     return [
-        Side(html=html, media=tuple(image_names_of_part.get(part_name, ()))) for part_name, html in html_of_part.items()
+        Side(html=part_html, media=tuple(image_names_of_part.get(part_name, ())))
+        for part_name, part_html in html_of_part.items()
     ]
 
 

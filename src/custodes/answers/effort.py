@@ -128,7 +128,7 @@ def effort(
         + REPLAY * n_draws_of_option["replications"] * n_pairs
     )
     n_evaluated_values *= max(1, size_of_dimension["items"]) * max(1, size_of_dimension["aspects"])
-    seconds, megabytes = (
+    cpu_seconds, megabytes = (
         fixed_cost + cost_per_row * n_rows + cost_per_value * n_evaluated_values
         for fixed_cost, cost_per_row, cost_per_value in zip(START, PER_ROW, PER_DRAW, strict=True)
     )
@@ -136,5 +136,7 @@ def effort(
         megabytes = max(
             megabytes, 8e-6 * count_resample_values(n_draws_of_option["resamples"], size_of_dimension["items"] / 8)
         )
-    seconds *= PASSES[question]
-    return Effort(question=question, seconds=seconds, megabytes=megabytes, sizes=size_of_dimension | n_draws_of_option)
+    cpu_seconds *= PASSES[question]
+    return Effort(
+        question=question, seconds=cpu_seconds, megabytes=megabytes, sizes=size_of_dimension | n_draws_of_option
+    )

@@ -55,7 +55,7 @@ def format_result(result: Result) -> str:
         highlight=False,
     )
     print_result(result, console)
-    return "\n".join(line.rstrip() for line in text_buffer.getvalue().splitlines())
+    return "\n".join(output_line.rstrip() for output_line in text_buffer.getvalue().splitlines())
 
 
 def _grids(view: View, width: int) -> Iterator[RenderableType]:
@@ -64,18 +64,18 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
         yield Text(escape_controls(view.title), style="italic")
     column_names = map(escape_controls, view.header)
     cell_rows = [[escape_controls(cell) for cell in cells_of_row] for cells_of_row in view.rows]
-    headers = [
+    column_headers = [
         column_name.replace("_", "\n").replace(" (", "\n(") if len(column_name) > LONG_HEADER else column_name
         for column_name in column_names
     ]
     column_widths = [
         max(map(cell_len, [*header.split("\n"), *(cells_of_row[column_position] for cells_of_row in cell_rows)])) + GAP
-        for column_position, header in enumerate(headers)
+        for column_position, header in enumerate(column_headers)
     ]
-    n_label_columns = list(view.numeric).index(True) if True in view.numeric else len(headers)
+    n_label_columns = list(view.numeric).index(True) if True in view.numeric else len(column_headers)
     free_width = width + GAP - sum(column_widths[:n_label_columns])
     column_index_blocks: list[list[int]] = [[]]
-    for column_index in range(n_label_columns, len(headers)):
+    for column_index in range(n_label_columns, len(column_headers)):
         if (
             column_index_blocks[-1]
             and sum(column_widths[column_position] for column_position in [*column_index_blocks[-1], column_index])
@@ -83,17 +83,19 @@ def _grids(view: View, width: int) -> Iterator[RenderableType]:
         ):
             column_index_blocks.append([])
         column_index_blocks[-1].append(column_index)
-    for block_column_indices in column_index_blocks if headers else []:
+    for block_column_indices in column_index_blocks if column_headers else []:
         column_indices = [*range(n_label_columns), *block_column_indices]
-        grid = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        console_table = Table(
+            box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+        )
         for column_position in column_indices:
-            grid.add_column(
-                Text(headers[column_position]),
+            console_table.add_column(
+                Text(column_headers[column_position]),
                 justify="right" if view.numeric[column_position] else "left",
                 overflow="fold",
             )
         for cells_of_row in cell_rows:
-            grid.add_row(*(Text(cells_of_row[column_position]) for column_position in column_indices))
-        yield from (grid, Text(""))
+            console_table.add_row(*(Text(cells_of_row[column_position]) for column_position in column_indices))
+        yield from (console_table, Text(""))
     if view.more:
         yield Text("\n".join([*map(escape_controls, view.more.splitlines()), ""]), style="dim")

@@ -69,7 +69,10 @@ def column_digits(estimates: Iterable[tuple[float | None, ...]], *, min_decimals
         return 0
     min_decimals = 0 if max(absolute_values) >= 1000 else 1 if max(absolute_values) >= 10 else min_decimals
     interval_widths = [
-        width for row in numbers_by_row if len(row) == 3 if (width := _width(row[1], row[2])) is not None
+        interval_width
+        for row in numbers_by_row
+        if len(row) == 3
+        if (interval_width := _width(row[1], row[2])) is not None
     ]
     if not interval_widths:
         return min_decimals
@@ -196,8 +199,8 @@ def interval(
     >>> interval(0.00012, 0.00011, 0.00014), interval(0.5, 0.5, 0.5 + 1e-14)
     ('0.000120 [0.000110, 0.000140]', '0.50 [0.50, 0.50]')
     """
-    width = _width(low, high)
-    n_decimals = digits if width is None else _significant_decimals(width, digits)
+    interval_width = _width(low, high)
+    n_decimals = digits if interval_width is None else _significant_decimals(interval_width, digits)
     return estimate_text(value, low, high, digits=n_decimals, write=write, unreliable=unreliable)
 
 
@@ -254,7 +257,7 @@ def letter_ranges(row_letters: str | None) -> str:
     """
     if row_letters is None:
         return UNDEFINED
-    prefix, letters = re.match(r"\d*", row_letters)[0], re.findall(r"[a-z]\d*", row_letters)  # type: ignore[index]
+    number_prefix, letters = re.match(r"\d*", row_letters)[0], re.findall(r"[a-z]\d*", row_letters)  # type: ignore[index]
     letter_indices = [ord(letter[0]) - ord("a") + 26 * int(letter[1:] or 0) for letter in letters]
     position_runs: list[list[int]] = []
     for position, letter_index in enumerate(letter_indices):
@@ -269,7 +272,7 @@ def letter_ranges(row_letters: str | None) -> str:
         else "".join(letters[position] for position in position_run)
         for position_run, is_long in zip(position_runs, is_long_run, strict=True)
     ]
-    return prefix + (" " if any(is_long_run) else "").join(range_texts)
+    return number_prefix + (" " if any(is_long_run) else "").join(range_texts)
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

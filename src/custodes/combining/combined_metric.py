@@ -174,11 +174,11 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         check_exists(model_path)
         file_bytes = read_file_bytes(model_path)
         try:
-            header = decode(file_bytes, _HEAD)
-            if header.format != FORMAT:
-                raise InputError(f"the format is {short_repr(header.format)}, not {FORMAT!r}")
-            if header.version != VERSION:
-                raise InputError(f"the file has version {header.version} of the format, but {VERSION} is required")
+            file_header = decode(file_bytes, _HEAD)
+            if file_header.format != FORMAT:
+                raise InputError(f"the format is {short_repr(file_header.format)}, not {FORMAT!r}")
+            if file_header.version != VERSION:
+                raise InputError(f"the file has version {file_header.version} of the format, but {VERSION} is required")
             model = decode(file_bytes, _MODEL)
             if model.digest != model._computed_digest():
                 raise InputError(
@@ -206,14 +206,14 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         normalisation = Normalisation(
             low=self._numbers("low"),
             high=self._numbers("high"),
-            source=tuple(column.scale for column in self.columns),
+            source=tuple(metric_column.scale for metric_column in self.columns),
         )
         kind_shifts = np.array(self.calibration.shifts) if self.calibration else 0.0
         return add_kind_shifts(self._formula().predict(normalisation.apply(scores)), kind_shifts, kinds)
 
     def _numbers(self, field_name: str) -> Floats:
         """Return the values of a field for all columns."""
-        return np.array([getattr(column, field_name) for column in self.columns])
+        return np.array([getattr(metric_column, field_name) for metric_column in self.columns])
 
     def _formula(self) -> Formula:
         return Formula(
@@ -275,10 +275,13 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
         Raises `InputError` if a metric of the combination is not in the study.
         """
-        scores_of_columns = [raw_scores(study, column.metric, column.aspect, items, systems) for column in self.columns]
+        scores_of_columns = [
+            raw_scores(study, metric_column.metric, metric_column.aspect, items, systems)
+            for metric_column in self.columns
+        ]
         missing_columns = [
-            column
-            for column, scores_of_column in zip(self.columns, scores_of_columns, strict=True)
+            metric_column
+            for metric_column, scores_of_column in zip(self.columns, scores_of_columns, strict=True)
             if scores_of_column is None
         ]
         if missing_columns:
@@ -288,11 +291,12 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             )
             raise InputError(
                 f"{study.name}: the combined metric needs "
-                f"{missing_scores_text}{join_labels(repr(column.label) for column in missing_columns)}, which "
+                f"{missing_scores_text}"
+                f"{join_labels(repr(metric_column.label) for metric_column in missing_columns)}, which "
                 f"{'is' if len(missing_columns) == 1 else 'are'} missing; raters: "
                 f"{join_labels(direction_of_rater)}{suggestion(missing_columns[0].metric, direction_of_rater)}"
             )
-        direction_signs = [1.0 if column.higher_is_better else -1.0 for column in self.columns]
+        direction_signs = [1.0 if metric_column.higher_is_better else -1.0 for metric_column in self.columns]
         return np.stack(
             [
                 direction_sign * scores_of_column.ravel()
@@ -316,8 +320,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
         n_missing_of_column = dict(zip(self.columns, np.isnan(metric_scores).sum(axis=0).tolist(), strict=True))
         missing_texts = [
-            f"{column.label} {n_missing} of {len(metric_scores)}"
-            for column, n_missing in sorted(
+            f"{metric_column.label} {n_missing} of {len(metric_scores)}"
+            for metric_column, n_missing in sorted(
                 n_missing_of_column.items(), key=lambda column_and_count: -column_and_count[1]
             )
             if n_missing
@@ -331,7 +335,9 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             axis=0
         )
         clipped_labels = [
-            column.label for column, n_clipped in zip(self.columns, n_clipped_of_column, strict=True) if n_clipped
+            metric_column.label
+            for metric_column, n_clipped in zip(self.columns, n_clipped_of_column, strict=True)
+            if n_clipped
         ]
         total_missing_scores, total_clipped_scores = sum(n_missing_of_column.values()), int(n_clipped_of_column.sum())
         return build_notes(

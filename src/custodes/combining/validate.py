@@ -351,9 +351,9 @@ def _rivals(
     if not isinstance(best_single_field_values, dict):
         why_no_best_single = "the model file does not name the best single metric of the fit; fit the model again"
     else:
-        metric, aspect = str(best_single_field_values["metric"]), str(best_single_field_values["aspect"])
-        metric_name = name_of(metric, aspect)
-        single_scores = raw_scores(study, metric, aspect, target_task.design.items, target_task.design.systems)
+        rater_name, aspect = str(best_single_field_values["metric"]), str(best_single_field_values["aspect"])
+        metric_name = name_of(rater_name, aspect)
+        single_scores = raw_scores(study, rater_name, aspect, target_task.design.items, target_task.design.systems)
         if single_scores is None:
             why_no_best_single = (
                 f"{metric_name!r}, the best single metric of the fit, is not in these data; if the metric has "

@@ -123,7 +123,7 @@ def judge(
         if sends_requests
         else None
     )
-    budget = Budget.from_options(llm_judge, value_of_argument["max_cost"], value_of_argument["price"])
+    cost_budget = Budget.from_options(llm_judge, value_of_argument["max_cost"], value_of_argument["price"])
     with Stoppable(output_files.follows), Cache(output_files.cache) as reply_cache:
         failure_of_request, notes = (
             batch.read_replies(replies, all_requests(judging_plan, reply_cache), reply_cache) if replies else ({}, [])
@@ -134,7 +134,7 @@ def judge(
             print_notes(notes)
         if dry_run:
             for output_line in estimate_lines(
-                judging_plan, unsent_requests, budget.price, reply_tokens(judging_plan, reply_cache)
+                judging_plan, unsent_requests, cost_budget.price, reply_tokens(judging_plan, reply_cache)
             ):
                 print_line(output_line)
             return 0
@@ -146,7 +146,7 @@ def judge(
                 llm_judge,
                 unsent_requests,
                 is_allowed=yes or value_of_argument["max_cost"] is not None,
-                price=budget.price,
+                price=cost_budget.price,
             )
         with progress(quiet=quiet) as track_progress:
             rate_limits = {option_name: value_of_argument[option_name] for option_name in ("concurrency", "rpm", "tpm")}
@@ -156,11 +156,11 @@ def judge(
                     query,
                     client=connected_client,
                     cache=reply_cache,
-                    budget=budget,
+                    budget=cost_budget,
                     progress=track_progress,
                     **rate_limits,
                 )
-            judgements = judgements_of(judging_plan, query_plan(judging_plan, answer_requests), budget.price)
+            judgements = judgements_of(judging_plan, query_plan(judging_plan, answer_requests), cost_budget.price)
     print_notes([*notes, *judgements.notes])
     output_files.write(judgements.output_tables())
     print_diagnostic(summary(judgements))

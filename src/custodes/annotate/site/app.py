@@ -162,12 +162,12 @@ class Site:
         for service in self.services.values():
             image_type_and_content = await run_in_threadpool(service.media, request.path_params["name"])
             if image_type_and_content is not None:
-                media_type, content = image_type_and_content
+                media_type, image_content = image_type_and_content
                 response_headers = {
                     "Cache-Control": "private, max-age=86400, immutable",
                     "Content-Security-Policy": "sandbox",
                 }
-                return Response(content, media_type=media_type, headers=response_headers)
+                return Response(image_content, media_type=media_type, headers=response_headers)
         raise HTTPException(404)
 
     async def static(self, request: Request) -> Response:

@@ -61,24 +61,24 @@ def mark_differences(first: Side, second: Side) -> tuple[Side, Side] | None:
     ['<p>a <mark>b</mark></p>', '<p>a <em><mark>c</mark></em></p>']
     """
     tokens_of_side = [_TOKENS.findall(side.html) for side in (first, second)]
-    word_positions_of_side = [
-        [position for position, token in enumerate(tokens) if not token.startswith("<") and not token.isspace()]
+    word_token_indices_of_side = [
+        [token_index for token_index, token in enumerate(tokens) if not token.startswith("<") and not token.isspace()]
         for tokens in tokens_of_side
     ]
-    if max(map(len, word_positions_of_side)) > LONGEST_COMPARED:
+    if max(map(len, word_token_indices_of_side)) > LONGEST_COMPARED:
         return None
     first_words, second_words = (
-        [tokens[position] for position in word_positions]
-        for tokens, word_positions in zip(tokens_of_side, word_positions_of_side, strict=True)
+        [tokens[token_index] for token_index in word_token_indices]
+        for tokens, word_token_indices in zip(tokens_of_side, word_token_indices_of_side, strict=True)
     )
     for edit_operation, *opcode_bounds in SequenceMatcher(None, first_words, second_words).get_opcodes():
         if edit_operation == "equal":
             continue
-        for tokens, word_positions, (first_word_index, end_word_index) in zip(
-            tokens_of_side, word_positions_of_side, (opcode_bounds[:2], opcode_bounds[2:]), strict=True
+        for tokens, word_token_indices, (first_word_index, end_word_index) in zip(
+            tokens_of_side, word_token_indices_of_side, (opcode_bounds[:2], opcode_bounds[2:]), strict=True
         ):
-            for position in word_positions[first_word_index:end_word_index]:
-                tokens[position] = f"<mark>{tokens[position]}</mark>"
+            for token_index in word_token_indices[first_word_index:end_word_index]:
+                tokens[token_index] = f"<mark>{tokens[token_index]}</mark>"
     return replace(first, html="".join(tokens_of_side[0])), replace(second, html="".join(tokens_of_side[1]))
 
 

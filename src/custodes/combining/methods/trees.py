@@ -27,8 +27,8 @@ def trees_on(
     """
     clipped_scores = np.full_like(training.x, np.nan)
     clipped_scores[:, column_indices] = clip_and_scale(training.x, low, high)[:, column_indices]
-    target, target_mean, target_sd = training.target_standardisation
-    trees, importances = boost.fit_trees(clipped_scores, target, seed=SEED, **boost.SETTINGS)
+    standardised_target, target_mean, target_sd = training.target_standardisation
+    trees, importances = boost.fit_trees(clipped_scores, standardised_target, seed=SEED, **boost.SETTINGS)
     has_splits = bool(importances.any())
     formula = Formula(
         weights=np.zeros(len(importances)),
