@@ -49,7 +49,7 @@ class ItemScores(ReadOnlyArrays):
     `items` (k,) are the positions of these items among all `n_items` items, in ascending order. `persons` (annotators,
     k, systems) are the scores of annotators, `human` (k, systems) is the mean over annotators, and `metrics` (metrics,
     k, systems) are the scores of metrics. Scores are NaN if not rated. `levels` are the severity levels of annotators
-    (None if all annotators rated the same outputs). Means over outputs use them also if `human` is not adjusted.
+    (None if all annotators rated the same outputs). Means over outputs use `levels` even if `human` is not adjusted.
     """
 
     items: NDArray[np.int64]
@@ -294,7 +294,7 @@ def unpaired_count(persons: Floats, *, items: Ints, item: Ints, first: Ints, sec
 
 def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
     """Return the rule, the count and the message of the note on comparisons that `unpaired_count` counts."""
-    message = f"{count} comparisons{label} count for no preference, because no annotator rated both outputs"
+    message = f"{count} comparisons{label} are excluded, because no annotator rated both outputs"
     return "unpaired", count, message
 
 

@@ -51,7 +51,7 @@ ABOVE_CHANCE = "agreement is above the level of random answers"
 
 
 class AnnotatorTests(NamedTuple):
-    """Tests of every annotator, (workers,) each, whether a person or a slot.
+    """Tests of every annotator (a person or a slot); each array has shape (workers,).
 
     `position` has the tests of position preference. `p_careless`, `p_chance` and `untested_reason` come from
     `_compare_with_peers`; annotators with a position preference are not used as peers there. `p_reversed` is the

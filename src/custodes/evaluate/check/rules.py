@@ -36,7 +36,7 @@ WARNED = (
 )
 """Rules of notes that are warnings, because what they report may reverse a conclusion or bias a comparison."""
 SIDED = ("one-sided-annotators", "sides")
-"""Rules of problems if the sides of pairs (chosen, rejected) are compared instead of systems."""
+"""Rules of problems that occur if the compared systems are only the sides of pairs (chosen, rejected)."""
 
 RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "nothing-compared": ("error", "{why}"),

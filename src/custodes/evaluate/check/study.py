@@ -277,7 +277,7 @@ def _refusal_rates(questions: pl.DataFrame, *group_column_names: str) -> pl.Data
 def _refusal_p_value(questions: pl.DataFrame, system: str) -> float | None:
     """Return the p-value of the hypothesis that the refusals of each annotator do not depend on the system.
 
-    The p-value is None if no annotator with both refusals and answers was asked about this system and about others.
+    The p-value is None if no annotator with both refusals and answers was asked about this and other systems.
     """
     n_questions_expression, n_refused_expression, n_with_system_expression = pl.col("n"), pl.col("r"), pl.col("k")
     test_sums = (

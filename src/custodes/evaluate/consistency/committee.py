@@ -165,7 +165,7 @@ def _panel_columns(
     gain_draws = weighted_item_mean(
         correctness_of_panel - held_out_best_correctness, units=unit_of_comparison, weights=bootstrap_weights
     ).round(12)
-    gain_draws[:, [panel_label == BEST for panel_label in panel_labels]] = np.nan  # the best judge minus itself
+    gain_draws[:, [panel_label == BEST for panel_label in panel_labels]] = np.nan  # no gain over itself
     cost_of_judge, cost_unit_of_judge = _verdict_costs(study, preferences, judge_indices, is_shared_comparison)
     cost_of_panel = [
         cost_of_judge[[*panel_judge_indices]].sum()

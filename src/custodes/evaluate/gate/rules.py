@@ -75,7 +75,7 @@ class GateRule:
 
     If `against` names another metric, the difference of the two metrics must lie above the threshold. If `statistic` is
     None, the statistic that ranks metrics in the aspect is used. If `reference` names a system, the corrected rate of
-    each other system minus the rate of this system must lie above the threshold. With the `relation` '<=', the value
+    every other system minus the rate of this system must lie above the threshold. With the `relation` '<=', the value
     must lie below the threshold.
     """
 

@@ -231,7 +231,7 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
     strengths, effect_names = model.strengths, list(model.effects)
     effect_columns = _bounded_columns("value", strengths.effects, model, confidence)
     effect_columns |= {"p_value": p_value(strengths.effects, n_units=strengths.n_units)}
-    if strengths.ties[0] > 0:  # there are ties, and they are not half wins
+    if strengths.ties[0] > 0:  # ties exist and are a third outcome, not half wins
         log_tie_columns = _bounded_columns("value", np.log(strengths.ties), model, confidence)
         tie_columns = {name: np.exp(value) for name, value in log_tie_columns.items()} | {"p_value": np.nan}
         effect_names = [TIES, *effect_names]

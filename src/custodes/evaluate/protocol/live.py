@@ -33,7 +33,7 @@ __all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "
 FORMAT = "custodes-protocol"
 VERSION = 2
 SIGNS = {1, 0, -1, ABSENT}
-"""Codes of preferences: 1 if the first system of the pair is better, 0 for a tie, -1 if it is worse, else a refusal."""
+"""Codes of preferences: 1 (the first system is better), 0 (tie), -1 (the second system is better), ABSENT (refused)."""
 
 
 @dataclass(frozen=True, kw_only=True)

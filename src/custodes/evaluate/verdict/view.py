@@ -105,7 +105,7 @@ class AspectResults:
         unbeaten_messages = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
         self.unbeaten = [message.partition(": ")[2] for message in unbeaten_messages if message.startswith(HUMAN)]
         no_test_messages = [message.partition(": ") for message in messages("leaderboard", "no-test")]
-        no_test_messages.sort(key=lambda parts: self.judge not in parts[0])  # a cut list may lack `judge`
+        no_test_messages.sort(key=lambda parts: self.judge not in parts[0])  # a shortened list may lack `judge`
         self.no_test = no_test_messages[0][2] if no_test_messages else ""
         self.stopped = any(note.rule == SEQUENTIAL_RULE for note in results["leaderboard"].notes)
         systems = rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)

@@ -18,7 +18,7 @@ ALPHAS = np.logspace(0, -3, 30)
 
 _TOLERANCE = 1e-9  # tolerance of the optimality conditions: a copy of a column in use violates them by rounding error
 _RIDGE = 1e-12  # added to variances of 1, so that the weights of linearly dependent columns are unique
-_STEPS = 10_000  # maximum number of steps per penalty; weights are then close enough if rounding prevents convergence
+_STEPS = 10_000  # maximum number of steps per penalty: enough for good weights even if rounding prevents convergence
 
 
 def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:

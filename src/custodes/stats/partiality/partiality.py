@@ -328,7 +328,7 @@ class _Search:
         ]
 
     def largest_rival_p_value(self, system: int) -> float:
-        """Leave each other system out of the curve in turn, and return the largest of the p-values of `system`."""
+        """Leave out every other system of the curve in turn, and return the largest of the p-values of `system`."""
         left_out_systems = np.array(
             [curve_system for curve_system in self.curve_systems if curve_system != system], dtype=np.intp
         )

@@ -81,7 +81,7 @@ def fit(
     has_ties = not ties_are_half and bool(tie_weights.sum() > 0)
     weight_of_kind, half_sign_sums = kinds.outcomes.sum(axis=1), (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2
     n_coefficients = design.shape[1] + has_ties
-    level_matrix = np.zeros((n_coefficients, n_coefficients))  # projection on unidentified component shifts
+    level_matrix = np.zeros((n_coefficients, n_coefficients))  # projection onto unidentified shifts of components
     is_same_component = component[:, np.newaxis] == component
     level_matrix[:n_systems, :n_systems] = is_same_component / is_same_component.sum(axis=1)
 
