@@ -145,7 +145,7 @@ class HumanMeans(NamedTuple):
                 self.adjustment_range > 0,
                 f"annotators rated different outputs{suffix}, so mean human scores are adjusted for the severity of "
                 f"annotators; the adjustments of outputs differ by up to {self.adjustment_range:.2g}, with a standard "
-                f"error of up to {self.standard_error:.2g}, which intervals of statistics over systems contain",
+                f"error of up to {self.standard_error:.2g}. Intervals of statistics over systems include this error",
             ),
             (
                 UNCERTAIN_RULE,
@@ -153,7 +153,7 @@ class HumanMeans(NamedTuple):
                 f"annotators rated few common outputs{suffix}, so their severity is uncertain"
                 + (
                     f": the largest standard error is over {MOST_UNCERTAIN:.0%} of the standard deviation of human "
-                    "scores, and intervals of statistics within items and over outputs do not contain it"
+                    "scores, and intervals of statistics within items and over outputs do not include it"
                     if np.isfinite(self.standard_error)
                     else " and mean human scores are not adjusted for it"
                 )

@@ -192,7 +192,7 @@ class Flips:
         return cls(first=sign_flips(n_blocks, n, np.random.default_rng(STREAM)), exact=False)
 
     def stages(self, n_hypotheses: int) -> Iterator[NDArray[np.int8]]:
-        """Yield the first flips, then sets of further independent flips, which are fewer with many hypotheses."""
+        """Yield the first flips, then sets of further independent flips. With more hypotheses, sets are smaller."""
         n, n_blocks = self.first.shape
         yield self.first
         most_flips = 0 if self.exact or not n else min(MOST_FLIPS, _FLIP_WORK // max(1, n_hypotheses * n_blocks))
@@ -299,7 +299,7 @@ def flip_tests(
         sign_columns = np.ascontiguousarray(flip_signs.T, dtype=np.float64)
         return len(flip_signs), lambda rows: to_common_scale(np.abs(scaled_pseudo[rows] @ sign_columns), rows)
 
-    smallest_p = np.exp2(1.0 - n_present_blocks)  # of all flips; random flips may give a smaller p-value
+    smallest_p = np.exp2(1.0 - n_present_blocks)  # with all flips; with random flips, a p-value may be smaller
     relative_t = np.where(is_defined & (smallest_p <= 1 - confidence), np.minimum(relative_t, 1.0), np.nan)
     standard_error = np.sqrt(np.maximum(square_sums - pseudo_sums**2 / n_blocks, 0.0) / (n_blocks * freedom))
     return _family(

@@ -119,16 +119,16 @@ def _shrinkage(observed_scores: Floats, degrees_of_freedom: int, n_draws: int) -
     tiny = np.finfo(np.float64).tiny
     (xx, xy), (_, yy) = np.einsum("ims,jms->ijm", observed_scores, observed_scores)
     ridge = _RIDGE * (xx + yy) + tiny**0.5  # positive even if all values are equal
-    # Cholesky factor of the scatter and the ridge. The second diagonal entry is computed from residuals: as a
-    # difference of products it would be rounding error, of any sign, if one side is nearly a linear function of the
-    # other.
+    # Cholesky factor of the scatter and the ridge. The second diagonal entry is computed from residuals. A
+    # difference of products would be rounding error of either sign if the scores by one rater are nearly a linear
+    # function of the scores by the other rater.
     slope = np.nan_to_num(ratio(xy, xx))
     residual_scores = observed_scores[1] - slope[:, np.newaxis] * observed_scores[0]
     root_x = np.sqrt(xx + ridge)
     root_y = np.sqrt(
         np.einsum("ms,ms->m", residual_scores, residual_scores) + ridge + slope * xy * (ridge / (xx + ridge))
     )
-    # The factor of the inverse: an upper times a lower triangle.
+    # Inverse Cholesky factor (upper triangular) times the drawn lower triangular matrix.
     inverse_corner = -xy / (xx + ridge) / root_y
     entry_11, entry_12 = first_diagonal / root_x + inverse_corner * below_diagonal, inverse_corner * second_diagonal
     entry_21, entry_22 = below_diagonal / root_y, second_diagonal / root_y

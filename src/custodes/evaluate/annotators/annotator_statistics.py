@@ -39,7 +39,7 @@ REVERSED_LEVEL = 0.01
 """Familywise level of the test of agreement below chance, for all annotators of a study (Holm)."""
 
 HALF = 0.5
-"""The test of low agreement compares an annotator with this fraction of the agreement among other annotators."""
+"""The test of low agreement compares an annotator's agreement with this fraction of the agreement among the others."""
 LEVEL = 0.05
 """Level of the preliminary tests that decide whether a flag is possible. Preliminary tests are not adjusted."""
 FEWEST = 12
@@ -228,8 +228,8 @@ def _compare_with_peers(
     """Compare each annotator (workers,) with the other annotators that are trusted (`is_trusted`) on the same tasks.
 
     Return p-values of two hypotheses, and the reason why the first is not tested. The first hypothesis is that the
-    annotator agrees with the others at least half as much as they agree with one another. The second hypothesis is that
-    the annotator agrees with the others no more than random answers do.
+    agreement of the annotator with the others is at least half of the agreement among the others. The second hypothesis
+    is that the annotator agrees with the others no more than random answers do.
     """
     answers = aspect_answers.answers
     peer_agreements = peer_agreement(

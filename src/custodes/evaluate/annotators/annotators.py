@@ -188,7 +188,7 @@ class Annotators(Result):
         score(
             "design_effect",
             "1 + (answers_per_annotator - 1) icc, and 1 if icc is negative: variance of the rate of a pair of systems "
-            "(or of the mean of a system), divided by its variance if each answer came from a different annotator. "
+            "(or of the mean of a system), divided by the variance if each answer came from a different annotator. "
             "The design effect is too large for the difference of two systems that the same annotators rated, because "
             "the severity of annotators cancels in the difference",
             "Design effect of one rate or mean",

@@ -57,8 +57,8 @@ def backward_columns(
 ) -> dict[str, Any]:
     """Return the columns of `backward`: backward elimination from the metrics in use (default: all metrics).
 
-    Each step removes the metric whose removal increases the held-out squared error least. The same folds select the
-    order and score it."""
+    Each step removes the metric whose removal increases the held-out squared error least. The order of
+    removal is selected and scored on the same folds."""
     x, metric_names = _metric_scores_and_names(target)
     start_positions = positions_in_use if len(positions_in_use) else np.arange(len(metric_names))
     selection_path = selection.stepwise_path(

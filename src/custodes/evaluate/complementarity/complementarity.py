@@ -32,7 +32,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
 
 MANY, CLOSEST = 30, 15
-"""With more than `MANY` raters, a table displays `CLOSEST` metrics: those whose rankings are closest to human ones."""
+"""With more than `MANY` raters, a table displays the `CLOSEST` metrics whose rankings are closest to human rankings."""
 
 GAPS = {
     "kinds_a": ["human-metric", "human-metric", "metric-metric"],

@@ -89,8 +89,8 @@ def committee_notes(committee: Mapping[str, Any], aspect: str) -> list[Note]:
     """Return a note on the judges that the tables `committee` and `panels` exclude."""
     (left_out_judges,) = committee.get("left_out", [[]])
     message = (
-        f"the tables committee and panels exclude {join_labels(left_out_judges)}{label_of(aspect)}: they use at most "
-        f"{MOST_JUDGES} judges and metrics with enough comparisons, and prefer those with scores for the aspect"
+        f"the tables committee and panels exclude {join_labels(left_out_judges)}{label_of(aspect)}; these tables use "
+        f"at most {MOST_JUDGES} judges and metrics with enough comparisons, first those with scores for the aspect"
     )
     return build_notes(("not-in-committee", len(left_out_judges), message), aspect=aspect)
 

@@ -189,7 +189,7 @@ class Consistency(Result):
         ),
         share(
             "failure_rate",
-            "proportion of queried verdicts that failed (empty or unreadable); with factor `reason`: for this reason",
+            "proportion of queried verdicts that failed (empty or unreadable); with factor `reason`, for this reason",
             "Failed",
             interval=True,
         ),

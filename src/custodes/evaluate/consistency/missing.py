@@ -213,7 +213,7 @@ def _failure_p_value(
     if is_missing_verdict.sum() < LEAST_FAILURES or len(level_masks) * is_missing_verdict.size > MOST_FEATURES:
         return np.nan
     is_usable_verdict = np.isfinite(length_class_of_verdict) if factor == LENGTH else np.any(level_masks, axis=0)
-    # The ten length classes are tested as one trend. Of the two orders, one indicator is enough.
+    # The ten length classes are tested as one trend. For the two orders, one indicator is enough.
     level_features = (
         [length_class_of_verdict] if factor == LENGTH else level_masks[:1] if factor == ORDER else level_masks
     )

@@ -215,7 +215,7 @@ def fit_counts(
 def _fit_model(battles: Battles, rng: np.random.Generator, options: Options, **covariate_fields: Any) -> FittedModel:
     """Fit the model to comparisons; `covariate_fields` are the fields of the result about covariates."""
     n_systems, resamples, confidence = options.n_systems, options.resamples, options.confidence
-    # Strengths, win rates, ranks and points of each system, and sorted copies of them.
+    # Memory for strengths, win rates, ranks and points of each system, and for sorted copies.
     check_memory("resamples", resamples, 8 * (1 + resamples) * n_systems)
     battles = battles.merge_equal_clusters()
     fit = strengths(battles, n_systems=n_systems, ties=options.tie_model, resamples=resamples, rng=rng)

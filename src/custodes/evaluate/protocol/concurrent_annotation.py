@@ -191,8 +191,8 @@ class ConcurrentAnnotation:
     def impossible(self, pair: int, position: int) -> Ruling | None:
         """Record that annotators cannot judge a comparison.
 
-        The next usable position replaces the refused position. If there is none, the analysis has one answer fewer. The
-        preference is unknown, so refusals never count as ties.
+        The next usable position replaces the refused position. Without such a position, the analysis has one answer
+        fewer. The preference is unknown, so refusals never count as ties.
         """
         self._set_position(pair, position, ABSENT, (FREE,))
         pair_state = self._pairs[pair]

@@ -247,7 +247,8 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
     """Yield the rows of all metrics with adjusted p-values, decisions, error rates and the favoured system.
 
     P-values and intervals are adjusted by Bonferroni's method. For the corrected difference, the family is the pairs
-    and labels of one metric. For error rates, it is all metrics, pairs, labels and both error rates.
+    and labels of one metric. For error rates, the family is all metrics, pairs, labels and both
+    error rates.
     """
     n_error_tests = max(1, sum(difference.is_tested for row in rows for difference in row["errors"].values()))
     n_tests_of_metric = Counter(row["metric"] for row in rows if np.isfinite(row["p_value"]))

@@ -125,7 +125,7 @@ class AspectResults:
         return [row["metric"] for row in self.standing if row["side"] in names]
 
     def is_undecided(self, one: Row, other: Row) -> bool:
-        """Return whether two systems do not differ significantly, and their direct comparisons do not decide either."""
+        """Return whether neither the joint test nor the direct comparisons decide which of two systems is better."""
         pair = frozenset((one["system"], other["system"]))
         return share_a_letter(one, other) and pair not in self.decided_directly
 

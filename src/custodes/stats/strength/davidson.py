@@ -19,7 +19,7 @@ from custodes.stats.arrays import Floats, Ints
 from custodes.stats.strength.battles import BattleCounts
 
 _STEPS = 100
-_SMALL = 1e-10  # Newton's method stops at a smaller step
+_SMALL = 1e-10  # Newton's method stops if a step is smaller
 _DIVERGED = 25.0  # a larger |eta| means that the fit diverges because one side always wins
 _SINGULAR = 1e-11  # minimum ratio of the extreme eigenvalues of the scaled information
 

@@ -149,7 +149,7 @@ def _covariance_p_value(features: Any, surplus: Floats, unit: Ints, variance: Fl
             - cross_products.T
             + surplus_sums @ surplus_sums * np.outer(mean_features, mean_features)
         )
-        squared_surplus_sums = np.bincount(unit, weights=surplus**2)  # of squares, as the plain sums may all be 0
+        squared_surplus_sums = np.bincount(unit, weights=surplus**2)  # squared, because unsquared sums may be 0
         effective_number = float(squared_surplus_sums.sum() ** 2 / (squared_surplus_sums**2).sum())
     standard_deviations = np.sqrt(covariance.diagonal().clip(0.0))
     is_varying_feature = standard_deviations > _SAME * max(1.0, float(standard_deviations.max(initial=0.0)))
