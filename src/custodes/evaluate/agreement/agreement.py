@@ -402,8 +402,8 @@ def _ground_notes(sample: Sample) -> list[Note]:
             "system-scores-fitted",
             n_fitted_metrics,
             f"for {n_fitted_metrics} of {len(scored_output_masks)} metrics, some items lack the human or the metric "
-            f"score of a system{aspect_suffix}, so the system scores are not means but system effects adjusted for "
-            "items",
+            f"score of a system{aspect_suffix}, so system scores are system effects adjusted for items instead of "
+            "means",
         ),
         (
             "pairs-without-common-item",

@@ -100,7 +100,7 @@ ADVICE = {
 
 
 def _coverage_problems(comparison: RaterComparison) -> list[Problem]:
-    """Return metrics that rated fewer of the comparisons with human ratings than other metrics."""
+    """Return metrics that rated fewer of the human-rated comparisons than other metrics."""
     n_comparisons_of_metric = {
         metric: len(comparison.shared(metric_index).item) for metric_index, metric in enumerate(comparison.metrics)
     }

@@ -73,11 +73,11 @@ def _path(z: Floats, y: Floats, alphas: Floats) -> Floats:
 def _optimal_weights(gram: Floats, target_products: Floats, alpha: float, signs: Floats, weights: Floats) -> Floats:
     """The optimal weights (p,) at a penalty, starting from the weights at a different penalty.
 
-    `signs` (p,) has the signs of the weights of the columns in use, and 0 for all other columns; it is updated. For
-    given columns and signs, the optimal weights solve a linear system. If a weight would change its sign on the way to
-    this solution, its column is removed. Otherwise the column whose correlation with the residual exceeds the penalty
-    most is added. Every step decreases the objective, so the search ends. If no column can be added, the minimum is
-    reached (Karush, Kuhn and Tucker).
+    `signs` (p,) has the signs of the weights of the columns in use, and 0 for all other columns. The function
+    changes `signs` in place. For given columns and signs, the optimal weights solve a linear system. If a weight would
+    change its sign on the way to this solution, its column is removed. Otherwise the column whose correlation with the
+    residual exceeds the penalty most is added. Every step decreases the objective, so the search ends. If no column can
+    be added, the minimum is reached (Karush, Kuhn and Tucker).
     """
     for _ in range(_STEPS):
         active_columns, solved_weights = np.flatnonzero(signs), np.zeros(len(target_products))
