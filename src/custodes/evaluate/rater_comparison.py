@@ -97,7 +97,7 @@ class RaterComparison(ReadOnlyArrays):
 
     @cached_property
     def scored_people(self) -> ScoredPeople:
-        """Scores of the annotators, as the reference for the placement of metrics by scores."""
+        """Scores of the annotators, with which the scores of each metric are compared in a placement."""
         comparable_ratings = np.where(np.isfinite(self.scores.human), self.scores.persons, np.nan)
         return ScoredPeople(comparable_ratings, units=self.design.units[self.scores.items])
 
@@ -108,7 +108,7 @@ class RaterComparison(ReadOnlyArrays):
 
     @cached_property
     def unrounded_human(self) -> Floats:
-        """Mean scores over annotators, adjusted for levels without rounding, (items, systems); for means of outputs."""
+        """Unrounded mean scores over annotators, adjusted for severity, (items, systems); for means over outputs."""
         if self.scores.levels is None:
             return self.human
         adjusted_ratings = self.persons - self.scores.levels.values[:, None, None]

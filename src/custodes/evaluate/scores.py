@@ -50,7 +50,7 @@ class ItemScores(ReadOnlyArrays):
     `items` (k,) are the positions of these items among all `n_items` items, in ascending order. `persons` (annotators,
     k, systems) are the scores of annotators, `human` (k, systems) is the mean over annotators, and `metrics` (metrics,
     k, systems) are the scores of metrics. Scores are NaN if not rated. `levels` are the severity levels of annotators
-    (None if all annotators rated the same outputs). Means over outputs use them also if `human` is not adjusted.
+    (None if all annotators rated the same outputs). Means over outputs use `levels` even if `human` is not adjusted.
     """
 
     items: NDArray[np.int64]
@@ -149,7 +149,7 @@ class HumanMeans(NamedTuple):
                 self.adjustment_range > 0,
                 f"annotators rated different outputs{suffix}, so mean human scores are adjusted for the severity of "
                 f"annotators; the adjustments of outputs differ by up to {self.adjustment_range:.2g}, with a standard "
-                f"error of up to {self.standard_error:.2g}, which intervals of statistics over systems contain",
+                f"error of up to {self.standard_error:.2g}. Intervals of statistics over systems include this error",
             ),
             (
                 UNCERTAIN_RULE,
@@ -157,7 +157,7 @@ class HumanMeans(NamedTuple):
                 f"annotators rated few common outputs{suffix}, so their severity is uncertain"
                 + (
                     f": the largest standard error is over {MOST_UNCERTAIN:.0%} of the standard deviation of human "
-                    "scores, and intervals of statistics within items and over outputs do not contain it"
+                    "scores, and intervals of statistics within items and over outputs do not include it"
                     if np.isfinite(self.standard_error)
                     else " and mean human scores are not adjusted for it"
                 )
@@ -318,7 +318,7 @@ def unpaired_count(persons: Floats, *, items: Ints, item: Ints, first: Ints, sec
 
 def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
     """Return the rule, the count and the message of the note on comparisons that `unpaired_count` counts."""
-    message = f"{count} comparisons{label} count for no preference, because no annotator rated both outputs"
+    message = f"{count} comparisons{label} are excluded, because no annotator rated both outputs"
     return "unpaired", count, message
 
 

@@ -197,7 +197,7 @@ def slice_table(rater: str, doc: str, statistics: str) -> Any:
         label(rater, "name of the rater"),
         label("slice", "value (or range of values) of the column that `by` names"),
         label("statistic", statistics),
-        count("n", "items (or clusters) of the slice with data", "n"),
+        count("n", "number of items (or clusters) that have data in the slice", "n"),
         share("value", "the statistic in the slice", "Slice"),
         share("other", "the statistic in all other slices", "Others"),
         difference("difference", "`value` minus `other`", interval=True),

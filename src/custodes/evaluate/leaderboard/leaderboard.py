@@ -368,7 +368,7 @@ def leaderboard(
         label=str,
     )
     model_of_label = dict(zip(fitter_of_label, fitted_models, strict=True))
-    # Aspects share the rows of a model of overall scores.
+    # All aspects share the rows of a model that is fitted to overall scores.
     tables_of_label = {
         label: rows_of_model(rater, model, systems, confidence=confidence)
         for label, rater in {label: rater for (_, rater), label in label_of_aspect_rater.items()}.items()

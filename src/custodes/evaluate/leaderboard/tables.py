@@ -242,7 +242,7 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
     effect_names = list(model.effects)
     effect_columns = _bounded_columns("value", model.strengths.effects, model, confidence)
     effect_columns |= {"p_value": p_value(model.strengths.effects, n_units=model.strengths.n_units)}
-    if model.strengths.ties[0] > 0:  # there are ties, and they are not half wins
+    if model.strengths.ties[0] > 0:  # ties exist and are a third outcome, not half wins
         log_tie_columns = _bounded_columns("value", np.log(model.strengths.ties), model, confidence)
         tie_columns = {
             column_name: np.exp(log_tie_values) for column_name, log_tie_values in log_tie_columns.items()

@@ -31,8 +31,8 @@ _NEXT = 1e-6  # move to the neighbouring floating-point number
 class Ruling(NamedTuple):
     """Result of an interim analysis of a pair.
 
-    `n` is the number of answers: `wins`, `ties` and `losses` of the first system. `used` are the positions of the
-    answers in the order of the pair. `decision` is 1, 0 or -1, and `is_open` tells whether more answers are needed.
+    `n` is the number of answers, the sum of `wins`, `ties` and `losses` of the first system. `used` are the positions
+    of the answers in the order of the pair. `decision` is 1, 0 or -1. `is_open` tells whether more answers are needed.
     `low` and `high` are bounds of the margin. While the pair is open, the bounds hold simultaneously over all analyses.
     After the pair has ended, the bounds hold for the final analysis, and the margin is the median-unbiased estimate.
     """
@@ -185,8 +185,8 @@ class ConcurrentAnnotation:
     def impossible(self, pair: int, position: int) -> Ruling | None:
         """Record that annotators cannot judge a comparison.
 
-        The next usable position replaces the refused position. If there is none, the analysis has one answer fewer. The
-        preference is unknown, so refusals never count as ties.
+        The next usable position replaces the refused position. Without such a position, the analysis has one answer
+        fewer. The preference is unknown, so refusals never count as ties.
         """
         self._set_position(pair, position, ABSENT, (FREE,))
         pair_state = self._pairs[pair]
@@ -484,8 +484,8 @@ def _margin(
     if closing_reason == "rule" or (closing_reason and is_last_look):
         look_indices, answer_counts = np.array(pair.looks).T
         boundary_values = np.array(rule.bounds)[look_indices]
-        # Theta is exact, so it decides. If z is near the boundary, it is moved to the side of the boundary that agrees
-        # with theta.
+        # Theta is exact, so theta decides. If z is near the boundary, z is moved to the side of the boundary that
+        # agrees with theta.
         score_statistic, boundary_score = look_estimates.score, boundary_values[-1] * look_estimates.error
         if decision:
             score_statistic = decision * np.maximum(decision * score_statistic, boundary_score * (1 + _NEXT))

@@ -33,7 +33,7 @@ __all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "
 FORMAT = "custodes-protocol"
 VERSION = 2
 SIGNS = {1, 0, -1, ABSENT}
-"""Codes of preferences: 1 if the first system of the pair is better, 0 for a tie, -1 if it is worse, else a refusal."""
+"""Codes of preferences: 1 (the first system is better), 0 (tie), -1 (the second system is better), ABSENT (refused)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,9 @@ class State:
     """The state of a live protocol as plain values, which can be saved to a file.
 
     `answers` has, for each of `pairs`, a mapping from items to preferences of the first system: 1, 0, -1, or -128 if
-    the comparison could not be judged, so that another item replaces it. `seed` determines the orders of items and the
-    random numbers of estimators. `metric` (pairs, items) are preferences of the metric, empty without a metric. `units`
-    is the cluster of each item. Questions and decisions follow from these values (see
-    `live_annotation`).
+    the comparison could not be judged (another item then replaces the item). `seed` determines the orders of items and
+    the random numbers of estimators. `metric` (pairs, items) are preferences of the metric, empty without a metric.
+    `units` is the cluster of each item. Questions and decisions follow from these values (see `live_annotation`).
     """
 
     systems: tuple[str, ...]
@@ -116,7 +115,7 @@ class State:
     def after(self, live_annotation: ConcurrentAnnotation, answers: tuple[dict[str, int], ...]) -> State:
         """Return the state after further answers; `live_annotation` has the questions and decisions after them."""
         state = replace(self, answers=answers)
-        # The values below do not depend on the answers.
+        # `live_annotation` contains the further answers; the remaining values do not depend on answers.
         state.__dict__.update(live_annotation=live_annotation, rule=self.rule, numbers=self.numbers, places=self.places)
         return state
 

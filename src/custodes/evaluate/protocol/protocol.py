@@ -236,7 +236,7 @@ def protocol(
         task_rated_pairs = rated_pairs(comparison, NONE if metric == IDEAL else metric)
         if metric == IDEAL:
             task_rated_pairs = simulate_ideal_metric(task_rated_pairs, ideal, _rng(root_seed, comparison, 3))
-        # The memory holds position, outcome and counts of each annotation, for the data and for the null.
+        # The memory holds position, outcome and counts of each annotation, for the data and for the null hypothesis.
         check_memory("replications", replications, 4.0 * (1 + null) * replications * task_rated_pairs.human.size)
         # Each replication has a seed: additional replications do not change the first ones, and all rows of the table
         # use the same orders of items.

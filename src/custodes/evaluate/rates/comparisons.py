@@ -24,12 +24,13 @@ from custodes.stats.sign_test import adjust
 EQUIVALENCE_MARGIN = 0.05
 """Largest difference of TPR, and of TNR, with which systems may share error rates."""
 FEWEST_OF_LABEL = 10
-"""Minimum number of human labels with a label, in each of two groups of outputs, for a test of TPR or TNR."""
+"""Minimum number of positive (TPR) or negative (TNR) human labels in each of two groups of outputs for a test."""
 CONTINUITY = 0.3
 """Continuity correction of a difference of TPR or TNR, as a multiple of 1/n + 1/n of the two numbers of human labels.
 
-Without it, the probability of a false finding at level .05 is up to .094 with 10 to 15 labels, with it up to .05. With
-the multiple .5 of Yates (1934), it is up to .038, and fewer true differences are found.
+With 10 to 15 labels, the probability of a false finding at level .05 is up to .094 without the correction, and up to
+.05 with the correction. With the multiple .5 of Yates (1934), this probability is up to .038, and fewer true
+differences are found.
 """
 ERROR_RATES = {"tpr": 1, "tnr": 0}
 """Human label on which each error rate is conditional."""
@@ -90,7 +91,7 @@ class Tails(NamedTuple):
     def interval(self, confidence: float, correction: float = 0.0) -> Interval:
         """Return the interval that excludes 0 if and only if `two_sided_p` is at most 1 - `confidence`.
 
-        The bounds are draws. If there are too few draws for a bound, it comes from a normal approximation of the tail.
+        A bound is a draw or, if there are too few draws, comes from a normal approximation of the tail.
         A `correction` for continuity extends both bounds, up to differences of 1.
         """
         from scipy.special import ndtri
@@ -270,7 +271,8 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
     """Yield the rows of all metrics with adjusted p-values, decisions, error rates and the favoured system.
 
     P-values and intervals are adjusted by Bonferroni's method. For the corrected difference, the family is the pairs
-    and labels of one metric. For error rates, it is all metrics, pairs, labels and both error rates.
+    and labels of one metric. For error rates, the family is all metrics, pairs, labels and both
+    error rates.
     """
     n_error_tests = max(1, sum(error_test.is_tested for row in rows for error_test in row["errors"].values()))
     n_tests_of_metric = Counter(row["metric"] for row in rows if np.isfinite(row["p_value"]))

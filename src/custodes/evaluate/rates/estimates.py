@@ -33,7 +33,7 @@ FEWEST_DESIGNED = 10
 
 
 UNSEEN = 0.01
-"""Level of the test of the hypothesis that annotators labelled also outputs without a label of the judge."""
+"""Level of the test of the hypothesis that annotators also labelled outputs without a label of the judge."""
 
 UNDEFINED = Interval(np.nan, np.nan, np.nan)
 
@@ -101,7 +101,7 @@ class StratifiedLabels:
         return self if self.sampling == "by-label" else replace(self, totalled=np.ones(len(self.stratum)))
 
     def influence(self, statistic: Callable[[Floats], Floats]) -> Floats:
-        """Return the influence (n,) of one equal output of each row on a statistic of proportions.
+        """Return, for each row (n,), the influence of one of its equal outputs on a statistic of proportions.
 
         The proportions have the shape (..., strata, labels).
         """

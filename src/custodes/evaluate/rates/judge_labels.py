@@ -93,7 +93,7 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
             if isinstance(threshold_or_target, ThresholdTarget)
             else threshold_or_target
         )
-        judge_labels = np.where(has_score, labels_or_scores >= cutoff, np.nan)  # all negative without a threshold
+        judge_labels = np.where(has_score, labels_or_scores >= cutoff, np.nan)  # all 0 if the cutoff is NaN
         cross_fitted_judge_labels = judge_labels.copy()
         if isinstance(threshold_or_target, ThresholdTarget):
             cross_fitted_judge_labels[has_score_and_human_label] = cross_fitted_labels(
@@ -128,8 +128,8 @@ def parsed_threshold(threshold_text: str) -> float | ThresholdTarget:
 def sampling_test(
     outputs: LabelledOutputs, judges: Sequence[JudgeLabels], *, by_system: bool
 ) -> tuple[float, str, str]:
-    """Test whether the outputs with a human label are a random sample of all outputs. With `by_system`, test this
-    within each system, because systems may have different proportions of labelled outputs.
+    """Test whether the outputs with a human label are a random sample of all outputs. With `by_system`, make
+    the test within each system, because systems may have different proportions of labelled outputs.
 
     Returns the smallest p-value of `sampling_p_value`, adjusted for the number of systems (Bonferroni), the name of the
     judge with this p-value, and ` of SYSTEM` (or an empty text).

@@ -19,7 +19,7 @@ from custodes.stats.rates.scores import ThresholdTarget, roc
 from custodes.stats.ratios import ratio
 
 SEPARATING = 0.5
-"""Minimum of Youden's index at which scores are taken as scores of the judge's positive label."""
+"""Minimum value of Youden's index with which scores count as scores of the judge's positive label."""
 
 ROUNDING = 1e-9
 """Relative rounding error of a confidence."""
@@ -147,7 +147,7 @@ def _signal(study: Study, outputs: LabelledOutputs, judge: int) -> str:
 
 def _confidence_columns(study: Study, metric: str, *, is_only_judge: bool) -> list[str]:
     """Return the columns of outputs that hold the confidence of a judge, such as `judge_confidence` for the judge
-    `judge_label`. With only one judge, the rest of the name has no meaning."""
+    `judge_label`. If no column names the only judge, all columns of confidence are returned."""
     attribute_columns = [] if study.attributes is None else study.attributes.columns
     words_of_column = {
         column_name: set(split_name(column_name))

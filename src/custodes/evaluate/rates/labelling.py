@@ -65,7 +65,7 @@ class Labelling(Result):
 
     needed: pl.DataFrame = table(
         "One row per slice and quantity: number of human labels needed, including existing labels. For a difference, "
-        "it is the number for each of the two systems.",
+        "each of the two systems needs this number.",
         label("metric", "the judge"),
         label("slice", "value of the column `by`; null if `by` is not set"),
         label("quantity", "`corrected_rate`, `tpr`, `tnr`, or `difference` of two systems"),

@@ -208,7 +208,7 @@ def chance(view: AspectResults) -> Iterator[str]:
 def uncertain(view: AspectResults) -> Iterator[str]:
     """Yield sentences on comparisons of metrics that are undecided, for example because the study is too small."""
     if view.standing and not view.bounded:
-        yield "There are no intervals, so no difference between metrics can be compared with chance."
+        yield "There are no intervals, so differences between metrics cannot be tested."
         return
     if view.leaders[1:]:
         yield (

@@ -286,7 +286,7 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
 
 
 def candidate(views: Sequence[AspectResults]) -> str:
-    """Return the metric of the top group of every aspect with the best mean rank, or ''.
+    """Return the metric with the best mean rank among those in the top group of every aspect; '' without such metrics.
 
     A metric without significant partiality comes first.
     """
@@ -335,7 +335,7 @@ def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
 
 
 def chance(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Yield sentences on metrics that are not significantly better than chance on any aspect, or worse on some."""
+    """Yield sentences on metrics that are significantly better than chance on no aspect, or worse on some aspects."""
     metrics_above_chance, metrics_below_chance = (
         {metric for view in views for metric in view.metrics_on_side(side)} for side in ("above", "below")
     )

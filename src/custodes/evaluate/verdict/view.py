@@ -109,7 +109,7 @@ class AspectResults:
         unbeaten_messages = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
         self.unbeaten = [message.partition(": ")[2] for message in unbeaten_messages if message.startswith(HUMAN)]
         no_test_partitions = [message.partition(": ") for message in messages("leaderboard", "no-test")]
-        no_test_partitions.sort(key=lambda parts: self.judge not in parts[0])  # a cut list may lack `judge`
+        no_test_partitions.sort(key=lambda parts: self.judge not in parts[0])  # a shortened list may lack `judge`
         self.no_test = no_test_partitions[0][2] if no_test_partitions else ""
         self.stopped = any(note.rule == SEQUENTIAL_RULE for note in results["leaderboard"].notes)
         system_rows = rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)
@@ -129,7 +129,7 @@ class AspectResults:
         return [standing_row["metric"] for standing_row in self.standing if standing_row["side"] in sides]
 
     def is_undecided(self, one: Row, other: Row) -> bool:
-        """Return whether two systems do not differ significantly, and their direct comparisons do not decide either."""
+        """Return whether neither the joint test nor the direct comparisons decide which of two systems is better."""
         pair = frozenset((one["system"], other["system"]))
         return share_a_letter(one, other) and pair not in self.decided_directly
 

@@ -55,8 +55,8 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
 def decisions(view: AspectResults) -> Iterator[str]:
     """Yield sentences on the decisions of the metric that agrees best.
 
-    A second sentence says whether leaving all pairs undecided would be as close to the human decisions; it is left out
-    if annotators decide no pair.
+    A second sentence follows if the metric's decisions are no closer to the human decisions than no decision on any
+    pair, unless annotators decide no pair.
     """
     metric = view.standing[0]["metric"] if view.standing else ""
     if (metric_decisions := decisions_of(view, metric)) is None:
@@ -131,7 +131,8 @@ def _partiality(view: AspectResults, metric: str) -> Iterator[str]:
 def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
     """Return the systems to which the partiality of a metric is inconclusive, with the reasons.
 
-    Systems for which every metric is inconclusive are left out, because a separate sentence names them.
+    Systems to which the partiality of every metric is inconclusive are left out, because a separate sentence names
+    them.
     """
     is_inconclusive_expression = pl.col("finding") == INCONCLUSIVE
     inconclusive_rows = view.partiality.filter(
