@@ -95,7 +95,7 @@ def seed_or_generator(name: str, value: Any) -> Any:
 def check_storable(description: str, labels: Iterable[str]) -> None:
     """Raise OptionError for a label with unpaired surrogates, because no file can hold such text."""
     for label in labels:
-        if not label.isascii() and any("\ud800" <= letter <= "\udfff" for letter in label):
+        if not label.isascii() and any("\ud800" <= character <= "\udfff" for character in label):
             raise OptionError(f"{description}: {short_repr(label)} has characters that cannot be written to a file")
 
 
@@ -159,26 +159,30 @@ def _values(name: str, entry: str, labels: Collection[str], *, described: bool) 
     if entry in labels:
         yield entry
         return
-    label, colon, _ = entry.partition(":")
+    text_before_colon, colon, _ = entry.partition(":")
     if described and colon:
-        if "," in label:
+        if "," in text_before_colon:
             raise OptionError(
                 f"{name}={short_repr(entry)}: a comma precedes the colon, but a value with a colon must be "
                 "given alone; repeat the option for each value (in Python, give a list of texts)"
             )
         yield entry.strip()
         return
-    entry_parts = entry.split(",")
-    while entry_parts:
-        candidates = [",".join(entry_parts[:n_parts]).strip() for n_parts in range(len(entry_parts), 1, -1)]
+    comma_parts = entry.split(",")
+    while comma_parts:
+        candidate_labels = [",".join(comma_parts[:n_parts]).strip() for n_parts in range(len(comma_parts), 1, -1)]
         longest_match = next(
-            (candidate for candidate in candidates if candidate in labels or candidate.removeprefix("!") in labels),
+            (
+                candidate_label
+                for candidate_label in candidate_labels
+                if candidate_label in labels or candidate_label.removeprefix("!") in labels
+            ),
             None,
         )
-        if value := entry_parts[0].strip() if longest_match is None else longest_match:
-            yield value
-        entry_parts = entry_parts[
-            1 if longest_match is None else len(candidates) + 1 - candidates.index(longest_match) :
+        if list_value := comma_parts[0].strip() if longest_match is None else longest_match:
+            yield list_value
+        comma_parts = comma_parts[
+            1 if longest_match is None else len(candidate_labels) + 1 - candidate_labels.index(longest_match) :
         ]
 
 
@@ -223,9 +227,9 @@ def argument_types(function: Callable[..., Any]) -> Mapping[str, Any]:
     return {
         **type_of_parameter,
         **{
-            name: parameter_type
+            parameter_name: parameter_type
             for option_class in option_classes
-            for name, parameter_type in get_type_hints(option_class).items()
+            for parameter_name, parameter_type in get_type_hints(option_class).items()
         },
     }
 
@@ -237,10 +241,15 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         bound_arguments, type_of_argument = signature.bind(*args, **kwargs), argument_types(function)
-        for name, value in bound_arguments.arguments.items():
-            parameter = signature.parameters[name]
-            if name in type_of_argument and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                bound_arguments.arguments[name] = argument(name, value, type_of_argument[name])
+        for argument_name, argument_value in bound_arguments.arguments.items():
+            parameter = signature.parameters[argument_name]
+            if argument_name in type_of_argument and parameter.kind not in (
+                parameter.VAR_POSITIONAL,
+                parameter.VAR_KEYWORD,
+            ):
+                bound_arguments.arguments[argument_name] = argument(
+                    argument_name, argument_value, type_of_argument[argument_name]
+                )
         return function(*bound_arguments.args, **bound_arguments.kwargs)
 
     return wrapper
@@ -258,7 +267,7 @@ def _argument_text(name: str, value: Any) -> str:
 def members(declared_type: Any) -> tuple[Any, ...]:
     """The member types of a union."""
     if get_origin(declared_type) in (Union, UnionType):
-        return tuple(member for type_argument in get_args(declared_type) for member in members(type_argument))
+        return tuple(member_type for type_argument in get_args(declared_type) for member_type in members(type_argument))
     return (declared_type,)
 
 
@@ -281,9 +290,13 @@ def argument(name: str, value: Any, declared_type: Any) -> Any:
 
 def check_fields(record: Any, checks: Mapping[str, Callable[[Any], Any]] | None = None) -> None:
     """Convert the fields of a frozen dataclass to their declared types. `checks` has other conversions by field."""
-    for name, field_type in argument_types(record.__class__).items():
-        value, check = getattr(record, name), (checks or {}).get(name)
-        object.__setattr__(record, name, check(value) if check else argument(name, value, field_type))
+    for field_name, field_type in argument_types(record.__class__).items():
+        field_value, check_function = getattr(record, field_name), (checks or {}).get(field_name)
+        object.__setattr__(
+            record,
+            field_name,
+            check_function(field_value) if check_function else argument(field_name, field_value, field_type),
+        )
 
 
 def _convert_to_type(name: str, value: Any, allowed_types: Sequence[Any]) -> Any:
@@ -294,13 +307,13 @@ def _convert_to_type(name: str, value: Any, allowed_types: Sequence[Any]) -> Any
         if get_origin(allowed_type) is Literal
         for literal in get_args(allowed_type)
     ]
-    converters = [_TYPES[allowed_type] for allowed_type in allowed_types if allowed_type in _TYPES]
+    type_texts_and_converters = [_TYPES[allowed_type] for allowed_type in allowed_types if allowed_type in _TYPES]
     if isinstance(value, str) and value in literal_values:
         return value
-    if literal_values and (isinstance(value, str) or not converters) and str not in allowed_types:
-        return check_one_of(name, value, [*literal_values, *(type_text for type_text, _ in converters)])
+    if literal_values and (isinstance(value, str) or not type_texts_and_converters) and str not in allowed_types:
+        return check_one_of(name, value, [*literal_values, *(type_text for type_text, _ in type_texts_and_converters)])
     if (
-        not converters
+        not type_texts_and_converters
         and allowed_types[0] is not Any
         and len(allowed_types) == 1
         and isinstance(allowed_type := allowed_types[0], type)
@@ -308,13 +321,15 @@ def _convert_to_type(name: str, value: Any, allowed_types: Sequence[Any]) -> Any
         if not isinstance(value, allowed_type):
             raise OptionError(f"{_argument_text(name, value)}: must be a {allowed_type.__name__}")
         return value
-    if len(converters) + bool(literal_values) < len(allowed_types):
+    if len(type_texts_and_converters) + bool(literal_values) < len(allowed_types):
         return value  # unions with other types are checked by the function
-    for _, convert_value in converters:
-        converted_value = convert_value(value)
+    for _, converter in type_texts_and_converters:
+        converted_value = converter(value)
         if converted_value is not None:
             return converted_value
-    expected_text = " or ".join([*literal_values, *dict.fromkeys(type_text for type_text, _ in converters)])
+    expected_text = " or ".join(
+        [*literal_values, *dict.fromkeys(type_text for type_text, _ in type_texts_and_converters)]
+    )
     raise OptionError(f"{_argument_text(name, value)}: must be {expected_text}")
 
 
@@ -342,15 +357,15 @@ def _texts(value: Any) -> Any:
 
 def _numbers(value: Any) -> Any:
     is_sequence = isinstance(value, Sequence | np.ndarray) and getattr(value, "ndim", 1) == 1
-    numbers = [_number(entry) for entry in (value if is_sequence else [value])]
-    return numbers if numbers and None not in numbers else None
+    converted_numbers = [_number(number) for number in (value if is_sequence else [value])]
+    return converted_numbers if converted_numbers and None not in converted_numbers else None
 
 
 def _mapping(convert_value: Callable[[Any], Any], value: Any) -> Any:
     if not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
         return None
-    converted_values = {str(name): convert_value(entry) for name, entry in value.items()}
-    return None if None in converted_values.values() else converted_values
+    converted_value_of_name = {str(name): convert_value(member_value) for name, member_value in value.items()}
+    return None if None in converted_value_of_name.values() else converted_value_of_name
 
 
 def _progress(value: Any) -> Any:

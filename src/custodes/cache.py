@@ -101,10 +101,14 @@ class Cache(AbstractContextManager["Cache"]):
         try:
             # Another run may create the file at the same time; once it has tables, it is complete.
             queries = ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
-            n_schema_tables, application_id, version = (connection.execute(query).fetchone()[0] for query in queries)
-            if n_schema_tables and (application_id, version) != (APPLICATION, VERSION):
+            n_schema_tables, application_id, schema_version = (
+                connection.execute(query).fetchone()[0] for query in queries
+            )
+            if n_schema_tables and (application_id, schema_version) != (APPLICATION, VERSION):
                 version_text = (
-                    f"of version {version}, not {VERSION}" if application_id == APPLICATION else "of another program"
+                    f"of version {schema_version}, not {VERSION}"
+                    if application_id == APPLICATION
+                    else "of another program"
                 )
                 raise InputError(
                     f"{short_repr(str(self.path))}: this database is {version_text}; name another file with --cache"
@@ -172,11 +176,11 @@ def cached_text(name: str, make: Callable[[], str]) -> str:
     cache_path = cache_folder() / name
     if (cached_content := _read_text(cache_path)) is not None:
         return cached_content
-    text = make()
+    made_text = make()
     with suppress(OSError, OptionError):
         cache_path.parent.mkdir(mode=ALONE, parents=True, exist_ok=True)
-        write_atomically(cache_path, _digest(text) + "\n" + text)
-    return text
+        write_atomically(cache_path, _digest(made_text) + "\n" + made_text)
+    return made_text
 
 
 def cache_folder() -> Path:
@@ -187,13 +191,13 @@ def cache_folder() -> Path:
 def _read_text(cache_path: Path) -> str | None:
     """The stored text, if complete and written by this user; else None."""
     try:
-        folder_status = os.stat(cache_path.parent)
-        if hasattr(os, "getuid") and (folder_status.st_uid != os.getuid() or folder_status.st_mode & 0o777 & ~ALONE):
+        folder_stat = os.stat(cache_path.parent)
+        if hasattr(os, "getuid") and (folder_stat.st_uid != os.getuid() or folder_stat.st_mode & 0o777 & ~ALONE):
             return None
-        digest, _, text = cache_path.read_bytes().decode().partition("\n")
+        stored_digest, _, text = cache_path.read_bytes().decode().partition("\n")
     except (OSError, ValueError):  # missing, an invalid name, or not text
         return None
-    return text if digest == _digest(text) else None
+    return text if stored_digest == _digest(text) else None
 
 
 def _digest(text: str) -> str:

@@ -102,8 +102,8 @@ def _run(argv: list[str]) -> int | None:
 
 
 def _format_verb_list(heading: str, verbs: Sequence[str]) -> str:
-    width = max(map(len, VERBS)) + 2
-    return "\n".join([f"{heading}:", *(f"  {verb:{width}}{VERBS[verb]}" for verb in verbs)])
+    verb_column_width = max(map(len, VERBS)) + 2
+    return "\n".join([f"{heading}:", *(f"  {verb:{verb_column_width}}{VERBS[verb]}" for verb in verbs)])
 
 
 def app() -> App:
@@ -114,13 +114,15 @@ def app() -> App:
 
     cli_app = App(help=ABOUT, version=version("custodes"), **HOW)
     cli_app.register_install_completion_command()
-    for verb, description in VERBS.items():
-        module = (
+    for verb, verb_description in VERBS.items():
+        module_name = (
             "custodes.question_commands"
             if verb in QUESTIONS and verb not in WITH_SUBCOMMANDS
             else f"custodes.commands.{verb}"
         )
-        cli_app.command(f"{module}:{verb}", name=verb, **({"help": description} if verb in WITH_SUBCOMMANDS else {}))
+        cli_app.command(
+            f"{module_name}:{verb}", name=verb, **({"help": verb_description} if verb in WITH_SUBCOMMANDS else {})
+        )
     return cli_app
 
 
@@ -128,13 +130,15 @@ def _replace_stream_dashes(argv: Sequence[str]) -> list[str]:
     """The command-line arguments with `-` replaced by the path of a stream.
 
     The stream is standard output after `-o`, and standard input otherwise. The parser would read `-` as an option."""
-    arguments = []
+    replaced_arguments = []
     for previous_argument, argument in zip(["", *argv], argv, strict=False):
         if argument == "-":
-            arguments.append(STANDARD_OUTPUT if previous_argument in ("-o", "--output") else STANDARD_INPUT)
+            replaced_arguments.append(STANDARD_OUTPUT if previous_argument in ("-o", "--output") else STANDARD_INPUT)
         else:
-            arguments.append(argument[:-1] + STANDARD_OUTPUT if argument in ("-o=-", "--output=-") else argument)
-    return arguments
+            replaced_arguments.append(
+                argument[:-1] + STANDARD_OUTPUT if argument in ("-o=-", "--output=-") else argument
+            )
+    return replaced_arguments
 
 
 def main() -> None:

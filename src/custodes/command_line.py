@@ -43,27 +43,29 @@ OPTION_NAMES: Mapping[str, str] = {"rng": "--seed", "directions": "--lower"}
 def call(app: App, argv: Sequence[str]) -> int | None:
     """Run the verb of a command line. Error messages name options of the command line, not arguments of functions."""
     try:
-        result: int | None = app(argv)
+        exit_status: int | None = app(argv)
     except CycloptsError as problem:
-        message = " ".join(str(problem).split())
+        error_message = " ".join(str(problem).split())
         if isinstance(problem, MissingArgumentError) and (missing_name := _missing_name(problem, argv)):
             command_name = " ".join(problem.command_chain or ())
-            message = f"{command_name}: {missing_name} is required; custodes {command_name} --help has an example"
+            error_message = f"{command_name}: {missing_name} is required; custodes {command_name} --help has an example"
         if isinstance(problem, UnknownOptionError):  # its value may be a key, as in --api-key=...
-            option = problem.token.keyword or problem.token.value
-            message = message.replace(option, option.partition("=")[0])
-            if option.partition("=")[0] == "--by" and "--group" in _option_names(app, argv):
-                message += f" {replace_argument_names(NO_SLICES, {'--group'})}."
-        raise OptionError(message) from None
+            option_text = problem.token.keyword or problem.token.value
+            error_message = error_message.replace(option_text, option_text.partition("=")[0])
+            if option_text.partition("=")[0] == "--by" and "--group" in _option_names(app, argv):
+                error_message += f" {replace_argument_names(NO_SLICES, {'--group'})}."
+        raise OptionError(error_message) from None
     except CustodesError as problem:
         raise type(problem)(replace_argument_names(str(problem), _option_names(app, argv))) from None
-    return result
+    return exit_status
 
 
 def _option_names(app: App, argv: Sequence[str]) -> set[str]:
     """Options of the verb of a command line."""
     return {
-        name for argument in app.parse_commands(argv)[1][-1].assemble_argument_collection() for name in argument.names
+        option_name
+        for cli_argument in app.parse_commands(argv)[1][-1].assemble_argument_collection()
+        for option_name in cli_argument.names
     }
 
 

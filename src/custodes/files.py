@@ -37,8 +37,8 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
     content_blocks = [encoded_content] if isinstance(encoded_content, bytes) else encoded_content
     try:
         if is_stream(target_path):
-            descriptor = _descriptor(target_path)
-            with open(target_path if descriptor is None else os.dup(descriptor), "wb") as output_stream:
+            file_descriptor = _descriptor(target_path)
+            with open(target_path if file_descriptor is None else os.dup(file_descriptor), "wb") as output_stream:
                 output_stream.writelines(content_blocks)
         else:
             _replace(os.path.realpath(target_path), content_blocks)
@@ -51,19 +51,19 @@ def write_atomically(path: str | Path, content: bytes | str | Iterable[bytes]) -
 
 def _replace(target_path: str, content_blocks: Iterable[bytes]) -> None:
     """Write a new file, or replace an existing file."""
-    old_status = os.stat(target_path) if os.path.exists(target_path) else None
+    old_file_status = os.stat(target_path) if os.path.exists(target_path) else None
     temporary_path = os.path.join(os.path.dirname(target_path), f".custodes-{secrets.token_hex(8)}")
     UNFINISHED.add(temporary_path)
     try:
         # The permissions are never wider than those of the replaced file; for a new file, the umask sets them.
-        file_mode = 0o666 if old_status is None else 0o600
-        descriptor = os.open(
+        file_mode = 0o666 if old_file_status is None else 0o600
+        file_descriptor = os.open(
             temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), file_mode
         )
-        with os.fdopen(descriptor, "wb") as temporary_file:
+        with os.fdopen(file_descriptor, "wb") as temporary_file:
             temporary_file.writelines(content_blocks)
-        if old_status is not None:
-            os.chmod(temporary_path, _keep_owner(temporary_path, old_status))
+        if old_file_status is not None:
+            os.chmod(temporary_path, _keep_owner(temporary_path, old_file_status))
         os.replace(temporary_path, target_path)
     except BaseException:
         with suppress(OSError):
@@ -73,18 +73,18 @@ def _replace(target_path: str, content_blocks: Iterable[bytes]) -> None:
         UNFINISHED.discard(temporary_path)
 
 
-def _keep_owner(file_name: str, old_status: os.stat_result) -> int:
+def _keep_owner(file_name: str, old_file_status: os.stat_result) -> int:
     """Give a file the owner and group of the file that it replaces, if the system allows this.
 
     The result is the permissions of the new file.
     """
-    file_mode, new_status = stat.S_IMODE(old_status.st_mode), os.stat(file_name)
-    if (new_status.st_uid, new_status.st_gid) != (old_status.st_uid, old_status.st_gid):
+    permissions, new_file_status = stat.S_IMODE(old_file_status.st_mode), os.stat(file_name)
+    if (new_file_status.st_uid, new_file_status.st_gid) != (old_file_status.st_uid, old_file_status.st_gid):
         try:
-            os.chown(file_name, old_status.st_uid, old_status.st_gid)
+            os.chown(file_name, old_file_status.st_uid, old_file_status.st_gid)
         except (OSError, AttributeError):
-            file_mode &= ~0o7070  # group permissions must not apply to another group
-    return file_mode
+            permissions &= ~0o7070  # group permissions must not apply to another group
+    return permissions
 
 
 def check_writable(path: str | Path) -> Path:
@@ -129,31 +129,31 @@ def check_distinct_files(outputs: Iterable[str | Path], inputs: Iterable[str | P
 
     >>> check_distinct_files(["report.html"], ["ratings.csv"])
     """
-    input_of_identity: dict[tuple[int, int] | None, str] = {}
+    input_name_of_identity: dict[tuple[int, int] | None, str] = {}
     for input_name in map(str, inputs):
         input_path = STANDARD_INPUT if input_name == "-" else input_name
-        if identity := _identity(input_path) or _identity(input_path.partition("::")[0]):
-            input_of_identity[identity] = input_name
-    output_paths = set[Path]()
+        if file_identity := _identity(input_path) or _identity(input_path.partition("::")[0]):
+            input_name_of_identity[file_identity] = input_name
+    real_output_paths = set[Path]()
     for output_path in map(Path, outputs):
         if is_stream(output_path):
             continue
         real_path = Path(os.path.realpath(output_path))
-        if real_path in output_paths:
+        if real_path in real_output_paths:
             raise OptionError(
                 f"cannot write {output_path}: two outputs have this path; choose another name for one output"
             )
-        output_paths.add(real_path)
-        if _identity(real_path) in input_of_identity:
+        real_output_paths.add(real_path)
+        if _identity(real_path) in input_name_of_identity:
             raise OptionError(
-                f"cannot write {output_path}: it is the input {input_of_identity[_identity(real_path)]}; "
+                f"cannot write {output_path}: it is the input {input_name_of_identity[_identity(real_path)]}; "
                 "choose another name"
             )
-        for folder in real_path.parents if real_path.exists() else ():
-            if _identity(folder) in input_of_identity:
+        for parent_folder in real_path.parents if real_path.exists() else ():
+            if _identity(parent_folder) in input_name_of_identity:
                 raise OptionError(
                     f"cannot write {output_path}: the path is in the input folder "
-                    f"{input_of_identity[_identity(folder)]} "
+                    f"{input_name_of_identity[_identity(parent_folder)]} "
                     "and may be a part of the input; choose another place"
                 )
 

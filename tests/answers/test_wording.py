@@ -77,7 +77,7 @@ def test_an_estimate_with_its_interval() -> None:
 def test_all_numbers_of_a_column_have_the_digits_of_its_narrowest_interval(
     intervals: list[tuple[float | None, ...]], digits: int
 ) -> None:
-    assert column_digits(intervals, least=2) == digits
+    assert column_digits(intervals, min_decimals=2) == digits
 
 
 @given(st.floats(-5, 5), st.floats(1e-6, 5), st.floats(0, 1))

@@ -144,7 +144,7 @@ def test_the_chosen_metric_is_named_and_compared_and_rows_and_digits_are_right(p
     ends = [[float(end.replace("−", "-")) for end in re.findall(r"[−0-9.]+", text)][1:] for text in gaps]
     digits = [len(text.split(" ")[0].partition(".")[2]) for text in gaps]
     rows = [(sum(bounds) / 2, *bounds) for bounds in ends]
-    assert set(digits) == {wording.column_digits(rows, least=2)}
+    assert set(digits) == {wording.column_digits(rows, min_decimals=2)}
 
 
 def test_what_is_folded_is_drawn_when_it_is_opened(page: Any) -> None:

@@ -69,48 +69,56 @@ def add(
     try:
         with study_file.sqlite_errors(study_path), closing(study_file.connect(study_path, durable=True)) as connection:
             stored_study = StoredStudy.read(connection)
-            study, input_material = read_material(texts, systems=systems)
-            image_of_path = media_of(input_material.images(), progress=progress)
+            input_study, input_material = read_material(texts, systems=systems)
+            medium_of_path = media_of(input_material.images(), progress=progress)
             all_material, added_material = stored_study.merge_material(
-                input_material.with_images({name: image.name for name, image in image_of_path.items()})
+                input_material.with_images({image_path: medium.name for image_path, medium in medium_of_path.items()})
             )
-            rendered_texts = render(added_material, stored_study.plan.texts.render, progress=progress)
+            study_html = render(added_material, stored_study.plan.texts.render, progress=progress)
             # All outputs of an item have the same format, so plain text cannot be added to formatted outputs.
             existing_item_labels = set(stored_study.material.labels())
-            rejected_items = (rendered_texts.refused & existing_item_labels) - stored_study.plain_text_items
-            html_of_key = {
-                key: plain(output.text) if key[0] in stored_study.plain_text_items else rendered_texts.outputs[key]
-                for key, output in added_material.outputs.items()
+            rejected_item_labels = (study_html.refused & existing_item_labels) - stored_study.plain_text_items
+            html_of_item_and_system = {
+                item_and_system: plain(output.text)
+                if item_and_system[0] in stored_study.plain_text_items
+                else study_html.outputs[item_and_system]
+                for item_and_system, output in added_material.outputs.items()
             }
-            added_output_of_key = {
-                key: output for key, output in added_material.outputs.items() if key[0] not in rejected_items
+            added_output_of_item_and_system = {
+                item_and_system: output
+                for item_and_system, output in added_material.outputs.items()
+                if item_and_system[0] not in rejected_item_labels
             }
-            n_stored_systems_and_items = len(stored_study.material.systems), len(stored_study.material.items)
+            stored_system_and_item_counts = len(stored_study.material.systems), len(stored_study.material.items)
             with study_file.transaction(connection):
-                now = Clock().wall()
-                material_to_write = replace(all_material, outputs=added_output_of_key)
+                written_at = Clock().wall()
+                material_to_write = replace(all_material, outputs=added_output_of_item_and_system)
                 add_texts(
                     connection,
                     material_to_write,
-                    rendered_texts.items,
-                    html_of_key,
-                    image_of_path.values(),
-                    n_stored_systems_and_items=n_stored_systems_and_items,
-                    written_at=now,
+                    study_html.items,
+                    html_of_item_and_system,
+                    medium_of_path.values(),
+                    stored_system_and_item_counts=stored_system_and_item_counts,
+                    written_at=written_at,
                 )
-                all_material = replace(all_material, outputs={**stored_study.material.outputs, **added_output_of_key})
-                rejected_text = (
-                    f"outputs of {len(rejected_items)} items are not added, because they can be displayed only as "
-                    "plain text, but the existing outputs of these items have another format"
+                all_material = replace(
+                    all_material, outputs={**stored_study.material.outputs, **added_output_of_item_and_system}
+                )
+                rejection_note_text = (
+                    f"outputs of {len(rejected_item_labels)} items are not added, because they can be displayed only "
+                    "as plain text, but the existing outputs of these items have another format"
                 )
                 notes = [
-                    *study.notes,
+                    *input_study.notes,
                     *empty_output_notes(added_material),
-                    *rendered_texts.notes,
-                    *build_notes(("outputs-not-added", len(rejected_items), rejected_text)),
+                    *study_html.notes,
+                    *build_notes(("outputs-not-added", len(rejected_item_labels), rejection_note_text)),
                 ]
                 notes += _add_questions(connection, stored_study, all_material, pairs)
-                add_notes(connection, notes, plain_text_items=rendered_texts.refused - rejected_items, written_at=now)
+                add_notes(
+                    connection, notes, plain_text_items=study_html.refused - rejected_item_labels, written_at=written_at
+                )
     finally:
         lock.release()
     return study_path
@@ -139,49 +147,58 @@ class StoredStudy:
         try:
             (plan_json,) = connection.execute("SELECT json FROM plan ORDER BY version DESC LIMIT 1").fetchone()
             item_query = "SELECT label, cluster, grp, source, context, meta, media, refs FROM item ORDER BY item"
-            item_fields = ("label", "cluster", "group", "source", "context", "meta")
+            item_field_names = ("label", "cluster", "group", "source", "context", "meta")
             items = tuple(
                 Item(
-                    **dict(zip(item_fields, row, strict=True)),
+                    **dict(zip(item_field_names, item_row, strict=True)),
                     images=_parse_texts(images_json),
                     references=_parse_texts(references_json),
                 )
-                for *row, images_json, references_json in connection.execute(item_query)
+                for *item_row, images_json, references_json in connection.execute(item_query)
             )
-            systems = tuple(label for (label,) in connection.execute("SELECT label FROM system ORDER BY system"))
-            output_of_key = {
+            systems = tuple(
+                system_name for (system_name,) in connection.execute("SELECT label FROM system ORDER BY system")
+            )
+            output_of_item_and_system = {
                 (items[item_index].label, systems[system_index]): SystemOutput(
-                    text=text, images=_parse_texts(images_json)
+                    text=output_text, images=_parse_texts(images_json)
                 )
-                for item_index, system_index, text, images_json in connection.execute(
+                for item_index, system_index, output_text, images_json in connection.execute(
                     "SELECT item, system, text, media FROM output"
                 )
             }
-            pair_of_number = {
-                pair_number: (systems[first_index], None if second_index is None else systems[second_index])
-                for pair_number, first_index, second_index in connection.execute(
+            pair_of_pair_number = {
+                pair_number: (
+                    systems[first_system_index],
+                    None if second_system_index is None else systems[second_system_index],
+                )
+                for pair_number, first_system_index, second_system_index in connection.execute(
                     "SELECT pair, first, second FROM pair ORDER BY pair"
                 )
             }
-            items_of_pair: dict[int, list[int]] = {pair_number: [] for pair_number in pair_of_number}
+            item_indices_of_pair_number: dict[int, list[int]] = {pair_number: [] for pair_number in pair_of_pair_number}
             for pair_number, item_index in connection.execute("SELECT pair, item FROM unit ORDER BY pair, place"):
-                items_of_pair[pair_number].append(item_index)
-            event_rows = connection.execute(
+                item_indices_of_pair_number[pair_number].append(item_index)
+            plain_and_note_event_rows = connection.execute(
                 "SELECT kind, json FROM event WHERE kind IN ('plain', 'note') ORDER BY event"
             ).fetchall()
             (n_metric_rows,) = connection.execute("SELECT count(*) FROM metric").fetchone()
             return cls(
                 plan=PLAN.decode(plan_json),
-                material=StudyMaterial(items=items, systems=systems, outputs=output_of_key),
-                pair_of_number=pair_of_number,
-                items_of_pair=items_of_pair,
+                material=StudyMaterial(items=items, systems=systems, outputs=output_of_item_and_system),
+                pair_of_number=pair_of_pair_number,
+                items_of_pair=item_indices_of_pair_number,
                 plain_text_items=frozenset(
-                    item_label
-                    for kind, content_json in event_rows
-                    if kind == "plain"
-                    for item_label in json.loads(content_json)
+                    plain_text_item_label
+                    for event_kind, event_json in plain_and_note_event_rows
+                    if event_kind == "plain"
+                    for plain_text_item_label in json.loads(event_json)
                 ),
-                notes=tuple(NOTE.decode(content_json) for kind, content_json in event_rows if kind == "note"),
+                notes=tuple(
+                    NOTE.decode(event_json)
+                    for event_kind, event_json in plain_and_note_event_rows
+                    if event_kind == "note"
+                ),
                 has_metric=bool(n_metric_rows),
             )
         except (msgspec.MsgspecError, ValueError, TypeError, LookupError) as problem:
@@ -203,25 +220,27 @@ class StoredStudy:
                         f"item {short_repr(item.label)}: the {field_name} differs from the {field_name} in the study, "
                         "which annotators may have seen; give the new item another name"
                     )
-        for key, output in input_material.outputs.items():
-            if self.material.outputs.get(key, output) != output:
+        for item_and_system, output in input_material.outputs.items():
+            if self.material.outputs.get(item_and_system, output) != output:
                 raise InputError(
-                    f"item {short_repr(key[0])}: the output of {short_repr(key[1])} differs from the output in the "
-                    "study, which annotators may have seen; give the system another name"
+                    f"item {short_repr(item_and_system[0])}: the output of {short_repr(item_and_system[1])} differs "
+                    "from the output in the study, which annotators may have seen; give the system another name"
                 )
-        new_output_of_key = {
-            key: output for key, output in input_material.outputs.items() if key not in self.material.outputs
+        new_output_of_item_and_system = {
+            item_and_system: output
+            for item_and_system, output in input_material.outputs.items()
+            if item_and_system not in self.material.outputs
         }
-        if not new_output_of_key:
+        if not new_output_of_item_and_system:
             raise InputError("nothing to add: the study already contains all of these outputs")
         new_items = tuple(item for item in input_material.items if item.label not in stored_item_of_label)
         all_systems = tuple(dict.fromkeys((*self.material.systems, *input_material.systems)))
         all_material = StudyMaterial(
             items=(*self.material.items, *new_items), systems=all_systems, outputs=self.material.outputs
         )
-        displayed_items = tuple(stored_item_of_label.get(item.label, item) for item in input_material.items)
+        input_items_as_stored = tuple(stored_item_of_label.get(item.label, item) for item in input_material.items)
         return all_material, StudyMaterial(
-            items=displayed_items, systems=input_material.systems, outputs=new_output_of_key
+            items=input_items_as_stored, systems=input_material.systems, outputs=new_output_of_item_and_system
         )
 
 
@@ -244,34 +263,34 @@ def _add_questions(
         raise OptionError(
             f"pairs={short_repr(selected_pairs)}: the study contains all of these pairs already; give other pairs"
         )
-    cluster_numbers = clusters_of([item.cluster for item in all_material.items])
-    is_rating = stored_study.plan.question.mode == "rate"
-    rated_items = _order_of_rated_items(stored_study, cluster_numbers) if is_rating else []
+    cluster_numbers = clusters_of([item_index.cluster for item_index in all_material.items])
+    is_rating_study = stored_study.plan.question.mode == "rate"
+    rated_item_order = _order_of_rated_items(stored_study, cluster_numbers) if is_rating_study else []
 
     def draw_order(is_available_item: NDArray[np.bool_], *seed_texts: str) -> list[int]:
-        if is_rating:
-            return [item for item in rated_items if is_available_item[item]]
+        if is_rating_study:
+            return [item_index for item_index in rated_item_order if is_available_item[item_index]]
         return draw_later_order(is_available_item, cluster_numbers, seed, *seed_texts)
 
     n_added_comparisons = 0
-    is_askable_in_stored_pairs, *_ = find_askable(all_material, list(stored_study.pair_of_number.values()))
+    askable_masks_of_stored_pairs, *_ = find_askable(all_material, list(stored_study.pair_of_number.values()))
     for is_available_item, (pair_number, pair) in zip(
-        is_askable_in_stored_pairs, stored_study.pair_of_number.items(), strict=True
+        askable_masks_of_stored_pairs, stored_study.pair_of_number.items(), strict=True
     ):
-        earlier_items = stored_study.items_of_pair[pair_number]
-        is_available_item[list(earlier_items)] = False
+        stored_item_order = stored_study.items_of_pair[pair_number]
+        is_available_item[list(stored_item_order)] = False
         # Comparisons that were excluded when the study was created (control questions) stay excluded, because only
         # new outputs add comparisons.
         is_available_item &= [
-            any((item, system) not in stored_study.material.outputs for system in filter(None, pair))
-            for item in all_material.labels()
+            any((item_label, system) not in stored_study.material.outputs for system in filter(None, pair))
+            for item_label in all_material.labels()
         ]
-        item_order = draw_order(is_available_item, *map(str, pair), str(len(earlier_items)))
-        add_units(connection, pair_number, item_order, first_position=len(earlier_items))
+        item_order = draw_order(is_available_item, *map(str, pair), str(len(stored_item_order)))
+        add_units(connection, pair_number, item_order, first_position=len(stored_item_order))
         n_added_comparisons += len(item_order)
-    is_askable_in_new_pairs, n_identical_comparisons, n_empty_comparisons = find_askable(all_material, new_pairs)
+    askable_masks_of_new_pairs, n_identical_comparisons, n_empty_comparisons = find_askable(all_material, new_pairs)
     for pair_number, (is_available_item, pair) in enumerate(
-        zip(is_askable_in_new_pairs, new_pairs, strict=True), start=max(stored_study.pair_of_number, default=-1) + 1
+        zip(askable_masks_of_new_pairs, new_pairs, strict=True), start=max(stored_study.pair_of_number, default=-1) + 1
     ):
         item_order = draw_order(is_available_item, *map(str, pair))
         add_pair(connection, pair_number, pair, all_material.systems)
@@ -279,17 +298,20 @@ def _add_questions(
         n_added_comparisons += len(item_order)
     if not n_added_comparisons:
         raise InputError("nothing to ask: each new output is empty, or its item has no output that differs from it")
-    has_grown_family = bool(new_pairs) and stored_study.plan.stopping.family
+    has_larger_test_family = bool(new_pairs) and stored_study.plan.stopping.family
     n_pairs, gamma = len(stored_study.pair_of_number) + len(new_pairs), stored_study.plan.stopping.gamma
-    n_analysed_pairs, joint_level = _joint_level(connection, gamma, n_pairs) if has_grown_family else (0, gamma)
-    family_text = f"gamma is now divided by {n_pairs}, the number of pairs"
-    level_text = (
-        f"{family_text}. {n_analysed_pairs} pairs were analysed earlier at a larger level and keep their decisions, so "
-        f"the probability of at least one false decision is now at most {joint_level:.3g}, not {gamma:g}"
+    n_analysed_pairs, joint_significance_level = (
+        _joint_level(connection, gamma, n_pairs) if has_larger_test_family else (0, gamma)
+    )
+    family_note_text = f"gamma is now divided by {n_pairs}, the number of pairs"
+    level_note_text = (
+        f"{family_note_text}. {n_analysed_pairs} pairs were analysed earlier at a larger level and keep their "
+        "decisions, so the probability of at least one false decision is now at most "
+        f"{joint_significance_level:.3g}, not {gamma:g}"
     )
     return [
         *omission_notes(
-            is_askable_in_new_pairs,
+            askable_masks_of_new_pairs,
             new_pairs,
             n_identical=n_identical_comparisons,
             n_empty=n_empty_comparisons,
@@ -301,8 +323,8 @@ def _add_questions(
                 n_added_comparisons,
                 f"{n_added_comparisons} comparisons are added, with {len(new_pairs)} new pairs of systems",
             ),
-            ("family-grew", has_grown_family and not n_analysed_pairs, family_text),
-            ("level-grew", n_analysed_pairs, level_text),
+            ("family-grew", has_larger_test_family and not n_analysed_pairs, family_note_text),
+            ("level-grew", n_analysed_pairs, level_note_text),
             ("metric-not-added", stored_study.has_metric, "the metric of the study has no scores for the new outputs"),
         ),
     ]
@@ -311,15 +333,22 @@ def _add_questions(
 def _order_of_rated_items(stored_study: StoredStudy, cluster_numbers: Ints) -> list[int]:
     """Return the order of items that all systems of a rating study share: the stored order, then other items in random
     order."""
-    position_of_item: dict[int, int] = {}
+    first_position_of_item_index: dict[int, int] = {}
     for item_order in stored_study.items_of_pair.values():
-        for position, item in enumerate(item_order):
-            position_of_item[item] = min(position, position_of_item.get(item, position))
-    stored_items = sorted(position_of_item, key=lambda item: (position_of_item[item], item))
-    is_other_item = np.ones(len(cluster_numbers), dtype=bool)
-    is_other_item[stored_items] = False
+        for position, item_index in enumerate(item_order):
+            first_position_of_item_index[item_index] = min(
+                position, first_position_of_item_index.get(item_index, position)
+            )
+    stored_item_order = sorted(
+        first_position_of_item_index, key=lambda item_index: (first_position_of_item_index[item_index], item_index)
+    )
+    is_new_item = np.ones(len(cluster_numbers), dtype=bool)
+    is_new_item[stored_item_order] = False
     seed = stored_study.plan.seed
-    return [*stored_items, *draw_later_order(is_other_item, cluster_numbers, seed, "rate", str(len(stored_items)))]
+    return [
+        *stored_item_order,
+        *draw_later_order(is_new_item, cluster_numbers, seed, "rate", str(len(stored_item_order))),
+    ]
 
 
 _FIRST_LOOKS = """
@@ -333,7 +362,9 @@ FROM (SELECT min(at) AS first FROM look GROUP BY pair)
 def _joint_level(connection: sqlite3.Connection, gamma: float, n_pairs: int) -> tuple[int, float]:
     """Return the number of analysed pairs and the joint level of all `n_pairs` pairs. Each analysed pair keeps the
     level of its first analysis."""
-    analysed_pair_levels = [gamma / n_pairs_at_analysis for (n_pairs_at_analysis,) in connection.execute(_FIRST_LOOKS)]
+    analysed_pair_levels = [
+        gamma / n_pairs_at_first_analysis for (n_pairs_at_first_analysis,) in connection.execute(_FIRST_LOOKS)
+    ]
     return len(analysed_pair_levels), sum(analysed_pair_levels) + (
         n_pairs - len(analysed_pair_levels)
     ) * gamma / n_pairs

@@ -43,9 +43,16 @@ class Addresses:
 
     def is_full(self, address: str, now: float) -> bool:
         """Whether the network address has reached the limit."""
-        begin = now - self._window_seconds
-        self._times_of_network = {key: times for key, times in self._times_of_network.items() if times[-1] > begin}
-        return sum(time > begin for time in self._times_of_network.get(network(address), ())) >= self._max_arrivals
+        window_start = now - self._window_seconds
+        self._times_of_network = {
+            network_name: arrival_times
+            for network_name, arrival_times in self._times_of_network.items()
+            if arrival_times[-1] > window_start
+        }
+        return (
+            sum(arrival_time > window_start for arrival_time in self._times_of_network.get(network(address), ()))
+            >= self._max_arrivals
+        )
 
     def add(self, address: str, now: float) -> None:
         """Record an arrival from the network address."""
@@ -87,7 +94,9 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
         )
     other_params = {name: value for name, value in params.items() if name != plan.annotators.worker_id}
     valid_names_and_values = [
-        entry for entry in other_params.items() if all(IDENTIFIER.fullmatch(text) for text in entry)
+        name_and_value
+        for name_and_value in other_params.items()
+        if all(IDENTIFIER.fullmatch(name_or_value) for name_or_value in name_and_value)
     ]
     return ({plan.annotators.worker_id: worker_id} if worker_id else {}) | dict(valid_names_and_values[:PARAMETERS])
 
@@ -104,12 +113,12 @@ def code_of(plan: StudyPlan, end_reason: str, visit_code: str | None) -> str | N
     >>> code_of(StudyPlan(), "finished", "K7")
     'K7'
     """
-    plan_codes = plan.annotators.codes
+    codes_of_plan = plan.annotators.codes
     fixed_code_of_reason = {
-        "finished": plan_codes.finished,
-        "stopped": plan_codes.no_work or plan_codes.finished,
-        **dict.fromkeys(("no-work", "left"), plan_codes.no_work),
-        **dict.fromkeys(("failed", "blocked", "excluded"), plan_codes.failed),
+        "finished": codes_of_plan.finished,
+        "stopped": codes_of_plan.no_work or codes_of_plan.finished,
+        **dict.fromkeys(("no-work", "left"), codes_of_plan.no_work),
+        **dict.fromkeys(("failed", "blocked", "excluded"), codes_of_plan.failed),
     }
     return (fixed_code_of_reason[end_reason] or visit_code) if end_reason in fixed_code_of_reason else None
 
@@ -168,18 +177,18 @@ def join(
         return _add_visit(log, worker, params)
     token = secrets.token_urlsafe(16)
     # A platform pays according to the parameters of the latest link, so the visit takes over these parameters.
-    event_values: dict[str, Any] = {"hash": digest_of(token)}
+    token_event_values: dict[str, Any] = {"hash": digest_of(token)}
     if not worker.forgotten and last_session.params != dict(params):
-        event_values["params"] = dict(params)
-    log.event("token", session=last_session, **event_values)
+        token_event_values["params"] = dict(params)
+    log.event("token", session=last_session, **token_event_values)
     return token
 
 
 def _add_worker(log: EventLog, *, source: str, external_id: str, external_hash: str) -> Annotator:
-    label = f"w{len(log.state.workers) + 1:03d}"
-    row = WorkerRow(log.next, label, source, external_hash, external_id, log.clock.wall())
-    log.add_rows(row)
-    return log.state.workers[row.worker]
+    worker_label = f"w{len(log.state.workers) + 1:03d}"
+    worker_row = WorkerRow(log.next, worker_label, source, external_hash, external_id, log.clock.wall())
+    log.add_rows(worker_row)
+    return log.state.workers[worker_row.worker]
 
 
 def _add_visit(log: EventLog, worker: Annotator, params: Mapping[str, str]) -> str:

@@ -41,22 +41,23 @@ class NextQuestion(NamedTuple):
 
 def schedule(state: StudyState, batch: int, rng: Random) -> dict[int, str]:
     """Draw the positions of the control questions in a batch. Return the kind of control question at each position."""
-    annotator_plan, available_kinds = state.plan.annotators, {kind for kind, _ in state.gold.values()}
-    batch_kinds = control_kinds(annotator_plan, available_kinds, is_first_batch=batch == 1)
-    positions = sorted(rng.sample(range(1, annotator_plan.batch + 1), len(batch_kinds)))
-    return dict(zip(positions, rng.sample(batch_kinds, len(batch_kinds)), strict=True))
+    annotator_plan = state.plan.annotators
+    available_control_kinds = {control_kind for control_kind, _ in state.gold.values()}
+    control_kinds_of_batch = control_kinds(annotator_plan, available_control_kinds, is_first_batch=batch == 1)
+    control_positions = sorted(rng.sample(range(1, annotator_plan.batch + 1), len(control_kinds_of_batch)))
+    return dict(zip(control_positions, rng.sample(control_kinds_of_batch, len(control_kinds_of_batch)), strict=True))
 
 
 def control_kinds(
-    annotator_plan: AnnotatorPlan, available_kinds: Collection[str], *, is_first_batch: bool
+    annotator_plan: AnnotatorPlan, available_control_kinds: Collection[str], *, is_first_batch: bool
 ) -> list[str]:
     """Return the kinds of the control questions of a batch. The first batch of an annotator has one more gold
     question."""
     n_gold_questions = round(annotator_plan.batch / annotator_plan.gold_every) if annotator_plan.gold_every else 0
     n_gold_questions += n_gold_questions > 0 and is_first_batch
-    kinds = ["gold"] * (n_gold_questions if "gold" in available_kinds else 0)
-    kinds += ["attention"] * (annotator_plan.attention if "attention" in available_kinds else 0)
-    return kinds[: annotator_plan.batch - 1]
+    kinds_of_batch = ["gold"] * (n_gold_questions if "gold" in available_control_kinds else 0)
+    kinds_of_batch += ["attention"] * (annotator_plan.attention if "attention" in available_control_kinds else 0)
+    return kinds_of_batch[: annotator_plan.batch - 1]
 
 
 def next_control_question(state: StudyState, session: Session, kind: str, rng: Random) -> NextQuestion | None:
@@ -87,13 +88,13 @@ def next_real_question(state: StudyState, session: Session, rng: Random) -> Next
                 "primary", unit, None, flip_of(state, unit), analysis_index, 1.0, 1 / len(candidate_units)
             )
     overlap_rate = state.plan.annotators.overlap
-    second_opinion_pairs = single_answer_pairs(state, worker) if may_add_second_opinion(state) else []
-    if not second_opinion_pairs:
+    second_opinion_pair_indices = single_answer_pairs(state, worker) if may_add_second_opinion(state) else []
+    if not second_opinion_pair_indices:
         return primary_question
     if primary_question is None:
-        return _draw_second_opinion(state, worker, second_opinion_pairs, 1.0, rng)
+        return _draw_second_opinion(state, worker, second_opinion_pair_indices, 1.0, rng)
     if rng.random() < overlap_rate:
-        return _draw_second_opinion(state, worker, second_opinion_pairs, overlap_rate, rng)
+        return _draw_second_opinion(state, worker, second_opinion_pair_indices, overlap_rate, rng)
     return primary_question._replace(p_role=1 - overlap_rate)
 
 
@@ -107,9 +108,12 @@ def may_add_second_opinion(state: StudyState) -> bool:
 
 def may_add_control_question(state: StudyState, worker: Annotator) -> bool:
     """Whether an idle annotator may get one more control question. The planned number is one in `gold_every` answers of
-    the annotator. The number may exceed the plan by `BEYOND`."""
-    gold_interval, work = state.plan.annotators.gold_every, worker.work
-    return gold_interval > 0 and work.gold_asked + 1 <= work.answers / gold_interval + BEYOND
+    the annotator. It may be exceeded by `BEYOND`."""
+    answers_per_gold_question, answer_counts = state.plan.annotators.gold_every, worker.work
+    return (
+        answers_per_gold_question > 0
+        and answer_counts.gold_asked + 1 <= answer_counts.answers / answers_per_gold_question + BEYOND
+    )
 
 
 def cap(annotator_plan: AnnotatorPlan, target_answers: int, n_annotators: int | None) -> int:
@@ -135,25 +139,26 @@ def count_able_annotators(state: StudyState) -> int | None:
 
 def pairs_below_cap(state: StudyState, worker: Annotator) -> list[int]:
     """Return the open pairs for which this annotator has not reached the cap."""
-    engine, annotator_plan, n_annotators = state.assignments.engine, state.plan.annotators, count_able_annotators(state)
+    annotator_plan, n_annotators = state.plan.annotators, count_able_annotators(state)
+    engine = state.assignments.engine
     return [
-        pair
-        for pair, (is_open, target) in enumerate(zip(engine.is_open, engine.target, strict=True))
-        if is_open and worker.load[pair] < cap(annotator_plan, target, n_annotators)
+        pair_index
+        for pair_index, (is_open, target_answers) in enumerate(zip(engine.is_open, engine.target, strict=True))
+        if is_open and worker.load[pair_index] < cap(annotator_plan, target_answers, n_annotators)
     ]
 
 
 def primary_candidates(state: StudyState, worker: Annotator) -> list[Unit]:
     """Return the unit that this annotator would get from each pair, if there is one."""
-    candidate_units = [_first_free_unit(state, worker, pair) for pair in pairs_below_cap(state, worker)]
+    candidate_units = [_first_free_unit(state, worker, pair_index) for pair_index in pairs_below_cap(state, worker)]
     return [unit for unit in candidate_units if unit is not None]
 
 
-def _first_free_unit(state: StudyState, worker: Annotator, pair: int) -> Unit | None:
-    """Return the first free unit whose item this annotator has not seen. If there is no such unit, return the first
-    free unit that this annotator never got, or None."""
+def _first_free_unit(state: StudyState, worker: Annotator, pair_index: int) -> Unit | None:
+    """Return the first free unit whose item this annotator has not seen. If there is none, return the first free unit
+    that this annotator never got, or None."""
     fallback_unit = None
-    for unit in state.assignments.free_slots(pair):
+    for unit in state.assignments.free_slots(pair_index):
         if unit.item not in worker.seen:
             return unit
         if fallback_unit is None and unit.id not in worker.had:
@@ -164,25 +169,31 @@ def _first_free_unit(state: StudyState, worker: Annotator, pair: int) -> Unit | 
 def single_answer_pairs(state: StudyState, worker: Annotator) -> list[int]:
     """Return the pairs with at least one unit that has no second opinion yet and that this annotator never got."""
     return [
-        pair
-        for pair, unit_of_id in enumerate(state.assignments.single_units_of_pair)
+        pair_index
+        for pair_index, unit_of_id in enumerate(state.assignments.single_units_of_pair)
         if unit_of_id and any(unit_id not in worker.had for unit_id in unit_of_id)
     ]
 
 
 def _draw_second_opinion(
-    state: StudyState, worker: Annotator, pairs: Sequence[int], p_role: float, rng: Random
+    state: StudyState, worker: Annotator, pair_indices: Sequence[int], p_role: float, rng: Random
 ) -> NextQuestion:
-    pair = pairs[rng.randrange(len(pairs))]
+    pair_index = pair_indices[rng.randrange(len(pair_indices))]
     candidate_units = [
-        unit for unit_id, unit in state.assignments.single_units_of_pair[pair].items() if unit_id not in worker.had
+        unit
+        for unit_id, unit in state.assignments.single_units_of_pair[pair_index].items()
+        if unit_id not in worker.had
     ]
     candidate_units = [unit for unit in candidate_units if unit.item not in worker.seen] or candidate_units
     unit = candidate_units[rng.randrange(len(candidate_units))]
-    n_second_opinions = state.assignments.n_second_opinions_of_pair[pair]
-    flip = 0 if state.plan.question.mode == "rate" else _balanced_side(state, f"second {pair}", n_second_opinions)
-    analysis_index = state.assignments.engine.look[pair]
-    return NextQuestion("second", unit, None, flip, analysis_index, p_role, 1 / len(pairs))
+    n_second_opinions_of_pair = state.assignments.n_second_opinions_of_pair[pair_index]
+    flip = (
+        0
+        if state.plan.question.mode == "rate"
+        else _balanced_side(state, f"second {pair_index}", n_second_opinions_of_pair)
+    )
+    analysis_index = state.assignments.engine.look[pair_index]
+    return NextQuestion("second", unit, None, flip, analysis_index, p_role, 1 / len(pair_indices))
 
 
 def flip_of(state: StudyState, unit: Unit) -> int:
@@ -203,27 +214,39 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
     begun item, if possible not of the latest item. If the begun items have no free output, the annotator gets an output
     of an item that inactive annotators left."""
     worker = session.worker
-    free_units_of_item: dict[int, list[Unit]] = {}
-    for pair in range(len(state.assignments.units_of_pair)):
-        for unit in state.assignments.free_slots(pair):
+    free_units_of_item_index: dict[int, list[Unit]] = {}
+    for pair_index in range(len(state.assignments.units_of_pair)):
+        for unit in state.assignments.free_slots(pair_index):
             if unit.id not in worker.had:
-                free_units_of_item.setdefault(unit.item, []).append(unit)
-    begun_items = [item for item in free_units_of_item if item in worker.seen]
-    candidate_units = [unit for item in begun_items if item != session.last_item for unit in free_units_of_item[item]]
-    pairs_within_cap = set(pairs_below_cap(state, worker))
-    units_of_new_item = {
-        item: [unit for unit in units if unit.pair in pairs_within_cap]
-        for item, units in free_units_of_item.items()
-        if item not in worker.seen
+                free_units_of_item_index.setdefault(unit.item, []).append(unit)
+    begun_item_indices = [item_index for item_index in free_units_of_item_index if item_index in worker.seen]
+    candidate_units = [
+        unit
+        for item_index in begun_item_indices
+        if item_index != session.last_item
+        for unit in free_units_of_item_index[item_index]
+    ]
+    pair_indices_within_cap = set(pairs_below_cap(state, worker))
+    units_within_cap_of_new_item_index = {
+        item_index: [unit for unit in units if unit.pair in pair_indices_within_cap]
+        for item_index, units in free_units_of_item_index.items()
+        if item_index not in worker.seen
     }
-    if len(begun_items) < ACTIVE:
-        items_to_begin = {
-            item for item in units_of_new_item if len(state.began.get(item, ())) < state.plan.annotators.per_item
+    if len(begun_item_indices) < ACTIVE:
+        item_indices_to_begin = {
+            item_index
+            for item_index in units_within_cap_of_new_item_index
+            if len(state.began.get(item_index, ())) < state.plan.annotators.per_item
         }
-        candidate_units = _units_of_first_item(units_of_new_item, items_to_begin) or candidate_units
-    candidate_units = candidate_units or [unit for item in begun_items for unit in free_units_of_item[item]]
+        candidate_units = (
+            _units_of_first_item(units_within_cap_of_new_item_index, item_indices_to_begin) or candidate_units
+        )
+    candidate_units = candidate_units or [
+        unit for item_index in begun_item_indices for unit in free_units_of_item_index[item_index]
+    ]
     candidate_units = candidate_units or _units_of_first_item(
-        units_of_new_item, {item for item in units_of_new_item if _is_abandoned(state, item)}
+        units_within_cap_of_new_item_index,
+        {item_index for item_index in units_within_cap_of_new_item_index if _is_abandoned(state, item_index)},
     )
     if not candidate_units:
         return None
@@ -241,10 +264,12 @@ def _is_abandoned(state: StudyState, item: int) -> bool:
     )
 
 
-def _units_of_first_item(units_of_item: dict[int, list[Unit]], items: set[int]) -> list[Unit]:
-    """Return the units of one of the `items`: the item that comes first in the orders."""
-    candidate_items = [item for item in items if units_of_item[item]]
-    first_item = min(
-        candidate_items, key=lambda item: (min(unit.place for unit in units_of_item[item]), item), default=None
+def _units_of_first_item(units_of_item_index: dict[int, list[Unit]], item_indices: set[int]) -> list[Unit]:
+    """Return the units of one of the `item_indices`: the item that comes first in the orders."""
+    candidate_item_indices = [item_index for item_index in item_indices if units_of_item_index[item_index]]
+    first_item_index = min(
+        candidate_item_indices,
+        key=lambda item_index: (min(unit.place for unit in units_of_item_index[item_index]), item_index),
+        default=None,
     )
-    return [] if first_item is None else units_of_item[first_item]
+    return [] if first_item_index is None else units_of_item_index[first_item_index]

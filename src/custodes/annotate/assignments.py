@@ -35,12 +35,14 @@ def clusters_of(cluster_names: Sequence[str]) -> Ints:
     >>> clusters_of(["d1", "", "d1"]).tolist()
     [0, 1, 0]
     """
-    cluster_keys = [
-        ("cluster", cluster_name) if cluster_name else ("item", index)
-        for index, cluster_name in enumerate(cluster_names)
+    cluster_or_item_keys = [
+        ("cluster", cluster_name) if cluster_name else ("item", item_index)
+        for item_index, cluster_name in enumerate(cluster_names)
     ]
-    number_of_key = {key: number for number, key in enumerate(dict.fromkeys(cluster_keys))}
-    return np.array([number_of_key[key] for key in cluster_keys], dtype=np.int64)
+    cluster_number_of_key = {
+        key: cluster_number for cluster_number, key in enumerate(dict.fromkeys(cluster_or_item_keys))
+    }
+    return np.array([cluster_number_of_key[key] for key in cluster_or_item_keys], dtype=np.int64)
 
 
 FREE, ANSWERED, IMPOSSIBLE = range(3)
@@ -67,8 +69,9 @@ class Quota:
         """Add systems. `position_counts` has the number of items of each system."""
         for n_positions in position_counts:
             self._statuses_of_pair.append([FREE] * n_positions)
-            for values_of_pair in (self.look, self.decision, self._n_allocated_of_pair):
-                values_of_pair.append(0)
+            self.look.append(0)
+            self.decision.append(0)
+            self._n_allocated_of_pair.append(0)
         self._divide_budget()
 
     def extend(self, pair: int, new_items: Sequence[int]) -> None:
@@ -84,38 +87,43 @@ class Quota:
     def _divide_budget(self) -> None:
         """Divide the remaining budget evenly between the systems that need outputs, until no system needs outputs or
         the budget is spent."""
-        position_counts = np.array([len(statuses) for statuses in self._statuses_of_pair], dtype=np.int64)
+        position_counts = np.array(
+            [len(position_statuses) for position_statuses in self._statuses_of_pair], dtype=np.int64
+        )
         unallocated_counts = position_counts - np.array(self._n_allocated_of_pair, dtype=np.int64)
         remaining_budget = unallocated_counts.sum() if self._budget is None else max(0, self._budget - sum(self.target))
-        for pair, n_more_positions in enumerate(
+        for pair_index, n_more_positions in enumerate(
             divide_evenly(np.asarray(remaining_budget), unallocated_counts).tolist()
         ):
-            self._n_allocated_of_pair[pair] += n_more_positions
+            self._n_allocated_of_pair[pair_index] += n_more_positions
 
     def _allocated_statuses(self) -> Iterator[list[int]]:
         """Iterate over the statuses of the allocated positions of each system."""
-        for statuses, n_allocated in zip(self._statuses_of_pair, self._n_allocated_of_pair, strict=True):
-            yield statuses[:n_allocated]
+        for position_statuses, n_allocated in zip(self._statuses_of_pair, self._n_allocated_of_pair, strict=True):
+            yield position_statuses[:n_allocated]
 
     @property
     def n(self) -> list[int]:
         """The number of outputs of each system that have all answers."""
-        return [statuses.count(ANSWERED) for statuses in self._allocated_statuses()]
+        return [position_statuses.count(ANSWERED) for position_statuses in self._allocated_statuses()]
 
     @property
     def target(self) -> list[int]:
         """The number of outputs allocated to each system, without refused outputs."""
-        return [len(statuses) - statuses.count(IMPOSSIBLE) for statuses in self._allocated_statuses()]
+        return [
+            len(position_statuses) - position_statuses.count(IMPOSSIBLE)
+            for position_statuses in self._allocated_statuses()
+        ]
 
     @property
     def is_open(self) -> list[bool]:
         """Whether each system needs more answers."""
-        return [FREE in statuses for statuses in self._allocated_statuses()]
+        return [FREE in position_statuses for position_statuses in self._allocated_statuses()]
 
     def free_slots(self, pair: int) -> list[int]:
         """The free positions of a system, in order."""
         allocated_statuses = self._statuses_of_pair[pair][: self._n_allocated_of_pair[pair]]
-        return [position for position, status in enumerate(allocated_statuses) if status == FREE]
+        return [position for position, position_status in enumerate(allocated_statuses) if position_status == FREE]
 
     def is_settled(self, pair: int, position: int) -> bool:
         """Whether the position has an answer or was refused."""
@@ -187,25 +195,27 @@ class Assignments:
         Existing pairs do not change, and new items of a pair come after the existing items.
         """
         item_rows = connection.execute("SELECT item, cluster FROM item ORDER BY item").fetchall()
-        column_of_item = {item_id: column for column, (item_id, _) in enumerate(item_rows)}
+        column_of_item_id = {item_id: item_column for item_column, (item_id, _) in enumerate(item_rows)}
         pair_rows = connection.execute("SELECT pair, first, second FROM pair ORDER BY pair").fetchall()[:n_pairs]
-        previous_unit_counts = [len(item_columns) for item_columns in self.units_of_pair]
+        previous_unit_counts = [len(units_of_one_pair) for units_of_one_pair in self.units_of_pair]
         for pair_number, _, _ in pair_rows[len(previous_unit_counts) :]:
             self.number_of_pair.append(pair_number)
             self.units_of_pair.append([])
             self.single_units_of_pair.append({})
             self.n_second_opinions_of_pair.append(0)
             self.impossible.append(0)
-        index_of_number = {pair_number: pair_index for pair_index, pair_number in enumerate(self.number_of_pair)}
+        pair_index_of_pair_number = {
+            pair_number: pair_index for pair_index, pair_number in enumerate(self.number_of_pair)
+        }
         unit_query = "SELECT unit, pair, item FROM unit WHERE unit <= ? ORDER BY pair, place"
         for unit_id, pair_number, item_id in connection.execute(unit_query, (last_unit,)):
-            if (pair_index := index_of_number.get(pair_number)) is not None and unit_id not in self.units:
+            if (pair_index := pair_index_of_pair_number.get(pair_number)) is not None and unit_id not in self.units:
                 self.units[unit_id] = Unit(
                     id=unit_id, pair=pair_index, place=len(self.units_of_pair[pair_index]), item=item_id
                 )
                 self.units_of_pair[pair_index].append(self.units[unit_id])
         item_columns_of_pair = [
-            [column_of_item[unit.item] for unit in units_of_one_pair] for units_of_one_pair in self.units_of_pair
+            [column_of_item_id[unit.item] for unit in units_of_one_pair] for units_of_one_pair in self.units_of_pair
         ]
         if plan.question.mode == "rate":
             if self.engine_or_none is None:
@@ -215,32 +225,33 @@ class Assignments:
                 [len(item_columns) for item_columns in item_columns_of_pair[len(previous_unit_counts) :]]
             )
         else:
-            metric_preferences = _metric_preferences(connection, self.units_of_pair, column_of_item)
-            rule = rule_of(
+            metric_preferences = _metric_preferences(connection, self.units_of_pair, column_of_item_id)
+            stopping_rule = rule_of(
                 plan,
                 n_pairs=n_pairs,
                 max_items=max([1, *map(len, item_columns_of_pair)]),
                 has_metric=metric_preferences is not None,
             )
-            systems_of_pair = np.array(
-                [(first_id, second_id) for _, first_id, second_id in pair_rows], dtype=np.int64
+            system_ids_of_pairs = np.array(
+                [(first_system_id, second_system_id) for _, first_system_id, second_system_id in pair_rows],
+                dtype=np.int64,
             ).reshape(-1, 2)
             if self.engine_or_none is None:
-                cluster_numbers = clusters_of([cluster for _, cluster in item_rows])
+                cluster_numbers = clusters_of([cluster_name for _, cluster_name in item_rows])
                 self.engine_or_none = ConcurrentAnnotation(
                     orders=item_columns_of_pair,
-                    rule=rule,
-                    systems=systems_of_pair,
+                    rule=stopping_rule,
+                    systems=system_ids_of_pairs,
                     units=cluster_numbers,
                     metric=metric_preferences,
                 )
             else:
                 assert isinstance(self.engine_or_none, ConcurrentAnnotation)
-                self.engine_or_none.rule = rule
+                self.engine_or_none.rule = stopping_rule
                 for pair_index in range(len(previous_unit_counts), n_pairs):
                     self.engine_or_none.add(
                         item_columns_of_pair[pair_index],
-                        systems_of_pair[pair_index],
+                        system_ids_of_pairs[pair_index],
                         None if metric_preferences is None else metric_preferences[pair_index],
                     )
         for pair_index, n_previous_units in enumerate(previous_unit_counts):
@@ -249,8 +260,8 @@ class Assignments:
 
     def free_slots(self, pair: int) -> list[Unit]:
         """The units of the current interim analysis that further annotators may get, in order."""
-        open_units = (self.units_of_pair[pair][position] for position in self.engine.free_slots(pair))
-        return [unit for unit in open_units if self.lacks(unit) > 0]
+        units_of_free_positions = (self.units_of_pair[pair][position] for position in self.engine.free_slots(pair))
+        return [unit for unit in units_of_free_positions if self.lacks(unit) > 0]
 
     def is_settled(self, unit: Unit) -> bool:
         """Whether the unit has all its answers or counts as refused."""
@@ -352,24 +363,24 @@ class Assignments:
                 self._withdraw_vote(unit, worker)
                 worker.lapsed[unit_id] = issued_question
                 self._update_single_units(unit)
-        candidate_positions_of_pair: dict[int, list[int]] = {}
+        refused_positions_of_pair_index: dict[int, list[int]] = {}
         for unit in sorted(map(self.units.__getitem__, worker.refused), key=lambda refused_unit: refused_unit.place):
             unit.refused -= {worker.id}
             if len(unit.refused) < REFUSALS:
-                candidate_positions_of_pair.setdefault(unit.pair, []).append(unit.place)
-        for pair, candidate_positions in sorted(candidate_positions_of_pair.items()):
-            begun_positions = {unit.place for unit in self.units_of_pair[pair] if unit.votes or unit.holders}
-            reopened_positions = self.engine.possible(pair, candidate_positions, begun=begun_positions)
-            self.impossible[pair] -= len(reopened_positions)
+                refused_positions_of_pair_index.setdefault(unit.pair, []).append(unit.place)
+        for pair_index, refused_positions in sorted(refused_positions_of_pair_index.items()):
+            begun_positions = {unit.place for unit in self.units_of_pair[pair_index] if unit.votes or unit.holders}
+            reopened_positions = self.engine.possible(pair_index, refused_positions, begun=begun_positions)
+            self.impossible[pair_index] -= len(reopened_positions)
             for position in reopened_positions:
-                self._report_if_complete(self.units_of_pair[pair][position])
+                self._report_if_complete(self.units_of_pair[pair_index][position])
 
     def restore(self, worker: Annotator) -> list[IssuedQuestion]:
         """Count the answers of a readmitted annotator again if they are still needed. Return the answers that become
         second opinions instead."""
-        lapsed_answer_of_unit, worker.lapsed = worker.lapsed, {}
+        lapsed_question_of_unit_id, worker.lapsed = worker.lapsed, {}
         new_second_opinions = []
-        for unit_id, issued_question in lapsed_answer_of_unit.items():
+        for unit_id, issued_question in lapsed_question_of_unit_id.items():
             assert issued_question.value is not None
             if self.is_free(self.units[unit_id]):
                 self.vote(issued_question, issued_question.value)
@@ -422,11 +433,11 @@ def _metric_preferences(
     connection: sqlite3.Connection, units_of_pair: Sequence[Sequence[Unit]], column_of_item: Mapping[int, int]
 ) -> Signs | None:
     """Return the preferences of the study's metric, with shape (pairs, items), or None if the study has no metric."""
-    preference_of_unit = dict(connection.execute("SELECT unit, preference FROM metric").fetchall())
-    if not preference_of_unit:
+    preference_of_unit_id = dict(connection.execute("SELECT unit, preference FROM metric").fetchall())
+    if not preference_of_unit_id:
         return None
-    preferences = np.full((len(units_of_pair), len(column_of_item)), ABSENT, dtype=np.int8)
-    for units in units_of_pair:
-        for unit in units:
-            preferences[unit.pair, column_of_item[unit.item]] = preference_of_unit.get(unit.id, ABSENT)
-    return preferences
+    preference_matrix = np.full((len(units_of_pair), len(column_of_item)), ABSENT, dtype=np.int8)
+    for units_of_one_pair in units_of_pair:
+        for unit in units_of_one_pair:
+            preference_matrix[unit.pair, column_of_item[unit.item]] = preference_of_unit_id.get(unit.id, ABSENT)
+    return preference_matrix

@@ -85,51 +85,55 @@ def check(path: str | Path) -> StudyCheck:
     True
     """
     study_path = study_file.check(path)
-    with tempfile.TemporaryDirectory(prefix="custodes-check-") as folder, ExitStack() as exit_stack:
-        study_copy_path = study_file.copy(study_path, Path(folder, "study.db"))
+    with tempfile.TemporaryDirectory(prefix="custodes-check-") as temporary_folder, ExitStack() as exit_stack:
+        study_copy_path = study_file.copy(study_path, Path(temporary_folder, "study.db"))
         exit_stack.enter_context(study_file.sqlite_errors(study_path))
         connection = exit_stack.enter_context(closing(study_file.connect(study_copy_path, durable=False)))
         stored_study = StoredStudy.read(connection)
-        control_kinds = [kind for (kind,) in connection.execute("SELECT kind FROM gold ORDER BY gold")]
-        answer_seconds = [duration for (duration,) in connection.execute(_SECONDS) if duration is not None]
-        answer_table = pl.DataFrame(connection.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
+        control_kinds = [control_kind for (control_kind,) in connection.execute("SELECT kind FROM gold ORDER BY gold")]
+        answer_seconds = [seconds for (seconds,) in connection.execute(_SECONDS) if seconds is not None]
+        answer_frame = pl.DataFrame(connection.execute(_ASKED).fetchall(), schema=ASKED, orient="row", strict=False)
         (n_images,) = connection.execute("SELECT count(*) FROM media").fetchone()
         (n_answers,) = connection.execute("SELECT count(*) FROM judgment").fetchone()
         (n_workers,) = connection.execute("SELECT count(*) FROM worker").fetchone()
-    snapshot = snapshot_of_file(study_path) if n_workers else None
-    note_problems = [
+    status_snapshot = snapshot_of_file(study_path) if n_workers else None
+    problems_from_notes = [
         Problem("warning" if note.rule in SERIOUS else "info", note.rule, note.message)
         for note in dict.fromkeys(stored_study.notes)
         if note.rule != LOOKS_CUT  # the rules below report the current number of items of every pair
     ]
-    all_problems = chain(
+    unsorted_problems = chain(
         text_problems(stored_study.material, list(stored_study.pair_of_number.values())),
         stopping_problems(stored_study),
         annotator_problems(
             stored_study.plan,
             control_kinds=control_kinds,
             answer_seconds=answer_seconds,
-            links=snapshot.reach.there if snapshot and stored_study.plan.annotators.recruit == "links" else 0,
-            notes=snapshot.notes if snapshot else (),
+            n_personal_links=status_snapshot.reach.there
+            if status_snapshot and stored_study.plan.annotators.recruit == "links"
+            else 0,
+            notes=status_snapshot.notes if status_snapshot else (),
         ),
-        refusals(answer_table),
-        note_problems,
+        refusals(answer_frame),
+        problems_from_notes,
     )
     rank_of_severity = {"error": 0, "warning": 1, "info": 2}
-    problems = sorted(all_problems, key=lambda problem: rank_of_severity[problem.severity])
-    summary_columns = {
+    problems = sorted(unsorted_problems, key=lambda problem: rank_of_severity[problem.severity])
+    summary_values_of_column = {
         "name": [stored_study.plan.name],
         "items": [len(stored_study.material.items)],
         "systems": [len(stored_study.material.systems)],
         "pairs": [len(stored_study.pair_of_number)],
         "questions": [sum(map(len, stored_study.items_of_pair.values()))],
-        "known": [sum(kind != "example" for kind in control_kinds)],
+        "known": [sum(control_kind != "example" for control_kind in control_kinds)],
         "images": [n_images],
         "answers": [n_answers],
     }
-    result_parts = [StudyCheck.part(summary=summary_columns, problems=map(Problem._asdict, problems))]
-    provenance = study_provenance("check", study_path, seed=stored_study.plan.seed)
-    return StudyCheck.from_parts(result_parts, (), provenance=provenance)
+    return StudyCheck.from_parts(
+        [StudyCheck.part(summary=summary_values_of_column, problems=map(Problem._asdict, problems))],
+        (),
+        provenance=study_provenance("check", study_path, seed=stored_study.plan.seed),
+    )
 
 
 _SECONDS = """
@@ -150,120 +154,143 @@ Check = tuple[object, Literal["error", "warning", "info"], str, str]
 
 def _iter_problems(*checks: Check) -> Iterator[Problem]:
     """Iterate over the problems whose condition is true."""
-    for condition, severity, rule, message in checks:
-        if condition:
-            yield Problem(severity, rule, message, condition[:5] if isinstance(condition, list) else ())
+    for condition_or_examples, severity, rule, message in checks:
+        if condition_or_examples:
+            yield Problem(
+                severity, rule, message, condition_or_examples[:5] if isinstance(condition_or_examples, list) else ()
+            )
 
 
 def stopping_problems(study: StoredStudy) -> Iterator[Problem]:
     """Problems of the stopping rule."""
     analysis_sizes = study.plan.stopping.looks
-    size_of_pair = {pair: len(study.items_of_pair[pair_number]) for pair_number, pair in study.pair_of_number.items()}
+    n_items_of_pair = {
+        pair: len(study.items_of_pair[pair_number]) for pair_number, pair in study.pair_of_number.items()
+    }
     if study.plan.question.mode == "rate":
         yield from _rating_budget_problems(study.plan, list(study.items_of_pair.values()))
         return
-    names_and_sizes = [(" and ".join(filter(None, pair)), size) for pair, size in size_of_pair.items()]
-    short_pair_names = [name for name, size in names_and_sizes if 0 < size < analysis_sizes[0]]
-    cut_pair_names = [name for name, size in names_and_sizes if analysis_sizes[0] <= size < analysis_sizes[-1]]
-    smallest_cut_size = min((size for size in size_of_pair.values() if size >= analysis_sizes[0]), default=0)
+    pair_names_and_item_counts = [
+        (" and ".join(filter(None, pair)), n_items) for pair, n_items in n_items_of_pair.items()
+    ]
+    names_of_short_pairs = [
+        pair_name for pair_name, n_items in pair_names_and_item_counts if 0 < n_items < analysis_sizes[0]
+    ]
+    names_of_cut_pairs = [
+        pair_name
+        for pair_name, n_items in pair_names_and_item_counts
+        if analysis_sizes[0] <= n_items < analysis_sizes[-1]
+    ]
+    n_items_of_smallest_cut_pair = min(
+        (n_items for n_items in n_items_of_pair.values() if n_items >= analysis_sizes[0]), default=0
+    )
     yield from _iter_problems(
         (
-            short_pair_names,
+            names_of_short_pairs,
             "warning",
             "few-items",
-            f"{len(short_pair_names)} pairs have fewer items than the first interim analysis needs "
+            f"{len(names_of_short_pairs)} pairs have fewer items than the first interim analysis needs "
             f"({analysis_sizes[0]}), so these pairs are analysed once, with all items; add items, or plan smaller "
             "analyses",
         ),
         (
-            cut_pair_names,
+            names_of_cut_pairs,
             "info",
             LOOKS_CUT,
-            f"{len(cut_pair_names)} pairs have fewer items than the last interim analysis needs "
-            f"({analysis_sizes[-1]}); the smallest of these pairs has {smallest_cut_size}. The last analysis of such a "
-            "pair uses all items of the pair",
+            f"{len(names_of_cut_pairs)} pairs have fewer items than the last interim analysis needs "
+            f"({analysis_sizes[-1]}); the smallest of these pairs has {n_items_of_smallest_cut_pair}. The last "
+            "analysis of such a pair uses all items of the pair",
         ),
     )
-    yield from _look_problems(study, max(size_of_pair.values(), default=0))
-    if max(size_of_pair.values(), default=0):
-        yield from _decision_problems(study, max(size_of_pair.values()))
+    yield from _look_problems(study, max(n_items_of_pair.values(), default=0))
+    if max(n_items_of_pair.values(), default=0):
+        yield from _decision_problems(study, max(n_items_of_pair.values()))
 
 
 def _look_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     """Problems if annotators or budget do not suffice for the interim analyses."""
     annotator_plan, budget = study.plan.annotators, study.plan.stopping.budget
     analysis_sizes = [min(planned_size, max_items) for planned_size in study.plan.stopping.looks]
-    max_answers = cap(
+    max_answers_per_annotator_and_pair = cap(
         annotator_plan, analysis_sizes[-1], annotator_plan.most if annotator_plan.recruit == "links" else None
     )
-    n_first_answers = len(study.pair_of_number) * analysis_sizes[0] * annotator_plan.per_item
+    n_answers_of_first_analysis = len(study.pair_of_number) * analysis_sizes[0] * annotator_plan.per_item
     return _iter_problems(
         (
-            annotator_plan.most * max_answers < analysis_sizes[-1] * annotator_plan.per_item,
+            annotator_plan.most * max_answers_per_annotator_and_pair < analysis_sizes[-1] * annotator_plan.per_item,
             "error",
             "too-few-annotators",
-            f"{annotator_plan.most} annotators with at most {max_answers} answers each to a pair (cap "
-            f"{annotator_plan.cap:g}) cannot give the {analysis_sizes[-1] * annotator_plan.per_item} answers that the "
-            "last interim analysis of a pair needs; allow more annotators, or a larger cap",
+            f"{annotator_plan.most} annotators with at most {max_answers_per_annotator_and_pair} answers each to a "
+            f"pair (cap {annotator_plan.cap:g}) cannot give the {analysis_sizes[-1] * annotator_plan.per_item} "
+            "answers that the last interim analysis of a pair needs; allow more annotators, or a larger cap",
         ),
         (
-            budget is not None and budget < n_first_answers,
+            budget is not None and budget < n_answers_of_first_analysis,
             "error",
             "small-budget",
             f"budget {budget}: the first interim analysis of all {len(study.pair_of_number)} pairs needs "
-            f"{n_first_answers} answers; compare fewer pairs or systems, or increase the budget",
+            f"{n_answers_of_first_analysis} answers; compare fewer pairs or systems, or increase the budget",
         ),
-        _workload_check(study.plan, n_first_answers, "the first interim analysis of all pairs"),
+        _workload_check(study.plan, n_answers_of_first_analysis, "the first interim analysis of all pairs"),
     )
 
 
 def _rating_budget_problems(plan: StudyPlan, orders: Sequence[Sequence[int]]) -> Iterator[Problem]:
     """Problems if budget or annotators do not suffice to rate all outputs. `orders`: items of each system, in order."""
     output_counts, budget = np.array([len(item_order) for item_order in orders], dtype=np.int64), plan.stopping.budget
-    n_needed = int(output_counts.sum()) * plan.annotators.per_item
-    rated_counts = divide_evenly(np.asarray(budget_of(plan) or 0), output_counts).tolist()
-    rated_items = [set(item_order[:n_rated]) for item_order, n_rated in zip(orders, rated_counts, strict=True)]
-    rated_text = (
-        f"{sum(rated_counts)} are rated; {plural(len(set.intersection(*rated_items)), 'item')}, drawn at random, get "
-        "ratings of all systems"
+    n_needed_answers = int(output_counts.sum()) * plan.annotators.per_item
+    rated_output_counts = divide_evenly(np.asarray(budget_of(plan) or 0), output_counts).tolist()
+    rated_items_of_systems = [
+        set(item_order[:n_rated_outputs])
+        for item_order, n_rated_outputs in zip(orders, rated_output_counts, strict=True)
+    ]
+    coverage_text = (
+        f"{sum(rated_output_counts)} are rated; {plural(len(set.intersection(*rated_items_of_systems)), 'item')}, "
+        "drawn at random, get ratings of all systems"
     )
-    omits_system = budget is not None and not all(rated_counts)
+    omits_a_system = budget is not None and not all(rated_output_counts)
     return _iter_problems(
         (
-            budget is not None and budget < n_needed,
-            "error" if omits_system else "info",
+            budget is not None and budget < n_needed_answers,
+            "error" if omits_a_system else "info",
             "small-budget",
-            f"budget {budget}: all {output_counts.sum()} outputs need {n_needed} answers, so "
-            f"{'some systems get none' if omits_system else rated_text}; rate fewer outputs, or increase the budget",
+            f"budget {budget}: all {output_counts.sum()} outputs need {n_needed_answers} answers, so "
+            f"{'some systems get none' if omits_a_system else coverage_text}; rate fewer outputs, or increase the "
+            "budget",
         ),
-        _workload_check(plan, n_needed if budget is None else min(n_needed, budget), "the outputs to be rated"),
+        _workload_check(
+            plan, n_needed_answers if budget is None else min(n_needed_answers, budget), "the outputs to be rated"
+        ),
     )
 
 
-def _workload_check(plan: StudyPlan, n_needed: int, purpose_text: str) -> Check:
+def _workload_check(plan: StudyPlan, n_needed_answers: int, purpose_text: str) -> Check:
     """Return the check that annotators may give as many answers as needed."""
     annotator_plan = plan.annotators
     max_total_answers = annotator_plan.most * annotator_plan.batch * annotator_plan.batches
     return (
-        max_total_answers < n_needed,
+        max_total_answers < n_needed_answers,
         "error",
         "little-work",
         f"{annotator_plan.most} annotators with {annotator_plan.batches} batches of {annotator_plan.batch} give "
-        f"{max_total_answers} answers, but {n_needed} are needed for {purpose_text}; allow more annotators or batches",
+        f"{max_total_answers} answers, but {n_needed_answers} are needed for {purpose_text}; allow more annotators "
+        "or batches",
     )
 
 
 def _decision_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
     """Problem if even unanimous answers would not decide a pair."""
-    rule = rule_of(study.plan, n_pairs=len(study.pair_of_number), max_items=max_items, has_metric=study.has_metric)
-    if rule.estimator.uses_metric or rule.estimator.needs_items:
+    stopping_rule = rule_of(
+        study.plan, n_pairs=len(study.pair_of_number), max_items=max_items, has_metric=study.has_metric
+    )
+    if stopping_rule.estimator.uses_metric or stopping_rule.estimator.needs_items:
         return
-    n_answers = rule.looks[-1]
+    n_answers_of_last_analysis = stopping_rule.looks[-1]
     decisions, _, _ = analyse_tables(
-        rule,
-        annotator_only(np.array([[n_answers, 0, 0]])),
-        analysis_index=len(rule.looks) - 1,
-        n_at_last_analysis=np.array([n_answers]),
+        stopping_rule,
+        annotator_only(np.array([[n_answers_of_last_analysis, 0, 0]])),
+        analysis_index=len(stopping_rule.looks) - 1,
+        n_at_last_analysis=np.array([n_answers_of_last_analysis]),
         items=None,
         is_analysed_pair=np.array([True]),
     )
@@ -271,8 +298,8 @@ def _decision_problems(study: StoredStudy, max_items: int) -> Iterator[Problem]:
         yield Problem(
             "error",
             "decides-nothing",
-            f"even {n_answers} answers that all prefer one system would not decide a pair; plan more answers "
-            "(looks, items), or a larger gamma",
+            f"even {n_answers_of_last_analysis} answers that all prefer one system would not decide a pair; plan "
+            "more answers (looks, items), or a larger gamma",
         )
 
 
@@ -285,84 +312,97 @@ seconds."""
 
 
 def annotator_problems(
-    plan: StudyPlan, *, control_kinds: Sequence[str], answer_seconds: Sequence[float], links: int, notes: Sequence[Note]
+    plan: StudyPlan,
+    *,
+    control_kinds: Sequence[str],
+    answer_seconds: Sequence[float],
+    n_personal_links: int,
+    notes: Sequence[Note],
 ) -> Iterator[Problem]:
     """Problems of recruitment and payment. `control_kinds`: kinds of the control questions; `answer_seconds`: measured
-    times; `links`: number of annotators with personal links; `notes`: notes on current annotators."""
-    annotators, money, texts = plan.annotators, plan.money, plan.texts
-    n_gold, empty_texts = control_kinds.count("gold"), type(texts)(title=texts.title, contact=texts.contact)
-    max_gold = ceil(annotators.batch * annotators.batches / annotators.gold_every) if annotators.gold_every else 0
-    typical_seconds, seconds_source = SECONDS, "assumed; a pilot study measures the real time"
+    times; `n_personal_links`: number of annotators with personal links; `notes`: notes on current annotators."""
+    annotator_plan, payment_plan, study_texts = plan.annotators, plan.money, plan.texts
+    n_gold_questions = control_kinds.count("gold")
+    unfilled_texts = type(study_texts)(title=study_texts.title, contact=study_texts.contact)
+    max_gold_per_annotator = (
+        ceil(annotator_plan.batch * annotator_plan.batches / annotator_plan.gold_every)
+        if annotator_plan.gold_every
+        else 0
+    )
+    typical_seconds, seconds_source_text = SECONDS, "assumed; a pilot study measures the real time"
     if len(answer_seconds) >= FEWEST:
-        typical_seconds, seconds_source = max(median(answer_seconds), 0.1), "the median so far"
-    hourly_wage, price_text = money.price * 3600 / typical_seconds, f"{money.price:.2f}"
-    default_texts = fill_plan_texts(msgspec.structs.replace(plan, texts=empty_texts)).texts
-    english_keys = ["question"] if plan.question.text == ENGLISH[f"question_{plan.question.mode}"] else []
-    english_keys += [key for key in ("instructions", "consent") if getattr(texts, key) == getattr(default_texts, key)]
+        typical_seconds, seconds_source_text = max(median(answer_seconds), 0.1), "the median so far"
+    hourly_wage, price_text = payment_plan.price * 3600 / typical_seconds, f"{payment_plan.price:.2f}"
+    default_texts = fill_plan_texts(msgspec.structs.replace(plan, texts=unfilled_texts)).texts
+    english_text_keys = ["question"] if plan.question.text == ENGLISH[f"question_{plan.question.mode}"] else []
+    english_text_keys += [
+        key for key in ("instructions", "consent") if getattr(study_texts, key) == getattr(default_texts, key)
+    ]
     return _iter_problems(
         *((True, "warning", note.rule, note.message) for note in notes),
         (
-            0 < links < FEWEST_ANNOTATORS and not any(note.rule == FEW_ANNOTATORS for note in notes),
+            0 < n_personal_links < FEWEST_ANNOTATORS and not any(note.rule == FEW_ANNOTATORS for note in notes),
             "warning",
             FEW_ANNOTATORS,
-            f"{links} annotators have a link, so decisions hold only for these annotators. If the whole population of "
-            "annotators has no preference between two systems, they are still declared different in 23 % of studies "
-            "with 3 annotators, 16 % with 5, 10 % with 10 and 8 % with 20; invite more annotators",
+            f"{n_personal_links} annotators have a link, so decisions hold only for these annotators. Of pairs that "
+            "do not differ in the population of annotators, 23 % are declared different with 3 annotators, 16 % with "
+            "5, 10 % with 10 and 8 % with 20; invite more annotators",
         ),
         (
-            annotators.recruit == "open" and not n_gold,
+            annotator_plan.recruit == "open" and not n_gold_questions,
             "warning",
             "no-gold",
             "annotators arrive by an open link and no comparison has a known answer, so only attention checks "
             "detect random answers; give a few dozen comparisons with clear answers as control questions (--gold)",
         ),
         (
-            0 < n_gold < max_gold,
+            0 < n_gold_questions < max_gold_per_annotator,
             "info",
             "little-gold",
-            f"{n_gold} comparisons have known answers, but the plan provides for about {max_gold} such questions per "
-            f"annotator; an annotator who has seen all {n_gold} gets no more of them",
+            f"{n_gold_questions} comparisons have known answers, but the plan provides for about "
+            f"{max_gold_per_annotator} such questions per annotator; an annotator who has seen all "
+            f"{n_gold_questions} gets no more of them",
         ),
         (
-            annotators.worker_id and not money.price,
+            annotator_plan.worker_id and not payment_plan.price,
             "warning",
             "no-price",
             "annotators come from a platform (worker_id) and the plan has no price, so cost and wage are unknown; "
             "set [money] price (per answer)",
         ),
         (
-            0 < hourly_wage < money.wage,
+            0 < hourly_wage < payment_plan.wage,
             "warning",
             "low-pay",
-            f"{money.price:g} {money.currency} per answer gives {hourly_wage:.2f} per hour at {typical_seconds:.0f} s "
-            f"per answer ({seconds_source}), below the target wage of {money.wage:g}; pay "
-            f"{money.wage * typical_seconds / 3600:.2f} per answer",
+            f"{payment_plan.price:g} {payment_plan.currency} per answer gives {hourly_wage:.2f} per hour at "
+            f"{typical_seconds:.0f} s per answer ({seconds_source_text}), below the target wage of "
+            f"{payment_plan.wage:g}; pay {payment_plan.wage * typical_seconds / 3600:.2f} per answer",
         ),
         (
-            not texts.contact.strip(),
+            not study_texts.contact.strip(),
             "warning",
             "no-contact",
             "the plan gives annotators no contact for questions; set [texts] contact to an address that is read",
         ),
         (
-            texts.contact.strip() and texts.contact not in texts.consent,
+            study_texts.contact.strip() and study_texts.contact not in study_texts.consent,
             "warning",
             "consent-without-contact",
             "the consent text does not contain the contact; write {contact} in it",
         ),
         (
-            money.price and price_text not in texts.consent,
+            payment_plan.price and price_text not in study_texts.consent,
             "warning",
             "consent-without-pay",
-            f"the consent text does not state the payment ({price_text} {money.currency} per answer); write {{pay}} in "
-            "it",
+            f"the consent text does not state the payment ({price_text} {payment_plan.currency} per answer); write "
+            f"{{pay}} in it",
         ),
         (
-            english_keys and texts.language.partition("-")[0].lower() not in LANGUAGES,
+            english_text_keys and study_texts.language.partition("-")[0].lower() not in LANGUAGES,
             "warning",
             "english-texts",
-            f"the language of the study is {texts.language}, but these texts are the English defaults: "
-            f"{', '.join(english_keys)}. Write these texts in the language of the study, and give attention checks "
-            f"in that language in --gold",
+            f"the language of the study is {study_texts.language}, but these texts are the English defaults: "
+            f"{', '.join(english_text_keys)}. Write these texts in the language of the study, and give attention "
+            "checks in that language in --gold",
         ),
     )

@@ -49,21 +49,21 @@ def demo(
     `folder` is the folder for study.db. By default, this is a temporary folder, which is removed at the end. `port` 0
     means any free port.
     """
-    with catch_signals() as signal_queue, run_demo(port=port, folder=folder, tell=tell) as site_demo:
-        tell(f"answer as an annotator: {site_demo.ask}")
-        tell(f"the owner's page (this link works once): {site_demo.site.owner}")
+    with catch_signals() as signal_queue, run_demo(port=port, folder=folder, tell=tell) as served_demo:
+        tell(f"answer as an annotator: {served_demo.ask}")
+        tell(f"the owner's page (this link works once): {served_demo.site.owner}")
         tell(
-            f"the study is {site_demo.study}; every command reads this file, for example "
-            f"custodes leaderboard {site_demo.study}"
+            f"the study is {served_demo.study}; every command reads this file, for example "
+            f"custodes leaderboard {served_demo.study}"
         )
         if open_browser:
-            webbrowser.open(site_demo.ask)
+            webbrowser.open(served_demo.ask)
         tell(
             "Ctrl-C ends the demonstration"
             if folder is not None
             else "Ctrl-C ends the demonstration and removes the study"
         )
-        site_demo.site.wait(signal_queue, tell=tell)
+        served_demo.site.wait(signal_queue, tell=tell)
 
 
 @contextmanager
@@ -71,6 +71,6 @@ def run_demo(*, port: int, folder: str | Path | None, tell: Callable[[str], obje
     """Run the demo while the context is open."""
     with tempfile.TemporaryDirectory(prefix="custodes-demo-") as temporary_folder:
         study_path = new(demo_texts(), Path(folder or temporary_folder, "study.db"), plan=PLAN)
-        with serve_in_thread([study_path], port=port, tell=tell) as site:
-            ((_, token),) = site.services["study"].invite(1).result()
-            yield ServedDemo(site, study_path, f"{site.url}/s/{token}")
+        with serve_in_thread([study_path], port=port, tell=tell) as served_site:
+            ((_, visit_token),) = served_site.services["study"].invite(1).result()
+            yield ServedDemo(served_site, study_path, f"{served_site.url}/s/{visit_token}")

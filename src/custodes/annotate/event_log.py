@@ -89,21 +89,21 @@ class EventLog:
                 "SELECT pair, look, decision, is_open FROM look"
             )
         }
-        n_rulings = 0
-        for _, question_rows in groupby(iter_log_rows(self.connection), key=_grouping_key):
-            state.add_rows(list(question_rows))
+        n_applied_rulings = 0
+        for _, rows_applied_together in groupby(iter_log_rows(self.connection), key=_grouping_key):
+            state.add_rows(list(rows_applied_together))
             engine = state.assignments.engine_or_none
             if engine is not None:
-                for ruling in engine.rulings[n_rulings:]:
+                for ruling in engine.rulings[n_applied_rulings:]:
                     analysis_key = state.assignments.number_of_pair[ruling.pair], ruling.look
                     if analysis_key in decision_and_openness_of_analysis:
                         engine.decision[ruling.pair], engine.is_open[ruling.pair] = decision_and_openness_of_analysis[
                             analysis_key
                         ]
-                n_rulings = len(engine.rulings)
+                n_applied_rulings = len(engine.rulings)
         if state.last > LARGEST:
             raise OverflowError("the study has no free event number left; export the study")
-        self.state, self.leases, self.waiting, self._ruled = state, {}, {}, n_rulings
+        self.state, self.leases, self.waiting, self._ruled = state, {}, {}, n_applied_rulings
         for session in state.sessions.values():
             for issued_question in session.open:
                 if issued_question.unit is not None and not issued_question.expired:
@@ -116,9 +116,10 @@ class EventLog:
         new_second_opinions = self.state.add_rows(rows)
         new_rulings = self.state.assignments.engine.rulings[self._ruled :]
         if new_rulings:
-            written_at, pair_ids = self.clock.wall(), self.state.assignments.number_of_pair
+            written_at, pair_numbers = self.clock.wall(), self.state.assignments.number_of_pair
             analysis_rows = [  # in the order of the columns; SQLite stores NaN as NULL
-                (pair_ids[ruling.pair], *ruling[1:-1], json.dumps(ruling.used), written_at) for ruling in new_rulings
+                (pair_numbers[ruling.pair], *ruling[1:-1], json.dumps(ruling.used), written_at)
+                for ruling in new_rulings
             ]
             self.connection.executemany(
                 "INSERT INTO look VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", analysis_rows
@@ -143,7 +144,7 @@ class EventLog:
         """Write an event of a kind that has no separate table."""
         if session is not None:
             worker = session.worker
-        row = EventRow(
+        event_row = EventRow(
             event=self.next,
             at=self.clock.wall(),
             session=None if session is None else session.id,
@@ -152,13 +153,13 @@ class EventLog:
             kind=kind,
             json=json.dumps(event_values, ensure_ascii=False),
         )
-        self.add_rows(row)
+        self.add_rows(event_row)
 
     def keep(self, issued_question: IssuedQuestion) -> None:
         """Start or extend the lease of a question."""
         is_new_annotator = not issued_question.session.worker.work.paid
-        duration = lease_seconds(self.state.paces, is_new_annotator=is_new_annotator)
-        self.leases[issued_question.id] = self.clock.steady() + duration
+        lease_length_seconds = lease_seconds(self.state.paces, is_new_annotator=is_new_annotator)
+        self.leases[issued_question.id] = self.clock.steady() + lease_length_seconds
 
     def renew(self, issued_question: IssuedQuestion) -> None:
         """Extend the lease of a question whose annotator is active or has returned."""

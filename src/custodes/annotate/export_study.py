@@ -68,11 +68,11 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     external_id_table = queried_table_of_name.pop("external_ids")
     table_of_name = {**long_tables(study), "looks": study.looks, **queried_table_of_name}
     if study.labels:
-        (words,) = {scale.words for scale in study.labels.values()}
-        word_of_code = {float(code): word for code, word in enumerate(words)}
+        (scale_words,) = {label_scale.words for label_scale in study.labels.values()}
+        word_of_score = {float(score): scale_word for score, scale_word in enumerate(scale_words)}
         table_of_name["ratings"] = (
             table_of_name["ratings"]
-            .with_columns(pl.col("score").replace_strict(word_of_code, return_dtype=pl.String).alias("label"))
+            .with_columns(pl.col("score").replace_strict(word_of_score, return_dtype=pl.String).alias("label"))
             .drop("score")
         )
     if external_ids:
@@ -106,9 +106,9 @@ def _read(connection: sqlite3.Connection, study_name: str) -> tuple[Study, dict[
 def _signature(study: Study, content_of_file: Mapping[str, bytes], n_rows_of_file: Mapping[str, int]) -> bytes:
     """Return the text of the signature: the number of rows and the SHA-256 of each file, and notes on the study."""
     signature_lines = [f"{SIGNATURE_PREFIX}{study.name}", f"custodes: {version('custodes')}", f"digest: {study.digest}"]
-    for file_name, content in content_of_file.items():
+    for file_name, file_content in content_of_file.items():
         rows_text = f"{n_rows_of_file[file_name]} rows, " if file_name in n_rows_of_file else ""
-        signature_lines.append(f"{file_name}: {rows_text}{digest_line(content)}")
+        signature_lines.append(f"{file_name}: {rows_text}{digest_line(file_content)}")
     signature_lines += [f"note: {note.message}" for note in study.notes]
     return ("\n".join(signature_lines) + "\n").encode()
 
@@ -126,8 +126,8 @@ def _write_files(content_of_file: Mapping[str, bytes], folder: Path) -> Path:
     UNFINISHED.update(unfinished_paths)
     try:
         unfinished_folder.mkdir(parents=True)
-        for file_name, content in content_of_file.items():
-            (unfinished_folder / file_name).write_bytes(content)
+        for file_name, file_content in content_of_file.items():
+            (unfinished_folder / file_name).write_bytes(file_content)
         if target_folder.exists():
             target_folder.rename(old_folder)
         unfinished_folder.rename(target_folder)
@@ -152,6 +152,7 @@ def _is_ours(folder: Path) -> bool:
     if not file_names or not signature_path.is_file():
         return not file_names
     listed_file_names = {
-        line.partition(":")[0] for line in signature_path.read_text(encoding="utf-8", errors="replace").splitlines()
+        signature_line.partition(":")[0]
+        for signature_line in signature_path.read_text(encoding="utf-8", errors="replace").splitlines()
     }
     return file_names <= listed_file_names | {SIGNATURE}

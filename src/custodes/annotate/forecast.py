@@ -79,29 +79,29 @@ def forecast(snapshot: Snapshot) -> Forecast:
     )
     if compared_pairs := [pair for pair in open_pairs if pair.looks]:
         final_answer_draws = _draw_final_answers(snapshot.plan.stopping, compared_pairs, snapshot.pairs)
-        n_answered = sum(pair.answered for pair in compared_pairs)
-        remaining_answer_draws = remaining_answer_draws + np.maximum(final_answer_draws - n_answered, 0)
+        n_given_answers = sum(pair.answered for pair in compared_pairs)
+        remaining_answer_draws = remaining_answer_draws + np.maximum(final_answer_draws - n_given_answers, 0)
     remaining_answer_draws = remaining_answer_draws * snapshot.plan.annotators.per_item
     if snapshot.plan.stopping.budget is not None:
         remaining_answer_draws = np.minimum(
             remaining_answer_draws, max(snapshot.plan.stopping.budget - snapshot.primary, 0)
         )
-    answer_range, money = _range(remaining_answer_draws), snapshot.plan.money
-    cost_per_answer = money.price * (1 + money.fee)
-    paid_range = _range(_draw_paid_answers(snapshot, remaining_answer_draws))
+    answer_range, payment_plan = _range(remaining_answer_draws), snapshot.plan.money
+    cost_per_answer = payment_plan.price * (1 + payment_plan.fee)
+    paid_answer_range = _range(_draw_paid_answers(snapshot, remaining_answer_draws))
     answers_per_hour, stuck_reason = 2 * snapshot.recent, _standstill_cause(snapshot)
-    hourly_wage = _wage(snapshot.annotators, money.price)
+    hourly_wage = _wage(snapshot.annotators, payment_plan.price)
     return Forecast(
         answers=answer_range,
-        paid=paid_range,
-        hours=Range(*(value / answers_per_hour for value in answer_range))
+        paid=paid_answer_range,
+        hours=Range(*(n_answers / answers_per_hour for n_answers in answer_range))
         if answers_per_hour and not stuck_reason
         else None,
         stuck=stuck_reason,
         spent=snapshot.paid * cost_per_answer,
-        cost=Range(*(value * cost_per_answer for value in paid_range)),
+        cost=Range(*(n_answers * cost_per_answer for n_answers in paid_answer_range)),
         wage=hourly_wage,
-        is_low=hourly_wage is not None and money.price > 0 and hourly_wage < money.wage,
+        is_low=hourly_wage is not None and payment_plan.price > 0 and hourly_wage < payment_plan.wage,
     )
 
 
@@ -123,42 +123,51 @@ def _analysis_sizes(pair: PairNow, planned_sizes: Sequence[int]) -> Sequence[int
 
 
 def _draw_final_answers(
-    stopping_rule: StoppingRule, open_pairs: Sequence[PairNow], all_pairs: Sequence[PairNow]
+    stopping_plan: StoppingRule, open_pairs: Sequence[PairNow], all_pairs: Sequence[PairNow]
 ) -> Floats:
     """Return draws (DRAWS,) of the total number of answers that the open pairs have at the end."""
     rng = np.random.default_rng(0)
     outcome_counts, all_outcome_counts = (
-        np.array([(pair.wins, pair.ties, pair.losses) for pair in pairs]) for pairs in (open_pairs, all_pairs)
+        np.array([(pair.wins, pair.ties, pair.losses) for pair in counted_pairs])
+        for counted_pairs in (open_pairs, all_pairs)
     )
     outcome_rate_draws = _draw_outcome_rates(outcome_counts, all_outcome_counts, rng)
     outcome_count_draws = np.broadcast_to(outcome_counts, outcome_rate_draws.shape).copy()
     answer_count_draws = outcome_count_draws.sum(axis=-1)
-    sizes_of_pair = [_analysis_sizes(pair, stopping_rule.looks) for pair in open_pairs]
-    final_analysis_sizes = np.array([sizes[-1] for sizes in sizes_of_pair])
+    analysis_sizes_of_pairs = [_analysis_sizes(pair, stopping_plan.looks) for pair in open_pairs]
+    final_analysis_sizes = np.array([pair_analysis_sizes[-1] for pair_analysis_sizes in analysis_sizes_of_pairs])
     is_open_pair = np.ones(answer_count_draws.shape, dtype=bool)
-    simulated_plan = StudyPlan(stopping=msgspec.structs.replace(stopping_rule, budget=None, estimator=None))
-    rule = rule_of(simulated_plan, n_pairs=len(all_pairs), max_items=max(final_analysis_sizes), has_metric=False)
-    for analysis_index, _ in enumerate(rule.looks):
-        analysis_sizes = np.array(
+    plan_without_budget = StudyPlan(stopping=msgspec.structs.replace(stopping_plan, budget=None, estimator=None))
+    stopping_rule = rule_of(
+        plan_without_budget, n_pairs=len(all_pairs), max_items=max(final_analysis_sizes), has_metric=False
+    )
+    for analysis_index, _ in enumerate(stopping_rule.looks):
+        answer_counts_at_analysis = np.array(
             [
-                sizes[analysis_index] if pair.looks_done <= analysis_index < len(sizes) else 0
-                for pair, sizes in zip(open_pairs, sizes_of_pair, strict=True)
+                pair_analysis_sizes[analysis_index]
+                if pair.looks_done <= analysis_index < len(pair_analysis_sizes)
+                else 0
+                for pair, pair_analysis_sizes in zip(open_pairs, analysis_sizes_of_pairs, strict=True)
             ]
         )
-        n_more_answers = np.where(is_open_pair, np.maximum(analysis_sizes - answer_count_draws, 0), 0)
-        outcome_count_draws += rng.multinomial(n_more_answers, outcome_rate_draws)
-        answer_count_draws = answer_count_draws + n_more_answers
-        has_new_answers = n_more_answers > 0
+        additional_answer_counts = np.where(
+            is_open_pair, np.maximum(answer_counts_at_analysis - answer_count_draws, 0), 0
+        )
+        outcome_count_draws += rng.multinomial(additional_answer_counts, outcome_rate_draws)
+        answer_count_draws = answer_count_draws + additional_answer_counts
+        has_new_answers = additional_answer_counts > 0
         if has_new_answers.any():
-            _, goes_on, _ = analyse_tables(
-                rule,
+            _, is_continued_pair, _ = analyse_tables(
+                stopping_rule,
                 annotator_only(outcome_count_draws[has_new_answers]),
                 analysis_index=analysis_index,
                 n_at_last_analysis=np.broadcast_to(final_analysis_sizes, answer_count_draws.shape)[has_new_answers],
                 items=None,
                 is_analysed_pair=has_new_answers,
             )
-            is_open_pair[has_new_answers] = goes_on & (answer_count_draws < final_analysis_sizes)[has_new_answers]
+            is_open_pair[has_new_answers] = (
+                is_continued_pair & (answer_count_draws < final_analysis_sizes)[has_new_answers]
+            )
     return np.asarray(answer_count_draws.sum(axis=1), dtype=np.float64)
 
 
@@ -177,8 +186,8 @@ def _draw_outcome_rates(outcome_counts: Ints, all_outcome_counts: Ints, rng: np.
     pair_log_likelihoods = pair_log_likelihoods + (
         gammaln(dirichlet_alphas + all_outcome_counts[:, np.newaxis]) - gammaln(dirichlet_alphas)
     ).sum(axis=-1)
-    log_likelihood = pair_log_likelihoods.sum(axis=0)
-    strength_weights = np.exp(log_likelihood - log_likelihood.max())
+    strength_log_likelihoods = pair_log_likelihoods.sum(axis=0)
+    strength_weights = np.exp(strength_log_likelihoods - strength_log_likelihoods.max())
     prior_strengths = rng.choice(STRENGTHS, size=DRAWS, p=strength_weights / strength_weights.sum())
     gamma_draws = rng.standard_gamma(prior_strengths[:, np.newaxis, np.newaxis] * prior_mean + outcome_counts)
     return np.asarray(gamma_draws / gamma_draws.sum(axis=-1, keepdims=True))
@@ -190,7 +199,7 @@ def annotator_only(outcome_counts: NDArray[np.integer]) -> Counts:
     return Counts(zeros, zeros[..., 0], outcome_counts)
 
 
-def _draw_paid_answers(snapshot: Snapshot, n_deciding_answers: Floats) -> Floats:
+def _draw_paid_answers(snapshot: Snapshot, deciding_answer_draws: Floats) -> Floats:
     """Return draws of the number of paid answers of all kinds, given the number of answers used for decisions (DRAWS,).
     Answers used for decisions include those of all annotators of an output. Second opinions and control questions are
     added according to the policy, and refusals at the current rate.
@@ -198,54 +207,63 @@ def _draw_paid_answers(snapshot: Snapshot, n_deciding_answers: Floats) -> Floats
     The number of additional questions for idle annotators is unknown. This number is drawn uniformly between 0 and the
     maximum.
     """
-    if not n_deciding_answers.any():
-        return n_deciding_answers
+    if not deciding_answer_draws.any():
+        return deciding_answer_draws
     rng, annotator_plan = np.random.default_rng(0), snapshot.plan.annotators
-    n_primary_answers = np.resize(n_deciding_answers, DRAWS)
-    idle_rates = rng.random(DRAWS)
-    max_second_opinions = (annotator_plan.overlap * (snapshot.primary + n_primary_answers) + BEYOND) / (
+    primary_answer_draws = np.resize(deciding_answer_draws, DRAWS)
+    idle_fraction_draws = rng.random(DRAWS)
+    max_second_opinion_draws = (annotator_plan.overlap * (snapshot.primary + primary_answer_draws) + BEYOND) / (
         1 - annotator_plan.overlap
     ) - snapshot.second
-    n_scheduled_second_opinions = rng.poisson(n_primary_answers * annotator_plan.overlap / (1 - annotator_plan.overlap))
-    n_second_opinions = np.clip(
-        n_scheduled_second_opinions + idle_rates * (max_second_opinions - n_scheduled_second_opinions),
+    scheduled_second_opinion_draws = rng.poisson(
+        primary_answer_draws * annotator_plan.overlap / (1 - annotator_plan.overlap)
+    )
+    second_opinion_draws = np.clip(
+        scheduled_second_opinion_draws
+        + idle_fraction_draws * (max_second_opinion_draws - scheduled_second_opinion_draws),
         0,
-        np.maximum(max_second_opinions, 0),
+        np.maximum(max_second_opinion_draws, 0),
     ) * (annotator_plan.overlap > 0)
-    n_real_questions = (n_primary_answers + n_second_opinions) * (1 + snapshot.refused / max(snapshot.answers, 1))
-    active_annotators = [person for person in snapshot.annotators if person.standing in ("ok", "watch")]
-    has_annotator_begun = np.array([person.began for person in active_annotators], dtype=bool)
+    real_question_draws = (primary_answer_draws + second_opinion_draws) * (
+        1 + snapshot.refused / max(snapshot.answers, 1)
+    )
+    active_annotators = [annotator for annotator in snapshot.annotators if annotator.standing in ("ok", "watch")]
+    has_annotator_begun = np.array([annotator.began for annotator in active_annotators], dtype=bool)
     is_present_annotator = has_annotator_begun | (rng.random((DRAWS, len(active_annotators))) < rng.random((DRAWS, 1)))
-    n_earlier_gold_questions = np.array([person.gold_asked for person in active_annotators])
-    n_earlier_questions = np.array([person.answers + person.refused for person in active_annotators])
-    n_questions_per_annotator = (n_real_questions / np.maximum(is_present_annotator.sum(axis=1), 1))[:, np.newaxis]
+    earlier_gold_question_counts = np.array([annotator.gold_asked for annotator in active_annotators])
+    earlier_question_counts = np.array([annotator.answers + annotator.refused for annotator in active_annotators])
+    question_draws_per_annotator = (real_question_draws / np.maximum(is_present_annotator.sum(axis=1), 1))[
+        :, np.newaxis
+    ]
     first_batch_control_rate, later_batch_control_rate = (
         len(control_kinds(annotator_plan, snapshot.known, is_first_batch=is_first_batch)) / annotator_plan.batch
         for is_first_batch in (True, False)
     )
-    n_extra_gold_questions = np.zeros_like(n_questions_per_annotator)
+    extra_gold_question_draws = np.zeros_like(question_draws_per_annotator)
     if annotator_plan.gold_every and "gold" in snapshot.known:
-        n_gold_questions_below_limit = (
-            np.floor((n_earlier_questions + n_questions_per_annotator) / annotator_plan.gold_every + BEYOND)
-            - n_earlier_gold_questions
-            - n_questions_per_annotator * later_batch_control_rate / (1 - later_batch_control_rate)
+        gold_question_draws_below_limit = (
+            np.floor((earlier_question_counts + question_draws_per_annotator) / annotator_plan.gold_every + BEYOND)
+            - earlier_gold_question_counts
+            - question_draws_per_annotator * later_batch_control_rate / (1 - later_batch_control_rate)
         )
-        n_extra_gold_questions = idle_rates[:, np.newaxis] * np.maximum(n_gold_questions_below_limit, 0)
-    n_batch_positions = (
-        n_questions_per_annotator + n_extra_gold_questions
+        extra_gold_question_draws = idle_fraction_draws[:, np.newaxis] * np.maximum(gold_question_draws_below_limit, 0)
+    batch_position_draws = (
+        question_draws_per_annotator + extra_gold_question_draws
     )  # positions of batches, without the scheduled control questions
-    n_first_batch_positions = np.minimum(
-        n_batch_positions,
-        np.maximum(annotator_plan.batch - n_earlier_questions - n_earlier_gold_questions, 0)
+    first_batch_position_draws = np.minimum(
+        batch_position_draws,
+        np.maximum(annotator_plan.batch - earlier_question_counts - earlier_gold_question_counts, 0)
         * (1 - first_batch_control_rate),
     )
-    n_control_questions = n_extra_gold_questions + rng.poisson(
-        n_first_batch_positions * first_batch_control_rate / (1 - first_batch_control_rate)
-        + (n_batch_positions - n_first_batch_positions) * later_batch_control_rate / (1 - later_batch_control_rate)
+    control_question_draws = extra_gold_question_draws + rng.poisson(
+        first_batch_position_draws * first_batch_control_rate / (1 - first_batch_control_rate)
+        + (batch_position_draws - first_batch_position_draws)
+        * later_batch_control_rate
+        / (1 - later_batch_control_rate)
     )
     return np.asarray(
-        n_real_questions
-        + (is_present_annotator * (n_control_questions + ~has_annotator_begun * annotator_plan.qualification)).sum(
+        real_question_draws
+        + (is_present_annotator * (control_question_draws + ~has_annotator_begun * annotator_plan.qualification)).sum(
             axis=1
         )
     )
@@ -261,13 +279,13 @@ def _wage(annotators: Sequence[PersonNow], price: float) -> float | None:
     )
     if sum(n_answers for _, n_answers in medians_and_answer_counts) < TIMED:
         return None
-    answer_seconds = np.repeat(
+    repeated_median_seconds = np.repeat(
         [median_seconds for median_seconds, _ in medians_and_answer_counts],
         [n_answers for _, n_answers in medians_and_answer_counts],
     )
-    return float(price * 3600 / max(float(np.median(answer_seconds)), 0.1))
+    return float(price * 3600 / max(float(np.median(repeated_median_seconds)), 0.1))
 
 
 def _range(draws: Floats) -> Range:
-    low, middle, high = np.quantile(draws, INNER)
-    return Range(float(middle), float(low), float(high))
+    lower_quantile, median_draw, upper_quantile = np.quantile(draws, INNER)
+    return Range(float(median_draw), float(lower_quantile), float(upper_quantile))

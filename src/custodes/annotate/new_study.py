@@ -87,53 +87,61 @@ def new(
         plan = StudyPlan() if plan is None else read_plan(plan)
     plan = fill_plan_texts(check_plan(plan))
     _check_aspect_names(plan)
-    study, material = read_material(texts, systems=systems)
-    image_of_path = media_of(material.images(), progress=progress)
-    material = material.with_images({name: medium.name for name, medium in image_of_path.items()})
+    input_study, material = read_material(texts, systems=systems)
+    medium_of_path = media_of(material.images(), progress=progress)
+    material = material.with_images({image_path: medium.name for image_path, medium in medium_of_path.items()})
     control_questions = _read_control_questions(gold, material, plan)
     selected_pairs = pairs_of(material.systems, pairs, mode=plan.question.mode)
-    item_order_of_pair, notes = _draw_item_orders(material, selected_pairs, control_questions, plan)
-    max_items_per_pair, metric_name_and_signs = max(map(len, item_order_of_pair)), None
+    item_orders, notes_on_omissions = _draw_item_orders(material, selected_pairs, control_questions, plan)
+    max_items_per_pair, metric_name_and_signs = max(map(len, item_orders)), None
     if metric is not None:
         _check_metric(plan, metric)
-        metric_name_and_signs = metric_signs(study, metric, material, selected_pairs, aspect=plan.question.aspects[0])
+        metric_name_and_signs = metric_signs(
+            input_study, metric, material, selected_pairs, aspect=plan.question.aspects[0]
+        )
     elif plan.question.mode == "compare":
         rule_of(plan, n_pairs=len(selected_pairs), max_items=max_items_per_pair, has_metric=False)
-    rendered_texts = render(material, plan.texts.render, questions=control_questions, progress=progress)
+    study_html = render(material, plan.texts.render, questions=control_questions, progress=progress)
 
     def fill(connection: sqlite3.Connection) -> None:
-        now = Clock().wall()
+        written_at = Clock().wall()
         add_texts(
-            connection, material, rendered_texts.items, rendered_texts.outputs, image_of_path.values(), written_at=now
+            connection, material, study_html.items, study_html.outputs, medium_of_path.values(), written_at=written_at
         )
-        for pair_number, (pair, item_order) in enumerate(zip(selected_pairs, item_order_of_pair, strict=True)):
+        for pair_number, (pair, item_order) in enumerate(zip(selected_pairs, item_orders, strict=True)):
             add_pair(connection, pair_number, pair, material.systems)
             add_units(connection, pair_number, item_order)
         if metric_name_and_signs is not None:
-            metric_name, signs = metric_name_and_signs
+            metric_name, sign_matrix = metric_name_and_signs
             connection.executemany(
                 "INSERT INTO metric SELECT unit, ?3, ?4 FROM unit WHERE pair = ?1 AND item = ?2",
                 [
-                    (int(pair), int(item), metric_name, int(signs[pair, item]))
-                    for pair, item in np.argwhere(signs != ABSENT)
+                    (int(pair_index), int(item_index), metric_name, int(sign_matrix[pair_index, item_index]))
+                    for pair_index, item_index in np.argwhere(sign_matrix != ABSENT)
                 ],
             )
         connection.executemany(
             "INSERT INTO gold (kind, context, first, second, media, expected, why) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
-                (question.kind, *question_html, json.dumps(question.images()), question.expected, question.why)
-                for question, question_html in zip(control_questions, rendered_texts.known, strict=True)
+                (
+                    control_question.kind,
+                    *question_html,
+                    json.dumps(control_question.images()),
+                    control_question.expected,
+                    control_question.why,
+                )
+                for control_question, question_html in zip(control_questions, study_html.known, strict=True)
             ],
         )
         all_notes = (
-            *study.notes,
-            *notes,
+            *input_study.notes,
+            *notes_on_omissions,
             *missing_output_notes(material),
             *empty_output_notes(material),
-            *rendered_texts.notes,
+            *study_html.notes,
             *plan_notes(plan, max_items=max_items_per_pair),
         )
-        add_notes(connection, all_notes, plain_text_items=rendered_texts.refused, written_at=now)
+        add_notes(connection, all_notes, plain_text_items=study_html.refused, written_at=written_at)
 
     study_file.create(study_path, plan, fill)
     return study_path
@@ -192,26 +200,26 @@ def _draw_item_orders(
     """Return the items of each pair in random order, and notes on questions that are not asked. Raise `InputError` if
     there is no question at all."""
     is_askable_comparison, n_identical_comparisons, n_empty_comparisons = find_askable(material, pairs)
-    column_of_item = {item.label: column_index for column_index, item in enumerate(material.items)}
+    column_of_item_label = {item_label.label: column_index for column_index, item_label in enumerate(material.items)}
     n_control_comparisons = 0
-    for item, pair in {
+    for item_label, pair in {
         control_question.asked for control_question in control_questions if control_question.asked is not None
     }:
         if pair in pairs:  # the comparison is only used as a control question
-            pair_index, item_index = pairs.index(pair), column_of_item[item]
+            pair_index, item_index = pairs.index(pair), column_of_item_label[item_label]
             n_control_comparisons += bool(is_askable_comparison[pair_index, item_index])
             is_askable_comparison[pair_index, item_index] = False
     if not is_askable_comparison.any():
-        needed_text = "an output" if pairs[0][1] is None else "two outputs that differ"
+        needed_outputs_text = "an output" if pairs[0][1] is None else "two outputs that differ"
         raise InputError(
-            f"nothing to annotate: no item has {needed_text} ({len(material.items)} items, "
+            f"nothing to annotate: no item has {needed_outputs_text} ({len(material.items)} items, "
             f"{len(material.systems)} systems, {n_identical_comparisons} comparisons of identical outputs, "
             f"{n_control_comparisons} with known answers)"
         )
     # The random draws are the same as in `evaluate.protocol.live`.
-    cluster_numbers = clusters_of([item.cluster for item in material.items])
-    items_of_pair = draw_orders(is_askable_comparison, cluster_numbers, np.random.default_rng(plan.seed), pairs)
-    return items_of_pair, omission_notes(
+    cluster_numbers = clusters_of([item_label.cluster for item_label in material.items])
+    item_orders = draw_orders(is_askable_comparison, cluster_numbers, np.random.default_rng(plan.seed), pairs)
+    return item_orders, omission_notes(
         is_askable_comparison,
         pairs,
         n_identical=n_identical_comparisons,
@@ -225,12 +233,14 @@ def draw_orders(
 ) -> list[list[int]]:
     """Return the available items of each pair in random order. Each pair of systems has a separate order. Ratings have
     one order for all systems, so that a budget selects the same items for all systems."""
-    is_rating = any(second is None for _, second in pairs)
-    drawn_items = np.asarray(is_available_item.any(axis=0))[np.newaxis] if is_rating else is_available_item
-    item_orders = np.broadcast_to(annotation_order(drawn_items, cluster_numbers, rng), is_available_item.shape)
+    is_rating_study = any(second_system is None for _, second_system in pairs)
+    orderable_item_mask = (
+        np.asarray(is_available_item.any(axis=0))[np.newaxis] if is_rating_study else is_available_item
+    )
+    item_orders = np.broadcast_to(annotation_order(orderable_item_mask, cluster_numbers, rng), is_available_item.shape)
     return [
-        [int(item) for item in item_order if is_available[item]]
-        for item_order, is_available in zip(item_orders, is_available_item, strict=True)
+        [int(item_index) for item_index in item_order if is_available_for_pair[item_index]]
+        for item_order, is_available_for_pair in zip(item_orders, is_available_item, strict=True)
     ]
 
 
@@ -238,23 +248,34 @@ def find_askable(material: StudyMaterial, pairs: Sequence[Pair]) -> tuple[NDArra
     """Return three values: an array (pairs, items) of whether a question is possible, the number of comparisons of
     identical outputs, and the number of comparisons whose outputs are both empty. Annotators see an output without
     content as "(empty)"."""
-    row_of_system = {system: row for row, system in enumerate(material.systems)}
-    column_of_item = {item.label: column for column, item in enumerate(material.items)}
+    row_of_system = {system: row_index for row_index, system in enumerate(material.systems)}
+    column_of_item_label = {item_label.label: column_index for column_index, item_label in enumerate(material.items)}
     appearance_codes = np.full(
-        (len(row_of_system), len(column_of_item)), MISSING, dtype=np.int64
+        (len(row_of_system), len(column_of_item_label)), MISSING, dtype=np.int64
     )  # equal codes for outputs that look equal
-    code_of_appearance: dict[object, int] = {}
-    for (item, system), output in material.outputs.items():
-        appearance = (" ".join(output.text.split()), output.images)
-        appearance_codes[row_of_system[system], column_of_item[item]] = (
-            EMPTY if output.is_empty else code_of_appearance.setdefault(appearance, len(code_of_appearance))
+    code_of_text_and_images: dict[object, int] = {}
+    for (item_label, system), output in material.outputs.items():
+        text_and_images = (" ".join(output.text.split()), output.images)
+        appearance_codes[row_of_system[system], column_of_item_label[item_label]] = (
+            EMPTY
+            if output.is_empty
+            else code_of_text_and_images.setdefault(text_and_images, len(code_of_text_and_images))
         )
-    first_codes = appearance_codes[[row_of_system[str(a)] for a, _ in pairs]]
-    second_codes = appearance_codes[[row_of_system[str(a) if b is None else b] for a, b in pairs]]
-    is_rating_pair = np.array([b is None for _, b in pairs], dtype=bool)[:, np.newaxis]
-    has_both_outputs = (first_codes != MISSING) & (second_codes != MISSING)
-    is_empty_comparison = has_both_outputs & (first_codes == EMPTY) & (second_codes == EMPTY) & ~is_rating_pair
-    is_identical_comparison = has_both_outputs & ~is_empty_comparison & (first_codes == second_codes) & ~is_rating_pair
+    first_appearance_codes = appearance_codes[[row_of_system[str(first_system)] for first_system, _ in pairs]]
+    second_appearance_codes = appearance_codes[
+        [
+            row_of_system[str(first_system) if second_system is None else second_system]
+            for first_system, second_system in pairs
+        ]
+    ]
+    is_rating_pair = np.array([second_system is None for _, second_system in pairs], dtype=bool)[:, np.newaxis]
+    has_both_outputs = (first_appearance_codes != MISSING) & (second_appearance_codes != MISSING)
+    is_empty_comparison = (
+        has_both_outputs & (first_appearance_codes == EMPTY) & (second_appearance_codes == EMPTY) & ~is_rating_pair
+    )
+    is_identical_comparison = (
+        has_both_outputs & ~is_empty_comparison & (first_appearance_codes == second_appearance_codes) & ~is_rating_pair
+    )
     return (
         has_both_outputs & ~is_empty_comparison & ~is_identical_comparison,
         int(is_identical_comparison.sum()),
@@ -282,47 +303,55 @@ def omission_notes(
         for pair, n_items in zip(pairs, is_askable_comparison.sum(axis=1), strict=True)
         if not n_items
     ]
-    is_rating = any(second is None for _, second in pairs)
-    question_text = "outputs" if is_rating else "comparisons"
-    pair_text = "systems have no output to rate" if is_rating else "pairs have no item to compare"
-    same_text = f"{n_identical} comparisons of identical outputs are not shown, and do not count as ties or wins"
+    is_rating_study = any(second_system is None for _, second_system in pairs)
+    question_noun = "outputs" if is_rating_study else "comparisons"
+    empty_pair_phrase = "systems have no output to rate" if is_rating_study else "pairs have no item to compare"
+    identical_outputs_message = (
+        f"{n_identical} comparisons of identical outputs are not shown, and do not count as ties or wins"
+    )
     return build_notes(
-        ("same-output", n_identical, same_text),
+        ("same-output", n_identical, identical_outputs_message),
         ("empty-outputs", n_empty, f"{n_empty} comparisons are not shown, because both outputs are empty"),
         (
             "known-answers",
             n_control,
-            f"{n_control} {question_text} have a known answer and are used only as control questions",
+            f"{n_control} {question_noun} have a known answer and are used only as control questions",
         ),
         (
             "nothing-to-ask",
             len(empty_pair_names),
-            f"{len(empty_pair_names)} {pair_text}: {', '.join(empty_pair_names[:3])}",
+            f"{len(empty_pair_names)} {empty_pair_phrase}: {', '.join(empty_pair_names[:3])}",
         ),
     )
 
 
 def empty_output_notes(material: StudyMaterial) -> list[Note]:
     """Return a note on outputs without text and images."""
-    empty_keys = [key for key, output in material.outputs.items() if output.is_empty]
-    systems_text = join_labels(sorted({system for _, system in empty_keys}), limit=3)
-    message = (
-        f"{plural(len(empty_keys), 'output')} without content ({systems_text}): annotators see (empty) and judge it "
-        "like any other output; leave out outputs that are empty only because their collection failed"
+    items_and_systems_of_empty_outputs = [
+        item_and_system for item_and_system, output in material.outputs.items() if output.is_empty
+    ]
+    system_names_text = join_labels(sorted({system for _, system in items_and_systems_of_empty_outputs}), limit=3)
+    note_message = (
+        f"{plural(len(items_and_systems_of_empty_outputs), 'output')} without content ({system_names_text}): "
+        "annotators see (empty) and judge it like any other output; leave out outputs that are empty only because "
+        "their collection failed"
     )
-    return build_notes(("outputs-empty", len(empty_keys), message))
+    return build_notes(("outputs-empty", len(items_and_systems_of_empty_outputs), note_message))
 
 
 def missing_output_notes(material: StudyMaterial) -> list[Note]:
     """Return a note on systems without an output for some items."""
-    n_outputs = len(material.items) * len(material.systems)
-    n_missing = n_outputs - len(material.outputs)
-    items_of_system = Counter(system for _, system in material.outputs)
-    systems_text = join_labels(
-        (system for system in material.systems if items_of_system[system] < len(material.items)), limit=3
+    n_expected_outputs = len(material.items) * len(material.systems)
+    n_missing_outputs = n_expected_outputs - len(material.outputs)
+    n_outputs_of_system = Counter(system for _, system in material.outputs)
+    system_names_text = join_labels(
+        (system for system in material.systems if n_outputs_of_system[system] < len(material.items)), limit=3
     )
-    message = f"{n_missing} of {n_outputs} outputs are missing ({systems_text}), so no question shows them"
-    return build_notes(("outputs-missing", n_missing, message))
+    note_message = (
+        f"{n_missing_outputs} of {n_expected_outputs} outputs are missing ({system_names_text}), so no question shows "
+        "them"
+    )
+    return build_notes(("outputs-missing", n_missing_outputs, note_message))
 
 
 def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:
@@ -331,11 +360,11 @@ def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:
     if plan.question.mode == "rate":
         return []
     stopping_plan = plan.stopping
-    analysis_sizes = sorted({min(n_answers, max_items) for n_answers in stopping_plan.looks})
-    n_cut_analyses = sum(n_answers > max_items for n_answers in stopping_plan.looks)
+    analysis_sizes = sorted({min(planned_size, max_items) for planned_size in stopping_plan.looks})
+    n_cut_analyses = sum(planned_size > max_items for planned_size in stopping_plan.looks)
     sizes_text = ", ".join(map(str, analysis_sizes))
-    message = f"a pair has at most {max_items} items, so interim analyses take place after {sizes_text} answers"
-    notes = build_notes((LOOKS_CUT, n_cut_analyses, message))
+    note_message = f"a pair has at most {max_items} items, so interim analyses take place after {sizes_text} answers"
+    notes = build_notes((LOOKS_CUT, n_cut_analyses, note_message))
     if stopping_plan.boundary == "none" and len(analysis_sizes) > 1:
         from scipy.special import ndtri
 
@@ -344,11 +373,11 @@ def plan_notes(plan: StudyPlan, *, max_items: int) -> list[Note]:
         false_decision_rate = crossing_probability(
             np.full(len(analysis_sizes), -ndtri(stopping_plan.gamma / 2)), np.array(analysis_sizes, dtype=float)
         )
-        message = (
+        note_message = (
             f"boundary none: with {len(analysis_sizes)} interim analyses, a pair without a difference is declared "
             f"different with probability {false_decision_rate:.2f}, not {stopping_plan.gamma:g}; use boundary pocock"
         )
-        notes += build_notes(("no-boundary", True, message))
+        notes += build_notes(("no-boundary", True, note_message))
     return notes
 
 
@@ -360,22 +389,21 @@ def add_texts(
     material: StudyMaterial,
     context_html_of_item: Mapping[str, str],
     html_of_output: Mapping[tuple[str, str], str],
-    images: Iterable[Medium],
+    media: Iterable[Medium],
     *,
-    n_stored_systems_and_items: tuple[int, int] = (0, 0),
+    stored_system_and_item_counts: tuple[int, int] = (0, 0),
     written_at: float,
 ) -> None:
-    """Add systems, items, outputs and images to the file. `n_stored_systems_and_items` is the number of systems and the
-    number of items that the file already has. Each image is stored once."""
-    id_of_system, id_of_item = (
-        {label: row_id for row_id, label in enumerate(labels)} for labels in (material.systems, material.labels())
-    )
+    """Add systems, items, outputs and images to the file. `stored_system_and_item_counts` is the number of systems and
+    the number of items that the file already has. Each image is stored once."""
+    id_of_system = {system: row_id for row_id, system in enumerate(material.systems)}
+    id_of_item_label = {item_label: row_id for row_id, item_label in enumerate(material.labels())}
     connection.executemany(
         "INSERT INTO system VALUES (?, ?, ?)",
         [
-            (row_id, label, written_at)
-            for label, row_id in id_of_system.items()
-            if row_id >= n_stored_systems_and_items[0]
+            (row_id, system, written_at)
+            for system, row_id in id_of_system.items()
+            if row_id >= stored_system_and_item_counts[0]
         ],
     )
     connection.executemany(
@@ -394,30 +422,30 @@ def add_texts(
                 *(json.dumps(item.images), item.meta, json.dumps(item.references)),
             )
             for row_id, item in enumerate(material.items)
-            if row_id >= n_stored_systems_and_items[1]
+            if row_id >= stored_system_and_item_counts[1]
         ],
     )
     connection.executemany(
         "INSERT INTO output VALUES (?, ?, ?, ?, ?)",
         [
             (
-                id_of_item[item],
+                id_of_item_label[item_label],
                 id_of_system[system],
                 output.text,
-                html_of_output[item, system],
+                html_of_output[item_label, system],
                 json.dumps(output.images),
             )
-            for (item, system), output in material.outputs.items()
+            for (item_label, system), output in material.outputs.items()
         ],
     )
     connection.executemany(
-        "INSERT OR IGNORE INTO media VALUES (?, ?, ?)", [(image.name, image.type, image.content) for image in images]
+        "INSERT OR IGNORE INTO media VALUES (?, ?, ?)", [(medium.name, medium.type, medium.content) for medium in media]
     )
 
 
 def add_pair(connection: sqlite3.Connection, pair_number: int, pair: Pair, systems: Sequence[str]) -> None:
     """Add a pair of systems to compare, or one system to rate."""
-    system_ids = [None if name is None else systems.index(name) for name in pair]
+    system_ids = [None if system is None else systems.index(system) for system in pair]
     connection.execute("INSERT INTO pair VALUES (?, ?, ?)", (pair_number, *system_ids))
 
 
@@ -447,15 +475,17 @@ def add_notes(
     """Add events to the file: notes for `check`, and the items that are displayed as plain text although the plan has
     another format."""
     sorted_plain_text_items = sorted(plain_text_items)
-    kinds_and_contents: list[tuple[str, object]] = (
+    event_kinds_and_contents: list[tuple[str, object]] = (
         [("plain", sorted_plain_text_items)] if sorted_plain_text_items else []
     )
-    kinds_and_contents += [("note", asdict(note)) for note in notes]
-    ((last_id,),) = connection.execute(_LAST)
+    event_kinds_and_contents += [("note", asdict(note)) for note in notes]
+    ((last_shared_id,),) = connection.execute(_LAST)
     connection.executemany(
         "INSERT INTO event (event, at, kind, json) VALUES (?, ?, ?, ?)",
         [
-            (event_id, written_at, kind, json.dumps(content, ensure_ascii=False))
-            for event_id, (kind, content) in enumerate(kinds_and_contents, start=(last_id or 0) + 1)
+            (event_id, written_at, event_kind, json.dumps(event_content, ensure_ascii=False))
+            for event_id, (event_kind, event_content) in enumerate(
+                event_kinds_and_contents, start=(last_shared_id or 0) + 1
+            )
         ],
     )

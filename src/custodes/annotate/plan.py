@@ -255,10 +255,10 @@ SECTIONS = ("question", "texts", "annotators", "money", "stopping")
 
 
 def _descriptions(struct_type: type) -> dict[str, str]:
-    type_of_key = get_type_hints(struct_type, include_extras=True)
+    annotation_of_key = get_type_hints(struct_type, include_extras=True)
     return {
         key: annotation.__metadata__[0].description
-        for key, annotation in type_of_key.items()
+        for key, annotation in annotation_of_key.items()
         if getattr(annotation, "__metadata__", ())
     }
 
@@ -274,10 +274,10 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     ('', 'name', 'study', 'name of the study and of its files')
     """
     plan = StudyPlan()
-    for section, meaning_of_key in KEYS.items():
-        struct: msgspec.Struct = getattr(plan, section) if section else plan
-        for key, meaning in meaning_of_key.items():
-            yield section, key, _default_text(getattr(struct, key)), meaning
+    for section, description_of_key in KEYS.items():
+        section_struct: msgspec.Struct = getattr(plan, section) if section else plan
+        for key, description in description_of_key.items():
+            yield section, key, _default_text(getattr(section_struct, key)), description
 
 
 def _default_text(value: object) -> str:
@@ -304,10 +304,10 @@ def convert_plan(plan_values: Any) -> StudyPlan:
 def _plain_message(problem_text: str, plan_values: Any) -> str:
     """Return a message of msgspec, such as ``Expected `int` >= 1 - at `$.money.price` ``, in words and with the key as
     in the file."""
-    expectation, _, key_path = problem_text.partition(" - at ")
+    expectation_text, _, key_path = problem_text.partition(" - at ")
     section, _, key = key_path.strip("`").removeprefix("$").removeprefix(".").partition(".")
     key_text = f"[{section}] {key}" if key else section
-    for type_code, replacement in (
+    for msgspec_type_name, type_wording in (
         ("`float | str`", "text or a number"),
         ("`str`", "text in quotes"),
         ("`int`", "a whole number"),
@@ -317,32 +317,32 @@ def _plain_message(problem_text: str, plan_values: Any) -> str:
         ("`null`", "nothing"),
         ("`object`", "a section"),
     ):
-        expectation = expectation.replace(type_code, replacement)
-    for operator, replacement in ((" >= ", "from"), (" > ", "above"), (" <= ", "at most")):
-        type_text, separator, limit_text = expectation.partition(operator)
-        if separator:
-            value = plan_values.get(section, {}).get(key)
-            allowed_text = f"{type_text.removeprefix('Expected ')} {replacement} {float(limit_text):g}"
-            return f"{key_text}={value} is not allowed; give {allowed_text}"
-    return f"{key_text}: {expectation[:1].lower()}{expectation[1:]}"
+        expectation_text = expectation_text.replace(msgspec_type_name, type_wording)
+    for operator, operator_wording in ((" >= ", "from"), (" > ", "above"), (" <= ", "at most")):
+        type_text, matched_operator, limit_text = expectation_text.partition(operator)
+        if matched_operator:
+            invalid_value = plan_values.get(section, {}).get(key)
+            allowed_text = f"{type_text.removeprefix('Expected ')} {operator_wording} {float(limit_text):g}"
+            return f"{key_text}={invalid_value} is not allowed; give {allowed_text}"
+    return f"{key_text}: {expectation_text[:1].lower()}{expectation_text[1:]}"
 
 
 def check_plan(plan: StudyPlan) -> StudyPlan:
     """Return the plan after validation. Raise `OptionError` for the first value that is invalid or has no effect."""
     try:
-        builtin_values = msgspec.to_builtins(plan)
-        msgspec.json.encode(builtin_values)
+        plan_as_builtins = msgspec.to_builtins(plan)
+        msgspec.json.encode(plan_as_builtins)
     except UnicodeEncodeError as problem:
         raise OptionError(
             f"plan: {short_repr(problem.object)} has characters that cannot be written to a file"
         ) from None
     except (TypeError, OverflowError) as problem:
         raise OptionError(f"plan: {problem}; allowed are text, numbers, true and false") from None
-    plan = convert_plan(builtin_values)  # a struct that was created in Python may contain values of other types
+    plan = convert_plan(plan_as_builtins)  # a struct that was created in Python may contain values of other types
     seed_or_generator("seed", plan.seed)
-    for is_wrong, message in _plan_checks(plan):
-        if is_wrong:
-            raise OptionError(message)
+    for fails_check, error_message in _plan_checks(plan):
+        if fails_check:
+            raise OptionError(error_message)
     try:
         stopping_of(plan, n_pairs=1)
     except OptionError as problem:
@@ -368,35 +368,40 @@ def _plan_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
 
 
 def _question_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
-    question = plan.question
-    aspects = [aspect.strip() for aspect in question.aspects]
-    low, high = question.scale
+    question_plan = plan.question
+    aspect_names = [aspect.strip() for aspect in question_plan.aspects]
+    has_unnamed_aspect = "" in aspect_names and len(aspect_names) > 1
+    lowest_rating, highest_rating = question_plan.scale
     yield (
-        question.text and not question.text.strip(),
-        f"[question] text={short_repr(question.text)} is not allowed; give the question, or leave out text for the "
-        "default",
+        question_plan.text and not question_plan.text.strip(),
+        f"[question] text={short_repr(question_plan.text)} is not allowed; give the question, or leave out text for "
+        "the default",
     )
     yield (
-        not aspects or len(set(aspects)) < len(aspects) or ("" in aspects and len(aspects) > 1),
-        f"[question] aspects={short_repr(question.aspects)} is not allowed; give one or more different names",
+        not aspect_names or len(set(aspect_names)) < len(aspect_names) or has_unnamed_aspect,
+        f"[question] aspects={short_repr(question_plan.aspects)} is not allowed; give one or more different names",
     )
-    if question.mode == "compare":
-        yield from _unused_key_checks("question", question, ("scale", "labels"), "mode is compare")
+    if question_plan.mode == "compare":
+        yield from _unused_key_checks("question", question_plan, ("scale", "labels"), "mode is compare")
     else:
         yield (
-            not low < high or high - low > WIDEST,
-            f"[question] scale={short_repr(question.scale)} is not allowed; give the lowest and highest rating, such "
-            f"as [1, 5], at most {WIDEST} apart",
+            not lowest_rating < highest_rating or highest_rating - lowest_rating > WIDEST,
+            f"[question] scale={short_repr(question_plan.scale)} is not allowed; give the lowest and highest rating, "
+            f"such as [1, 5], at most {WIDEST} apart",
         )
         yield (
-            question.labels and len(question.labels) != high - low + 1,
-            f"[question] labels: {len(question.labels)} labels for the {high - low + 1} points of the scale; give one "
-            "label per point, or no labels",
+            question_plan.labels and len(question_plan.labels) != highest_rating - lowest_rating + 1,
+            f"[question] labels: {len(question_plan.labels)} labels for the {highest_rating - lowest_rating + 1} "
+            "points of the scale; give one label per point, or no labels",
         )
-        yield from _unused_key_checks("question", question, ("equal", "both_bad"), "mode is rate")
-        keys = tuple(key for key in StoppingRule.__struct_fields__ if key != "budget")
-        yield from _unused_key_checks("stopping", plan.stopping, keys, "mode is rate, and ratings lead to no decisions")
-    yield question.both_bad and not question.equal, "[question] both_bad=true has no effect without equal=true"
+        yield from _unused_key_checks("question", question_plan, ("equal", "both_bad"), "mode is rate")
+        stopping_keys = tuple(key for key in StoppingRule.__struct_fields__ if key != "budget")
+        why_unused = "mode is rate, and ratings lead to no decisions"
+        yield from _unused_key_checks("stopping", plan.stopping, stopping_keys, why_unused)
+    yield (
+        question_plan.both_bad and not question_plan.equal,
+        "[question] both_bad=true has no effect without equal=true",
+    )
 
 
 def _unused_key_checks(
@@ -404,51 +409,52 @@ def _unused_key_checks(
 ) -> Iterator[tuple[object, str]]:
     """Iterate over the checks that keys without an effect have their default values."""
     for key in keys:
-        value = getattr(struct, key)
-        yield value != getattr(type(struct)(), key), f"[{section}] {key}={short_repr(value)} has no effect: {why}"
+        setting = getattr(struct, key)
+        yield setting != getattr(type(struct)(), key), f"[{section}] {key}={short_repr(setting)} has no effect: {why}"
 
 
 def _annotator_checks(plan: StudyPlan) -> Iterator[tuple[object, str]]:
-    annotators, budget = plan.annotators, plan.stopping.budget
-    if annotators.recruit == "links":
-        reason = "recruit is links, and personal links identify annotators already"
-        yield from _unused_key_checks("annotators", annotators, ("worker_id",), reason)
+    annotator_plan, budget = plan.annotators, plan.stopping.budget
+    if annotator_plan.recruit == "links":
+        why_unused = "recruit is links, and personal links identify annotators already"
+        yield from _unused_key_checks("annotators", annotator_plan, ("worker_id",), why_unused)
     yield (
-        annotators.worker_id and not IDENTIFIER.fullmatch(annotators.worker_id),
-        f"[annotators] worker_id={short_repr(annotators.worker_id)} is not allowed; give the name of a parameter of "
-        "the link, such as workerId",
+        annotator_plan.worker_id and not IDENTIFIER.fullmatch(annotator_plan.worker_id),
+        f"[annotators] worker_id={short_repr(annotator_plan.worker_id)} is not allowed; give the name of a parameter "
+        "of the link, such as workerId",
     )
-    url_parts = urlsplit(annotators.return_url)
-    is_return_url = url_parts.scheme in ("http", "https") and url_parts.netloc and "{code}" in annotators.return_url
+    url_parts = urlsplit(annotator_plan.return_url)
+    has_code = "{code}" in annotator_plan.return_url
+    is_return_url = url_parts.scheme in ("http", "https") and url_parts.netloc and has_code
     yield (
-        annotators.return_url and not is_return_url,
-        f"[annotators] return_url={short_repr(annotators.return_url)} is not allowed; give an address with {{code}} "
-        "in it, such as https://app.prolific.com/submissions/complete?cc={code}",
+        annotator_plan.return_url and not is_return_url,
+        f"[annotators] return_url={short_repr(annotator_plan.return_url)} is not allowed; give an address with "
+        f"{{code}} in it, such as https://app.prolific.com/submissions/complete?cc={{code}}",
     )
-    n_control_questions = annotators.attention + (0 < annotators.gold_every <= annotators.batch)
+    n_control_questions = annotator_plan.attention + (0 < annotator_plan.gold_every <= annotator_plan.batch)
     yield (
-        n_control_questions >= annotators.batch > 1,
-        f"[annotators] attention={annotators.attention}: control questions fill the whole batch of "
-        f"{annotators.batch}; reduce attention, or use larger batches",
+        n_control_questions >= annotator_plan.batch > 1,
+        f"[annotators] attention={annotator_plan.attention}: control questions fill the whole batch of "
+        f"{annotator_plan.batch}; reduce attention, or use larger batches",
     )
     yield (
-        annotators.gold_every == 1,
+        annotator_plan.gold_every == 1,
         "[annotators] gold_every=1: every question would have a known answer; give 2 or more, or 0",
     )
     yield (
-        annotators.passed > annotators.qualification,
-        f"[annotators] passed={annotators.passed} exceeds the {annotators.qualification} questions of the "
+        annotator_plan.passed > annotator_plan.qualification,
+        f"[annotators] passed={annotator_plan.passed} exceeds the {annotator_plan.qualification} questions of the "
         "qualification; give a smaller number",
     )
     yield (
-        annotators.qualification and not annotators.passed,
-        f"[annotators] qualification={annotators.qualification} has no effect without passed; set passed to the number "
-        "of answers that must be correct",
+        annotator_plan.qualification and not annotator_plan.passed,
+        f"[annotators] qualification={annotator_plan.qualification} has no effect without passed; set passed to the "
+        "number of answers that must be correct",
     )
     yield (
-        budget is not None and 0 < budget < annotators.per_item,
-        f"[stopping] budget={budget} is below the {annotators.per_item} answers of one comparison (per_item); increase "
-        "the budget",
+        budget is not None and 0 < budget < annotator_plan.per_item,
+        f"[stopping] budget={budget} is below the {annotator_plan.per_item} answers of one comparison (per_item); "
+        "increase the budget",
     )
 
 
@@ -460,7 +466,7 @@ def stopping_of(plan: StudyPlan, *, n_pairs: int) -> Stopping:
     Stopping(stop='futility', looks=(10, 20, 40), boundary='pocock')
     """
     stopping_plan = plan.stopping
-    stopping = Stopping(
+    stopping_settings = Stopping(
         looks=stopping_plan.looks,
         boundary=stopping_plan.boundary,
         stop=stopping_plan.stop,
@@ -470,7 +476,7 @@ def stopping_of(plan: StudyPlan, *, n_pairs: int) -> Stopping:
     )
     if stopping_plan.estimator is not None:
         check_one_of("estimator", stopping_plan.estimator, ESTIMATORS)
-    return stopping
+    return stopping_settings
 
 
 def budget_of(plan: StudyPlan) -> int | None:
@@ -487,8 +493,8 @@ def budget_of(plan: StudyPlan) -> int | None:
 def rule_of(plan: StudyPlan, *, n_pairs: int, max_items: int, has_metric: bool) -> Rule:
     """Return the rule for a study with `n_pairs` pairs of at most `max_items` items. Interim analyses are limited to
     this number of items."""
-    estimators, (stopping,) = select_estimators_and_rules(
+    estimators, (stopping_settings,) = select_estimators_and_rules(
         plan.stopping.estimator, stopping_of(plan, n_pairs=n_pairs), is_without_metric=not has_metric
     )
     estimator: Estimator = estimators[0]
-    return stopping.rule(estimator, most=max_items, seed=plan.seed)
+    return stopping_settings.rule(estimator, most=max_items, seed=plan.seed)

@@ -33,24 +33,25 @@ def read_plan(path: str | Path) -> StudyPlan:
     """
     plan_path = Path(path)
     try:
-        values = tomllib.loads(utf8_text(read_small_file(plan_path, "a plan"), plan_path.name))
+        toml_values = tomllib.loads(utf8_text(read_small_file(plan_path, "a plan"), plan_path.name))
     except OSError as problem:
         raise InputError(f"plan {plan_path}: cannot be read: {problem.strerror}") from None
     except (ValueError, RecursionError) as problem:
         raise InputError(
             f"{plan_path.name}: not TOML: {problem}; `custodes annotate new --write-plan` writes an example"
         ) from None
-    return plan_of(values, where=plan_path.name, folder=plan_path.parent)
+    return plan_of(toml_values, where=plan_path.name, folder=plan_path.parent)
 
 
-def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
+def plan_of(toml_values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan:
     """Return the plan with these sections and keys. A text that starts with @ names a file in the folder."""
     plan_values: dict[str, Any] = {}
-    for section_or_key, value in values.items():
+    for section_or_key, section_or_key_value in toml_values.items():
         if section_or_key in SECTIONS:
-            if not isinstance(value, Mapping):
+            if not isinstance(section_or_key_value, Mapping):
                 raise InputError(
-                    f"{where}: {section_or_key} = {short_repr(value)} is not a section; write [{section_or_key}]"
+                    f"{where}: {section_or_key} = {short_repr(section_or_key_value)} is not a section; write "
+                    f"[{section_or_key}]"
                 )
             allowed_keys = KEYS[section_or_key]
             reject(
@@ -60,15 +61,16 @@ def plan_of(values: Mapping[str, Any], *, where: str, folder: Path) -> StudyPlan
                         f"{where}: [{section_or_key}] has the unknown key {key}{_key_advice(key, allowed_keys)}; "
                         f"keys: {', '.join(allowed_keys)}",
                     )
-                    for key in value
+                    for key in section_or_key_value
                 ),
                 error=InputError,
             )
             plan_values[section_or_key] = {
-                key: _check_keyword(section_or_key, key, key_value, where=where) for key, key_value in value.items()
+                key: _check_keyword(section_or_key, key, key_value, where=where)
+                for key, key_value in section_or_key_value.items()
             }
         elif section_or_key in KEYS[""]:
-            plan_values[section_or_key] = value
+            plan_values[section_or_key] = section_or_key_value
         else:
             raise InputError(
                 f"{where}: unknown key {section_or_key}{_key_advice(section_or_key, (*KEYS[''], *SECTIONS))}; keys: "
@@ -103,12 +105,12 @@ def _check_keyword(section: str, key: str, value: Any, *, where: str) -> Any:
 
 def _key_advice(key: str, allowed_keys: Iterable[str]) -> str:
     """Return advice on an unknown key: a similar key, or the section that has the key."""
-    matching_places = [
+    place_phrases = [
         f"in [{section}]" if section else "above the first section"
         for section, section_keys in KEYS.items()
         if key in section_keys
     ]
-    return f"; this key belongs {matching_places[0]}" if matching_places else suggestion(key, allowed_keys)
+    return f"; this key belongs {place_phrases[0]}" if place_phrases else suggestion(key, allowed_keys)
 
 
 def _text_or_file_content(text: str, key: str, *, where: str, folder: Path) -> str:
@@ -133,12 +135,12 @@ def change_plan(plan: StudyPlan, changes: Mapping[str, Mapping[str, Any]]) -> St
     >>> change_plan(StudyPlan(), {"annotators": {"batch": 10}, "": {"seed": 3}}).annotators.batch
     10
     """
-    section_of_name = {
+    changed_section_of_name = {
         section_name: msgspec.structs.replace(getattr(plan, section_name), **value_of_key)
         for section_name, value_of_key in changes.items()
         if section_name
     }
-    return check_plan(msgspec.structs.replace(plan, **changes.get("", {}), **section_of_name))
+    return check_plan(msgspec.structs.replace(plan, **changes.get("", {}), **changed_section_of_name))
 
 
 def to_toml(plan: StudyPlan) -> str:
@@ -152,14 +154,14 @@ def to_toml(plan: StudyPlan) -> str:
 
 
 def _lines(plan: StudyPlan) -> Iterator[str]:
-    for section, meaning_of_key in KEYS.items():
+    for section, description_of_key in KEYS.items():
         if section:
             yield from ("", f"[{section}]")
-        struct = getattr(plan, section) if section else plan
-        for key, meaning in meaning_of_key.items():
-            yield f"# {meaning}"
-            value = getattr(struct, key)
-            yield f"# {key} = " if value is None else f"{key} = {_toml(value)}"
+        section_struct = getattr(plan, section) if section else plan
+        for key, description in description_of_key.items():
+            yield f"# {description}"
+            key_value = getattr(section_struct, key)
+            yield f"# {key} = " if key_value is None else f"{key} = {_toml(key_value)}"
 
 
 def _toml(value: Any) -> str:
@@ -174,6 +176,6 @@ def _toml(value: Any) -> str:
         value_of_field = msgspec.structs.asdict(value)
         return f"{{ {', '.join(f'{key} = {_toml(field_value)}' for key, field_value in value_of_field.items())} }}"
     escaped_lines = [
-        json.dumps(line, ensure_ascii=False).replace("\x7f", "\\u007f")[1:-1] for line in value.split("\n")
+        json.dumps(text_line, ensure_ascii=False).replace("\x7f", "\\u007f")[1:-1] for text_line in value.split("\n")
     ]
     return f'"{escaped_lines[0]}"' if len(escaped_lines) == 1 else '"""\n' + "\n".join(escaped_lines) + '"""'

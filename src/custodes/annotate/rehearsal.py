@@ -136,30 +136,34 @@ def rehearse(
             for margin in margins
         )
     )
-    seed_source, seed = resolve_seed(rng)
-    parent_rng = np.random.default_rng(seed_source)
-    with tempfile.TemporaryDirectory(prefix="custodes-rehearsal-") as folder:
-        empty_study_path, study_copy_path = Path(folder, "master.db"), Path(folder, "study.db")
+    seed_or_generator, recorded_seed = resolve_seed(rng)
+    parent_rng = np.random.default_rng(seed_or_generator)
+    with tempfile.TemporaryDirectory(prefix="custodes-rehearsal-") as temporary_folder:
+        empty_study_path, study_copy_path = Path(temporary_folder, "master.db"), Path(temporary_folder, "study.db")
         plan = copy_without_answers(Path(path), empty_study_path)
         plan_of_name = {plan.name: plan, **(plans or {})}
         conditions = [(plan_name, margin) for plan_name in plan_of_name for margin in margins]
         outcomes_of_condition: dict[tuple[str, float], list[Outcome]] = {condition: [] for condition in conditions}
-        run_conditions = [condition for _ in range(repetitions) for condition in conditions]
-        for plan_name, margin in progress(run_conditions, total=len(run_conditions), desc="rehearsing"):
+        repeated_conditions = [condition for _ in range(repetitions) for condition in conditions]
+        for plan_name, margin in progress(repeated_conditions, total=len(repeated_conditions), desc="rehearsing"):
             shutil.copyfile(empty_study_path, study_copy_path)
             outcomes_of_condition[plan_name, margin].append(
                 _run_rehearsal(
                     study_copy_path, plan_of_name[plan_name], annotators, margin, habits, parent_rng.spawn(1)[0]
                 )
             )
-            for leftover_path in Path(folder).glob("study.db*"):
+            for leftover_path in Path(temporary_folder).glob("study.db*"):
                 leftover_path.unlink()
     outcome_rows = [
-        _row(name, margin, plan_of_name[name], condition_outcomes)
-        for (name, margin), condition_outcomes in outcomes_of_condition.items()
+        _row(plan_name, margin, plan_of_name[plan_name], condition_outcomes)
+        for (plan_name, margin), condition_outcomes in outcomes_of_condition.items()
     ]
-    options = {
-        **{name: value for name, value in msgspec.structs.asdict(plan.stopping).items() if value is not None},
+    provenance_options = {
+        **{
+            option_name: option_value
+            for option_name, option_value in msgspec.structs.asdict(plan.stopping).items()
+            if option_value is not None
+        },
         "annotators": annotators,
         "margins": list(margins),
         "repetitions": repetitions,
@@ -168,7 +172,7 @@ def rehearse(
     return Rehearsal.from_parts(
         [Rehearsal.part(outcomes=outcome_rows)],
         _rehearsal_notes(habits, annotators, outcomes_of_condition, plan),
-        provenance=study_provenance("rehearse", path, seed=seed, options=options),
+        provenance=study_provenance("rehearse", path, seed=recorded_seed, options=provenance_options),
     )
 
 
@@ -200,12 +204,15 @@ def _habits(**habit_values: float) -> Habits:
 
 
 def _rehearsal_notes(
-    habits: Habits, n_annotators: int, outcomes_of_condition: Mapping[Any, Sequence[Outcome]], plan: StudyPlan
+    habits: Habits,
+    n_annotators: int,
+    outcomes_of_condition: Mapping[tuple[str, float], Sequence[Outcome]],
+    plan: StudyPlan,
 ) -> list[Note]:
     all_outcomes = [outcome for condition_outcomes in outcomes_of_condition.values() for outcome in condition_outcomes]
     n_unfinished_rehearsals = sum(not outcome.is_ended for outcome in all_outcomes)
     n_standstill_rehearsals = sum(outcome.is_ended and outcome.n_open > 0 for outcome in all_outcomes)
-    open_text = "unrated outputs" if plan.question.mode == "rate" else "undecided pairs"
+    open_work_text = "unrated outputs" if plan.question.mode == "rate" else "undecided pairs"
     return [
         Note(
             rule="assumed",
@@ -226,7 +233,7 @@ def _rehearsal_notes(
             (
                 STANDSTILL,
                 n_standstill_rehearsals,
-                f"{n_standstill_rehearsals} of {len(all_outcomes)} rehearsals stopped with {open_text} that no "
+                f"{n_standstill_rehearsals} of {len(all_outcomes)} rehearsals stopped with {open_work_text} that no "
                 "current annotator may answer; invite more annotators, or raise [annotators] cap",
             ),
             (
@@ -268,25 +275,25 @@ def _run_rehearsal(
             rng=rng,
             scale=plan.question.scale if plan.question.mode == "rate" else None,
         )
-        simulated_time = [0.0]
-        clock = Clock(wall=lambda: START + simulated_time[0], steady=lambda: simulated_time[0])
+        simulated_seconds_cell = [0.0]
+        clock = Clock(wall=lambda: START + simulated_seconds_cell[0], steady=lambda: simulated_seconds_cell[0])
         with closing(Service.open(path, clock=clock, threaded=False, durable=False)) as service:
-            drive = Drive(service, crowd, file_reader, plan, simulated_time)
-            is_ended = drive.run(n_annotators)
+            crowd_driver = Drive(service, crowd, file_reader, plan, simulated_seconds_cell)
+            is_ended = crowd_driver.run(n_annotators)
             snapshot = service.snapshot().result()
         pair_decisions = file_reader.decisions() if plan.question.mode == "compare" else []
-    decision_signs = [
+    correctness_signs = [
         decision * (1 if crowd.quality[first_system] >= crowd.quality[second_system] else -1)
         for first_system, second_system, decision in pair_decisions
     ]
     n_open_pairs = sum(pair.is_open for pair in snapshot.pairs)
     return Outcome(
         answers=snapshot.paid,
-        hours=drive.last / 3600,
-        work=drive.work / 3600,
-        annotators=drive.came,
-        idle=sum(idle_since < drive.last or n_open_pairs > 0 for idle_since in drive.without_work),
-        signs=decision_signs,
+        hours=crowd_driver.last / 3600,
+        work=crowd_driver.work / 3600,
+        annotators=crowd_driver.came,
+        idle=sum(idle_since < crowd_driver.last or n_open_pairs > 0 for idle_since in crowd_driver.without_work),
+        signs=correctness_signs,
         is_ended=is_ended,
         n_open=n_open_pairs,
     )
@@ -294,31 +301,37 @@ def _run_rehearsal(
 
 def _row(plan_name: str, margin: float, plan: StudyPlan, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     price_per_answer = plan.money.price * (1 + plan.money.fee)
-    row: dict[str, Any] = {"plan": plan_name, "margin": margin, "pairs": len(outcomes[0].signs)}
-    row |= _spread("answers", [outcome.answers for outcome in outcomes])
-    row |= _spread("hours", [outcome.hours for outcome in outcomes])
-    row |= _spread("work", [outcome.work for outcome in outcomes])
-    row |= _spread("cost", [outcome.answers * price_per_answer for outcome in outcomes] if price_per_answer else [])
-    row["annotators"] = float(np.mean([outcome.annotators for outcome in outcomes]))
-    row["idle"] = float(np.mean([outcome.idle for outcome in outcomes]))
-    decision_signs = np.array([decision_sign for outcome in outcomes for decision_sign in outcome.signs])
-    repetition_indices = np.repeat(np.arange(len(outcomes)), [len(outcome.signs) for outcome in outcomes])
-    mask_of_outcome = {"right": decision_signs > 0, "wrong": decision_signs < 0, "missed": decision_signs == 0}
-    mask_of_rate = (
-        mask_of_outcome if margin else {"right": decision_signs == 0, "wrong": decision_signs != 0, "missed": None}
+    outcome_row: dict[str, Any] = {"plan": plan_name, "margin": margin, "pairs": len(outcomes[0].signs)}
+    outcome_row |= _spread("answers", [outcome.answers for outcome in outcomes])
+    outcome_row |= _spread("hours", [outcome.hours for outcome in outcomes])
+    outcome_row |= _spread("work", [outcome.work for outcome in outcomes])
+    outcome_row |= _spread(
+        "cost", [outcome.answers * price_per_answer for outcome in outcomes] if price_per_answer else []
     )
-    for rate_name, is_counted_sign in mask_of_rate.items():
+    outcome_row["annotators"] = float(np.mean([outcome.annotators for outcome in outcomes]))
+    outcome_row["idle"] = float(np.mean([outcome.idle for outcome in outcomes]))
+    correctness_signs = np.array([correctness_sign for outcome in outcomes for correctness_sign in outcome.signs])
+    repetition_indices = np.repeat(np.arange(len(outcomes)), [len(outcome.signs) for outcome in outcomes])
+    mask_of_outcome = {"right": correctness_signs > 0, "wrong": correctness_signs < 0, "missed": correctness_signs == 0}
+    mask_of_rate = (
+        mask_of_outcome
+        if margin
+        else {"right": correctness_signs == 0, "wrong": correctness_signs != 0, "missed": None}
+    )
+    for rate_name, is_counted_decision in mask_of_rate.items():
         estimate_and_bounds: Sequence[float] | None = None
-        if is_counted_sign is not None and is_counted_sign.size:
+        if is_counted_decision is not None and is_counted_decision.size:
             estimate_and_bound_arrays = share_by_bin(
-                is_counted_sign.astype(float),
-                np.zeros(is_counted_sign.size, dtype=np.int64),
+                is_counted_decision.astype(float),
+                np.zeros(is_counted_decision.size, dtype=np.int64),
                 units=repetition_indices,
                 confidence=0.95,
             )
-            estimate_and_bounds = [float(estimates[0]) for estimates in estimate_and_bound_arrays]
-        row |= interval_columns(rate_name, estimate_and_bounds)
-    return row
+            estimate_and_bounds = [
+                float(estimate_or_bound_array[0]) for estimate_or_bound_array in estimate_and_bound_arrays
+            ]
+        outcome_row |= interval_columns(rate_name, estimate_and_bounds)
+    return outcome_row
 
 
 def _spread(column_name: str, values: Sequence[float]) -> dict[str, float | None]:

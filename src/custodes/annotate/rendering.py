@@ -70,10 +70,17 @@ def render(
     `questions` are control questions; their context and both outputs are converted, too. In the result, `refused` has
     the items whose outputs are plain text.
     """
-    turns_of_item = {item.label: _turns(item) for item in material.items}
+    turns_of_item = {item_label.label: _turns(item_label) for item_label in material.items}
     turns_and_output_texts = [
-        (_turns(question.context), [side.text for side in (question.first, question.second) if side is not None])
-        for question in questions
+        (
+            _turns(control_question.context),
+            [
+                side_output.text
+                for side_output in (control_question.first, control_question.second)
+                if side_output is not None
+            ],
+        )
+        for control_question in questions
     ]
     texts = [text for turns in turns_of_item.values() for _, text in turns]
     texts += (output.text for output in material.outputs.values())
@@ -82,13 +89,15 @@ def render(
     )
     result_of_text = render_texts(texts, text_format, progress=progress)
     plain_text_items = frozenset(
-        item for (item, _), output in material.outputs.items() if result_of_text[output.text].why
+        item_label for (item_label, _), output in material.outputs.items() if result_of_text[output.text].why
     )
     return StudyHtml(
-        items={item: _context(turns, result_of_text) for item, turns in turns_of_item.items()},
+        items={item_label: _context(turns, result_of_text) for item_label, turns in turns_of_item.items()},
         outputs={
-            key: _joint([output.text], result_of_text, must_be_plain=key[0] in plain_text_items)[0]
-            for key, output in material.outputs.items()
+            item_and_system: _joint(
+                [output.text], result_of_text, must_be_plain=item_and_system[0] in plain_text_items
+            )[0]
+            for item_and_system, output in material.outputs.items()
         },
         known=[_question(turns, output_texts, result_of_text) for turns, output_texts in turns_and_output_texts],
         refused=plain_text_items,
@@ -124,8 +133,8 @@ def _question(
 ) -> tuple[str, str, str]:
     """Return the HTML of the context and of both outputs of a control question. For a rating, the second output is
     ''."""
-    first_html, *second_html = _joint(output_texts, result_of_text)
-    return _context(turns, result_of_text), first_html, "".join(second_html)
+    first_html, *other_htmls = _joint(output_texts, result_of_text)
+    return _context(turns, result_of_text), first_html, "".join(other_htmls)
 
 
 def _notes(
@@ -165,27 +174,29 @@ def render_texts(texts: Iterable[str], text_format: Render, *, progress: Progres
             raise MissingExtraError(f"Markdown needs {module_name}: pip install 'custodes[annotate]'")
     short_texts = [text for text in distinct_texts if len(text) <= LONGEST]
     result_of_text = {text: TextResult(why="long") for text in distinct_texts if len(text) > LONGEST}
-    processes = [_Process() for _ in range(min(MOST, os.cpu_count() or 1, len(short_texts)))]
-    free_processes = SimpleQueue[_Process]()
-    for process in processes:
-        free_processes.put(process)
+    converter_processes = [_Process() for _ in range(min(MOST, os.cpu_count() or 1, len(short_texts)))]
+    queue_of_free_processes = SimpleQueue[_Process]()
+    for converter_process in converter_processes:
+        queue_of_free_processes.put(converter_process)
 
     def convert(text: str) -> TextResult:
-        process = free_processes.get()
+        converter_process = queue_of_free_processes.get()
         try:
-            return process.answer(TextRequest(text=text, how=text_format, seconds=SECONDS))
+            return converter_process.answer(TextRequest(text=text, how=text_format, seconds=SECONDS))
         finally:
-            free_processes.put(process)
+            queue_of_free_processes.put(converter_process)
 
-    threads = ThreadPoolExecutor(max(1, len(processes)))
+    thread_pool = ThreadPoolExecutor(max(1, len(converter_processes)))
     try:
         result_of_text |= zip(
-            short_texts, progress(threads.map(convert, short_texts), total=len(short_texts), desc="texts"), strict=True
+            short_texts,
+            progress(thread_pool.map(convert, short_texts), total=len(short_texts), desc="texts"),
+            strict=True,
         )
     finally:
-        threads.shutdown(cancel_futures=True)
-        for process in processes:
-            process.end()
+        thread_pool.shutdown(cancel_futures=True)
+        for converter_process in converter_processes:
+            converter_process.end()
     return result_of_text
 
 
@@ -198,10 +209,12 @@ class _Process:
     def answer(self, request: TextRequest) -> TextResult:
         """Return the HTML of a text, or the reason why there is none."""
         if self._process is None:
-            statement = f"from {__package__}.safe_html import main; main()"
-            command = [sys.executable, "-P", "-c", statement]
-            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+            python_statement = f"from {__package__}.safe_html import main; main()"
+            command_arguments = [sys.executable, "-P", "-c", python_statement]
+            environment_variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+            self._process = subprocess.Popen(
+                command_arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment_variables
+            )
             # Libraries are loaded before the time is measured.
             if self._result(self._process, TextRequest(text="", how="markdown+math"), START).why:
                 raise InputError('texts: the process that converts Markdown did not start; set render = "plain"')
@@ -210,8 +223,8 @@ class _Process:
     def _result(self, process: subprocess.Popen[bytes], request: TextRequest, timeout_seconds: float) -> TextResult:
         assert process.stdin is not None
         assert process.stdout is not None
-        timer = Timer(timeout_seconds, process.kill)
-        timer.start()
+        kill_timer = Timer(timeout_seconds, process.kill)
+        kill_timer.start()
         try:
             process.stdin.write(msgspec.json.encode(request) + b"\n")
             process.stdin.flush()
@@ -219,7 +232,7 @@ class _Process:
         except OSError:  # the process ended while receiving the request
             response_line = b""
         finally:
-            timer.cancel()
+            kill_timer.cancel()
         if not response_line.endswith(b"\n"):
             self.end()
             return TextResult(why="slow")

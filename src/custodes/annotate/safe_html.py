@@ -89,12 +89,12 @@ def plain(text: str) -> str:
     '<p>a &lt; b<br>c</p><p>d</p>'
     """
     storable_text = "\n".join(_storable(text).splitlines()).strip("\n")
-    paragraphs = [
+    paragraph_htmls = [
         html.escape(paragraph, quote=False).replace("\n", "<br>")
         for paragraph in PARAGRAPHS.split(storable_text)
         if paragraph.strip()
     ]
-    return "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+    return "".join(f"<p>{paragraph_html}</p>" for paragraph_html in paragraph_htmls)
 
 
 def turn(role: str, content_html: str) -> str:
@@ -175,15 +175,15 @@ def _markdown(with_math: bool) -> MarkdownIt:
     parser.disable(["reference", "image", "entity", "html_block", "html_inline"])
     for rule_name, render_rule in _RULES.items():
         parser.add_render_rule(rule_name, render_rule)
-    for delimiter, pattern in FORMULAS.items() if with_math else ():
-        inline_rule: Any = {"name": "formula", "tag": delimiter, "rex": re.compile(pattern)}
-        parser.inline.ruler.before("escape", "formula", make_inline_func(inline_rule))
-        if delimiter in DISPLAY:
-            block_pattern = re.compile(rf"{pattern}[ \t]*$", re.MULTILINE)
+    for opening_delimiter, formula_pattern in FORMULAS.items() if with_math else ():
+        inline_rule_settings: Any = {"name": "formula", "tag": opening_delimiter, "rex": re.compile(formula_pattern)}
+        parser.inline.ruler.before("escape", "formula", make_inline_func(inline_rule_settings))
+        if opening_delimiter in DISPLAY:
+            block_pattern = re.compile(rf"{formula_pattern}[ \t]*$", re.MULTILINE)
             # In a quotation, each line of a formula starts with a marker, so the formula is not a block there.
-            block_rule: Any = {**inline_rule, "rex": block_pattern, "post": lambda source, end: True}
+            block_rule_settings: Any = {**inline_rule_settings, "rex": block_pattern, "post": lambda source, end: True}
             parser.block.ruler.before(
-                "fence", "formula", make_block_func(block_rule), {"alt": ["paragraph", "blockquote", "list"]}
+                "fence", "formula", make_block_func(block_rule_settings), {"alt": ["paragraph", "blockquote", "list"]}
             )
     return parser
 
@@ -195,15 +195,15 @@ def _item_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: 
 
 def _link_close(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
     """Return the address that is displayed after the text of a link, or '' if the text is the address."""
-    link_depth, preceding_index = 1, token_index - 1
-    while preceding_index >= 0 and link_depth:
-        link_depth += {"link_close": 1, "link_open": -1}.get(tokens[preceding_index].type, 0)
-        preceding_index -= 1
-    opening_token = tokens[preceding_index + 1]
+    link_depth, preceding_token_index = 1, token_index - 1
+    while preceding_token_index >= 0 and link_depth:
+        link_depth += {"link_close": 1, "link_open": -1}.get(tokens[preceding_token_index].type, 0)
+        preceding_token_index -= 1
+    opening_token = tokens[preceding_token_index + 1]
     if opening_token.markup == "autolink":
         return ""
-    title_text = f' "{opening_token.attrs["title"]}"' if opening_token.attrs.get("title") else ""
-    return html.escape(f" ({opening_token.attrs.get('href', '')}{title_text})", quote=False)
+    quoted_title = f' "{opening_token.attrs["title"]}"' if opening_token.attrs.get("title") else ""
+    return html.escape(f" ({opening_token.attrs.get('href', '')}{quoted_title})", quote=False)
 
 
 def _cell_open(renderer: Any, tokens: Any, token_index: int, options: Any, env: Any) -> str:
@@ -261,9 +261,9 @@ def mathml(formula: str, *, display: bool) -> str:
     """
     from latex2mathml.converter import convert
 
-    replacement_of_command = {"begin": r"\begin{array}{rl}", "end": r"\end{array}"}
+    replacement_of_begin_or_end = {"begin": r"\begin{array}{rl}", "end": r"\end{array}"}
     try:
-        mathml_text = convert(ALIGNED_LINES.sub(lambda match: replacement_of_command[match[1]], formula))
+        mathml_text = convert(ALIGNED_LINES.sub(lambda match: replacement_of_begin_or_end[match[1]], formula))
     except Exception:  # the converter raises various errors
         mathml_text = ""
     inner_mathml, closing_tag, _ = mathml_text.partition(">")[2].rpartition("</math>")
@@ -312,16 +312,16 @@ REQUESTS, RESULTS = msgspec.json.Decoder(TextRequest), msgspec.json.Decoder(Text
 def main() -> None:
     """Process requests until the input ends."""
     for request_line in sys.stdin.buffer:
-        request = REQUESTS.decode(request_line)
-        _limit_cpu_time(request.seconds)
+        conversion_request = REQUESTS.decode(request_line)
+        _limit_cpu_time(conversion_request.seconds)
         try:
-            result = TextResult(html=to_html(request.text, request.how))
+            conversion_result = TextResult(html=to_html(conversion_request.text, conversion_request.how))
         except UnlikeError:
-            result = TextResult(why="unlike")
+            conversion_result = TextResult(why="unlike")
         except (Exception, RecursionError):  # after any error of a parser, the text is displayed as plain text
-            result = TextResult(why="failed")
+            conversion_result = TextResult(why="failed")
         _limit_cpu_time(0.0)
-        sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
+        sys.stdout.buffer.write(msgspec.json.encode(conversion_result) + b"\n")
         sys.stdout.buffer.flush()
 
 

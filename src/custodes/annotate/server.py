@@ -102,17 +102,17 @@ def serve(
     Traceback (most recent call last):
     custodes.errors.OptionError: nothing to serve; give study files, or a folder of study files
     """
-    study_paths = [paths] if isinstance(paths, str | Path) else list(paths)
+    study_or_folder_paths = [paths] if isinstance(paths, str | Path) else list(paths)
     site_context = serve_in_thread(
-        study_paths, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell
+        study_or_folder_paths, host=host, port=port, public_url=public_url, backup=backup, i_know=i_know, tell=tell
     )
     check_at_least("annotators", annotators, 0)
     with catch_signals() as signal_queue, site_context as served_site:
         tell(f"the owner's page (this link works once): {served_site.owner}")
         for study_name, service in served_site.services.items():
             labels_and_tokens = service.invite(annotators).result() if annotators else []
-            for label, token in labels_and_tokens:
-                tell(f"{study_name}: the link of annotator {label}: {served_site.url}/s/{token}")
+            for annotator_label, token in labels_and_tokens:
+                tell(f"{study_name}: the link of annotator {annotator_label}: {served_site.url}/s/{token}")
             if open_link := served_site.join(study_name):
                 tell(f"{study_name}: annotators start at {open_link}")
             elif not labels_and_tokens:
@@ -126,11 +126,11 @@ def serve(
         if open_browser:
             webbrowser.open(served_site.owner)
         served_site.wait(signal_queue, tell=tell)
-        status_lines = list[str]()
-        for study_name, path in find_study_paths(study_paths).items():
+        closing_status_lines = list[str]()
+        for study_name, study_path in find_study_paths(study_or_folder_paths).items():
             with suppress(CustodesError):
-                status_lines += closing_lines(path, served_site.services[study_name].snapshot().result())
-    for message_line in ("the server has stopped; everything is stored", *status_lines):
+                closing_status_lines += closing_lines(study_path, served_site.services[study_name].snapshot().result())
+    for message_line in ("the server has stopped; everything is stored", *closing_status_lines):
         tell(message_line)
 
 
@@ -156,12 +156,14 @@ def serve_in_thread(
     with ExitStack() as exit_stack:
         listener = exit_stack.enter_context(bind_socket(host, port))
         service_of_study = {
-            study_name: exit_stack.enter_context(Service.open(path))
-            for study_name, path in find_study_paths(paths).items()
+            study_name: exit_stack.enter_context(Service.open(study_path))
+            for study_name, study_path in find_study_paths(paths).items()
         }
         bound_port = listener.getsockname()[1]
         site_url = (public_url or local_url(host, bound_port)).rstrip("/")
-        address_of_study = {study_name: service.address().result() for study_name, service in service_of_study.items()}
+        stored_address_of_study = {
+            study_name: service.address().result() for study_name, service in service_of_study.items()
+        }
         if port or public_url:  # an arbitrary free port differs at every start
             for service in service_of_study.values():
                 service.set_address(site_url).result()
@@ -176,7 +178,7 @@ def serve_in_thread(
             services=service_of_study,
             moved={
                 study_name: former_address
-                for study_name, former_address in address_of_study.items()
+                for study_name, former_address in stored_address_of_study.items()
                 if former_address not in ("", site_url)
             },
             is_alive=exit_stack.enter_context(_run_server(site_app, listener, behind_a_proxy=public_url is not None)),
@@ -192,7 +194,7 @@ def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
     """Raise `OptionError` if links would be sent unencrypted over a network and the user has not accepted this risk."""
     if public_url is not None:
         check_address("--public-url", public_url)
-    url_parts = urlsplit(public_url or "")
+    public_url_parts = urlsplit(public_url or "")
     advice = "use a proxy with https (docs/howto/deploy-annotation.md), or accept the risk with --i-know"
     reject(
         (
@@ -201,7 +203,7 @@ def check_open(host: str, public_url: str | None, *, i_know: bool) -> None:
             f"unencrypted; {advice}",
         ),
         (
-            url_parts.scheme == "http" and not (is_local(url_parts.hostname or "") or i_know),
+            public_url_parts.scheme == "http" and not (is_local(public_url_parts.hostname or "") or i_know),
             f"--public-url {short_repr(public_url)}: links are keys and would be sent unencrypted; {advice}",
         ),
     )
@@ -216,7 +218,7 @@ def check_address(option: str, url: str) -> None:
     """
     try:
         url_parts = urlsplit(url)
-        is_address = (
+        is_base_address = (
             url_parts.scheme in ("http", "https")
             and url_parts.path in ("", "/")
             and not (url_parts.query or url_parts.fragment or any(map(str.isspace, url)))
@@ -224,9 +226,11 @@ def check_address(option: str, url: str) -> None:
             and url_parts.port != 0
         )
     except ValueError:  # unclosed brackets, or an invalid port
-        is_address = False
-    message = f"{option} {short_repr(url)} is not allowed; give scheme and host only, such as https://ask.example.org"
-    reject((not is_address, message))
+        is_base_address = False
+    error_message = (
+        f"{option} {short_repr(url)} is not allowed; give scheme and host only, such as https://ask.example.org"
+    )
+    reject((not is_base_address, error_message))
 
 
 def is_local(host: str) -> bool:
@@ -349,8 +353,8 @@ def header_limit_protocol(
     class Patient(Base):
         """Protocol that closes connections with slow or long headers. Limits for bodies are set by the application."""
 
-        _timer: asyncio.TimerHandle | None = None
-        _read = 0
+        _header_timer: asyncio.TimerHandle | None = None
+        _n_header_bytes = 0
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -360,8 +364,8 @@ def header_limit_protocol(
             if self._is_idle():
                 self._start()
                 header_end = data.find(b"\r\n\r\n")  # the body follows, which has its own limit
-                self._read += len(data) if header_end < 0 else header_end
-                if self._read > max_header_bytes:
+                self._n_header_bytes += len(data) if header_end < 0 else header_end
+                if self._n_header_bytes > max_header_bytes:
                     self.transport.close()
                     return
             super().data_received(data)
@@ -377,13 +381,13 @@ def header_limit_protocol(
             return self.cycle is None or self.cycle.response_complete
 
         def _start(self) -> None:
-            if self._timer is None:
-                self._timer = self.loop.call_later(max_header_seconds, self.transport.close)
+            if self._header_timer is None:
+                self._header_timer = self.loop.call_later(max_header_seconds, self.transport.close)
 
         def _stop(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer, self._read = None, 0
+            if self._header_timer is not None:
+                self._header_timer.cancel()
+            self._header_timer, self._n_header_bytes = None, 0
 
     return Patient
 
@@ -423,19 +427,19 @@ def catch_signals() -> Iterator[SimpleQueue[int]]:
     A signal handler may run while this thread holds the lock of an event or of a queue of another type. The handler
     would then wait for the lock forever. `SimpleQueue.put` is reentrant, so a handler that calls it never waits.
     """
-    signal_queue, previous_handlers = SimpleQueue[int](), dict[int, Any]()
+    signal_queue, previous_handler_of_signal = SimpleQueue[int](), dict[int, Any]()
 
     def leave(signal_number: int, frame: object) -> None:
-        signal.signal(signal_number, previous_handlers[signal_number])
+        signal.signal(signal_number, previous_handler_of_signal[signal_number])
         signal_queue.put(signal_number)
 
     is_main_thread = threading.current_thread() is threading.main_thread()
     for signal_name in ("SIGINT", "SIGTERM", "SIGHUP") if is_main_thread else ():
         signal_number = getattr(signal, signal_name, None)
         if signal_number is not None and signal.getsignal(signal_number) is not signal.SIG_IGN:
-            previous_handlers[signal_number] = signal.signal(signal_number, leave)
+            previous_handler_of_signal[signal_number] = signal.signal(signal_number, leave)
     try:
         yield signal_queue
     finally:
-        for signal_number, previous_handler in previous_handlers.items():
+        for signal_number, previous_handler in previous_handler_of_signal.items():
             signal.signal(signal_number, previous_handler)

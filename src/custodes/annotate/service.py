@@ -132,14 +132,14 @@ class Service:
         return None if session is None else view_of(self._log, session)
 
     @run_in_writer
-    def act(self, token: str, act: Act) -> View | None:
+    def act(self, token: str, action: Act) -> View | None:
         """Perform an action once, and return the next page. Return None for an unknown visit, or for a question that
         belongs to another visit.
 
         Raise `InputError` for an invalid answer.
         """
         session = self._session(token)
-        return view_of(self._log, session) if session is not None and visits.do(self._log, session, act) else None
+        return view_of(self._log, session) if session is not None and visits.do(self._log, session, action) else None
 
     @run_in_writer
     def renew_lease(self, token: str, assignment: int) -> None:
@@ -225,19 +225,24 @@ class Service:
             "per_item": plan.annotators.per_item != old_plan.annotators.per_item,
             "render": plan.texts.render != old_plan.texts.render,
         }
-        changed_settings = ", ".join(name for name, is_changed in is_changed_of_setting.items() if is_changed)
+        changed_settings_text = ", ".join(
+            setting_name for setting_name, is_changed in is_changed_of_setting.items() if is_changed
+        )
         reject(
-            (changed_settings, f"{changed_settings}: cannot be changed in an existing study; create a new study"),
+            (
+                changed_settings_text,
+                f"{changed_settings_text}: cannot be changed in an existing study; create a new study",
+            ),
             (
                 new_budget is not None and (old_budget is None or new_budget < old_budget),
                 f"budget={new_budget}: the budget can only be increased (now {old_budget or 'unlimited'})",
             ),
         )
-        version = max(self._log.state.plans) + 1
+        plan_version = max(self._log.state.plans) + 1
         plan_json = msgspec.json.encode(plan).decode()
-        self._connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (version, self._clock.wall(), plan_json))
-        self._log.state.plans[version] = plan
-        self._log.event("replanned", version=version)
+        self._connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (plan_version, self._clock.wall(), plan_json))
+        self._log.state.plans[plan_version] = plan
+        self._log.event("replanned", version=plan_version)
 
     @run_in_writer
     def peek(self) -> None:

@@ -82,7 +82,7 @@ class Crowd:
         self.habits, self.rng, self.aspects, self.scale = habits, rng, tuple(aspects), scale
         quality_gap = gap_of(margin, habits)
         sorted_systems = sorted(systems)
-        self.quality = {system: -quality_gap * index for index, system in enumerate(sorted_systems)}
+        self.quality = {system: -quality_gap * system_rank for system_rank, system in enumerate(sorted_systems)}
         simulated_truth = simulate(
             items=len(items),
             quality={system: [system_quality] * len(self.aspects) for system, system_quality in self.quality.items()},
@@ -94,8 +94,8 @@ class Crowd:
             rng=rng,
         ).truth
         self._latent: Floats = simulated_truth.latent
-        self._item = {item: index for index, item in enumerate(items)}
-        self._system = {system: index for index, system in enumerate(simulated_truth.systems)}
+        self._item = {item: item_index for item_index, item in enumerate(items)}
+        self._system = {system: system_index for system_index, system in enumerate(simulated_truth.systems)}
 
     def arrive(self) -> Habit:
         """Draw the habit of an annotator who arrives."""
@@ -135,8 +135,10 @@ class Crowd:
             return int(self.rng.integers(-1, 2))
         if question.expected is not None:
             return question.expected if self.rng.random() < KNOWN else int(self.rng.integers(-1, 2))
-        first_mark, second_mark = (self._mark(question.item, system, aspect_index) for system in question.shown)
-        return int(np.sign(first_mark - second_mark))
+        first_likert_rating, second_likert_rating = (
+            self._likert_rating(question.item, system, aspect_index) for system in question.shown
+        )
+        return int(np.sign(first_likert_rating - second_likert_rating))
 
     def _rating(self, habit: Habit, question: ShownQuestion, aspect_index: int, scale: tuple[int, int]) -> int:
         lowest_rating, highest_rating = scale
@@ -144,15 +146,15 @@ class Crowd:
             return lowest_rating
         if habit == "random" or not question.shown:
             return int(self.rng.integers(lowest_rating, highest_rating + 1))
-        mark = self._mark(question.item, question.shown[0], aspect_index)
-        return round(lowest_rating + (mark - 1) / (LIKERT - 1) * (highest_rating - lowest_rating))
+        likert_rating = self._likert_rating(question.item, question.shown[0], aspect_index)
+        return round(lowest_rating + (likert_rating - 1) / (LIKERT - 1) * (highest_rating - lowest_rating))
 
-    def _mark(self, item: str, system: str, aspect_index: int) -> float:
+    def _likert_rating(self, item: str, system: str, aspect_index: int) -> float:
         latent_quality = self._latent[self._item[item], self._system[system], aspect_index]
-        noisy_mark = simulate_ratings(
+        likert_rating = simulate_ratings(
             np.array(latent_quality), reliability=self.habits.reliability, sd=_SD, rng=self.rng
         )
-        return float(noisy_mark)
+        return float(likert_rating)
 
 
 KNOWN = 0.93
@@ -187,9 +189,9 @@ def margin_of(gap: float, habits: Habits) -> float:
     output_effects += np.random.default_rng(1).normal(size=(2, _DRAWS)) * _SD * np.sqrt(1 / habits.reliability**2 - 1)
     # Symmetric draws, so that equal quality has a margin of 0.
     output_effects = np.concatenate([output_effects, output_effects[::-1]], axis=1)
-    mean_marks = np.tile(item_effects, 2) + output_effects + np.array([[gap], [0.0]]) + 3
-    first_marks, second_marks = np.clip(np.rint(mean_marks), 1, LIKERT)
-    return float(np.sign(first_marks - second_marks).mean())
+    unrounded_ratings = np.tile(item_effects, 2) + output_effects + np.array([[gap], [0.0]]) + 3
+    first_ratings, second_ratings = np.clip(np.rint(unrounded_ratings), 1, LIKERT)
+    return float(np.sign(first_ratings - second_ratings).mean())
 
 
 LONGEST = 60 * 86_400.0
@@ -218,8 +220,8 @@ class StudyFileReader:
             " JOIN system a ON a.system = p.first LEFT JOIN system b ON b.system = p.second WHERE u.unit = ?",
             (unit_id,),
         ).fetchone()
-        systems = (first_system,) if second_system is None else (first_system, second_system)
-        return ShownQuestion(item=item_label, shown=systems[::-1] if flip else systems)
+        systems_of_unit = (first_system,) if second_system is None else (first_system, second_system)
+        return ShownQuestion(item=item_label, shown=systems_of_unit[::-1] if flip else systems_of_unit)
 
     def decisions(self) -> list[tuple[str, str, int]]:
         """Return, for every pair, both systems and the decision of the last interim analysis. The decision is 0 if
@@ -262,23 +264,23 @@ class Drive:
         for arrival_time in range(n_annotators):
             self._arrive(float(arrival_time))
         while self._queue:
-            event_time, _, habit, token, view, due_time = heappop(self._queue)
+            event_time, _, habit, token, view, answer_time = heappop(self._queue)
             if event_time > LONGEST:
                 return False
             self._time[0] = event_time
             if view is None:
                 self._react(habit, token, self._service.view(token).result())
-            elif isinstance(view, Ask) and event_time < due_time:
+            elif isinstance(view, Ask) and event_time < answer_time:
                 self._service.renew_lease(token, view.assignment).result()
-                self._push(min(event_time + RENEWED, due_time), habit, token, view, due_time)
+                self._push(min(event_time + RENEWED, answer_time), habit, token, view, answer_time)
             else:
                 self._act(habit, token, view)
         return True
 
     def _push(
-        self, event_time: float, habit: Habit, token: str, view: View | None = None, due_time: float = 0.0
+        self, event_time: float, habit: Habit, token: str, view: View | None = None, answer_time: float = 0.0
     ) -> None:
-        heappush(self._queue, (event_time, next(self._order), habit, token, view, due_time))
+        heappush(self._queue, (event_time, next(self._order), habit, token, view, answer_time))
 
     def _arrive(self, event_time: float) -> None:
         if self.came < self._most:
@@ -287,28 +289,28 @@ class Drive:
             self._push(event_time, self._crowd.arrive(), token)
 
     def _react(self, habit: Habit, token: str, view: View | None) -> None:
-        now = self._time[0]
+        simulated_now = self._time[0]
         if isinstance(view, Ask):
-            due_time = now + self._crowd.seconds(habit)
-            self._push(min(now + RENEWED, due_time), habit, token, view, due_time)
+            answer_time = simulated_now + self._crowd.seconds(habit)
+            self._push(min(simulated_now + RENEWED, answer_time), habit, token, view, answer_time)
         elif isinstance(view, Wait | StudyPause):
-            self._push(now + (view.seconds if isinstance(view, Wait) else RENEWED), habit, token)
+            self._push(simulated_now + (view.seconds if isinstance(view, Wait) else RENEWED), habit, token)
         elif isinstance(view, VisitEnd):
             if view.why in ("finished", "blocked", "failed"):
-                self._arrive(now)
+                self._arrive(simulated_now)
             elif view.why == "no-work":
-                self.without_work.append(now)
+                self.without_work.append(simulated_now)
         elif view is not None:
-            self._push(now + 1.0, habit, token, view, now + 1.0)
+            self._push(simulated_now + 1.0, habit, token, view, simulated_now + 1.0)
 
     def _act(self, habit: Habit, token: str, view: View) -> None:
-        question = self._file_reader.question(view.assignment) if isinstance(view, Ask) else None
-        act = self._crowd.act(habit, view, question)
-        if isinstance(act, Answer):
+        shown_question = self._file_reader.question(view.assignment) if isinstance(view, Ask) else None
+        action = self._crowd.act(habit, view, shown_question)
+        if isinstance(action, Answer):
             self.last = self._time[0]
-            self.work += act.seconds or 0.0
-        next_view = self._service.act(token, act).result()
-        if isinstance(act, Answer) and self._crowd.leaves():  # with an open question
+            self.work += action.seconds or 0.0
+        next_view = self._service.act(token, action).result()
+        if isinstance(action, Answer) and self._crowd.leaves():  # with an open question
             self._arrive(self._time[0])
         else:
             self._react(habit, token, next_view)

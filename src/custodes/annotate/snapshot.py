@@ -58,23 +58,25 @@ def reach_of(state: StudyState) -> Reach:
         for worker in able_annotators
         if not _has_completed_batches(worker, batch_size=annotator_plan.batch, max_batches=annotator_plan.batches)
     ]
-    n_free_answers, n_short_answers, useful_labels = 0, 0, set[str]()
-    for pair, target in enumerate(assignments.engine.target):
-        free_units = assignments.free_slots(pair)
+    n_free_answers, n_uncoverable_answers, labels_of_useful_annotators = 0, 0, set[str]()
+    for pair_index, target_answers in enumerate(assignments.engine.target):
+        free_units = assignments.free_slots(pair_index)
         free_unit_ids, n_lacking_answers = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
-        max_answers = assignment_policy.cap(annotator_plan, target, n_able_annotators)
+        max_answers_per_annotator_and_pair = assignment_policy.cap(annotator_plan, target_answers, n_able_annotators)
         n_free_answers += n_lacking_answers
         for worker in annotators_with_batches_left:
-            n_possible_answers = min(max_answers - worker.load[pair], len(free_unit_ids - worker.had))
+            n_possible_answers = min(
+                max_answers_per_annotator_and_pair - worker.load[pair_index], len(free_unit_ids - worker.had)
+            )
             if n_possible_answers > 0:
-                useful_labels.add(worker.label)
+                labels_of_useful_annotators.add(worker.label)
                 n_lacking_answers -= min(n_possible_answers, n_lacking_answers)
-        n_short_answers += n_lacking_answers
+        n_uncoverable_answers += n_lacking_answers
     return Reach(
         free=n_free_answers,
-        short=n_short_answers,
-        able=tuple(worker.label for worker in able_annotators if worker.label in useful_labels),
-        idle=len(able_annotators) - len(useful_labels),
+        short=n_uncoverable_answers,
+        able=tuple(worker.label for worker in able_annotators if worker.label in labels_of_useful_annotators),
+        idle=len(able_annotators) - len(labels_of_useful_annotators),
     )
 
 
@@ -193,17 +195,17 @@ class Snapshot(Totals):
         small_annotator_counts = [
             pair.annotators for pair in self.pairs if pair.looks_done and pair.annotators < FEWEST_ANNOTATORS
         ]
-        range_text = " to ".join(
+        annotator_range_text = " to ".join(
             map(str, sorted({min(small_annotator_counts, default=0), max(small_annotator_counts, default=0)}))
         )
         few_annotators_text = (
             f"{plural(len(small_annotator_counts), 'pair')} had fewer than {FEWEST_ANNOTATORS} annotators, so results "
-            f"describe only these {range_text} annotators"
+            f"describe only these {annotator_range_text} annotators"
         )
-        ended_pairs = [
+        pairs_ended_unanalysed = [
             pair for pair in self.pairs if not (pair.is_open or pair.looks_done or pair.wanted) and pair.second
         ]
-        n_unjudged_pairs = sum(pair.impossible > 0 for pair in ended_pairs)
+        n_unjudged_pairs = sum(pair.impossible > 0 for pair in pairs_ended_unanalysed)
         unjudged_text = (
             f"{plural(n_unjudged_pairs, 'pair')} ended without an interim analysis, because annotators could judge "
             "none of the comparisons. If an annotator refused without reason, exclude the annotator, so that the "
@@ -227,14 +229,16 @@ class Snapshot(Totals):
 
 def closing_lines(path: Path, snapshot: Snapshot) -> list[str]:
     """Return lines with the status of a study after the server has stopped, and with the command to run next."""
-    study_name, n_annotators = path.stem, sum(person.answers > 0 for person in snapshot.annotators)
+    study_name, n_annotators = path.stem, sum(annotator.answers > 0 for annotator in snapshot.annotators)
     compared_pairs = [pair for pair in snapshot.pairs if pair.second]
     n_closed_pairs = sum(not pair.is_open for pair in snapshot.pairs)
     winners_and_losers = [(pair.first, pair.second)[:: pair.decision] for pair in compared_pairs if pair.decision]
     decisions_text = join_labels((f"{winner} is better than {loser}" for winner, loser in winners_and_losers), limit=6)
-    total_text = plural(len(snapshot.pairs), "pair" if compared_pairs else "system")
-    answers_text = f"{plural(snapshot.answers, 'answer')} of {plural(n_annotators, 'annotator')}"
-    status_lines = [f"{study_name}: {snapshot.state}; {answers_text}; {n_closed_pairs} of {total_text} completed"]
+    n_pairs_text = plural(len(snapshot.pairs), "pair" if compared_pairs else "system")
+    answer_counts_text = f"{plural(snapshot.answers, 'answer')} of {plural(n_annotators, 'annotator')}"
+    status_lines = [
+        f"{study_name}: {snapshot.state}; {answer_counts_text}; {n_closed_pairs} of {n_pairs_text} completed"
+    ]
     n_analysed_pairs = sum(pair.looks_done > 0 for pair in compared_pairs)
     if n_analysed_pairs:
         no_decision_text = f"no decision yet for {plural(n_analysed_pairs, 'analysed pair')}"
@@ -296,7 +300,7 @@ def snapshot_of(log: EventLog, *, write_failure: str) -> Snapshot:
             )
             for worker in workers
         ),
-        known=frozenset(kind for kind, _ in state.gold.values()),
+        known=frozenset(control_kind for control_kind, _ in state.gold.values()),
         recent=len(state.primaries),
         excluded=(sum(excluded_answer_counts), len(excluded_answer_counts)),
         comments=tuple(reversed(state.comments)),
@@ -317,43 +321,45 @@ def _pairs(log: EventLog) -> tuple[PairNow, ...]:
     state, assignments, engine = log.state, log.state.assignments, log.state.assignments.engine
     cursor = log.connection.execute(_PAIRS)
     column_names = [column_name for column_name, *_ in cursor.description]
-    fields_of_pair = {row[0]: dict(zip(column_names[1:-1], row[1:-1], strict=True)) for row in cursor}
-    n_annotators_of_pair = Counter(
-        pair
+    fields_of_pair_number = {
+        pair_row[0]: dict(zip(column_names[1:-1], pair_row[1:-1], strict=True)) for pair_row in cursor
+    }
+    n_annotators_of_pair_index = Counter(
+        pair_index
         for worker in state.workers.values()
-        for pair in {assignments.units[unit_id].pair for unit_id in worker.votes}
+        for pair_index in {assignments.units[unit_id].pair for unit_id in worker.votes}
     )
     return tuple(
         PairNow(
-            **fields_of_pair[pair_id],
+            **fields_of_pair_number[pair_number],
             answered=engine.n[pair_index],
             wanted=engine.target[pair_index],
             looks=len(engine.rule.looks) if isinstance(engine, ConcurrentAnnotation) else 0,
             is_open=engine.is_open[pair_index] and state.control != "stopped",
             impossible=assignments.impossible[pair_index],
-            annotators=n_annotators_of_pair[pair_index],
+            annotators=n_annotators_of_pair_index[pair_index],
         )
-        for pair_index, pair_id in enumerate(assignments.number_of_pair)
+        for pair_index, pair_number in enumerate(assignments.number_of_pair)
     )
 
 
 def _person(
     worker: Annotator, computed_standing: AnnotatorStanding, *, n_comparisons: int, n_agreements: int
 ) -> PersonNow:
-    work, standing_name = worker.work, "excluded" if worker.by == "owner" else "blocked"
+    answer_counts, standing_name = worker.work, "excluded" if worker.by == "owner" else "blocked"
     if not worker.excluded:
         standing_name = (
             "watch" if computed_standing.name == "blocked" else computed_standing.name
         )  # readmitted by the owner
     completion_codes = [completion_code for session in worker.sessions for completion_code in session.codes.values()]
     return PersonNow(
-        **asdict(work),
+        **asdict(answer_counts),
         label=worker.label,
         source=worker.source,
         external_id=worker.external_id,
         began=any(session.begun for session in worker.sessions),
         batches=worker.batches,
-        seconds=median(work.times) if work.times else None,
+        seconds=median(answer_counts.times) if answer_counts.times else None,
         doubled=n_comparisons,
         agreed=n_agreements,
         standing=standing_name,

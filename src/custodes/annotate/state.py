@@ -33,8 +33,8 @@ class StudyState:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.plans = {
-            version: _plan(plan_json)
-            for version, plan_json in connection.execute("SELECT version, json FROM plan ORDER BY version")
+            plan_version: _plan(plan_json)
+            for plan_version, plan_json in connection.execute("SELECT version, json FROM plan ORDER BY version")
         }
         self.version = min(self.plans)
         self.workers: dict[int, Annotator] = {}
@@ -58,8 +58,8 @@ class StudyState:
         self.last_answer: float | None = None
         self.last = 0
         self.gold: dict[int, tuple[str, int]] = {
-            gold_id: (kind, expected_answer)
-            for gold_id, kind, expected_answer in connection.execute("SELECT gold, kind, expected FROM gold")
+            gold_id: (control_kind, expected_answer)
+            for gold_id, control_kind, expected_answer in connection.execute("SELECT gold, kind, expected FROM gold")
         }
 
     @property
@@ -70,25 +70,30 @@ class StudyState:
     def add_rows(self, rows: Sequence[Row]) -> list[IssuedQuestion]:
         """Apply one row, or all judgments of one question. Return the answers that a readmission turned into second
         opinions."""
-        row = rows[0]
+        first_row = rows[0]
         self.last = max(self.last, rows[-1][0])
-        match row:
+        match first_row:
             case AssignmentRow():
-                self._apply_assignment(row)
+                self._apply_assignment(first_row)
             case JudgmentRow():
-                self._apply_judgment(row)
+                self._apply_judgment(first_row)
             case WorkerRow():
-                worker = Annotator(id=row.worker, label=row.label, source=row.source, external_id=row.external_id)
-                self.workers[worker.id] = self.persons[row.source, row.external_hash] = worker
+                worker = Annotator(
+                    id=first_row.worker,
+                    label=first_row.label,
+                    source=first_row.source,
+                    external_id=first_row.external_id,
+                )
+                self.workers[worker.id] = self.persons[first_row.source, first_row.external_hash] = worker
             case SessionRow():
-                worker = self.workers[row.worker]
-                session = Session(id=row.session, worker=worker, params=json.loads(row.params))
+                worker = self.workers[first_row.worker]
+                session = Session(id=first_row.session, worker=worker, params=json.loads(first_row.params))
                 worker.sessions.append(session)
-                self.sessions[session.id] = self.tokens[row.token_hash] = session
+                self.sessions[session.id] = self.tokens[first_row.token_hash] = session
             case ExclusionRow():
-                return self._apply_exclusion(row)
+                return self._apply_exclusion(first_row)
             case EventRow():
-                self._apply_event(row, json.loads(row.json))
+                self._apply_event(first_row, json.loads(first_row.json))
         return []
 
     def _apply_assignment(self, row: AssignmentRow) -> None:
@@ -160,29 +165,31 @@ class StudyState:
 
     def _count(self, issued_question: IssuedQuestion, sign: int) -> None:
         """Add an answer to the counts (`sign` 1), or subtract it (`sign` -1)."""
-        work, totals, is_refused = issued_question.session.worker.work, self.totals, issued_question.value is None
+        answer_counts = issued_question.session.worker.work
+        study_totals = self.totals
+        is_refused = issued_question.value is None
         if issued_question.gold is not None:
             is_right_answer = issued_question.value == self.gold[issued_question.gold][1]
             if issued_question.role == "qualification":
-                work.trained += sign
-                work.training_right += sign * is_right_answer
+                answer_counts.trained += sign
+                answer_counts.training_right += sign * is_right_answer
                 return
-            totals.gold += sign
-            work.gold_asked += sign * (not is_refused)  # a refusal is not a wrong answer
-            work.gold_right += sign * is_right_answer
+            study_totals.gold += sign
+            answer_counts.gold_asked += sign * (not is_refused)  # a refusal is not a wrong answer
+            answer_counts.gold_right += sign * is_right_answer
         else:
-            totals.refused += sign * is_refused
-        work.refused += sign * is_refused
+            study_totals.refused += sign * is_refused
+        answer_counts.refused += sign * is_refused
         if is_refused or issued_question.gold is not None:
             return
-        work.answers += sign
-        totals.primary += sign * (issued_question.counts == "primary")
-        totals.second += sign * (issued_question.counts != "primary")
+        answer_counts.answers += sign
+        study_totals.primary += sign * (issued_question.counts == "primary")
+        study_totals.second += sign * (issued_question.counts != "primary")
         if self.plan.question.mode == "compare":
-            work.equal += sign * (issued_question.value == 0)
-            totals.equal += sign * (issued_question.value == 0)
-            work.decided += sign * (issued_question.value != 0)
-            work.first_shown += sign * (issued_question.value == (-1 if issued_question.flip else 1))
+            answer_counts.equal += sign * (issued_question.value == 0)
+            study_totals.equal += sign * (issued_question.value == 0)
+            answer_counts.decided += sign * (issued_question.value != 0)
+            answer_counts.first_shown += sign * (issued_question.value == (-1 if issued_question.flip else 1))
 
     def _apply_exclusion(self, row: ExclusionRow) -> list[IssuedQuestion]:
         worker = self.workers[row.worker]
@@ -214,7 +221,11 @@ class StudyState:
                 assert row.worker is not None
                 worker = self.workers[row.worker]
                 worker.forgotten, worker.external_id = True, ""
-                self.comments = [comment for comment in self.comments if comment[0] != worker.label]
+                self.comments = [
+                    author_text_and_time
+                    for author_text_and_time in self.comments
+                    if author_text_and_time[0] != worker.label
+                ]
                 for session in worker.sessions:
                     session.params = {}
             case "paused" | "resumed" | "stopped" | "reopened":
@@ -236,7 +247,10 @@ class StudyState:
             case "batch":
                 session.batch = session.worker.batches = event_values["batch"]
                 session.number, session.answered = 0, []
-                session.known = {int(position): kind for position, kind in event_values["known"].items()}
+                session.known = {
+                    int(question_position): control_kind
+                    for question_position, control_kind in event_values["known"].items()
+                }
             case "qualified":
                 session.worker.qualified = event_values["passed"]
             case "code":

@@ -307,8 +307,8 @@ READING: dict[type, str] = {
 def iter_log_rows(connection: sqlite3.Connection) -> Iterator[Row]:
     """Iterate over all rows in chronological order, which is the order of their common numbering. The rows are read one
     at a time, because there may be many."""
-    row_streams = (map(row_class._make, connection.execute(statement)) for row_class, statement in READING.items())  # type: ignore[attr-defined]
-    return merge(*row_streams, key=itemgetter(0))
+    row_iterators = (map(row_class._make, connection.execute(query)) for row_class, query in READING.items())  # type: ignore[attr-defined]
+    return merge(*row_iterators, key=itemgetter(0))
 
 
 WAIT = 5.0
@@ -439,9 +439,9 @@ def check(path: str | Path) -> Path:
                 f"{VERSION}; use the version of custodes that created the file"
             )
         check_sound(connection)
-        for query, problem_text in PROBLEM_QUERIES.items():
-            if (problem_row := connection.execute(query).fetchone()) is not None:
-                raise sqlite3.DatabaseError(problem_text.format(*problem_row))
+        for problem_query, message_template in PROBLEM_QUERIES.items():
+            if (problem_row := connection.execute(problem_query).fetchone()) is not None:
+                raise sqlite3.DatabaseError(message_template.format(*problem_row))
     return real_path
 
 

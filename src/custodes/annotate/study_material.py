@@ -81,26 +81,39 @@ class StudyMaterial:
         system_patterns = study.selection.get("systems") if systems is None else systems
         available_systems = tuple(study_outputs.texts["system"].unique().sort())
         selected_systems = select_labels(system_patterns, available_systems, option="systems", what="system")
-        text_table = study_outputs.texts.filter(pl.col("system").is_in(list(selected_systems)))
+        text_frame = study_outputs.texts.filter(pl.col("system").is_in(list(selected_systems)))
         image_paths_of_output: dict[tuple[str, str], list[str]] = {}
-        for item, system, image_path in study_outputs.images.select("item", "system", "image").iter_rows():
-            image_paths_of_output.setdefault((item, system), []).append(image_path)
-        output_of_key = {
-            (item, system): SystemOutput(text=text, images=tuple(image_paths_of_output.get((item, system), ())))
-            for item, system, text in text_table.select("item", "system", "text").iter_rows()
+        for item_label, system, image_path in study_outputs.images.select("item", "system", "image").iter_rows():
+            image_paths_of_output.setdefault((item_label, system), []).append(image_path)
+        output_of_item_and_system = {
+            (item_label, system): SystemOutput(
+                text=output_text, images=tuple(image_paths_of_output.get((item_label, system), ()))
+            )
+            for item_label, system, output_text in text_frame.select("item", "system", "text").iter_rows()
         }
-        item_labels = text_table["item"].unique(maintain_order=True)
-        item_table = study.items.item_rows(item_labels).select("item", "cluster", "group")
+        item_labels = text_frame["item"].unique(maintain_order=True)
+        item_frame = study.items.item_rows(item_labels).select("item", "cluster", "group")
         source_row_of_item = {
             source_row["item"]: source_row for source_row in study_outputs.sources.iter_rows(named=True)
         }
         items = []
-        for item, cluster, group in item_table.iter_rows():
-            source_row = source_row_of_item.get(item, {})
-            texts = {field_name: source_row.get(field_name, "") for field_name in ("source", "context", "meta")}
-            images, references = (tuple(source_row.get(field_name, ())) for field_name in ("images", "references"))
-            items.append(Item(label=item, cluster=cluster, group=group, images=images, references=references, **texts))
-        return cls(items=tuple(items), systems=tuple(sorted(selected_systems)), outputs=output_of_key)
+        for item_label, cluster_name, group_name in item_frame.iter_rows():
+            source_row = source_row_of_item.get(item_label, {})
+            text_of_field = {field_name: source_row.get(field_name, "") for field_name in ("source", "context", "meta")}
+            item_image_paths, reference_texts = (
+                tuple(source_row.get(field_name, ())) for field_name in ("images", "references")
+            )
+            items.append(
+                Item(
+                    label=item_label,
+                    cluster=cluster_name,
+                    group=group_name,
+                    images=item_image_paths,
+                    references=reference_texts,
+                    **text_of_field,
+                )
+            )
+        return cls(items=tuple(items), systems=tuple(sorted(selected_systems)), outputs=output_of_item_and_system)
 
     def labels(self) -> list[str]:
         """Return the labels of the items."""
@@ -108,17 +121,17 @@ class StudyMaterial:
 
     def images(self) -> list[str]:
         """Return the paths of all images of items and outputs."""
-        item_image_paths = [path for item in self.items for path in item.images]
-        return item_image_paths + [path for output in self.outputs.values() for path in output.images]
+        item_image_paths = [image_path for item in self.items for image_path in item.images]
+        return item_image_paths + [image_path for output in self.outputs.values() for image_path in output.images]
 
     def with_images(self, name_of_path: Mapping[str, str]) -> StudyMaterial:
         """Return the material with the names under which images are served, instead of their paths."""
         return replace(
             self,
-            items=tuple(replace(entry, images=_stored_names(entry.images, name_of_path)) for entry in self.items),
+            items=tuple(replace(item, images=_stored_names(item.images, name_of_path)) for item in self.items),
             outputs={
-                key: replace(entry, images=_stored_names(entry.images, name_of_path))
-                for key, entry in self.outputs.items()
+                item_and_system: replace(output, images=_stored_names(output.images, name_of_path))
+                for item_and_system, output in self.outputs.items()
             },
         )
 
@@ -155,39 +168,54 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
         )
     if pairs is None:
         return list(combinations(sorted_systems, 2))
-    pair_labels = [f"{a}:{b}" for a, b in permutations(sorted_systems, 2)]
-    entries = [pairs] if isinstance(pairs, str) else pairs
+    pair_labels = [f"{first_system}:{second_system}" for first_system, second_system in permutations(sorted_systems, 2)]
+    pair_specifications = [pairs] if isinstance(pairs, str) else pairs
     named_pairs = [
-        _pair(pair, sorted_systems)
-        for entry in entries
-        for pair in (value_list("pairs", entry, labels=pair_labels) if isinstance(entry, str) else [entry])
+        _pair(single_specification, sorted_systems)
+        for pair_specification in pair_specifications
+        for single_specification in (
+            value_list("pairs", pair_specification, labels=pair_labels)
+            if isinstance(pair_specification, str)
+            else [pair_specification]
+        )
     ]
     return list(dict.fromkeys(named_pairs))
 
 
-def _pair(entry: Any, systems: Sequence[str]) -> Pair:
-    system_names = entry
-    if isinstance(entry, str):  # labels may contain colons; use the split that names two systems
-        name_splits = [(entry[:index], entry[index + 1 :]) for index, character in enumerate(entry) if character == ":"]
+def _pair(pair_specification: Any, systems: Sequence[str]) -> Pair:
+    system_names = pair_specification
+    if isinstance(pair_specification, str):  # labels may contain colons; use the split that names two systems
+        candidate_name_pairs = [
+            (pair_specification[:colon_index], pair_specification[colon_index + 1 :])
+            for colon_index, character in enumerate(pair_specification)
+            if character == ":"
+        ]
         system_names = next(
-            (name_split for name_split in name_splits if set(name_split) <= set(systems)),
-            name_splits[0] if name_splits else (),
+            (
+                candidate_name_pair
+                for candidate_name_pair in candidate_name_pairs
+                if set(candidate_name_pair) <= set(systems)
+            ),
+            candidate_name_pairs[0] if candidate_name_pairs else (),
         )
     if not (
         isinstance(system_names, list | tuple)
         and len(system_names) == 2
         and all(isinstance(system_name, str) for system_name in system_names)
     ):
-        raise OptionError(f"pairs: {short_repr(entry)} does not name two systems; write FIRST:SECOND")
+        raise OptionError(f"pairs: {short_repr(pair_specification)} does not name two systems; write FIRST:SECOND")
     first_system, second_system = sorted(system_names)
     reject(
         *(
-            (name not in systems, f"pairs: no such system {short_repr(name)}{suggestion(name, systems)}")
-            for name in system_names
+            (
+                system_name not in systems,
+                f"pairs: no such system {short_repr(system_name)}{suggestion(system_name, systems)}",
+            )
+            for system_name in system_names
         ),
         (
             first_system == second_system,
-            f"pairs: {short_repr(entry)} compares a system with itself; name two different systems",
+            f"pairs: {short_repr(pair_specification)} compares a system with itself; name two different systems",
         ),
     )
     return first_system, second_system
@@ -224,7 +252,10 @@ def media_of(paths: Iterable[str], *, progress: Progress) -> dict[str, Medium]:
     distinct_paths = list(dict.fromkeys(paths))
     if not distinct_paths:
         return {}
-    return {path: medium(path) for path in progress(distinct_paths, total=len(distinct_paths), desc="images")}
+    return {
+        image_path: medium(image_path)
+        for image_path in progress(distinct_paths, total=len(distinct_paths), desc="images")
+    }
 
 
 def medium(path: str) -> Medium:
@@ -264,7 +295,7 @@ def _reencode_image(file_content: bytes, path: str) -> tuple[str, bytes]:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError as error:
         raise MissingExtraError("images need Pillow: pip install 'custodes[annotate]'") from error
-    formats_text = "PNG, JPEG, WebP or GIF"
+    allowed_formats_text = "PNG, JPEG, WebP or GIF"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the size is checked below
@@ -283,13 +314,15 @@ def _reencode_image(file_content: bytes, path: str) -> tuple[str, bytes]:
             f"image {short_repr(path)}: more than {PIXELS // 10**6} million pixels; make the image smaller"
         ) from None
     except UnidentifiedImageError:
-        raise InputError(f"image {short_repr(path)}: the content is not an image; allowed: {formats_text}") from None
+        raise InputError(
+            f"image {short_repr(path)}: the content is not an image; allowed: {allowed_formats_text}"
+        ) from None
     except InputError:
         raise
     except Exception as problem:  # Pillow raises various errors for damaged files
         cause_text = " ".join(str(problem).split())[:100] or type(problem).__name__
         raise InputError(
-            f"image {short_repr(path)}: damaged ({cause_text}); save the image again as {formats_text}"
+            f"image {short_repr(path)}: damaged ({cause_text}); save the image again as {allowed_formats_text}"
         ) from None
 
 
@@ -297,16 +330,16 @@ def _encode_image(image: Image, image_format: str, *, is_animated: bool) -> byte
     """Return the pixels as an image file. The image is upright and has no metadata such as place, camera and
     comments."""
     image.load()
-    image.info = {key: value for key, value in image.info.items() if key in KEPT}
-    options_of_format: dict[str, dict[str, Any]] = {
+    image.info = {info_key: info_value for info_key, info_value in image.info.items() if info_key in KEPT}
+    save_options_of_format: dict[str, dict[str, Any]] = {
         "PNG": {"exif": b""},
         "JPEG": {"exif": b"", "quality": 95, "icc_profile": image.info.get("icc_profile")},
         "WEBP": {"exif": b"", "lossless": True, "xmp": b""},
         "GIF": {"comment": b""},
     }
-    buffer = io.BytesIO()
-    image.save(buffer, format=image_format, save_all=is_animated, **options_of_format[image_format])
-    return buffer.getvalue()
+    image_buffer = io.BytesIO()
+    image.save(image_buffer, format=image_format, save_all=is_animated, **save_options_of_format[image_format])
+    return image_buffer.getvalue()
 
 
 def metric_signs(
@@ -337,17 +370,22 @@ def metric_signs(
         )
     metric_scores = metric_study.ratings.frame.filter(rater=metric_name)["score"].to_numpy()
     tie_threshold = human_threshold(metric_scores, None)
-    comparison = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
-    preferences = comparison.preferences.select_rater(1)
+    rater_comparison = compare_all_raters(metric_study, scored_aspects[0], {"ties": tie_threshold})
+    metric_preferences = rater_comparison.preferences.select_rater(1)
     sign_of_comparison: dict[tuple[str, str | None, str], int] = {}
-    for pair_index, item_index, sign in zip(preferences.pair, preferences.item, preferences.sign, strict=True):
-        first, second = preferences.system_a[pair_index], preferences.system_b[pair_index]
-        item_label = comparison.items[item_index]
-        sign_of_comparison |= {(first, second, item_label): int(sign), (second, first, item_label): -int(sign)}
-    preference_signs = np.array(
-        [[sign_of_comparison.get((*pair, label), ABSENT) for label in material.labels()] for pair in pairs],
+    for pair_index, item_index, preference_sign in zip(
+        metric_preferences.pair, metric_preferences.item, metric_preferences.sign, strict=True
+    ):
+        first_system, second_system = metric_preferences.system_a[pair_index], metric_preferences.system_b[pair_index]
+        item_label = rater_comparison.items[item_index]
+        sign_of_comparison |= {
+            (first_system, second_system, item_label): int(preference_sign),
+            (second_system, first_system, item_label): -int(preference_sign),
+        }
+    sign_matrix = np.array(
+        [[sign_of_comparison.get((*pair, item_label), ABSENT) for item_label in material.labels()] for pair in pairs],
         dtype=np.int8,
     )
-    if (preference_signs == ABSENT).all():
+    if (sign_matrix == ABSENT).all():
         raise InputError(f"{study.name}: {metric_name!r} has no scores of these outputs; add the scores")
-    return metric_name, preference_signs
+    return metric_name, sign_matrix

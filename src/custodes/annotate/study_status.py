@@ -125,7 +125,7 @@ def status(path: str | Path) -> Status:
     status_part = Status.part(
         study=_study(snapshot, study_forecast),
         pairs=[_pair(pair) for pair in snapshot.pairs],
-        persons=[_person(pair) for pair in snapshot.annotators],
+        persons=[_person(person) for person in snapshot.annotators],
     )
     return Status.from_parts(
         [status_part],
@@ -149,32 +149,31 @@ def study_provenance(
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
-    """Return the current status of a study. The status is read from a copy, because the study may be served
-    meanwhile."""
-    with tempfile.TemporaryDirectory(prefix="custodes-status-") as folder:
-        copy_path = study_file.copy(path, Path(folder, "study.db"))
+    """Return the current status of a study. It is read from a copy, because the study may be served meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="custodes-status-") as temporary_folder:
+        copy_path = study_file.copy(path, Path(temporary_folder, "study.db"))
         with closing(Service.open(copy_path, threaded=False, durable=False)) as service:
             return service.snapshot().result()
 
 
 def _status_notes(snapshot: Snapshot, study_forecast: Forecast) -> list[Note]:
     """Return notes on comparisons that no annotator could judge, and on a study without new answers."""
-    n_impossible_of_pair = {
+    n_impossible_of_pair_name = {
         f"{pair.first} – {pair.second}".removesuffix(" – "): pair.impossible
         for pair in snapshot.pairs
         if pair.impossible
     }
-    question_text = "ratings" if snapshot.plan.question.mode == "rate" else "comparisons"
-    n_impossible = sum(n_impossible_of_pair.values())
-    pairs_text = join_labels(
-        f"{pair_name} ({n_pair_impossible})" for pair_name, n_pair_impossible in n_impossible_of_pair.items()
+    question_noun = "ratings" if snapshot.plan.question.mode == "rate" else "comparisons"
+    n_impossible = sum(n_impossible_of_pair_name.values())
+    pair_counts_text = join_labels(
+        f"{pair_name} ({n_pair_impossible})" for pair_name, n_pair_impossible in n_impossible_of_pair_name.items()
     )
     return build_notes(
         (
             IMPOSSIBLE,
             n_impossible,
-            f"{n_impossible} {question_text} ended without an answer, because annotators could not judge them: "
-            f"{pairs_text}",
+            f"{n_impossible} {question_noun} ended without an answer, because annotators could not judge them: "
+            f"{pair_counts_text}",
         ),
         (
             NOBODY,
@@ -190,7 +189,7 @@ def _study(snapshot: Snapshot, study_forecast: Forecast) -> dict[str, Any]:
         "name": snapshot.plan.name,
         "state": snapshot.state,
         "invited": len(snapshot.annotators),
-        "began": sum(person.began for person in snapshot.annotators),
+        "began": sum(annotator.began for annotator in snapshot.annotators),
         "answers": snapshot.answers,
         "paid": snapshot.paid,
         "refused": snapshot.refused,
@@ -261,7 +260,7 @@ def notes_of(path: str | Path) -> list[str]:
         message_rows = connection.execute(
             "SELECT json_extract(json, '$.message') FROM event WHERE kind = 'note' ORDER BY event"
         ).fetchall()
-    return [str(message) for (message,) in message_rows]
+    return [str(note_message) for (note_message,) in message_rows]
 
 
 PERSON = ("participant id", "workerid", "assignment:worker_id", "worker_id", "external_id", "person")
@@ -308,43 +307,49 @@ def reconcile(study: str | Path, codes: str | Path) -> CodeReconciliation:
 
     Raises `InputError` if the list has no column of annotators or no column of codes.
     """
-    code_list = load_table(codes).frame
+    code_frame = load_table(codes).frame
     snapshot = snapshot_of_file(study_file.check(study))
-    code_rows = match_codes(code_list, snapshot.annotators, snapshot.plan, list_name=Path(codes).name)
+    code_rows = match_codes(code_frame, snapshot.annotators, snapshot.plan, list_name=Path(codes).name)
     return CodeReconciliation.from_parts(
         [CodeReconciliation.part(codes=code_rows)], (), provenance=study_provenance("reconcile", study)
     )
 
 
 def match_codes(
-    code_list: pl.DataFrame, annotators: Sequence[PersonNow], plan: StudyPlan, *, list_name: str
+    code_frame: pl.DataFrame, annotators: Sequence[PersonNow], plan: StudyPlan, *, list_name: str
 ) -> Iterator[Mapping[str, Any]]:
     """Iterate over the rows of `CodeReconciliation.codes`. Codes that the platform fixed in advance are valid for all
     annotators."""
-    person_ids, codes = (
-        _code_column(code_list, PERSON, "annotators", list_name),
-        _code_column(code_list, CODE, "codes", list_name),
-    )
-    platform_statuses = _code_column(code_list, STATUS, "", list_name)
-    fixed_codes = {code for code in msgspec.structs.astuple(plan.annotators.codes) if code}
-    annotator_of_id = {annotator.external_id: annotator for annotator in annotators if annotator.external_id}
+    person_ids = _code_column(code_frame, PERSON, "annotators", list_name)
+    completion_codes = _code_column(code_frame, CODE, "codes", list_name)
+    platform_statuses = _code_column(code_frame, STATUS, "", list_name)
+    fixed_codes = {
+        completion_code for completion_code in msgspec.structs.astuple(plan.annotators.codes) if completion_code
+    }
+    annotator_of_external_id = {annotator.external_id: annotator for annotator in annotators if annotator.external_id}
     personal_codes = {annotator.code for annotator in annotators if annotator.code} - fixed_codes
     n_entries_of_person_and_code = Counter[tuple[str, str]]()
-    for person_id, code, platform_status in zip(person_ids, codes, platform_statuses, strict=True):
-        annotator = annotator_of_id.get(person_id)
-        n_entries_of_person_and_code[person_id, code] += 1
-        if n_entries_of_person_and_code[person_id, code] > 1:
+    for person_id, completion_code, platform_status in zip(
+        person_ids, completion_codes, platform_statuses, strict=True
+    ):
+        annotator = annotator_of_external_id.get(person_id)
+        n_entries_of_person_and_code[person_id, completion_code] += 1
+        if n_entries_of_person_and_code[person_id, completion_code] > 1:
             verdict = TWICE
-        elif annotator is not None and code and (code in fixed_codes or code == annotator.code):
+        elif (
+            annotator is not None
+            and completion_code
+            and (completion_code in fixed_codes or completion_code == annotator.code)
+        ):
             verdict = OURS
-        elif code in personal_codes:
+        elif completion_code in personal_codes:
             verdict = OTHER_PERSON
         else:
             verdict = UNKNOWN if annotator is None else OTHER_CODE
-        yield _code_row(annotator, person_id, code, verdict, platform_status)
-    listed_ids = set(person_ids)
+        yield _code_row(annotator, person_id, completion_code, verdict, platform_status)
+    listed_person_ids = set(person_ids)
     for annotator in annotators:
-        if annotator.code and annotator.external_id and annotator.external_id not in listed_ids:
+        if annotator.code and annotator.external_id and annotator.external_id not in listed_person_ids:
             yield _code_row(annotator, annotator.external_id, annotator.code, MISSING, "")
 
 
@@ -363,17 +368,24 @@ def _code_row(
 
 
 def _code_column(
-    code_list: pl.DataFrame, candidate_names: Iterable[str], content_text: str, list_name: str
+    code_frame: pl.DataFrame, candidate_names: Iterable[str], content_text: str, list_name: str
 ) -> list[str]:
-    name_of_lower_name = {original_name.strip().lower(): original_name for original_name in code_list.columns}
+    original_name_of_lower_name = {original_name.strip().lower(): original_name for original_name in code_frame.columns}
     column_name = next(
-        (name_of_lower_name[candidate] for candidate in candidate_names if candidate in name_of_lower_name), None
+        (
+            original_name_of_lower_name[candidate_name]
+            for candidate_name in candidate_names
+            if candidate_name in original_name_of_lower_name
+        ),
+        None,
     )
     if column_name is not None:
-        return [str(value).strip() for value in code_list[column_name].cast(pl.String).fill_null("").to_list()]
+        return [
+            str(cell_value).strip() for cell_value in code_frame[column_name].cast(pl.String).fill_null("").to_list()
+        ]
     if content_text:
         raise InputError(
             f"{list_name}: the list has no column of {content_text}; name this column {' or '.join(candidate_names)}. "
-            f"Columns: {join_labels(code_list.columns)}"
+            f"Columns: {join_labels(code_frame.columns)}"
         )
-    return [""] * code_list.height
+    return [""] * code_frame.height

@@ -37,7 +37,11 @@ def text_problems(material: StudyMaterial, pairs: Sequence[Pair]) -> Iterator[Pr
     """Problems of the texts."""
     yield from self_naming_problems(material)
     yield from system_naming_problems(material)
-    system_pairs = [(first, second) for first, second in pairs if first is not None and second is not None]
+    system_pairs = [
+        (first_system, second_system)
+        for first_system, second_system in pairs
+        if first_system is not None and second_system is not None
+    ]
     yield from _imbalance_problems(
         material,
         system_pairs,
@@ -65,41 +69,51 @@ def _is_cut(text: str) -> bool:
 
 def self_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
     """Problem if outputs reveal that a model wrote them, or which model it was."""
-    key_matches = [(key, match) for key, output in material.outputs.items() if (match := ITSELF.search(output.text))]
-    if key_matches:
-        systems = sorted({system for (_, system), _ in key_matches})
-        matched_phrases = sorted({match[0].lower() for _, match in key_matches})
+    items_systems_and_matches = [
+        (item_and_system, match)
+        for item_and_system, output in material.outputs.items()
+        if (match := ITSELF.search(output.text))
+    ]
+    if items_systems_and_matches:
+        systems = sorted({system for (_, system), _ in items_systems_and_matches})
+        matched_phrases = sorted({match[0].lower() for _, match in items_systems_and_matches})
         yield Problem(
             "warning",
             "names-itself",
-            f"{len(key_matches)} outputs of {len(systems)} systems reveal their author "
+            f"{len(items_systems_and_matches)} outputs of {len(systems)} systems reveal their author "
             f"({', '.join(matched_phrases[:3])}), which may bias annotators; exclude these items, or remove the "
             "words from the outputs of all systems",
-            [item for (item, _), _ in key_matches[:5]],
+            [item_label for (item_label, _), _ in items_systems_and_matches[:5]],
         )
 
 
 def system_naming_problems(material: StudyMaterial) -> Iterator[Problem]:
     """Problems if outputs contain the label of a system, and the displayed context does not contain this label."""
-    context_of_item = {item.label: f"{item.context} {item.source}".lower() for item in material.items}
-    lower_text_of_key = {key: output.text.lower() for key, output in material.outputs.items()}
+    lower_context_of_item = {
+        item_label.label: f"{item_label.context} {item_label.source}".lower() for item_label in material.items
+    }
+    lower_text_of_item_and_system = {
+        item_and_system: output.text.lower() for item_and_system, output in material.outputs.items()
+    }
     for system in material.systems:
         if len(system) < SHORTEST:
             continue
-        lower_name = system.lower()
-        name_pattern = re.compile(rf"(?<!\w){re.escape(lower_name)}(?!\w)")
-        affected_items = [
-            item
-            for (item, _), lower_text in lower_text_of_key.items()
-            if lower_name in lower_text and name_pattern.search(lower_text) and lower_name not in context_of_item[item]
+        lower_system_name = system.lower()
+        name_pattern = re.compile(rf"(?<!\w){re.escape(lower_system_name)}(?!\w)")
+        affected_item_labels = [
+            item_label
+            for (item_label, _), lower_text in lower_text_of_item_and_system.items()
+            if lower_system_name in lower_text
+            and name_pattern.search(lower_text)
+            and lower_system_name not in lower_context_of_item[item_label]
         ]
-        if affected_items:
+        if affected_item_labels:
             yield Problem(
                 "warning",
                 "names-system",
-                f"{len(affected_items)} outputs contain the name of the system {system!r}, which may bias "
+                f"{len(affected_item_labels)} outputs contain the name of the system {system!r}, which may bias "
                 "annotators; exclude these items, or remove the name",
-                affected_items[:5],
+                affected_item_labels[:5],
             )
 
 
@@ -118,27 +132,44 @@ def _imbalance_problems(
     """
     from scipy.stats import binomtest
 
-    flag_of_key = {key: has_property(output.text) for key, output in material.outputs.items() if output.text.strip()}
-    rate_differences = list[tuple[float, str, str, float, float]]()
-    for first, second in pairs:
-        common_items = [item for item in material.labels() if {(item, first), (item, second)} <= flag_of_key.keys()]
-        flags = np.array(
-            [[flag_of_key[item, system] for item in common_items] for system in (first, second)], dtype=bool
+    has_property_of_item_and_system = {
+        item_and_system: has_property(output.text)
+        for item_and_system, output in material.outputs.items()
+        if output.text.strip()
+    }
+    differences_systems_and_rates = list[tuple[float, str, str, float, float]]()
+    for first_system, second_system in pairs:
+        common_items = [
+            item_label
+            for item_label in material.labels()
+            if {(item_label, first_system), (item_label, second_system)} <= has_property_of_item_and_system.keys()
+        ]
+        has_property_by_system = np.array(
+            [
+                [has_property_of_item_and_system[item_label, system] for item_label in common_items]
+                for system in (first_system, second_system)
+            ],
+            dtype=bool,
         )
-        n_only_first, n_only_second = int((flags[0] > flags[1]).sum()), int((flags[0] < flags[1]).sum())
+        n_only_first = int((has_property_by_system[0] > has_property_by_system[1]).sum())
+        n_only_second = int((has_property_by_system[0] < has_property_by_system[1]).sum())
         if not common_items or abs(n_only_first - n_only_second) < LEAST * len(common_items):
             continue
         if binomtest(n_only_first, n_only_first + n_only_second).pvalue <= LEVEL / (2 * len(pairs)):
-            rates_and_systems = zip(flags.mean(axis=1).tolist(), (first, second), strict=True)
+            rates_and_systems = zip(
+                has_property_by_system.mean(axis=1).tolist(), (first_system, second_system), strict=True
+            )
             (low_rate, low_system), (high_rate, high_system) = sorted(rates_and_systems)
-            rate_differences.append((high_rate - low_rate, high_system, low_system, high_rate, low_rate))
-    if rate_differences:
-        _, high_system, low_system, high_rate, low_rate = max(rate_differences)
-        affected_text = f"; this affects {len(rate_differences)} of {len(pairs)} pairs" * (len(rate_differences) > 1)
+            differences_systems_and_rates.append((high_rate - low_rate, high_system, low_system, high_rate, low_rate))
+    if differences_systems_and_rates:
+        _, high_system, low_system, high_rate, low_rate = max(differences_systems_and_rates)
+        affected_pairs_text = f"; this affects {len(differences_systems_and_rates)} of {len(pairs)} pairs" * (
+            len(differences_systems_and_rates) > 1
+        )
         yield Problem(
             "warning",
             rule_name,
             f"{high_rate:.0%} of outputs of {high_system} {predicate_text}, but {low_rate:.0%} of outputs of "
-            f"{low_system}{affected_text}: {advice_text}",
-            list(dict.fromkeys(system for _, system, *_ in sorted(rate_differences, reverse=True)))[:5],
+            f"{low_system}{affected_pairs_text}: {advice_text}",
+            list(dict.fromkeys(system for _, system, *_ in sorted(differences_systems_and_rates, reverse=True)))[:5],
         )

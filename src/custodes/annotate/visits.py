@@ -61,7 +61,7 @@ def view_of(log: EventLog, session: Session) -> View:
     log.expire()
     if worker.forgotten:
         return VisitEnd(why="erased", code=None, answers=worker.work.answers)
-    for end_reason, applies in (
+    for end_reason, has_ended_for_reason in (
         ("blocked", worker.excluded and worker.by == "rule"),
         ("excluded", worker.excluded),
         ("left", session.declined and worker.work.paid > 0),
@@ -70,7 +70,7 @@ def view_of(log: EventLog, session: Session) -> View:
         ("finished", session.finished),
         ("stopped", state.control == "stopped"),
     ):
-        if applies:
+        if has_ended_for_reason:
             return _end_visit(log, session, end_reason)
     if state.control == "paused":
         return StudyPause()
@@ -120,9 +120,11 @@ def _next_view(log: EventLog, session: Session) -> View:
 
 def _begin_batch(log: EventLog, session: Session) -> None:
     """Begin a batch, and draw the positions of its control questions."""
-    batch = session.worker.batches + 1
-    rng = Random(f"{log.state.plan.seed} batch {session.id} {batch}")
-    log.event("batch", session=session, batch=batch, known=assignment_policy.schedule(log.state, batch, rng))
+    batch_number = session.worker.batches + 1
+    rng = Random(f"{log.state.plan.seed} batch {session.id} {batch_number}")
+    log.event(
+        "batch", session=session, batch=batch_number, known=assignment_policy.schedule(log.state, batch_number, rng)
+    )
 
 
 def is_done(log: EventLog, session: Session) -> bool:
@@ -144,7 +146,7 @@ def _choose_question(log: EventLog, session: Session) -> NextQuestion | None:
     if next_question is not None or not assignment_policy.may_add_control_question(state, session.worker):
         return next_question
     is_any_question_held = any(
-        issued_question.holds for visit in state.sessions.values() for issued_question in visit.open
+        issued_question.holds for other_session in state.sessions.values() for issued_question in other_session.open
     )
     return assignment_policy.next_control_question(state, session, "gold", rng) if is_any_question_held else None
 
@@ -158,7 +160,7 @@ def _assign_question(
 ) -> IssuedQuestion:
     """Assign a question, or assign the question `withdrawn_question` once more for a correction."""
     log.waiting.pop(session.id, None)
-    batch, number = (
+    batch_number, question_number = (
         (session.batch, session.number + 1)
         if withdrawn_question is None
         else (withdrawn_question.batch, withdrawn_question.number)
@@ -166,8 +168,8 @@ def _assign_question(
     assignment_row = AssignmentRow(
         assignment=log.next,
         session=session.id,
-        batch=0 if next_question.role == "qualification" else batch,
-        number=number,
+        batch=0 if next_question.role == "qualification" else batch_number,
+        number=question_number,
         unit=None if next_question.unit is None else next_question.unit.id,
         gold=next_question.gold,
         role=next_question.role,
@@ -202,10 +204,10 @@ def _is_anybody_at_work(log: EventLog, session: Session) -> bool:
     """Whether another annotator has an open question. An open control question counts, because its annotator then
     continues with questions of the interim analysis."""
     return any(
-        not issued_question.expired and not visit.worker.excluded
-        for visit in log.state.sessions.values()
-        if visit is not session
-        for issued_question in visit.open
+        not issued_question.expired and not other_session.worker.excluded
+        for other_session in log.state.sessions.values()
+        if other_session is not session
+        for issued_question in other_session.open
     )
 
 
@@ -234,9 +236,11 @@ def undoable_question(log: EventLog, current_question: IssuedQuestion) -> Issued
     None. Answers to control questions and second opinions may always be withdrawn. A primary answer may be withdrawn
     while its interim analysis is incomplete, a refusal only until its unit is settled."""
     earlier_questions = [
-        question for question in current_question.session.answered if question.number < current_question.number
+        answered_question
+        for answered_question in current_question.session.answered
+        if answered_question.number < current_question.number
     ]
-    latest_question = max(earlier_questions, key=lambda question: question.number, default=None)
+    latest_question = max(earlier_questions, key=lambda answered_question: answered_question.number, default=None)
     if latest_question is None or latest_question.unit is None or latest_question.counts == "second":
         return latest_question
     assignments = log.state.assignments
@@ -252,16 +256,23 @@ def _ask_view(log: EventLog, issued_question: IssuedQuestion) -> Ask:
     unit = issued_question.unit
     if unit is None:
         gold_query = "SELECT context, first, second, media FROM gold WHERE gold = ?"
-        context, *output_sides = _control_sides(*connection.execute(gold_query, (issued_question.gold,)).fetchone())
+        context_side, *output_sides = _control_sides(
+            *connection.execute(gold_query, (issued_question.gold,)).fetchone()
+        )
     else:
-        html, images_json = connection.execute("SELECT html, media FROM item WHERE item = ?", (unit.item,)).fetchone()
-        context = Side(html=html, media=tuple(json.loads(images_json)))
+        displayed_html, images_json = connection.execute(
+            "SELECT html, media FROM item WHERE item = ?", (unit.item,)
+        ).fetchone()
+        context_side = Side(html=displayed_html, media=tuple(json.loads(images_json)))
         output_rows = connection.execute(
             "SELECT o.html, o.media FROM pair p JOIN output o ON o.item = ? AND o.system IN (p.first, p.second)"
             " WHERE p.pair = ? ORDER BY o.system <> p.first",
             (unit.item, state.assignments.number_of_pair[unit.pair]),
         )
-        output_sides = [Side(html=html, media=tuple(json.loads(images_json))) for html, images_json in output_rows]
+        output_sides = [
+            Side(html=displayed_html, media=tuple(json.loads(images_json)))
+            for displayed_html, images_json in output_rows
+        ]
     if question_plan.mode == "rate":
         output_sides = output_sides[:1]
     annotator_plan, is_training = state.plan.annotators, issued_question.role == "qualification"
@@ -278,7 +289,7 @@ def _ask_view(log: EventLog, issued_question: IssuedQuestion) -> Ask:
         assignment=issued_question.id,
         number=issued_question.number,
         of=annotator_plan.qualification if is_training else annotator_plan.batch,
-        context=context,
+        context=context_side,
         sides=tuple(reversed(output_sides) if issued_question.flip else output_sides),
         given=previous_answer_of_aspect,
         can_undo=undoable_question(log, issued_question) is not None,
@@ -291,18 +302,21 @@ def _control_sides(context_html: str, first_html: str, second_html: str, images_
     image_names_of_part = json.loads(images_json) if images_json else {}
     html_of_part = {"context": context_html, "first": first_html, "second": second_html}
     return [
-        Side(html=html, media=tuple(image_names_of_part.get(part_name, ()))) for part_name, html in html_of_part.items()
+        Side(html=part_html, media=tuple(image_names_of_part.get(part_name, ())))
+        for part_name, part_html in html_of_part.items()
     ]
 
 
 def examples_of(connection: sqlite3.Connection) -> tuple[Example, ...]:
     """Return the worked examples in the order in which they were given."""
     example_query = "SELECT expected, why, context, first, second, media FROM gold WHERE kind = 'example' ORDER BY gold"
-    examples = []
-    for expected_answer, reason, *html_and_images in connection.execute(example_query):
-        context, *sides = _control_sides(*html_and_images)
-        examples.append(Example(context=context, sides=tuple(sides), expected=expected_answer, why=reason))
-    return tuple(examples)
+    worked_examples = []
+    for expected_answer, reason, *htmls_and_images_json in connection.execute(example_query):
+        context_side, *output_sides = _control_sides(*htmls_and_images_json)
+        worked_examples.append(
+            Example(context=context_side, sides=tuple(output_sides), expected=expected_answer, why=reason)
+        )
+    return tuple(worked_examples)
 
 
 # --- actions
@@ -354,12 +368,12 @@ def do(log: EventLog, session: Session, act: Act) -> bool:
 
 def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | Skip) -> None:
     """Write an answer or a refusal. A second answer to the same question has no effect."""
-    aspect_answers = _checked_answers(log, issued_question, act)
+    aspects_answers_and_reasons = _checked_answers(log, issued_question, act)
     if issued_question.counts or issued_question.is_void:
         return
-    now = log.clock.steady()
-    is_lease_expired = issued_question.unit is not None and log.leases.get(issued_question.id, now) <= now
-    role, answered_at = _role_of_answer(log, issued_question), log.clock.wall()
+    steady_now = log.clock.steady()
+    is_lease_expired = issued_question.unit is not None and log.leases.get(issued_question.id, steady_now) <= steady_now
+    answer_role, answered_at = _role_of_answer(log, issued_question), log.clock.wall()
     server_seconds = max(0.0, answered_at - issued_question.at)
     # The visible time that the page measured, at most the time that the server measured; None if invalid.
     visible_seconds = min(act.seconds, server_seconds) if act.seconds is not None and act.seconds >= 0 else None
@@ -369,7 +383,7 @@ def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | 
             log.next + aspect_index,
             issued_question.id,
             aspect,
-            role,
+            answer_role,
             answer,
             reason,
             visible_seconds,
@@ -377,7 +391,7 @@ def _write_answer(log: EventLog, issued_question: IssuedQuestion, act: Answer | 
             answered_at,
             is_late_answer,
         )
-        for aspect_index, (aspect, answer, reason) in enumerate(aspect_answers)
+        for aspect_index, (aspect, answer, reason) in enumerate(aspects_answers_and_reasons)
     ]
     log.leases.pop(issued_question.id, None)
     log.add_rows(*judgment_rows)
@@ -422,9 +436,9 @@ def _checked_answers(
     if missing_aspects:
         raise InputError(f"no answer for {join_labels(missing_aspects) or 'the question'}; answer every aspect")
     lowest_rating, highest_rating = question_plan.scale
-    preferences = (1, 0, -1) if question_plan.equal else (1, -1)
-    allowed_answers = range(lowest_rating, highest_rating + 1) if question_plan.mode == "rate" else preferences
-    aspect_answers: list[tuple[str, float | None, str]] = []
+    allowed_preferences = (1, 0, -1) if question_plan.equal else (1, -1)
+    allowed_answers = range(lowest_rating, highest_rating + 1) if question_plan.mode == "rate" else allowed_preferences
+    aspects_answers_and_reasons: list[tuple[str, float | None, str]] = []
     for aspect in question_plan.aspects:
         answer = act.values[aspect]
         if answer not in allowed_answers:
@@ -432,8 +446,8 @@ def _checked_answers(
                 f"answer {short_repr(answer)} is not allowed; allowed: {join_labels(allowed_answers, limit=11)}"
             )
         reason = "both bad" if act.both_bad and question_plan.both_bad and answer == 0 else ""
-        aspect_answers.append((aspect, float(-answer if issued_question.flip else answer), reason))
-    return aspect_answers
+        aspects_answers_and_reasons.append((aspect, float(-answer if issued_question.flip else answer), reason))
+    return aspects_answers_and_reasons
 
 
 def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> None:
@@ -443,9 +457,9 @@ def _undo(log: EventLog, session: Session, current_question: IssuedQuestion) -> 
         return
     unit = previous_question.unit
     analysis_index = None if unit is None else log.state.assignments.engine.look[unit.pair]
-    role = "second" if previous_question.counts == "second" else previous_question.role
+    question_role = "second" if previous_question.counts == "second" else previous_question.role
     next_question = NextQuestion(
-        role, unit, previous_question.gold, previous_question.flip, analysis_index, p_role=None, p_pair=None
+        question_role, unit, previous_question.gold, previous_question.flip, analysis_index, p_role=None, p_pair=None
     )
     _assign_question(log, session, next_question, withdrawn_question=previous_question)
 

@@ -106,10 +106,10 @@ class Writer:
             self._problem = problem
             _fail(jobs, _busy(problem))
             return
-        futures_and_results = []
+        futures_and_outcomes = []
         try:
             for future, operation in jobs:
-                futures_and_results.append((future, self._try_operation(operation)))
+                futures_and_outcomes.append((future, self._try_operation(operation)))
             self._connection.execute("COMMIT")
         except sqlite3.Error as problem:
             self._problem = problem
@@ -124,7 +124,7 @@ class Writer:
                 for job in jobs:
                     self._run_jobs([job])
             return
-        for future, (operation_result, error) in futures_and_results:
+        for future, (operation_result, error) in futures_and_outcomes:
             if error is None:
                 future.set_result(operation_result)
             else:

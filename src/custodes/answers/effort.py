@@ -52,10 +52,14 @@ class Effort:
         return fits_in_memory(self.megabytes * 1e6)
 
     def __str__(self) -> str:
-        sizes_text = " x ".join(f"{n:,} {name}" for name, n in self.sizes.items() if n > (name == "aspects"))
+        sizes_text = " x ".join(
+            f"{dimension_size:,} {dimension}"
+            for dimension, dimension_size in self.sizes.items()
+            if dimension_size > (dimension == "aspects")
+        )
         memory_warning = "" if self.fits else f"; this machine has only {machine_memory() / 1e9:.0f} GB of memory"
-        figures = f"about {self.seconds:,.0f} s of CPU and {self.megabytes:,.0f} MB{memory_warning}"
-        return f"{self.question}: {figures} ({sizes_text or 'assumptions'})"
+        cost_text = f"about {self.seconds:,.0f} s of CPU and {self.megabytes:,.0f} MB{memory_warning}"
+        return f"{self.question}: {cost_text} ({sizes_text or 'assumptions'})"
 
 
 @check_arguments
@@ -96,30 +100,43 @@ def effort(
     """
     check_one_of("question", question, PASSES)
     options = options or {}
-    n_draws_of_option = {name: int(options.get(name) or 0) for name in ("resamples", "replications")}
+    n_draws_of_option = {
+        option_name: int(options.get(option_name) or 0) for option_name in ("resamples", "replications")
+    }
     size_of_dimension, n_rows = {"items": 0, "systems": 0, "metrics": 0, "annotators": 0, "aspects": 1}, 0
     if isinstance(study, OutcomeCounts):
         size_of_dimension |= {"systems": len(study.systems), "metrics": len(set(study.raters) - {HUMAN})}
     elif study is not None:
-        selection: Any = {**study.selection, **{name: value for name, value in options.items() if name in settings({})}}
+        selection: Any = {
+            **study.selection,
+            **{
+                option_name: option_value
+                for option_name, option_value in options.items()
+                if option_name in settings({})
+            },
+        }
         selection |= {"metrics": None} if selection.get("metrics") == NONE else {}
         study = study.select(**selection_arguments(selection), one_side=True)
         n_rows = study.ratings.frame.height + study.preferences.frame.height
-        label_lists = (study.item_labels().to_list(), study.systems, study.metrics, study.humans, study.aspects)
-        size_of_dimension = {name: len(labels) for name, labels in zip(size_of_dimension, label_lists, strict=True)}
+        labels_by_dimension = (study.item_labels().to_list(), study.systems, study.metrics, study.humans, study.aspects)
+        size_of_dimension = {
+            dimension: len(labels) for dimension, labels in zip(size_of_dimension, labels_by_dimension, strict=True)
+        }
     n_pairs = max(1, size_of_dimension["systems"] * (size_of_dimension["systems"] - 1) // 2)
     n_evaluated_values = (
         n_draws_of_option["resamples"] * (1 + size_of_dimension["metrics"])
         + REPLAY * n_draws_of_option["replications"] * n_pairs
     )
     n_evaluated_values *= max(1, size_of_dimension["items"]) * max(1, size_of_dimension["aspects"])
-    seconds, megabytes = (
-        base_amount + per_row * n_rows + per_draw * n_evaluated_values
-        for base_amount, per_row, per_draw in zip(START, PER_ROW, PER_DRAW, strict=True)
+    cpu_seconds, megabytes = (
+        fixed_cost + cost_per_row * n_rows + cost_per_value * n_evaluated_values
+        for fixed_cost, cost_per_row, cost_per_value in zip(START, PER_ROW, PER_DRAW, strict=True)
     )
     if n_draws_of_option["resamples"]:
         megabytes = max(
             megabytes, 8e-6 * count_resample_values(n_draws_of_option["resamples"], size_of_dimension["items"] / 8)
         )
-    seconds *= PASSES[question]
-    return Effort(question=question, seconds=seconds, megabytes=megabytes, sizes=size_of_dimension | n_draws_of_option)
+    cpu_seconds *= PASSES[question]
+    return Effort(
+        question=question, seconds=cpu_seconds, megabytes=megabytes, sizes=size_of_dimension | n_draws_of_option
+    )

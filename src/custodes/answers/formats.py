@@ -63,17 +63,15 @@ def markdown(views: Iterable[View]) -> str:
     """The views as tables in GitHub's Markdown, one below another."""
     table_texts = []
     for view in views:
-        row_cells = [
+        cells_of_rows = [
             tuple(map(_escape_markdown, view.labels)),
-            tuple("---:" if is_number else "---" for is_number in view.numeric),
+            tuple("---:" if is_number_column else "---" for is_number_column in view.numeric),
         ]
-        row_cells += _bold(view, _escape_markdown, "**{}**")
-        row_texts = [f"| {' | '.join(cells)} |" for cells in row_cells if cells]
-        title_text, more_text = (
-            f"**{_escape_markdown(view.title)}**\n",
-            view.more and f"\n{_escape_markdown(view.more)}",
-        )
-        table_texts.append("\n".join(filter(None, [title_text, *row_texts, more_text])))
+        cells_of_rows += _bold(view, _escape_markdown, "**{}**")
+        row_texts = [f"| {' | '.join(cells_of_row)} |" for cells_of_row in cells_of_rows if cells_of_row]
+        title_text = f"**{_escape_markdown(view.title)}**\n"
+        omission_text = view.more and f"\n{_escape_markdown(view.more)}"
+        table_texts.append("\n".join(filter(None, [title_text, *row_texts, omission_text])))
     return "\n\n".join(table_texts) + "\n"
 
 
@@ -82,9 +80,11 @@ def latex(views: Iterable[View]) -> str:
     table_texts = []
     for view in views:
         row_texts = [
-            _latex_row(cells) for cells in [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")] if cells
+            _latex_row(cells_of_row)
+            for cells_of_row in [tuple(map(tex, view.labels)), *_bold(view, tex, r"\textbf{{{}}}")]
+            if cells_of_row
         ]
-        column_formats = "".join("r" if is_number else "l" for is_number in view.numeric)
+        column_formats = "".join("r" if is_number_column else "l" for is_number_column in view.numeric)
         table_lines = [
             f"% {' '.join(view.title.split())}",
             rf"\begin{{tabular}}{{{column_formats}}}",
@@ -94,7 +94,7 @@ def latex(views: Iterable[View]) -> str:
             *row_texts[1:],
             r"\bottomrule",
             r"\end{tabular}",
-            *(f"% {line}" for line in view.more.splitlines()),
+            *(f"% {omission_line}" for omission_line in view.more.splitlines()),
         ]
         table_texts.append("\n".join(table_lines))
     return "\n\n".join(table_texts) + "\n"
@@ -111,23 +111,26 @@ def html(views: Iterable[View]) -> str:
     table_texts = []
     for view in views:
         # The alignment is explicit, since the style sheet of a notebook aligns all cells to the right.
-        cell_styles = [f' style="text-align:{"right" if is_number else "left"}"' for is_number in view.numeric]
+        column_styles = [
+            f' style="text-align:{"right" if is_number_column else "left"}"' for is_number_column in view.numeric
+        ]
         header_cells = "".join(
-            f"<th{cell_style}>{_plain(label)}</th>" for label, cell_style in zip(view.labels, cell_styles, strict=True)
+            f"<th{column_style}>{_plain(column_label)}</th>"
+            for column_label, column_style in zip(view.labels, column_styles, strict=True)
         )
-        row_texts = (
+        row_htmls = (
             "".join(
-                f"<td{cell_style}>{cell_text}</td>"
-                for cell_text, cell_style in zip(cell_texts, cell_styles, strict=True)
+                f"<td{column_style}>{cell_text}</td>"
+                for cell_text, column_style in zip(cell_texts, column_styles, strict=True)
             )
             for cell_texts in _bold(view, _plain, "<b>{}</b>")
         )
-        body_text = "".join(f"<tr>{row_text}</tr>" for row_text in row_texts)
-        more_text = f"<p>{_plain(view.more)}</p>" if view.more else ""
+        body_html = "".join(f"<tr>{row_html}</tr>" for row_html in row_htmls)
+        omission_html = f"<p>{_plain(view.more)}</p>" if view.more else ""
         table_texts.append(
             f'<table><caption style="text-align:left">'
-            f"{_plain(view.title)}</caption><thead><tr>{header_cells}</tr></thead><tbody>{body_text}</tbody></table>"
-            f"{more_text}"
+            f"{_plain(view.title)}</caption><thead><tr>{header_cells}</tr></thead><tbody>{body_html}</tbody></table>"
+            f"{omission_html}"
         )
     return "\n".join(table_texts)
 
@@ -140,12 +143,12 @@ def page(title: str, body: str) -> str:
 def _bold(view: View, escape_cell: Callable[[str], str], bold_format: str) -> Iterator[tuple[str, ...]]:
     """The rows of a view, with each cell converted by `escape_cell`, and the best values in the format
     `bold_format`."""
-    for row_index, row in enumerate(view.rows):
+    for row_index, cells_of_row in enumerate(view.rows):
         yield tuple(
             bold_format.format(escape_cell(cell_text))
             if (row_index, column_index) in view.best
             else escape_cell(cell_text)
-            for column_index, cell_text in enumerate(row)
+            for column_index, cell_text in enumerate(cells_of_row)
         )
 
 
@@ -226,7 +229,7 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
     estimate_columns = _estimates(table, table_rows, estimate_names)
     if len(label_columns) == MOST_LABELS and any(column.interval for column in estimate_columns):
         estimate_columns = estimate_columns[:1]
-    digits_of_column_name = {column.name: digits_of_column(table_rows, column, 2) for column in estimate_columns}
+    n_decimals_of_column_name = {column.name: digits_of_column(table_rows, column, 2) for column in estimate_columns}
 
     body_lines, previous_heading_text = [_latex_row(map(_heading, [*label_columns, *estimate_columns]))], ""
     for row_index, row in enumerate(table_rows.iter_rows(named=True)):
@@ -240,44 +243,56 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
             body_lines.append(r"\midrule")
         previous_heading_text = heading_text
         label_texts = [tex(str(row[column.name])) for column in label_columns]
-        value_texts = [_value(row, column, digits_of_column_name[column.name]) for column in estimate_columns]
+        estimate_and_interval_texts = [
+            _value(row, column, n_decimals_of_column_name[column.name]) for column in estimate_columns
+        ]
         if row_index in best_row_indices:
             label_texts[-1] = rf"\textbf{{{label_texts[-1]}}}"
-            value_texts[:1] = [
-                (rf"\textbf{{{value_text}}}", interval_text) for value_text, interval_text in value_texts[:1]
+            estimate_and_interval_texts[:1] = [
+                (rf"\textbf{{{estimate_text}}}", interval_text)
+                for estimate_text, interval_text in estimate_and_interval_texts[:1]
             ]
         if has_letters and row[LETTERS]:
             label_texts[-1] += rf"\textsuperscript{{{tex(letter_ranges(row[LETTERS]))}}}"
         body_lines.append(
-            _latex_row([*label_texts, *(value_text + interval_text for value_text, interval_text in value_texts)])
+            _latex_row(
+                [
+                    *label_texts,
+                    *(estimate_text + interval_text for estimate_text, interval_text in estimate_and_interval_texts),
+                ]
+            )
         )
-    constant_text = "".join(
+    constant_labels_text = "".join(
         f", {column.name} {table_rows[column.name][0]}" for column in constant_columns if table_rows.height
     )
-    comment_lines = [f"% {' '.join((title + constant_text).split())}"]
+    comment_lines = [f"% {' '.join((title + constant_labels_text).split())}"]
     if has_letters:
         comment_lines.append("% Rows that share a letter do not differ significantly; bold: significantly best.")
-    is_long_column = [any(len(str(text)) > LONG_TEXT for text in table_rows[column.name]) for column in label_columns]
+    is_long_column = [
+        any(len(str(label_text)) > LONG_TEXT for label_text in table_rows[column.name]) for column in label_columns
+    ]
     column_formats = "".join(r"p{.75\columnwidth}" if is_long else "l" for is_long in is_long_column)
-    head_lines = [
+    table_head_lines = [
         "{\\small\\setlength{\\tabcolsep}{4pt}%",
         rf"\begin{{tabular}}{{@{{}}{column_formats}{'r' * len(estimate_columns)}@{{}}}}",
     ]
-    return "\n".join([*comment_lines, *head_lines, r"\toprule", *body_lines, r"\bottomrule", r"\end{tabular}}"])
+    return "\n".join([*comment_lines, *table_head_lines, r"\toprule", *body_lines, r"\bottomrule", r"\end{tabular}}"])
 
 
 def _estimates(table: Table, table_rows: pl.DataFrame, estimate_names: Sequence[str]) -> list[Column]:
     essential_columns = [column for column in table.columns if column.essential and column.is_number]
     columns_with_interval = [column for column in essential_columns if column.interval]
-    candidate_columns = [table.column(name) for name in estimate_names] or columns_with_interval or essential_columns
+    candidate_columns = (
+        [table.column(estimate_name) for estimate_name in estimate_names] or columns_with_interval or essential_columns
+    )
     return [column for column in candidate_columns if table_rows[column.name].count()][:MOST_ESTIMATES]
 
 
 def _heading(column: Column) -> str:
     wrapped_lines = [
-        tex(line)
+        tex(heading_line)
         for label_line in column.label.replace(" (", "\n(").splitlines()
-        for line in wrap(label_line, HEADING_WIDTH, break_long_words=False)
+        for heading_line in wrap(label_line, HEADING_WIDTH, break_long_words=False)
     ]
     alignment, heading_text = "r" if column.is_number else "l", r" \\ ".join(wrapped_lines)
     return rf"\shortstack[{alignment}]{{{heading_text}}}" if len(wrapped_lines) > 1 else heading_text
@@ -285,29 +300,32 @@ def _heading(column: Column) -> str:
 
 def _value(row: Mapping[str, Any], column: Column, digits: int) -> tuple[str, str]:
     """The text of an estimate, and the text of its interval in small type, both without leading zeros."""
-    value = row[column.name]
-    if value is None:
+    estimate = row[column.name]
+    if estimate is None:
         return tex(UNDEFINED), ""
     if column.kind == "p":
-        return tex(p_value(value)), ""
-    low, high = column.bounds(row)
+        return tex(p_value(estimate)), ""
+    lower_bound, upper_bound = column.bounds(row)
     estimate_text, *bound_texts = (
-        tex(re.sub(r"^(−?)0\.", r"\1.", number(number_or_none, digits=digits))) for number_or_none in (value, low, high)
+        tex(re.sub(r"^(−?)0\.", r"\1.", number(estimate_or_bound, digits=digits)))
+        for estimate_or_bound in (estimate, lower_bound, upper_bound)
     )
     return (
         estimate_text,
-        "" if low is None or high is None else rf" {{\scriptsize[{bound_texts[0]}, {bound_texts[1]}]}}",
+        "" if lower_bound is None or upper_bound is None else rf" {{\scriptsize[{bound_texts[0]}, {bound_texts[1]}]}}",
     )
 
 
-def _significantly_best(rows: pl.DataFrame, label_column_names: Sequence[str]) -> Iterator[int]:
+def _significantly_best(table_rows: pl.DataFrame, label_column_names: Sequence[str]) -> Iterator[int]:
     """Positions of the significantly best rows.
 
     In each group of rows with equal labels, the first row is the best. Its position is yielded if no other row of the
     group shares a significance letter with it.
     """
-    rows = rows.with_row_index("place")
-    for group_rows in rows.partition_by(label_column_names, maintain_order=True) if label_column_names else [rows]:
+    table_rows = table_rows.with_row_index("place")
+    for group_rows in (
+        table_rows.partition_by(label_column_names, maintain_order=True) if label_column_names else [table_rows]
+    ):
         letters_by_row = group_rows[LETTERS].to_list()
         has_comparison = (
             len(letters_by_row) > 1
@@ -340,8 +358,8 @@ def json_blocks(value: Any, margin: bytes = b"\n") -> Iterator[bytes]:
             yield b"," * bool(block_index) + _format_json(row_block.to_dicts())[1:-2].replace(b"\n", margin)
         yield margin + b"]"
     elif isinstance(value, Mapping) and value:
-        for block_index, (name, nested_value) in enumerate(value.items()):
-            yield (b"," if block_index else b"{") + inner_margin + msgspec.json.encode(str(name)) + b": "
+        for entry_index, (key, nested_value) in enumerate(value.items()):
+            yield (b"," if entry_index else b"{") + inner_margin + msgspec.json.encode(str(key)) + b": "
             yield from json_blocks(nested_value, inner_margin)
         yield margin + b"}"
     else:

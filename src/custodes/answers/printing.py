@@ -33,10 +33,10 @@ class PipeSafeConsole(Console):
 
 def print_result(result: Result, console: Console, *, table: str | None = None) -> None:
     """Print the essential tables of a result (or the named table with all columns) on a console."""
-    grids = [grid for view in result.views(table) for grid in _grids(view, console.width)]
+    renderables = [renderable for view in result.views(table) for renderable in _grids(view, console.width)]
     console.print(
         Group(
-            *grids,
+            *renderables,
             *[Text(escape_controls(f"note: {note}"), style="dim") for note in result.note_texts()],
             Text(escape_controls(str(result.provenance)), style="dim"),
         )
@@ -45,9 +45,9 @@ def print_result(result: Result, console: Console, *, table: str | None = None) 
 
 def format_result(result: Result) -> str:
     """The essential tables of a result as text of the width of the terminal (80 columns if there is no terminal)."""
-    text = StringIO()
+    text_buffer = StringIO()
     console = Console(
-        file=text,
+        file=text_buffer,
         width=get_terminal_size().columns,
         color_system=None,
         force_terminal=False,
@@ -55,38 +55,47 @@ def format_result(result: Result) -> str:
         highlight=False,
     )
     print_result(result, console)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+    return "\n".join(output_line.rstrip() for output_line in text_buffer.getvalue().splitlines())
 
 
 def _grids(view: View, width: int) -> Iterator[RenderableType]:
     """A view as one table, or as several tables if one is too wide. Each table begins with the label columns."""
     if view.title:
         yield Text(escape_controls(view.title), style="italic")
-    column_names, cell_rows = (
-        map(escape_controls, view.header),
-        [[escape_controls(cell) for cell in row] for row in view.rows],
-    )
-    headers = [
-        name.replace("_", "\n").replace(" (", "\n(") if len(name) > LONG_HEADER else name for name in column_names
+    column_names = map(escape_controls, view.header)
+    cell_rows = [[escape_controls(cell) for cell in cells_of_row] for cells_of_row in view.rows]
+    column_headers = [
+        column_name.replace("_", "\n").replace(" (", "\n(") if len(column_name) > LONG_HEADER else column_name
+        for column_name in column_names
     ]
     column_widths = [
-        max(map(cell_len, [*header.split("\n"), *(row[i] for row in cell_rows)])) + GAP
-        for i, header in enumerate(headers)
+        max(map(cell_len, [*header.split("\n"), *(cells_of_row[column_position] for cells_of_row in cell_rows)])) + GAP
+        for column_position, header in enumerate(column_headers)
     ]
-    n_label_columns = list(view.numeric).index(True) if True in view.numeric else len(headers)
+    n_label_columns = list(view.numeric).index(True) if True in view.numeric else len(column_headers)
     free_width = width + GAP - sum(column_widths[:n_label_columns])
-    column_blocks: list[list[int]] = [[]]
-    for column_index in range(n_label_columns, len(headers)):
-        if column_blocks[-1] and sum(column_widths[i] for i in [*column_blocks[-1], column_index]) > free_width:
-            column_blocks.append([])
-        column_blocks[-1].append(column_index)
-    for block_columns in column_blocks if headers else []:
-        column_indices = [*range(n_label_columns), *block_columns]
-        grid = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        for i in column_indices:
-            grid.add_column(Text(headers[i]), justify="right" if view.numeric[i] else "left", overflow="fold")
-        for row in cell_rows:
-            grid.add_row(*(Text(row[i]) for i in column_indices))
-        yield from (grid, Text(""))
+    column_index_blocks: list[list[int]] = [[]]
+    for column_index in range(n_label_columns, len(column_headers)):
+        if (
+            column_index_blocks[-1]
+            and sum(column_widths[column_position] for column_position in [*column_index_blocks[-1], column_index])
+            > free_width
+        ):
+            column_index_blocks.append([])
+        column_index_blocks[-1].append(column_index)
+    for block_column_indices in column_index_blocks if column_headers else []:
+        column_indices = [*range(n_label_columns), *block_column_indices]
+        console_table = Table(
+            box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+        )
+        for column_position in column_indices:
+            console_table.add_column(
+                Text(column_headers[column_position]),
+                justify="right" if view.numeric[column_position] else "left",
+                overflow="fold",
+            )
+        for cells_of_row in cell_rows:
+            console_table.add_row(*(Text(cells_of_row[column_position]) for column_position in column_indices))
+        yield from (console_table, Text(""))
     if view.more:
         yield Text("\n".join([*map(escape_controls, view.more.splitlines()), ""]), style="dim")

@@ -109,16 +109,19 @@ def document_arguments(example: str, /, **helps: str) -> Callable[[Callable[P, T
 
         @wraps(function)
         def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
-            for name in kwargs:
-                if name not in signature.parameters:
-                    raise TypeError(f"{function.__name__}: {_unknown_argument_message(name, signature)}")
+            for argument_name in kwargs:
+                if argument_name not in signature.parameters:
+                    raise TypeError(f"{function.__name__}: {_unknown_argument_message(argument_name, signature)}")
             bound_arguments = signature.bind(*args, **kwargs)
             bound_arguments.apply_defaults()
-            type_of_argument, (data_name, *other_names) = argument_types(function), bound_arguments.arguments
-            bound_arguments.arguments[data_name] = _read_data_argument(function, bound_arguments.args[0])
-            for name in other_names:
-                bound_arguments.arguments[name] = argument(
-                    name, bound_arguments.arguments[name], type_of_argument[name]
+            type_of_argument, (data_argument_name, *other_argument_names) = (
+                argument_types(function),
+                bound_arguments.arguments,
+            )
+            bound_arguments.arguments[data_argument_name] = _read_data_argument(function, bound_arguments.args[0])
+            for argument_name in other_argument_names:
+                bound_arguments.arguments[argument_name] = argument(
+                    argument_name, bound_arguments.arguments[argument_name], type_of_argument[argument_name]
                 )
             return function(*bound_arguments.args, **bound_arguments.kwargs)
 
@@ -134,14 +137,18 @@ def _unknown_argument_message(name: str, signature: inspect.Signature) -> str:
     """Error message for an unknown argument, with the correct way to pass it if there is one."""
     for parameter in signature.parameters.values():
         if is_dataclass(parameter.default) and name in {
-            default_field.name for default_field in fields(parameter.default)
+            dataclass_field.name for dataclass_field in fields(parameter.default)
         }:
-            correct_call = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
-            return f"unknown argument {name!r}: it is a field of the argument {parameter.name}; write {correct_call}"
-    _, *known_names = signature.parameters
-    if name == "by" and "group" in known_names:
+            correct_argument_text = f"{parameter.name}=cu.{type(parameter.default).__name__}({name}=...)"
+            return (
+                f"unknown argument {name!r}: it is a field of the argument {parameter.name}; write "
+                f"{correct_argument_text}"
+            )
+    _, *known_argument_names = signature.parameters
+    if name == "by" and "group" in known_argument_names:
         return f"unknown argument {name!r}: {NO_SLICES}"
-    return f"unknown argument {name!r}{suggestion(name, known_names)}; arguments: {', '.join(known_names)}"
+    names_text = ", ".join(known_argument_names)
+    return f"unknown argument {name!r}{suggestion(name, known_argument_names)}; arguments: {names_text}"
 
 
 def _read_data_argument(function: Callable[..., Any], data: Any) -> Any:
@@ -151,15 +158,15 @@ def _read_data_argument(function: Callable[..., Any], data: Any) -> Any:
     """
     data_name, *_ = inspect.signature(function).parameters
     data_type = get_type_hints(function)[data_name]
-    sources = data if isinstance(data, list | tuple) else [data]
-    if sources and all(map(is_counts, sources)):
-        data = read_counts(*sources)
+    data_sources = data if isinstance(data, list | tuple) else [data]
+    if data_sources and all(map(is_counts, data_sources)):
+        data = read_counts(*data_sources)
     if isinstance(data, data_type):
         return data
     if isinstance(data, OutcomeCounts):
         raise OptionError(f"{function.__name__}: {NOT_ENOUGH}")
     try:
-        return read(*sources)
+        return read(*data_sources)
     except (InputError, OptionError) as problem:
         error_class = InputError if isinstance(problem, InputError) else OptionError
         raise error_class(f"{function.__name__}: {problem}") from None
@@ -186,7 +193,9 @@ def question(
                 raise OptionError(f"{ask.__name__}: {study.name} holds {COUNTED}")
             if study:
                 options |= {
-                    name: patterns for name, patterns in study.selection.items() if options.get(name, patterns) is None
+                    option_name: patterns
+                    for option_name, patterns in study.selection.items()
+                    if options.get(option_name, patterns) is None
                 }
             result = ask(*args, **options)
             count_origin = data.origin if isinstance(data, OutcomeCounts) else None
@@ -198,9 +207,11 @@ def question(
                 digest=study.fingerprint() if study else count_origin.digest if count_origin else "",
                 counted=count_origin.how if count_origin else {},
                 options={
-                    name: str(value) if isinstance(value, PurePath) else value  # a path is stored as text
-                    for name, value in options.items()
-                    if name not in unrecorded_options
+                    option_name: str(option_value)
+                    if isinstance(option_value, PurePath)
+                    else option_value  # a path is stored as text
+                    for option_name, option_value in options.items()
+                    if option_name not in unrecorded_options
                 },
                 seed=seed,
                 versions=versions(),
@@ -243,9 +254,12 @@ def _explicit_signature(ask: Callable[..., Any]) -> inspect.Signature:
         (option_class,) = get_args(get_type_hints(ask)[parameter.name])
         explicit_parameters += [
             inspect.Parameter(
-                name, parameter.KEYWORD_ONLY, default=default_of_option[name], annotation=annotation.__forward_arg__
+                option_name,
+                parameter.KEYWORD_ONLY,
+                default=default_of_option[option_name],
+                annotation=annotation.__forward_arg__,
             )
-            for name, annotation in option_class.__annotations__.items()
+            for option_name, annotation in option_class.__annotations__.items()
         ]
     return signature.replace(parameters=sorted(explicit_parameters, key=lambda parameter: parameter.name in UNRECORDED))
 
@@ -256,9 +270,9 @@ def refuse_ignored_argument(function: Callable[..., Any], why: str, **values: An
     `why` is the reason why the argument has no effect.
     """
     parameter_of_name = inspect.signature(function).parameters
-    for argument_name, value in values.items():
-        if value != parameter_of_name[argument_name].default:
-            raise OptionError(f"{argument_name}={short_repr(value)} has no effect: {why}")
+    for argument_name, argument_value in values.items():
+        if argument_value != parameter_of_name[argument_name].default:
+            raise OptionError(f"{argument_name}={short_repr(argument_value)} has no effect: {why}")
 
 
 def resolve_seed(rng: Rng) -> tuple[int | np.random.Generator, int | None]:
@@ -288,35 +302,42 @@ def with_sections(function: Callable[..., Any], signature: inspect.Signature, he
     """The docstring with Parameters, Returns, Raises and See Also added; None if docstrings are stripped."""
     if function.__doc__ is None:
         return None
-    description, *own_sections = SECTION.split(inspect.cleandoc(function.__doc__))
+    description_text, *further_sections = SECTION.split(inspect.cleandoc(function.__doc__))
     related_text = RELATED.get(function.__name__)
-    result = get_type_hints(function)["return"]
-    tables = ", ".join(f"`{name}`" for name in getattr(result, "table_declarations", dict)())
-    sections = [
-        description,
+    result_class = get_type_hints(function)["return"]
+    table_names_text = ", ".join(
+        f"`{table_name}`" for table_name in getattr(result_class, "table_declarations", dict)()
+    )
+    section_texts = [
+        description_text,
         _parameters(signature, argument_types(function), {**FIRST, **SHARED, **helps}),
-        f"Returns\n-------\n{result.__name__}"
-        + (f"\n    Tables {tables}; their columns: `help(cu.{result.__name__})`." if tables else ""),
+        f"Returns\n-------\n{result_class.__name__}"
+        + (
+            f"\n    Tables {table_names_text}; their columns: `help(cu.{result_class.__name__})`."
+            if table_names_text
+            else ""
+        ),
         RAISES,
         *([f"See Also\n--------\n{related_text}"] if related_text else []),
-        *own_sections,
+        *further_sections,
     ]
-    return "\n\n".join(section.strip() for section in sections)
+    return "\n\n".join(section_text.strip() for section_text in section_texts)
 
 
 def _parameters(
     signature: inspect.Signature, type_of_parameter: Mapping[str, Any], help_of_parameter: Mapping[str, str]
 ) -> str:
-    lines = ["Parameters", "----------"]
-    for name, parameter in signature.parameters.items():
-        parameter_type = type_of_parameter.get(name, parameter.annotation)
+    docstring_lines = ["Parameters", "----------"]
+    for parameter_name, parameter in signature.parameters.items():
+        parameter_type = type_of_parameter.get(parameter_name, parameter.annotation)
         has_default = parameter.default is not parameter.empty and not callable(parameter.default)
         default_text = f", default {parameter.default!r}" if has_default else ""
-        lines += [
-            f"{name} : {parameter_type if isinstance(parameter_type, str) else type_name(parameter_type)}{default_text}"
+        docstring_lines += [
+            f"{parameter_name} : "
+            f"{parameter_type if isinstance(parameter_type, str) else type_name(parameter_type)}{default_text}"
         ]
-        lines += [f"    {help_of_parameter[name]}"] if help_of_parameter.get(name) else []
-    return "\n".join(lines)
+        docstring_lines += [f"    {help_of_parameter[parameter_name]}"] if help_of_parameter.get(parameter_name) else []
+    return "\n".join(docstring_lines)
 
 
 def type_name(kind: Any) -> str:

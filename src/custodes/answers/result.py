@@ -43,12 +43,19 @@ class Provenance:
     counted: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        options = {"study": self.study, "digest": self.digest or None, **self.counted, **self.options}
+        value_of_printed_option = {"study": self.study, "digest": self.digest or None, **self.counted, **self.options}
         # Options that are False are not printed: after `gate`, `status=False` would look like a failed gate.
-        given_options = {name: value for name, value in options.items() if value is not None and value is not False}
-        entries = [self.question, *(f"{name}={_text(value)}" for name, value in given_options.items())]
-        entries += [f"seed={self.seed}", *(f"{name}={version}" for name, version in self.versions.items())]
-        return escape_controls(" | ".join(entries))
+        value_of_given_option = {
+            option_name: option_value
+            for option_name, option_value in value_of_printed_option.items()
+            if option_value is not None and option_value is not False
+        }
+        entry_texts = [
+            self.question,
+            *(f"{option_name}={_text(option_value)}" for option_name, option_value in value_of_given_option.items()),
+        ]
+        entry_texts += [f"seed={self.seed}", *(f"{package}={version}" for package, version in self.versions.items())]
+        return escape_controls(" | ".join(entry_texts))
 
     def replay(self, study: Any = None) -> Any:
         """Repeat the question with the same options and seed. `study` must hold the data of the original computation.
@@ -105,8 +112,8 @@ class Result:
     def table_declarations(cls) -> dict[str, Table]:
         """The declaration of each table by table name, in the order of the documentation."""
         return {
-            name: table if table.by is not None else replace(table, by=cls.BY)
-            for name, table in _declared_tables(cls).items()
+            table_name: declaration if declaration.by is not None else replace(declaration, by=cls.BY)
+            for table_name, declaration in _declared_tables(cls).items()
         }
 
     def tables(self) -> dict[str, pl.DataFrame]:
@@ -116,25 +123,25 @@ class Result:
     @check_arguments
     def to_frame(self, table: str | None = None) -> pl.DataFrame:
         """The named table (default: the main table) as a Polars frame; `.to_pandas()` converts it to pandas."""
-        tables = self.tables()
-        name = next(iter(tables)) if table is None else table
-        if name not in tables:
+        frame_of_table = self.tables()
+        table_name = next(iter(frame_of_table)) if table is None else table
+        if table_name not in frame_of_table:
             raise OptionError(
-                f"{self.provenance.question} has no table {short_repr(name)}; tables: {', '.join(tables)}"
-                f"{suggestion(name, tables)}"
+                f"{self.provenance.question} has no table {short_repr(table_name)}; tables: {', '.join(frame_of_table)}"
+                f"{suggestion(table_name, frame_of_table)}"
             )
-        return tables[name]
+        return frame_of_table[table_name]
 
     @check_arguments
     def views(self, table: str | None = None) -> Iterator[View]:
         """The views of the essential tables, or of the named table with all columns."""
-        for name in self.table_declarations() if table is None else [table]:
-            frame, declaration = self.to_frame(name), self.table_declarations()[name]
+        for table_name in self.table_declarations() if table is None else [table]:
+            frame, declaration = self.to_frame(table_name), self.table_declarations()[table_name]
             if table is not None:
-                yield from views(declaration, frame, name, every=True)
+                yield from views(declaration, frame, table_name, every=True)
             elif declaration.essential and not frame.is_empty():
-                rows = declaration.rows(self) if declaration.rows else frame
-                yield from views(declaration, rows, name, left_out=frame.height - rows.height)
+                relevant_rows = declaration.rows(self) if declaration.rows else frame
+                yield from views(declaration, relevant_rows, table_name, left_out=frame.height - relevant_rows.height)
 
     def note_texts(self) -> Iterator[str]:
         """The notes as sentences."""
@@ -151,16 +158,16 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """The provenance, the notes and the tables (as lists of rows) as plain values, as in the JSON of a command."""
-        return self.to_values() | {name: table.to_dicts() for name, table in self.tables().items()}
+        return self.to_values() | {table_name: frame.to_dicts() for table_name, frame in self.tables().items()}
 
     def to_values(self) -> dict[str, Any]:
         """The same values as `to_dict`, except that the tables are frames."""
-        provenance = _plain(self.provenance)
+        provenance_values = _plain(self.provenance)
         if not self.provenance.counted:
-            del provenance["counted"]
+            del provenance_values["counted"]
         return {
             "question": self.provenance.question,
-            "provenance": provenance,
+            "provenance": provenance_values,
             "notes": [_plain(note) for note in self.notes],
             **self.tables(),
         }
@@ -176,20 +183,21 @@ class Result:
         ValueError
             If a table is not declared, or if the columns of the data differ from the declared columns.
         """
-        if unknown_names := [name for name in data if name not in cls.table_declarations()]:
-            raise ValueError(f"{cls.__name__} declares no table {join_labels(map(repr, unknown_names))}")
+        if unknown_table_names := [table_name for table_name in data if table_name not in cls.table_declarations()]:
+            raise ValueError(f"{cls.__name__} declares no table {join_labels(map(repr, unknown_table_names))}")
         return {
-            name: table.frame(data.get(name, ()), label, name=f"{cls.__name__}.{name}")
-            for name, table in cls.table_declarations().items()
+            table_name: declaration.frame(data.get(table_name, ()), label, name=f"{cls.__name__}.{table_name}")
+            for table_name, declaration in cls.table_declarations().items()
         }
 
     @classmethod
     def from_parts(cls, parts: Sequence[Mapping[str, pl.DataFrame]], notes: Iterable[Note], **more: Any) -> Self:
         """The result with the concatenated tables of all parts, and with each note once."""
-        joined_tables: dict[str, Any] = {
-            name: pl.concat([part[name] for part in parts]) for name in cls.table_declarations()
+        joined_frame_of_table: dict[str, Any] = {
+            table_name: pl.concat([frame_of_table[table_name] for frame_of_table in parts])
+            for table_name in cls.table_declarations()
         }
-        return cls(notes=tuple(dict.fromkeys(notes)), **joined_tables, **more)
+        return cls(notes=tuple(dict.fromkeys(notes)), **joined_frame_of_table, **more)
 
     def to_markdown(self, table: str | None = None) -> str:
         """The essential tables (or the named table with all columns) in Markdown.
@@ -229,20 +237,22 @@ class Result:
         """
         if not compact:
             return formats.latex(self.views(table))
-        name = table or next(iter(self.table_declarations()))
-        full_frame, declaration = self.to_frame(name), self.table_declarations()[name]
+        table_name = table or next(iter(self.table_declarations()))
+        full_frame, declaration = self.to_frame(table_name), self.table_declarations()[table_name]
         relevant_rows = declaration.rows(self) if declaration.rows else full_frame
         estimate_names = declaration.compact(self) if declaration.compact else ()
-        return formats.compact_latex(declaration, relevant_rows, name, estimate_names) + "\n"
+        return formats.compact_latex(declaration, relevant_rows, table_name, estimate_names) + "\n"
 
     def to_html(self, table: str | None = None) -> str:
         """The tables as a small HTML page, with the notes and the provenance."""
         return formats.page(f"{self.provenance.question}: {self.provenance.study}", self._html(table))
 
     def _html(self, table: str | None = None) -> str:
-        note_items = "".join(f"<li>{escape(note)}</li>\n" for note in self.note_texts())
-        note_list = f"<ul>\n{note_items}</ul>\n" if note_items else ""
-        return f"{formats.html(self.views(table))}\n{note_list}<p><small>{escape(str(self.provenance))}</small></p>\n"
+        note_items_html = "".join(f"<li>{escape(note)}</li>\n" for note in self.note_texts())
+        note_list_html = f"<ul>\n{note_items_html}</ul>\n" if note_items_html else ""
+        return (
+            f"{formats.html(self.views(table))}\n{note_list_html}<p><small>{escape(str(self.provenance))}</small></p>\n"
+        )
 
     def _repr_html_(self) -> str:
         """HTML for a notebook: the main chart of each aspect as SVG, the essential tables, the notes and provenance."""
@@ -252,10 +262,10 @@ class Result:
         """The main chart of each aspect as SVG; charts that cannot be drawn are left out."""
         if not self.PICTURE:
             return
-        has_aspect = "aspect" in inspect.signature(getattr(cu.plots, self.PICTURE)).parameters
-        frame = self.to_frame()
-        aspects = frame["aspect"].unique(maintain_order=True).to_list() if "aspect" in frame.columns else []
-        for aspect in aspects[:MOST_PICTURES] if has_aspect else [None]:
+        has_aspect_parameter = "aspect" in inspect.signature(getattr(cu.plots, self.PICTURE)).parameters
+        main_frame = self.to_frame()
+        aspects = main_frame["aspect"].unique(maintain_order=True).to_list() if "aspect" in main_frame.columns else []
+        for aspect in aspects[:MOST_PICTURES] if has_aspect_parameter else [None]:
             with suppress(CustodesError):
                 svg = (
                     self.plot(**({} if aspect is None else {"aspect": aspect}))
@@ -279,11 +289,11 @@ class Result:
             )
         draw_chart = getattr(cu.plots, self.PICTURE)
         _, *option_names = inspect.signature(draw_chart).parameters
-        for name in options:
-            if name not in option_names:
+        for option_name in options:
+            if option_name not in option_names:
                 raise OptionError(
-                    f"the chart {self.PICTURE} has no option {name!r}; options: "
-                    f"{', '.join(option_names)}{suggestion(name, option_names)}"
+                    f"the chart {self.PICTURE} has no option {option_name!r}; options: "
+                    f"{', '.join(option_names)}{suggestion(option_name, option_names)}"
                 )
         return check_arguments(draw_chart)(self, **options)
 
@@ -294,7 +304,7 @@ class Result:
         return format_result(self)
 
     def __repr__(self) -> str:
-        sizes_text = ", ".join(f"{name} ({frame.height} rows)" for name, frame in self.tables().items())
+        sizes_text = ", ".join(f"{table_name} ({frame.height} rows)" for table_name, frame in self.tables().items())
         return escape_controls(f"<{type(self).__name__} of {self.provenance.study}: {sizes_text}>")
 
 
@@ -311,11 +321,15 @@ def _text(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """A value as plain values; a record becomes a mapping of its fields, except `question`."""
     if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.name != "question"}
+        return {
+            dataclass_field.name: _plain(getattr(value, dataclass_field.name))
+            for dataclass_field in fields(value)
+            if dataclass_field.name != "question"
+        }
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
+        return {key: _plain(nested_value) for key, nested_value in value.items()}
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()  # a file name that is not UTF-8; JSON holds text only
-    return [_plain(entry) for entry in value] if isinstance(value, tuple | list) else value
+    return [_plain(nested_value) for nested_value in value] if isinstance(value, tuple | list) else value

@@ -91,11 +91,14 @@ HELP: Mapping[str, str] = {
 
 def settings(options: PreferenceOptions) -> PreferenceOptions:
     """The options, with defaults for missing options. A tie threshold that is not allowed raises OptionError."""
-    all_options: PreferenceOptions = {**DEFAULTS, **options}
-    for name, value in (("ties", all_options["ties"]), ("human_ties", all_options["human_ties"])):
-        if is_number(value) and not (np.isfinite(value) and value >= 0):
-            raise OptionError(f"{name}={value!r} is not allowed; use a tie threshold of at least 0")
-    return all_options
+    options_with_defaults: PreferenceOptions = {**DEFAULTS, **options}
+    for option_name, tie_threshold in (
+        ("ties", options_with_defaults["ties"]),
+        ("human_ties", options_with_defaults["human_ties"]),
+    ):
+        if is_number(tie_threshold) and not (np.isfinite(tie_threshold) and tie_threshold >= 0):
+            raise OptionError(f"{option_name}={tie_threshold!r} is not allowed; use a tie threshold of at least 0")
+    return options_with_defaults
 
 
 def selection_arguments(options: Mapping[str, Any]) -> Selection:

@@ -201,7 +201,7 @@ class Table:
     def schema(self) -> dict[str, Any]:
         """Polars type of each column, by name."""
         return ({self.by: pl.String} if self.by else {}) | {
-            name: TYPES.get(column.kind, pl.Float64) for column in self.columns for name in column.names
+            column_name: TYPES.get(column.kind, pl.Float64) for column in self.columns for column_name in column.names
         }
 
     def frame(self, data: TableData, by: str = "", *, name: str) -> pl.DataFrame:
@@ -223,34 +223,38 @@ class Table:
             If `data` lacks a declared column, or has an undeclared one.
         """
         if not isinstance(data, Mapping):
-            rows = list(data)
-            data = {column_name: [row[column_name] for row in rows] for column_name in rows[0]} if rows else {}
+            data_rows = list(data)
+            data = (
+                {column_name: [data_row[column_name] for data_row in data_rows] for column_name in data_rows[0]}
+                if data_rows
+                else {}
+            )
         if not data:
             return pl.DataFrame(schema=self.schema)
         values_of_column = ({self.by: by} if self.by else {}) | dict(data)
         missing_column_names = [column_name for column_name in self.schema if column_name not in values_of_column]
         undeclared_column_names = [column_name for column_name in values_of_column if column_name not in self.schema]
         if missing_column_names or undeclared_column_names:
-            verbs_and_columns = (("lacks", missing_column_names), ("does not declare", undeclared_column_names))
+            verbs_and_column_names = (("lacks", missing_column_names), ("does not declare", undeclared_column_names))
             problem_texts = [
                 f"{verb} {join_labels(map(repr, column_names))}"
-                for verb, column_names in verbs_and_columns
+                for verb, column_names in verbs_and_column_names
                 if column_names
             ]
             raise ValueError(
                 f"table {name!r} {' and '.join(problem_texts)}; declared columns: {', '.join(self.schema)}"
             )
-        sequence_columns = [column_values for column_values in values_of_column.values() if not _single(column_values)]
-        height = min(
+        value_sequences = [column_values for column_values in values_of_column.values() if not _single(column_values)]
+        n_rows = min(
             (
                 column_values.size if isinstance(column_values, np.ndarray) else len(column_values)
-                for column_values in sequence_columns
+                for column_values in value_sequences
             ),
             default=1,
         )
         return pl.DataFrame(
             [
-                _series(column_name, values_of_column[column_name], dtype, height)
+                _series(column_name, values_of_column[column_name], dtype, n_rows)
                 for column_name, dtype in self.schema.items()
             ]
         )
@@ -269,10 +273,10 @@ def _single(value_or_values: Any) -> bool:
     return value_or_values is None or isinstance(value_or_values, str | bool | int | float | np.generic)
 
 
-def _series(column_name: str, value_or_values: Any, dtype: Any, height: int) -> pl.Series:
+def _series(column_name: str, value_or_values: Any, dtype: Any, n_rows: int) -> pl.Series:
     if _single(value_or_values):
         return pl.Series(
-            column_name, [None if value_or_values != value_or_values else value_or_values] * height, dtype=dtype
+            column_name, [None if value_or_values != value_or_values else value_or_values] * n_rows, dtype=dtype
         )
     if isinstance(value_or_values, np.ndarray):
         value_or_values = pl.Series(
@@ -292,8 +296,10 @@ def with_interval(
     Row 0 of `draws` (1 + B, ...) is the estimate; the other B rows come from resamples of clusters. `clusters` is the
     number of clusters, and `bounds` the range of the statistic.
     """
-    low, high = intervals.student_interval(draws, confidence=confidence, n_units=clusters, bounds=bounds)
-    return {name: draws[0], f"{name}_low": low, f"{name}_high": high}
+    lower_bounds, upper_bounds = intervals.student_interval(
+        draws, confidence=confidence, n_units=clusters, bounds=bounds
+    )
+    return {name: draws[0], f"{name}_low": lower_bounds, f"{name}_high": upper_bounds}
 
 
 def with_sd(name: str, values: NDArray[Any]) -> dict[str, float]:
@@ -309,14 +315,14 @@ def with_attributes(doc: str | None, tables: Mapping[str, Table]) -> str | None:
     """
     if doc is None or not tables:
         return doc
-    lines = ["Attributes", "----------"]
-    for name, declaration in tables.items():
-        lines += [f"{name} : polars.DataFrame", f"    {declaration.doc}", ""]
-        lines += [f"    - `{', '.join(column.names)}`: {column.doc}" for column in declaration.columns]
-    lines += ["notes : tuple of Note", "    What was left out or is undefined, and why."]
-    lines += [
+    attribute_lines = ["Attributes", "----------"]
+    for table_name, declaration in tables.items():
+        attribute_lines += [f"{table_name} : polars.DataFrame", f"    {declaration.doc}", ""]
+        attribute_lines += [f"    - `{', '.join(column.names)}`: {column.doc}" for column in declaration.columns]
+    attribute_lines += ["notes : tuple of Note", "    What was left out or is undefined, and why."]
+    attribute_lines += [
         "provenance : Provenance",
         "    Data, options, seed and versions; `replay` repeats the question.",
     ]
     description_text, *example_sections = re.split(r"^(?=Examples\n-+$)", inspect.cleandoc(doc), flags=re.MULTILINE)
-    return "\n\n".join([description_text.rstrip(), "\n".join(lines), *example_sections])
+    return "\n\n".join([description_text.rstrip(), "\n".join(attribute_lines), *example_sections])

@@ -33,16 +33,19 @@ def views(table: Table, frame: pl.DataFrame, name: str, *, every: bool = False, 
         ]
         if table.order and not every:
             aspect_rows = aspect_rows.sort(table.order, descending=True, nulls_last=True, maintain_order=True)
-        digits_by_column = [digits_of_column(aspect_rows, column) for column in view_columns]
-        cell_texts = [
-            [cell(row, column, n_decimals) for column, n_decimals in zip(view_columns, digits_by_column, strict=True)]
+        n_decimals_by_column = [digits_of_column(aspect_rows, column) for column in view_columns]
+        cell_texts_by_row = [
+            [
+                cell(row, column, n_decimals)
+                for column, n_decimals in zip(view_columns, n_decimals_by_column, strict=True)
+            ]
             for row in aspect_rows.iter_rows(named=True)
         ]
         yield View(
             title=title_with_aspect(name.replace("_", " "), aspect_name),
             header=tuple(column.heading for column in view_columns),
             labels=tuple(column.label for column in view_columns),
-            rows=tuple(map(tuple, cell_texts)),
+            rows=tuple(map(tuple, cell_texts_by_row)),
             numeric=tuple(column.is_number for column in view_columns),
             best=frozenset(_best(aspect_rows, view_columns)),
             more=f"{left_out} of {frame.height + left_out} rows not shown (--table {name})" if left_out else "",
@@ -64,30 +67,35 @@ def split_by_aspect(frame: pl.DataFrame, aspect_column: str | None) -> Iterable[
     ]
 
 
-def digits_of_column(rows: pl.DataFrame, column: Column, least: int = DIGITS) -> int:
-    """Number of decimals for a column. `least` is used if the column has neither intervals nor standard deviations."""
+def digits_of_column(rows: pl.DataFrame, column: Column, min_decimals: int = DIGITS) -> int:
+    """Number of decimals for a column. `min_decimals` is used if the column has neither intervals nor standard
+    deviations."""
     if column.kind == "p" or not column.is_number:
         return 0
     has_uncertainty = column.sd or (column.interval and bool(rows[f"{column.name}_low"].count()))
-    return column_digits(rows.select(column.names).iter_rows(), least=WITH_SPREAD if has_uncertainty else least)
+    return column_digits(
+        rows.select(column.names).iter_rows(), min_decimals=WITH_SPREAD if has_uncertainty else min_decimals
+    )
 
 
 def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
     """A value as text, followed by its interval in brackets, or by ± and its standard deviation over replications."""
-    value = row[column.name]
-    if value is None:
+    cell_value = row[column.name]
+    if cell_value is None:
         return UNDEFINED
     if column.kind == "p":
-        return p_value(value)
+        return p_value(cell_value)
     if column.kind == "flag":
-        return FLAG[value]
+        return FLAG[cell_value]
     if column.kind == "letters":
-        return letter_ranges(value)
+        return letter_ranges(cell_value)
     if not column.is_number:
-        return ", ".join(value) if column.kind == "labels" else str(value)
+        return ", ".join(cell_value) if column.kind == "labels" else str(cell_value)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
-        return f"{number(value, digits=digits)} ± {number(sd, digits=digits)}"
-    return estimate_text(value, *column.bounds(row), digits=digits, write=number, unreliable=is_unreliable(row, column))
+        return f"{number(cell_value, digits=digits)} ± {number(sd, digits=digits)}"
+    return estimate_text(
+        cell_value, *column.bounds(row), digits=digits, write=number, unreliable=is_unreliable(row, column)
+    )
 
 
 def is_unreliable(row: Mapping[str, Any], column: Column) -> bool:

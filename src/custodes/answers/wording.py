@@ -36,28 +36,30 @@ def _width(low: float | None, high: float | None) -> float | None:
     return width if NOISE * max(1.0, abs(low), abs(high)) < width < inf else None
 
 
-def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) -> int:
+def column_digits(estimates: Iterable[tuple[float | None, ...]], *, min_decimals: int) -> int:
     """Number of decimals for all numbers of a column.
 
-    The number of decimals suffices to display two significant digits of the width of the narrowest interval. The number
-    is at most one more than the median interval needs, and at least `least`. `least` is lowered to 1 if a number of the
-    column is at least 10, and to 0 if a number is at least 1000. A column of whole numbers has no decimals. One decimal
-    is added if a bound of an interval that excludes 0 would be displayed as 0.
+    The number of decimals suffices to display two significant digits of the width of the narrowest interval. It is at
+    most one more than the median interval needs, and at least `min_decimals`. `min_decimals` is lowered to 1 if a
+    number of the column is at least 10, and to 0 if a number is at least 1000. A column of whole numbers has no
+    decimals. One decimal is added if a bound of an interval that excludes 0 would be displayed as 0.
 
     Parameters
     ----------
     estimates : iterable of tuple
         For each row the estimate and the bounds of its interval, or the estimate alone.
-    least : int
+    min_decimals : int
         Minimum number of decimals for numbers below 10.
 
     Examples
     --------
-    >>> column_digits([(0.5, 0.2, 0.8), (0.6, 0.58, 0.62)], least=2), column_digits([(1.0,), (0.25,)], least=3)
-    (3, 3)
-    >>> column_digits([(1, 1, 2), (3, 2, 3)], least=2), column_digits([(1234.5,)], least=3)
+    >>> column_digits([(0.5, 0.2, 0.8), (0.6, 0.58, 0.62)], min_decimals=2)
+    3
+    >>> column_digits([(1.0,), (0.25,)], min_decimals=3)
+    3
+    >>> column_digits([(1, 1, 2), (3, 2, 3)], min_decimals=2), column_digits([(1234.5,)], min_decimals=3)
     (0, 0)
-    >>> column_digits([(0.2, 0.004, 0.4)], least=2)
+    >>> column_digits([(0.2, 0.004, 0.4)], min_decimals=2)
     3
     """
     numbers_by_row = [[number for number in row if number is not None] for row in estimates]
@@ -66,20 +68,23 @@ def column_digits(estimates: Iterable[tuple[float | None, ...]], *, least: int) 
     ]
     if not absolute_values or all(number % 1 == 0 for number in absolute_values):
         return 0
-    least = 0 if max(absolute_values) >= 1000 else 1 if max(absolute_values) >= 10 else least
+    min_decimals = 0 if max(absolute_values) >= 1000 else 1 if max(absolute_values) >= 10 else min_decimals
     interval_widths = [
-        width for row in numbers_by_row if len(row) == 3 if (width := _width(row[1], row[2])) is not None
+        interval_width
+        for row in numbers_by_row
+        if len(row) == 3
+        if (interval_width := _width(row[1], row[2])) is not None
     ]
     if not interval_widths:
-        return least
-    digits = min(
-        _significant_decimals(min(interval_widths), least),
-        _significant_decimals(median_low(interval_widths), least) + 1,
+        return min_decimals
+    n_decimals = min(
+        _significant_decimals(min(interval_widths), min_decimals),
+        _significant_decimals(median_low(interval_widths), min_decimals) + 1,
     )
-    inner_bounds = [
+    bounds_nearest_zero = [
         min(abs(low), abs(high)) for _, low, high in (row for row in numbers_by_row if len(row) == 3) if low * high > 0
     ]
-    return digits + (min(inner_bounds, default=inf) < 0.5 * 10.0**-digits)
+    return n_decimals + (min(bounds_nearest_zero, default=inf) < 0.5 * 10.0**-n_decimals)
 
 
 def decimal(value: float, digits: int) -> str:
@@ -88,9 +93,9 @@ def decimal(value: float, digits: int) -> str:
     >>> decimal(0.126, 2), decimal(0.00012, 2), decimal(-1e-17, 2)
     ('0.13', '0.00012', '0.00')
     """
-    size = abs(value)
-    if NOISE <= size < 0.5 * 10.0**-digits:
-        digits = _significant_decimals(size, digits)
+    absolute_value = abs(value)
+    if NOISE <= absolute_value < 0.5 * 10.0**-digits:
+        digits = _significant_decimals(absolute_value, digits)
     return _zero_without_sign(f"{value:.{digits}f}")
 
 
@@ -98,9 +103,9 @@ def _zero_without_sign(text: str) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-def _significant_decimals(size: float, least: int) -> int:
-    """Number of decimals that display two significant digits of a positive number; at least `least`."""
-    return min(MOST_DIGITS + 1, max(least, 1 - floor(log10(size))))
+def _significant_decimals(size: float, min_decimals: int) -> int:
+    """Number of decimals that display two significant digits of a positive number; at least `min_decimals`."""
+    return min(MOST_DIGITS + 1, max(min_decimals, 1 - floor(log10(size))))
 
 
 def number(value: float | None, *, digits: int = 2) -> str:
@@ -155,11 +160,11 @@ def percent(value: float | None, *, digits: int = 2) -> str:
     if value is None or value != value:
         return UNDEFINED
     n_decimals = max(0, digits - 2)
-    step = 10.0**-n_decimals
-    if 0 < value <= step / 200:
-        return f"under {step:.{n_decimals}f} %"
-    if 1 - step / 200 <= value < 1:
-        return f"over {100 - step:.{n_decimals}f} %"
+    step_in_percent = 10.0**-n_decimals
+    if 0 < value <= step_in_percent / 200:
+        return f"under {step_in_percent:.{n_decimals}f} %"
+    if 1 - step_in_percent / 200 <= value < 1:
+        return f"over {100 - step_in_percent:.{n_decimals}f} %"
     return f"{_zero_without_sign(f'{100 * value:.{n_decimals}f}')} %"
 
 
@@ -171,8 +176,8 @@ def insert_nonbreaking_spaces(text: str) -> str:
     >>> insert_nonbreaking_spaces("(p = .040)") == "(p\u00a0=\u00a0.040)"
     True
     """
-    for phrase in (" %", " ± ", "p = .", "p ≤ ."):
-        text = text.replace(phrase, phrase.replace(" ", "\u00a0"))
+    for breakable_phrase in (" %", " ± ", "p = .", "p ≤ ."):
+        text = text.replace(breakable_phrase, breakable_phrase.replace(" ", "\u00a0"))
     return BETWEEN_BOUNDS.sub(",\u00a0", text)
 
 
@@ -195,8 +200,8 @@ def interval(
     >>> interval(0.00012, 0.00011, 0.00014), interval(0.5, 0.5, 0.5 + 1e-14)
     ('0.000120 [0.000110, 0.000140]', '0.50 [0.50, 0.50]')
     """
-    width = _width(low, high)
-    n_decimals = digits if width is None else _significant_decimals(width, digits)
+    interval_width = _width(low, high)
+    n_decimals = digits if interval_width is None else _significant_decimals(interval_width, digits)
     return estimate_text(value, low, high, digits=n_decimals, write=write, unreliable=unreliable)
 
 
@@ -253,20 +258,22 @@ def letter_ranges(row_letters: str | None) -> str:
     """
     if row_letters is None:
         return UNDEFINED
-    prefix, letters = re.match(r"\d*", row_letters)[0], re.findall(r"[a-z]\d*", row_letters)  # type: ignore[index]
+    number_prefix, letters = re.match(r"\d*", row_letters)[0], re.findall(r"[a-z]\d*", row_letters)  # type: ignore[index]
     letter_indices = [ord(letter[0]) - ord("a") + 26 * int(letter[1:] or 0) for letter in letters]
-    letter_runs: list[list[int]] = []
-    for i, letter_index in enumerate(letter_indices):
-        if letter_runs and letter_index == letter_indices[i - 1] + 1:
-            letter_runs[-1].append(i)
+    position_runs: list[list[int]] = []
+    for position, letter_index in enumerate(letter_indices):
+        if position_runs and letter_index == letter_indices[position - 1] + 1:
+            position_runs[-1].append(position)
         else:
-            letter_runs.append([i])
-    is_long_run = [len(run) >= 4 for run in letter_runs]
+            position_runs.append([position])
+    is_long_run = [len(position_run) >= 4 for position_run in position_runs]
     range_texts = [
-        f"{letters[run[0]]}–{letters[run[-1]]}" if is_long else "".join(letters[i] for i in run)
-        for run, is_long in zip(letter_runs, is_long_run, strict=True)
+        f"{letters[position_run[0]]}–{letters[position_run[-1]]}"
+        if is_long
+        else "".join(letters[position] for position in position_run)
+        for position_run, is_long in zip(position_runs, is_long_run, strict=True)
     ]
-    return prefix + (" " if any(is_long_run) else "").join(range_texts)
+    return number_prefix + (" " if any(is_long_run) else "").join(range_texts)
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
@@ -289,5 +296,5 @@ def sentence(message: str, labels: Iterable[str] = ()) -> str:
     starts_with_name = message.partition(" ")[0].endswith(":") or any(
         message.startswith(label) and not message[len(label) :][:1].isalnum() for label in labels if label
     )
-    text = message if starts_with_name else message[:1].upper() + message[1:]
-    return text if text.endswith((".", "?", "!")) else f"{text}."
+    sentence_text = message if starts_with_name else message[:1].upper() + message[1:]
+    return sentence_text if sentence_text.endswith((".", "?", "!")) else f"{sentence_text}."

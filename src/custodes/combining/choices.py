@@ -36,16 +36,16 @@ def nested_fold_scores(
     The inner folds of an outer fold are the other outer folds. The fit for a score uses neither the outer fold nor the
     inner fold that is scored.
     """
-    folds_of_repeat = [np.unique(fold[fold >= 0]).tolist() for fold in folds]
+    fold_numbers_of_repeats = [np.unique(fold_of_output[fold_of_output >= 0]).tolist() for fold_of_output in folds]
     repeats_and_fold_pairs = [
         (repeat, *fold_pair)
-        for repeat, folds_out in enumerate(folds_of_repeat)
-        for fold_pair in combinations(folds_out, 2)
+        for repeat, fold_numbers in enumerate(fold_numbers_of_repeats)
+        for fold_pair in combinations(fold_numbers, 2)
     ]
-    training_parts = []
+    splits = []
     for repeat, *held_out_folds in repeats_and_fold_pairs:
         is_held_out_output = np.isin(folds[repeat], held_out_folds)
-        training_parts.append(
+        splits.append(
             Part(
                 str((repeat, *held_out_folds)),
                 (folds[repeat] >= 0) & ~is_held_out_output,
@@ -53,41 +53,43 @@ def nested_fold_scores(
             )
         )
     single_methods = [method for method in candidate_methods if not method.mean_of]
-    fits = fit_and_predict(
-        task, settings, single_methods, training_parts, rng=rng, progress=progress, desc="inner folds"
+    fits_of_splits = fit_and_predict(
+        task, settings, single_methods, splits, rng=rng, progress=progress, desc="inner folds"
     )
-    scores_of_choice: dict[tuple[int, int], list[dict[str, float]]] = {
-        (r, k): [] for r, folds_out in enumerate(folds_of_repeat) for k in folds_out
+    scores_of_repeat_and_outer_fold: dict[tuple[int, int], list[dict[str, float]]] = {
+        (repeat, fold_number): []
+        for repeat, fold_numbers in enumerate(fold_numbers_of_repeats)
+        for fold_number in fold_numbers
     }
-    for (repeat, *held_out_folds), training_part, part_fits in zip(
-        repeats_and_fold_pairs, training_parts, fits, strict=True
+    for (repeat, *held_out_folds), split, split_fits in zip(
+        repeats_and_fold_pairs, splits, fits_of_splits, strict=True
     ):
-        for scored_fold, choice_fold in (held_out_folds, held_out_folds[::-1]):
-            is_scored_output = folds[repeat].ravel()[training_part.held] == scored_fold
+        for scored_inner_fold, outer_fold in (held_out_folds, held_out_folds[::-1]):
+            is_scored_output = folds[repeat].ravel()[split.held] == scored_inner_fold
             predictions_of_method = {
                 method.name: method_predictions[is_scored_output]
-                for method, method_predictions in zip(single_methods, part_fits.predicted, strict=True)
+                for method, method_predictions in zip(single_methods, split_fits.predicted, strict=True)
             }
-            scores_of_choice[repeat, choice_fold].append(
-                _score_methods(
-                    task, settings, training_part.held[is_scored_output], predictions_of_method, candidate_methods
-                )
+            scores_of_repeat_and_outer_fold[repeat, outer_fold].append(
+                _score_methods(task, settings, split.held[is_scored_output], predictions_of_method, candidate_methods)
             )
     return {
-        choice: _scores_by_method(fold_scores, candidate_methods) for choice, fold_scores in scores_of_choice.items()
+        repeat_and_outer_fold: _scores_by_method(method_scores_by_inner_fold, candidate_methods)
+        for repeat_and_outer_fold, method_scores_by_inner_fold in scores_of_repeat_and_outer_fold.items()
     }
 
 
 def held_out_scores(
     task: Task,
     settings: Terms,
-    fold: Ints,
+    fold_of_output: Ints,
     candidate_methods: Sequence[Method],
     outer_predictions: Mapping[str, Floats],
     rng: np.random.Generator,
     progress: Progress,
 ) -> Scores:
-    """Return the scores of methods on each fold, by fits without this fold; `fold` (items, systems) assigns the folds.
+    """Return the scores of methods on each fold, by fits without this fold; `fold_of_output` (items, systems) assigns
+    the folds.
 
     `outer_predictions` maps names of methods to existing predictions (items, systems), which are reused. Methods
     without an entry are fitted here.
@@ -96,26 +98,35 @@ def held_out_scores(
         method for method in candidate_methods if method.name not in outer_predictions and not method.mean_of
     ]
     predictions_of_method = {method.name: np.full(task.human.size, np.nan) for method in unfitted_methods}
-    predictions_of_method |= {name: scores.ravel() for name, scores in outer_predictions.items()}
-    training_parts = [hold_out_fold(fold, k, str(k)) for k in range(int(fold.max()) + 1)]
-    fits = (
-        fit_and_predict(
-            task, settings, unfitted_methods, training_parts, rng=rng, progress=progress, desc="inner folds"
-        )
+    predictions_of_method |= {
+        method_name: method_predictions.ravel() for method_name, method_predictions in outer_predictions.items()
+    }
+    splits = [
+        hold_out_fold(fold_of_output, fold_number, str(fold_number))
+        for fold_number in range(int(fold_of_output.max()) + 1)
+    ]
+    fits_of_splits = (
+        fit_and_predict(task, settings, unfitted_methods, splits, rng=rng, progress=progress, desc="inner folds")
         if unfitted_methods
         else []
     )
-    for training_part, part_fits in zip(training_parts, fits, strict=False):
-        for method, method_predictions in zip(unfitted_methods, part_fits.predicted, strict=True):
-            predictions_of_method[method.name][training_part.held] = method_predictions
-    predictions_of_fold = [
-        (training_part.held, {name: scores[training_part.held] for name, scores in predictions_of_method.items()})
-        for training_part in training_parts
+    for split, split_fits in zip(splits, fits_of_splits, strict=False):
+        for method, method_predictions in zip(unfitted_methods, split_fits.predicted, strict=True):
+            predictions_of_method[method.name][split.held] = method_predictions
+    positions_and_predictions_of_folds = [
+        (
+            split.held,
+            {
+                method_name: method_predictions[split.held]
+                for method_name, method_predictions in predictions_of_method.items()
+            },
+        )
+        for split in splits
     ]
     return _scores_by_method(
         [
-            _score_methods(task, settings, output_positions, fold_scores, candidate_methods)
-            for output_positions, fold_scores in predictions_of_fold
+            _score_methods(task, settings, output_positions, fold_predictions_of_method, candidate_methods)
+            for output_positions, fold_predictions_of_method in positions_and_predictions_of_folds
         ],
         candidate_methods,
     )
@@ -129,14 +140,14 @@ def _score_methods(
     candidate_methods: Sequence[Method],
 ) -> dict[str, float]:
     """Return the score of each method's predictions on some outputs (flat positions), by name of the method."""
-    agreement_with_ratings = objective(
+    objective_of_predictions = objective(
         settings.objective, task.human.ravel()[output_positions], items=output_positions // len(task.design.systems)
     )
     all_predictions_of_method = with_means(candidate_methods, predictions_of_method)
     return dict(
         zip(
             all_predictions_of_method,
-            agreement_with_ratings(np.stack(list(all_predictions_of_method.values()))).tolist(),
+            objective_of_predictions(np.stack(list(all_predictions_of_method.values()))).tolist(),
             strict=True,
         )
     )

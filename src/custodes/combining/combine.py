@@ -20,10 +20,10 @@ from custodes.answers.tables import count, flag, label, points, score, share, ta
 from custodes.arguments import check_one_of, value_list
 from custodes.combining.combined_metric import CombinedMetric, best_single_metric
 from custodes.combining.costs import Costs, costs_of, path_columns
+from custodes.combining.fit_notes import fit_notes
 from custodes.combining.generalisation import estimate_generalisation
 from custodes.combining.kinds import kinds_of
-from custodes.combining.methods import BEST, DEFAULT, EVEN_HANDED, METHODS, Formula, Method
-from custodes.combining.normalise import Normalisation, contradictions
+from custodes.combining.methods import BEST, DEFAULT, EVEN_HANDED, METHODS, Method
 from custodes.combining.settings import Terms, Unseen
 from custodes.combining.tables import (
     calibration_columns,
@@ -39,16 +39,13 @@ from custodes.combining.task import Task, aspect_of, aspects_of, sample_task
 from custodes.combining.task import task as build_task
 from custodes.combining.trade_off import partiality_columns, trade_off_columns
 from custodes.combining.training import training_data
-from custodes.combining.trial import STATISTICS, Trial, cross_validate
+from custodes.combining.trial import STATISTICS, cross_validate
 from custodes.data.notes import Note, build_notes
-from custodes.data.raters import RANGE_MARGIN
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
-from custodes.errors import CustodesError, OptionError, join_labels, short_repr
+from custodes.errors import CustodesError, OptionError, short_repr
 from custodes.evaluate.parallel import limit_blas_threads
-from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.progress import Progress, silent
-from custodes.stats.arrays import Floats
 from custodes.stats.learning.objective import Objective
 
 LEFT_OUT = "no-combination"
@@ -328,24 +325,26 @@ def combine(
     if settings.folds != "item":
         ignored_options: dict[str, Any] = {"repeats": repeats} if repeats > 1 else {}  # the default
         ignored_options |= {"unseen": unseen} if unseen == "all" else {}
-        reason_text = f"it applies only to folds='item', but folds={short_repr(settings.folds)}"
-        refuse_ignored_argument(combine, reason_text, **ignored_options)
+        why_ignored = f"it applies only to folds='item', but folds={short_repr(settings.folds)}"
+        refuse_ignored_argument(combine, why_ignored, **ignored_options)
     if selection.get("aspect") is not None:
         raise OptionError(
             "aspect is not allowed, because target names the aspect; give target='ASPECT' or target='mean:A,B'"
         )
     selected_study = study.select(**selection)
-    targets: list[str | None] = [None]
+    target_names: list[str | None] = [None]
     if target is not None:
-        targets = list(dict.fromkeys(value_list("target", target, labels=selected_study.aspects, described=True)))
-    if not targets:
+        target_names = list(dict.fromkeys(value_list("target", target, labels=selected_study.aspects, described=True)))
+    if not target_names:
         raise OptionError("target is empty; give an aspect, or leave target out")
-    for target_name in targets:
+    for target_name in target_names:
         aspects_of(target_name, selected_study.aspects)
-    generator = np.random.default_rng(rng)
+    random_generator = np.random.default_rng(rng)
     # The random draws of a target do not depend on the other targets.
-    generator_of_target = {target_name: deepcopy(generator) for target_name in targets} | {targets[0]: generator}
-    has_several_targets = len(targets) > 1
+    generator_of_target = {target_name: deepcopy(random_generator) for target_name in target_names} | {
+        target_names[0]: random_generator
+    }
+    has_several_targets = len(target_names) > 1
 
     def answer(target_name: str | None) -> Combine | CustodesError:
         try:
@@ -360,28 +359,36 @@ def combine(
 
     # threadpoolctl allows only one thread at a time to set the limit, so it is set before the pool starts threads.
     n_workers = 1 if all(method.fast for method in settings.methods) else os.cpu_count()
-    with limit_blas_threads(), ThreadPoolExecutor(n_workers) as pool:
+    with limit_blas_threads(), ThreadPoolExecutor(n_workers) as thread_pool:
         if has_several_targets:
-            outcomes = list(progress(pool.map(answer, targets), total=len(targets), desc="combine"))
+            results_or_errors = list(
+                progress(thread_pool.map(answer, target_names), total=len(target_names), desc="combine")
+            )
         else:
-            outcomes = [answer(targets[0])]
-    results = [fit for fit in outcomes if isinstance(fit, Combine)]
-    error_of_target = {name: fit for name, fit in zip(targets, outcomes, strict=True) if isinstance(fit, CustodesError)}
-    if not results:
+            results_or_errors = [answer(target_names[0])]
+    target_results = [result_or_error for result_or_error in results_or_errors if isinstance(result_or_error, Combine)]
+    error_of_target = {
+        target_name: result_or_error
+        for target_name, result_or_error in zip(target_names, results_or_errors, strict=True)
+        if isinstance(result_or_error, CustodesError)
+    }
+    if not target_results:
         raise next(iter(error_of_target.values()))
-    notes = [note for fit in results for note in fit.notes]
-    for target_name, reason in error_of_target.items():
-        message = f"{target_name!r} cannot be combined: {reason}"
-        notes += build_notes((LEFT_OUT, 1, message), aspect=aspect_of(target_name or ""))
-    tables = [fit.tables() for fit in results]
-    return Combine.from_parts(tables, notes, model=results[0].model, held_out=results[0].held_out)
+    notes = [note for result_or_error in target_results for note in result_or_error.notes]
+    for target_name, target_error in error_of_target.items():
+        note_message = f"{target_name!r} cannot be combined: {target_error}"
+        notes += build_notes((LEFT_OUT, 1, note_message), aspect=aspect_of(target_name or ""))
+    tables_of_targets = [result_or_error.tables() for result_or_error in target_results]
+    return Combine.from_parts(
+        tables_of_targets, notes, model=target_results[0].model, held_out=target_results[0].held_out
+    )
 
 
 def _methods(method_selection: str | Sequence[str], top: int | None) -> tuple[Method, ...]:
     method_names = tuple(dict.fromkeys(value_list("method", method_selection)))
     if not method_names:
         raise OptionError(f"method is empty; allowed: {', '.join(METHODS)}")
-    methods = tuple(METHODS[check_one_of("method", name, METHODS)] for name in method_names)
+    methods = tuple(METHODS[check_one_of("method", method_name, METHODS)] for method_name in method_names)
     if top is not None and method_names == (BEST.name,):
         raise OptionError(f"top={top} has no effect on the method best, which uses one metric; give another method")
     return methods
@@ -391,7 +398,7 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     """Return the result for one target: the evaluation of all methods, and the model of the first method."""
     settings.check(task)
     metric_costs, notes = costs_of(task, settings.costs)
-    first_rng = deepcopy(rng)
+    initial_rng = deepcopy(rng)
     model_rng, unseen_rng = rng.spawn(2)  # so that the model depends neither on `repeats` nor on `resamples`
     trial = cross_validate(task, settings, rng, progress)
     generalisation = estimate_generalisation(trial, unseen_rng, progress)
@@ -399,14 +406,14 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     _, formula = training.learn(settings.methods[0])
     base_method = METHODS[formula.chosen] if formula.chosen else settings.methods[0]
     scores_of_repeats = trial.repeat_scores()
-    held_out = held_out_ratings(trial)
-    favoritism_table, favoritism_notes = favoritism_columns(trial, held_out, deepcopy(first_rng))
+    held_out_metric_ratings = held_out_ratings(trial)
+    favoritism_table, favoritism_notes = favoritism_columns(trial, held_out_metric_ratings, deepcopy(initial_rng))
     trade_off_table: dict[str, Any] = {}
     trade_off_notes: list[Note] = []
     if EVEN_HANDED in settings.methods:
         penalty_strength = training.learn(EVEN_HANDED)[1].strength
-        trade_off_table, trade_off_notes = trade_off_columns(trial, penalty_strength, first_rng, progress)
-    tables = Combine.part(
+        trade_off_table, trade_off_notes = trade_off_columns(trial, penalty_strength, initial_rng, progress)
+    table_frames = Combine.part(
         task.target,
         comparison=comparison_columns(trial, scores_of_repeats),
         generalisation=generalisation.columns,
@@ -420,8 +427,8 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
         path=path_columns(trial, metric_costs),
         pruning=pruning_columns(task, formula),
     )
-    first_row = tables["comparison"].row(0, named=True)
-    unseen_rows = tables["generalisation"].filter(method=first_row["method"])
+    first_comparison_row = table_frames["comparison"].row(0, named=True)
+    generalisation_rows = table_frames["generalisation"].filter(method=first_comparison_row["method"])
     model = CombinedMetric.make(
         formula,
         of=task,
@@ -429,72 +436,15 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
         method=base_method.name,
         objective=settings.objective,
         validation={"folds": settings.folds, "repeats": len(trial.folds)}
-        | {name: first_row[name] for name in (*STATISTICS, "kendall_low", "kendall_high")}
-        | {"unseen": unseen_rows.drop("target", "method").to_dicts(), "single": best_single_metric(task, training)},
+        | {
+            statistic_name: first_comparison_row[statistic_name]
+            for statistic_name in (*STATISTICS, "kendall_low", "kendall_high")
+        }
+        | {
+            "unseen": generalisation_rows.drop("target", "method").to_dicts(),
+            "single": best_single_metric(task, training),
+        },
     )
-    fit_notes = _notes(trial, formula, base_method, normalisation, scores_of_repeats)
-    notes = [*task.notes, *fit_notes, *generalisation.notes, *notes, *favoritism_notes, *trade_off_notes]
-    return Combine.from_parts([tables], notes, model=model, held_out=held_out)
-
-
-def _notes(
-    trial: Trial, formula: Formula, method: Method, normalisation: Normalisation, repeat_scores: Sequence[Floats]
-) -> list[Note]:
-    """Return notes on a fit; `repeat_scores` are the scores (folds, methods) of each repeat."""
-    task, settings = trial.of, trial.terms
-    first_method_name = settings.methods[0].name
-    reversed_metrics = contradictions(task.metrics.names, task.directions, x=task.rows(np.arange(task.human.size)))
-    n_unused = int((task.rated & (trial.folds[0] < 0)).sum())
-    n_undefined = dict(zip(trial.methods, np.isnan(np.concatenate(repeat_scores)).sum(axis=0).tolist(), strict=True))
-    metric_texts = _metrics_beyond_scale(task, normalisation)
-    general_notes = build_notes(
-        (
-            "direction",
-            len(reversed_metrics),
-            f"{join_labels(reversed_metrics)}: the direction contradicts the usual direction; check higher_is_better",
-        ),
-        (
-            "same-items",
-            settings.folds == "system",
-            "folds='system' trains on other outputs of the held-out items, so the scores may be too high",
-        ),
-        (
-            "first-method",
-            len(trial.methods) > 1,
-            f"the result contains the model of {first_method_name}, the first method; if you select another method by "
-            "its score, this score is optimistic",
-        ),
-        (
-            "no-weight-intervals",
-            method.family == "weights" and method.refits is None,
-            f"{method.name} is too slow for bootstrap refits, so the weights have no intervals",
-        ),
-    )
-    model_notes = build_notes(
-        ("auto", bool(formula.chosen), f"{first_method_name} chose {formula.chosen} on all data"),
-        ("not-in-folds", n_unused, f"{n_unused} rated outputs are in no fold and not used (folds={settings.folds!r})"),
-        (
-            # A method without predictions on some folds is scored on fewer folds than other methods.
-            "undefined-folds",
-            sum(n_undefined.values()),
-            f"predictions are constant in some folds, where {settings.objective} is undefined; these folds are left "
-            f"out (method and number of folds: {', '.join(f'{name} {n}' for name, n in n_undefined.items() if n)})",
-        ),
-        (
-            "beyond-declared",
-            len(metric_texts),
-            f"scores of {join_labels(metric_texts)} beyond the bounds in the raters file are clipped; check the bounds",
-        ),
-        aspect=aspect_of(task.target),
-    )
-    return [*general_notes, *model_notes, *few_clusters_notes(task.design.n_units, settings.resamples)]
-
-
-def _metrics_beyond_scale(task: Task, normalisation: Normalisation) -> list[str]:
-    """Return texts: each metric with too many scores outside its declared scale, and the proportion of such scores."""
-    scores = task.rows(np.flatnonzero(task.rated))
-    with np.errstate(invalid="ignore"):
-        n_scores_beyond = ((scores < normalisation.low) | (scores > normalisation.high)).sum(axis=0)
-    beyond_shares = n_scores_beyond / np.maximum(np.isfinite(scores).sum(axis=0), 1)
-    is_beyond_scale = (np.asarray(normalisation.source) == "declared") & (beyond_shares > RANGE_MARGIN)
-    return [f"{task.metrics.names[i]} ({beyond_shares[i]:.0%})" for i in np.flatnonzero(is_beyond_scale)]
+    notes_on_fit = fit_notes(trial, formula, base_method, normalisation, scores_of_repeats)
+    notes = [*task.notes, *notes_on_fit, *generalisation.notes, *notes, *favoritism_notes, *trade_off_notes]
+    return Combine.from_parts([table_frames], notes, model=model, held_out=held_out_metric_ratings)

@@ -113,8 +113,10 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         n_metrics, scale_widths = len(of.metrics.names), scales.high - scales.low
         clip_low, clip_high = scales.low + formula.low * scale_widths, scales.low + formula.high * scale_widths
         importances = np.broadcast_to(formula.importance, n_metrics)
-        used_positions = formula.used_positions if len(formula.used_positions) else np.arange(n_metrics)
-        position_of_column = {metric_position: i for i, metric_position in enumerate(used_positions.tolist())}
+        used_metric_positions = formula.used_positions if len(formula.used_positions) else np.arange(n_metrics)
+        column_of_metric_position = {
+            metric_position: column_index for column_index, metric_position in enumerate(used_metric_positions.tolist())
+        }
         return cls(
             format=FORMAT,
             version=VERSION,
@@ -124,20 +126,20 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             objective=objective,
             columns=tuple(
                 MetricColumn(
-                    metric=of.metrics.raters[i],
-                    aspect=of.metrics.rater_aspects[i],
-                    higher_is_better=bool(of.directions[i] > 0),
-                    low=float(clip_low[i]),
-                    high=float(clip_high[i]),
-                    scale=scales.source[i],
-                    weight=float(formula.weights[i]),
-                    importance=float(importances[i]),
-                    fill=float(formula.fill[i]),
+                    metric=of.metrics.raters[metric_index],
+                    aspect=of.metrics.rater_aspects[metric_index],
+                    higher_is_better=bool(of.directions[metric_index] > 0),
+                    low=float(clip_low[metric_index]),
+                    high=float(clip_high[metric_index]),
+                    scale=scales.source[metric_index],
+                    weight=float(formula.weights[metric_index]),
+                    importance=float(importances[metric_index]),
+                    fill=float(formula.fill[metric_index]),
                 )
-                for i in used_positions
+                for metric_index in used_metric_positions
             ),
             intercept=float(formula.intercept),
-            trees=formula.trees and formula.trees.renumber_columns(position_of_column),
+            trees=formula.trees and formula.trees.renumber_columns(column_of_metric_position),
             share=float(formula.share),
             validation=dict(validation),
             provenance={"outputs": int(of.rated.sum()), "items": int(of.rated.any(axis=1).sum())},
@@ -147,8 +149,8 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def with_provenance(self, digest: str, date: str, group: Patterns = None) -> CombinedMetric:
         """Return a copy with the digest of the study, the date, and the groups of items that were used in the fit."""
-        study_fields = {"digest": digest, "made": date} | ({} if group is None else {"group": group})
-        model = msgspec.structs.replace(self, provenance={**study_fields, **self.provenance})
+        study_provenance = {"digest": digest, "made": date} | ({} if group is None else {"group": group})
+        model = msgspec.structs.replace(self, provenance={**study_provenance, **self.provenance})
         return msgspec.structs.replace(model, digest=model._computed_digest())
 
     def _computed_digest(self) -> str:
@@ -172,11 +174,11 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         check_exists(model_path)
         file_bytes = read_file_bytes(model_path)
         try:
-            header = decode(file_bytes, _HEAD)
-            if header.format != FORMAT:
-                raise InputError(f"the format is {short_repr(header.format)}, not {FORMAT!r}")
-            if header.version != VERSION:
-                raise InputError(f"the file has version {header.version} of the format, but {VERSION} is required")
+            file_header = decode(file_bytes, _HEAD)
+            if file_header.format != FORMAT:
+                raise InputError(f"the format is {short_repr(file_header.format)}, not {FORMAT!r}")
+            if file_header.version != VERSION:
+                raise InputError(f"the file has version {file_header.version} of the format, but {VERSION} is required")
             model = decode(file_bytes, _MODEL)
             if model.digest != model._computed_digest():
                 raise InputError(
@@ -204,14 +206,14 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         normalisation = Normalisation(
             low=self._numbers("low"),
             high=self._numbers("high"),
-            source=tuple(column.scale for column in self.columns),
+            source=tuple(metric_column.scale for metric_column in self.columns),
         )
-        shifts = np.array(self.calibration.shifts) if self.calibration else 0.0
-        return add_kind_shifts(self._formula().predict(normalisation.apply(scores)), shifts, kinds)
+        kind_shifts = np.array(self.calibration.shifts) if self.calibration else 0.0
+        return add_kind_shifts(self._formula().predict(normalisation.apply(scores)), kind_shifts, kinds)
 
     def _numbers(self, field_name: str) -> Floats:
         """Return the values of a field for all columns."""
-        return np.array([getattr(column, field_name) for column in self.columns])
+        return np.array([getattr(metric_column, field_name) for metric_column in self.columns])
 
     def _formula(self) -> Formula:
         return Formula(
@@ -240,16 +242,14 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """
         items = tuple(study.ratings.frame.filter(pl.col("item") != "")["item"].unique(maintain_order=True))
         metric_scores = self.rows(study, items, study.systems)
-        is_scored_output, kind_of_output = (
-            np.isfinite(metric_scores).any(axis=1),
-            self.kinds(study, items, study.systems),
-        )
-        output_labels = {
+        is_scored_output = np.isfinite(metric_scores).any(axis=1)
+        kind_of_output = self.kinds(study, items, study.systems)
+        label_series_of_column = {
             "item": pl.Series([item for item in items for _ in study.systems], dtype=pl.String),
             "system": pl.Series(list(study.systems) * len(items), dtype=pl.String),
         }
-        ratings = (
-            pl.DataFrame(output_labels)
+        rating_frame = (
+            pl.DataFrame(label_series_of_column)
             .filter(pl.Series(is_scored_output))
             .with_columns(
                 rater=pl.lit(name or self.name),
@@ -265,7 +265,7 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
         n_outputs_without_kind = 0 if kind_of_output is None else int((kind_of_output[is_scored_output] < 0).sum())
         message_text = f"{n_outputs_without_kind} outputs belong to no kind of the calibration and are not shifted"
-        return ratings, (
+        return rating_frame, (
             *self.notes_on(study, metric_scores, items),
             *build_notes(("kind-unknown", n_outputs_without_kind, message_text)),
         )
@@ -275,59 +275,77 @@ class CombinedMetric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
         Raises `InputError` if a metric of the combination is not in the study.
         """
-        column_scores = [raw_scores(study, column.metric, column.aspect, items, systems) for column in self.columns]
-        missing_columns = [column for column, scores in zip(self.columns, column_scores, strict=True) if scores is None]
+        scores_of_columns = [
+            raw_scores(study, metric_column.metric, metric_column.aspect, items, systems)
+            for metric_column in self.columns
+        ]
+        missing_columns = [
+            metric_column
+            for metric_column, scores_of_column in zip(self.columns, scores_of_columns, strict=True)
+            if scores_of_column is None
+        ]
         if missing_columns:
             direction_of_rater = study.raters.direction
-            scores_text = (
+            missing_scores_text = (
                 "scores of the metric " if len(missing_columns) == 1 else f"scores of {len(missing_columns)} metrics "
             )
             raise InputError(
                 f"{study.name}: the combined metric needs "
-                f"{scores_text}{join_labels(repr(column.label) for column in missing_columns)}, which "
+                f"{missing_scores_text}"
+                f"{join_labels(repr(metric_column.label) for metric_column in missing_columns)}, which "
                 f"{'is' if len(missing_columns) == 1 else 'are'} missing; raters: "
                 f"{join_labels(direction_of_rater)}{suggestion(missing_columns[0].metric, direction_of_rater)}"
             )
-        signs = [1.0 if column.higher_is_better else -1.0 for column in self.columns]
+        direction_signs = [1.0 if metric_column.higher_is_better else -1.0 for metric_column in self.columns]
         return np.stack(
             [
-                sign * scores_of_column.ravel()
-                for sign, scores_of_column in zip(signs, column_scores, strict=True)
+                direction_sign * scores_of_column.ravel()
+                for direction_sign, scores_of_column in zip(direction_signs, scores_of_columns, strict=True)
                 if scores_of_column is not None
             ],
             axis=-1,
         )
 
-    def notes_on(self, study: Study, rows: Floats, items: Sequence[str]) -> list[Note]:
+    def notes_on(self, study: Study, metric_scores: Floats, items: Sequence[str]) -> list[Note]:
         """Return notes on excluded outputs, filled or clipped scores, and ratings to which the model was fitted.
 
-        `rows` (outputs, columns) are the scores.
+        `metric_scores` (outputs, columns) are the scores.
         """
-        is_scored_output = np.isfinite(rows).any(axis=1)
-        n_unscored, rows = int((~is_scored_output).sum()), rows[is_scored_output]
-        group = self.provenance.get("group")
+        is_scored_output = np.isfinite(metric_scores).any(axis=1)
+        n_unscored_outputs, metric_scores = int((~is_scored_output).sum()), metric_scores[is_scored_output]
+        training_group_patterns = self.provenance.get("group")
         has_training_items = study.fingerprint() == self.provenance.get("digest") and (
-            group is None or not set(study.select(group=group, one_side=True).item_labels()).isdisjoint(items)
+            training_group_patterns is None
+            or not set(study.select(group=training_group_patterns, one_side=True).item_labels()).isdisjoint(items)
         )
-        n_missing_of_column = dict(zip(self.columns, np.isnan(rows).sum(axis=0).tolist(), strict=True))
+        n_missing_of_column = dict(zip(self.columns, np.isnan(metric_scores).sum(axis=0).tolist(), strict=True))
         missing_texts = [
-            f"{column.label} {n} of {len(rows)}"
-            for column, n in sorted(n_missing_of_column.items(), key=lambda column_and_count: -column_and_count[1])
-            if n
+            f"{metric_column.label} {n_missing} of {len(metric_scores)}"
+            for metric_column, n_missing in sorted(
+                n_missing_of_column.items(), key=lambda column_and_count: -column_and_count[1]
+            )
+            if n_missing
         ]
         handling_text = (
             " and are replaced by the training mean of the metric"
             if self._numbers("weight").any()
             else "; the trees can handle missing scores"
         )
-        n_clipped_of_column = ((rows < self._numbers("low")) | (rows > self._numbers("high"))).sum(axis=0)
-        clipped_labels = [column.label for column, n in zip(self.columns, n_clipped_of_column, strict=True) if n]
+        n_clipped_of_column = ((metric_scores < self._numbers("low")) | (metric_scores > self._numbers("high"))).sum(
+            axis=0
+        )
+        clipped_labels = [
+            metric_column.label
+            for metric_column, n_clipped in zip(self.columns, n_clipped_of_column, strict=True)
+            if n_clipped
+        ]
         total_missing_scores, total_clipped_scores = sum(n_missing_of_column.values()), int(n_clipped_of_column.sum())
         return build_notes(
             (
                 "not-scored",
-                n_unscored,
-                f"{n_unscored} outputs are not rated, because they have no score by any metric of the combined metric",
+                n_unscored_outputs,
+                f"{n_unscored_outputs} outputs are not rated, because they have no score by any metric of the "
+                "combined metric",
             ),
             (
                 "missing-scores",
@@ -354,8 +372,8 @@ def raw_scores(study: Study, metric: str, aspect: str, items: Sequence[str], sys
     direction_of_rater = study.raters.direction
     if metric not in direction_of_rater:
         return None
-    (metric_values,) = Panel.from_study(study, raters=[metric], aspect=aspect, items=items, systems=systems).values
-    return np.asarray(metric_values * direction_of_rater[metric]) if np.isfinite(metric_values).any() else None
+    (metric_scores,) = Panel.from_study(study, raters=[metric], aspect=aspect, items=items, systems=systems).values
+    return np.asarray(metric_scores * direction_of_rater[metric]) if np.isfinite(metric_scores).any() else None
 
 
 # Created at import, not on first use: concurrent first lookups by several threads can crash the process.

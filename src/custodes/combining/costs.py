@@ -44,13 +44,15 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
         if is_positive_cost.all() and not unequal_units_text:
             return declared_costs, []
         if is_positive_cost.all():
-            reason_text = (
+            why_not_used = (
                 f"their units differ ({unequal_units_text}); give all costs in one unit with costs= (--costs FILE)"
             )
         else:
-            metrics_without_cost = [task.metrics.names[i] for i in np.flatnonzero(~is_positive_cost)]
-            reason_text = f"some metrics have no positive cost: {join_labels(metrics_without_cost)}"
-        message_text = f"the costs of the raters file are not used, because {reason_text}"
+            metrics_without_cost = [
+                task.metrics.names[metric_index] for metric_index in np.flatnonzero(~is_positive_cost)
+            ]
+            why_not_used = f"some metrics have no positive cost: {join_labels(metrics_without_cost)}"
+        message_text = f"the costs of the raters file are not used, because {why_not_used}"
         return np.ones(len(is_positive_cost)), build_notes(
             ("costs-not-used", bool(is_positive_cost.any()), message_text)
         )
@@ -63,11 +65,13 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
         unit_of_metric = dict(cost_frame.select("metric", "cost_unit").iter_rows())
     else:
         try:
-            cost_of_name, source_name = {str(name): float(cost) for name, cost in costs.items()}, "costs"
+            cost_of_name, source_name = {str(metric_name): float(cost) for metric_name, cost in costs.items()}, "costs"
         except (TypeError, ValueError) as problem:
             raise OptionError(f"costs: give a number for each metric ({problem})") from None
     metric_names, metric_rater_names = task.metrics.names, task.metrics.raters
-    unknown_metrics = [name for name in cost_of_name if name not in (*metric_names, *metric_rater_names)]
+    unknown_metrics = [
+        metric_name for metric_name in cost_of_name if metric_name not in (*metric_names, *metric_rater_names)
+    ]
     if unknown_metrics and len(unknown_metrics) == len(cost_of_name):
         raise OptionError(
             f"{source_name}: no metric with a cost is in the data ({join_labels(unknown_metrics)}); metrics: "
@@ -81,8 +85,8 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
         dtype=np.float64,
     )
     metrics_without_cost, metrics_with_bad_cost = (
-        [metric_names[i] for i in np.flatnonzero(has_fault)]
-        for has_fault in (~np.isfinite(metric_costs), metric_costs <= 0)
+        [metric_names[metric_index] for metric_index in np.flatnonzero(is_faulty_metric)]
+        for is_faulty_metric in (~np.isfinite(metric_costs), metric_costs <= 0)
     )
     if metrics_without_cost:
         raise InputError(
@@ -107,12 +111,14 @@ def costs_of(task: Task, costs: Costs | None) -> tuple[Floats, list[Note]]:
 
 def _format_unequal_units(metric_names: Sequence[str], units: Sequence[str]) -> str:
     """Return the metrics grouped by the unit of their cost, as text for a message; empty if all units are equal."""
-    unit_rows = (
+    units_and_metric_names = (
         pl.DataFrame({"unit": units, "name": metric_names}).group_by("unit", maintain_order=True).agg("name").rows()
     )
     return (
-        "; ".join(f"{unit or 'no unit'}: {join_labels(metrics)}" for unit, metrics in unit_rows)
-        if len(unit_rows) > 1
+        "; ".join(
+            f"{unit or 'no unit'}: {join_labels(names_with_unit)}" for unit, names_with_unit in units_and_metric_names
+        )
+        if len(units_and_metric_names) > 1
         else ""
     )
 
@@ -139,7 +145,7 @@ def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:
     stepwise_trial = replace(trial, predicted=predictions.reshape(1, -1, *task.human.shape), folds=[fold_of_output])
     return {
         "step": np.arange(1, len(selection_path.order) + 1),
-        "metric": [task.metrics.names[i] for i in selection_path.order],
+        "metric": [task.metrics.names[metric_index] for metric_index in selection_path.order],
         "cost": metric_costs[selection_path.order],
         "total_cost": np.cumsum(metric_costs[selection_path.order]),
         **with_interval(

@@ -72,7 +72,7 @@ def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Pr
     method_indices = np.array(
         [*(settings.methods.index(method) for method in combining_methods), len(settings.methods)]
     )
-    tables = [
+    column_mappings = [
         _rows(
             ITEMS if settings.folds == "item" else settings.folds,
             combining_methods,
@@ -84,7 +84,7 @@ def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Pr
             confidence=settings.confidence,
         )
     ]
-    note_fields: list[tuple[str, int, str]] = []
+    note_rules_counts_and_messages: list[tuple[str, int, str]] = []
     if settings.folds == "item" and settings.unseen != "none":
         tested_methods = tuple(method for method in combining_methods if method.fast or settings.unseen == "all")
         slow_methods = [method.name for method in combining_methods if method not in tested_methods]
@@ -92,30 +92,41 @@ def estimate_generalisation(trial: Trial, rng: np.random.Generator, progress: Pr
             "fits of {} are slow, so these methods are not tested on unseen systems and data sets; to test them, set "
             "unseen='all'"
         )
-        note_fields.append(("unseen-not-tried", len(slow_methods), message_template.format(", ".join(slow_methods))))
+        note_rules_counts_and_messages.append(
+            ("unseen-not-tried", len(slow_methods), message_template.format(", ".join(slow_methods)))
+        )
         if tested_methods:
             predictions_or_reason = without_systems(trial, (*tested_methods, BEST), rng, progress)
             system_predictions = None if isinstance(predictions_or_reason, str) else predictions_or_reason
-            tables_or_reasons = [
+            columns_or_reasons = [
                 predictions_or_reason
                 if isinstance(predictions_or_reason, str)
                 else _systems(trial, tested_methods, predictions_or_reason)
             ]
-            tables_or_reasons += [_groups(column_name, trial, tested_methods, rng, progress) for column_name in GROUPS]
-            tables += [table_or_reason for table_or_reason in tables_or_reasons if not isinstance(table_or_reason, str)]
-            note_fields += [
-                ("unseen-not-tested", 1, table_or_reason)
-                for table_or_reason in tables_or_reasons
-                if isinstance(table_or_reason, str) and table_or_reason
+            columns_or_reasons += [_groups(column_name, trial, tested_methods, rng, progress) for column_name in GROUPS]
+            column_mappings += [
+                columns_or_reason for columns_or_reason in columns_or_reasons if not isinstance(columns_or_reason, str)
             ]
-    columns = {name: np.concatenate([np.asarray(table[name]) for table in tables]) for name in tables[0]}
-    return Generalisation(columns, build_notes(*note_fields, aspect=aspect_of(trial.of.target)), system_predictions)
+            note_rules_counts_and_messages += [
+                ("unseen-not-tested", 1, columns_or_reason)
+                for columns_or_reason in columns_or_reasons
+                if isinstance(columns_or_reason, str) and columns_or_reason
+            ]
+    joined_columns = {
+        column_name: np.concatenate([np.asarray(column_mapping[column_name]) for column_mapping in column_mappings])
+        for column_name in column_mappings[0]
+    }
+    return Generalisation(
+        joined_columns,
+        build_notes(*note_rules_counts_and_messages, aspect=aspect_of(trial.of.target)),
+        system_predictions,
+    )
 
 
 def _rows(
     unseen_name: str,
     methods: Sequence[Method],
-    moves: Moves,
+    scores_with_influences: Moves,
     *,
     seen_scores: Floats,
     resampled_unit: Over,
@@ -125,26 +136,28 @@ def _rows(
 ) -> dict[str, Any]:
     """Return table rows of the methods for one type of held-out unit.
 
-    - `moves`: objective of each method, followed by that of the best single metric.
+    - `scores_with_influences`: objective of each method and, last, of the best single metric.
     - `seen_scores` (methods,): objective on the same comparisons, by models fitted to other items of the unit.
     - `resampled_unit`: what is resampled for the interval; `n_units` is the number of resampled units.
     - `folds`: number of folds over items, and number of folds over systems or data sets.
 
     """
     n_methods = len(methods)
-    gain_moves = moves.contrast(np.arange(n_methods), np.full(n_methods, n_methods))
-    low, high = gain_moves.interval(resampled_unit, confidence=confidence, folds=folds)
+    gains_with_influences = scores_with_influences.contrast(np.arange(n_methods), np.full(n_methods, n_methods))
+    gain_lower_bounds, gain_upper_bounds = gains_with_influences.interval(
+        resampled_unit, confidence=confidence, folds=folds
+    )
     return {
         "unseen": [unseen_name] * n_methods,
         "method": [method.name for method in methods],
         "n": [n_units] * n_methods,
-        "score": moves.value[:n_methods],
+        "score": scores_with_influences.value[:n_methods],
         "seen": seen_scores,
-        "single": np.repeat(moves.value[n_methods:], n_methods),
-        "gain": gain_moves.value,
-        "gain_low": low,
-        "gain_high": high,
-        "conclusion": [conclusion(bound) for bound in low],
+        "single": np.repeat(scores_with_influences.value[n_methods:], n_methods),
+        "gain": gains_with_influences.value,
+        "gain_low": gain_lower_bounds,
+        "gain_high": gain_upper_bounds,
+        "conclusion": [conclusion(gain_lower_bound) for gain_lower_bound in gain_lower_bounds],
     }
 
 
@@ -156,52 +169,54 @@ def without_systems(
     If such models cannot be fitted, return the reason.
     """
     task = trial.of
-    rated_systems = np.flatnonzero(task.rated.any(axis=0))
+    rated_system_indices = np.flatnonzero(task.rated.any(axis=0))
     if task.verdicts:
         return (
             "unseen systems are not tested, because with verdicts the win rate of an output depends on the "
             "held-out systems"
         )
-    if len(rated_systems) < LEAST_SYSTEMS:
+    if len(rated_system_indices) < LEAST_SYSTEMS:
         return (
             f"unseen systems are not tested: {LEAST_SYSTEMS} systems are needed, and annotators rated only "
-            f"{len(rated_systems)}"
+            f"{len(rated_system_indices)}"
         )
-    n_system_folds = min(len(rated_systems), MOST_FOLDS)
+    n_system_folds = min(len(rated_system_indices), MOST_FOLDS)
     fold_of_system = np.full(len(task.design.systems), -1, dtype=np.intp)
-    fold_of_system[rated_systems] = (
+    fold_of_system[rated_system_indices] = (
         np.arange(n_system_folds)
-        if n_system_folds == len(rated_systems)
-        else grouped_folds(rated_systems, n_folds=n_system_folds, rng=rng)
+        if n_system_folds == len(rated_system_indices)
+        else grouped_folds(rated_system_indices, n_folds=n_system_folds, rng=rng)
     )
-    model_of_output = np.where(task.rated, fold_of_system, -1)
+    system_fold_of_output = np.where(task.rated, fold_of_system, -1)
     predictions = np.full((len(trial.folds), len(methods), n_system_folds, *task.human.shape), np.nan)
-    repeats_and_folds = [(*job, system_fold) for job in trial.jobs for system_fold in range(n_system_folds)]
-    training_parts = [
+    repeats_and_folds = [
+        (*repeat_and_fold, system_fold) for repeat_and_fold in trial.jobs for system_fold in range(n_system_folds)
+    ]
+    splits = [
         hold_out_fold(trial.folds[repeat], item_fold, str((repeat, item_fold, system_fold)))
         for repeat, item_fold, system_fold in repeats_and_folds
     ]
-    training_parts = [
-        training_part._replace(train=training_part.train & (model_of_output != system_fold))
-        for training_part, (*_, system_fold) in zip(training_parts, repeats_and_folds, strict=True)
+    splits = [
+        split._replace(train=split.train & (system_fold_of_output != system_fold))
+        for split, (*_, system_fold) in zip(splits, repeats_and_folds, strict=True)
     ]
-    fits = fit_and_predict(
-        task, trial.terms, methods, training_parts, rng=rng, progress=progress, desc="unseen systems"
+    fits_of_splits = fit_and_predict(
+        task, trial.terms, methods, splits, rng=rng, progress=progress, desc="unseen systems"
     )
-    for (repeat, _, system_fold), training_part, part_fits in zip(repeats_and_folds, training_parts, fits, strict=True):
-        predictions[repeat].reshape(len(methods), n_system_folds, -1)[:, system_fold, training_part.held] = (
-            part_fits.predicted
-        )
+    for (repeat, _, system_fold), split, split_fits in zip(repeats_and_folds, splits, fits_of_splits, strict=True):
+        predictions[repeat].reshape(len(methods), n_system_folds, -1)[:, system_fold, split.held] = split_fits.predicted
     return WithoutSystems(tuple(method.name for method in methods), predictions, fold_of_system)
 
 
 def _systems(trial: Trial, methods: Sequence[Method], system_predictions: WithoutSystems) -> dict[str, Any]:
     """Return table rows for unseen systems: each output is predicted by a model without its item and its system."""
-    model_of_output = np.where(trial.of.rated, system_predictions.fold, -1)
+    system_fold_of_output = np.where(trial.of.rated, system_predictions.fold, -1)
     return _rows(
         SYSTEMS,
         methods,
-        trial.prediction_moves(system_predictions.predicted, model_of_output, within=trial.folds, block=trial.folds),
+        trial.prediction_moves(
+            system_predictions.predicted, system_fold_of_output, within=trial.folds, block=trial.folds
+        ),
         seen_scores=trial.moves.value[[trial.terms.methods.index(method) for method in methods]],
         resampled_unit="systems",
         n_units=int((system_predictions.fold >= 0).sum()),
@@ -217,7 +232,7 @@ def _groups(
 
     If such models cannot be tested, return the reason; the reason is empty if there are no data sets (or groups).
     """
-    task, unit_name = trial.of, GROUPS[column_name]
+    task, unit_noun = trial.of, GROUPS[column_name]
     label_of_item = {"dataset": task.design.dataset, "group": task.design.group}[column_name]
     rated_labels = {
         label for label, is_rated in zip(label_of_item, np.asarray(task.rated.any(axis=1)), strict=True) if is_rated
@@ -227,36 +242,39 @@ def _groups(
     ):
         return ""
     try:
-        fold_of_output = labelled_folds(task, label_of_item, f"unseen {unit_name}")
+        fold_of_output = labelled_folds(task, label_of_item, f"unseen {unit_noun}")
     except OptionError as reason:
         return f"the gain is not tested on {reason}"
     methods_and_best = (*methods, BEST)
     predictions = np.full((len(methods_and_best), 1, *task.human.shape), np.nan)
-    training_parts = [hold_out_fold(fold_of_output, k, str(k)) for k in range(int(fold_of_output.max()) + 1)]
-    fits = fit_and_predict(
-        task, trial.terms, methods_and_best, training_parts, rng=rng, progress=progress, desc=f"unseen {unit_name}"
+    splits = [
+        hold_out_fold(fold_of_output, fold_number, str(fold_number))
+        for fold_number in range(int(fold_of_output.max()) + 1)
+    ]
+    fits_of_splits = fit_and_predict(
+        task, trial.terms, methods_and_best, splits, rng=rng, progress=progress, desc=f"unseen {unit_noun}"
     )
-    for training_part, part_fits in zip(training_parts, fits, strict=True):
-        predictions.reshape(len(methods_and_best), -1)[:, training_part.held] = part_fits.predicted
+    for split, split_fits in zip(splits, fits_of_splits, strict=True):
+        predictions.reshape(len(methods_and_best), -1)[:, split.held] = split_fits.predicted
     # Both columns of scores use comparisons within folds of items, so that they are based on the same comparisons.
-    is_compared_by_repeat = [(fold_of_output >= 0) & (fold >= 0) for fold in trial.folds]
-    comparison_folds: dict[str, Any] = {
+    compared_output_masks = [(fold_of_output >= 0) & (item_fold_of_output >= 0) for item_fold_of_output in trial.folds]
+    fold_arguments: dict[str, Any] = {
         "within": [
-            np.where(is_compared_output, fold_of_output * len(trial.jobs) + fold, -1)
-            for is_compared_output, fold in zip(is_compared_by_repeat, trial.folds, strict=True)
+            np.where(is_compared_output, fold_of_output * len(trial.jobs) + item_fold_of_output, -1)
+            for is_compared_output, item_fold_of_output in zip(compared_output_masks, trial.folds, strict=True)
         ],
-        "block": [np.where(is_compared_output, fold_of_output, -1) for is_compared_output in is_compared_by_repeat],
+        "block": [np.where(is_compared_output, fold_of_output, -1) for is_compared_output in compared_output_masks],
     }
-    same_model = np.zeros_like(fold_of_output)
+    model_index_of_output = np.zeros_like(fold_of_output)
     method_predictions = trial.predicted[:, [trial.terms.methods.index(method) for method in methods], np.newaxis]
     return _rows(
-        unit_name,
+        unit_noun,
         methods,
-        trial.prediction_moves([predictions] * len(is_compared_by_repeat), same_model, **comparison_folds),
-        seen_scores=trial.prediction_moves(method_predictions, same_model, **comparison_folds).value,
+        trial.prediction_moves([predictions] * len(compared_output_masks), model_index_of_output, **fold_arguments),
+        seen_scores=trial.prediction_moves(method_predictions, model_index_of_output, **fold_arguments).value,
         resampled_unit="blocks",
-        n_units=len(training_parts),
-        folds=(len(training_parts), len(training_parts)),
+        n_units=len(splits),
+        folds=(len(splits), len(splits)),
         confidence=trial.terms.confidence,
     )
 

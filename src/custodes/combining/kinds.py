@@ -51,24 +51,25 @@ def kinds_of(study: Study, design: Design, rated: Bools, column_name: str) -> Ki
     Raises `OptionError` if the column is unknown, if there is one kind or too many kinds, or if all outputs of each
     system are of one kind.
     """
-    values = _values(study, design.items, design.systems, column_name)
-    rated_values = values.filter(pl.Series(rated.ravel()))
-    edges = quartiles(rated_values)
-    names = slice_names(rated_values, edges, column_name, option=OPTION)
-    kind_of_output = slice_positions(values, edges, names).reshape(rated.shape)
-    if len(names) < 2:
+    column_values = _values(study, design.items, design.systems, column_name)
+    rated_column_values = column_values.filter(pl.Series(rated.ravel()))
+    quartile_edges = quartiles(rated_column_values)
+    kind_names = slice_names(rated_column_values, quartile_edges, column_name, option=OPTION)
+    kind_of_output = slice_positions(column_values, quartile_edges, kind_names).reshape(rated.shape)
+    if len(kind_names) < 2:
         raise OptionError(
             f"{OPTION}={column_name!r}: all rated outputs are of one kind; give a column with at least two values"
         )
     kinds_of_system = [
-        np.unique(kinds[is_rated_output]) for kinds, is_rated_output in zip(kind_of_output.T, rated.T, strict=True)
+        np.unique(kinds_of_one_system[is_rated_output])
+        for kinds_of_one_system, is_rated_output in zip(kind_of_output.T, rated.T, strict=True)
     ]
-    if all(len(kinds) <= 1 for kinds in kinds_of_system):
+    if all(len(kinds_of_one_system) <= 1 for kinds_of_one_system in kinds_of_system):
         raise OptionError(
             f"{OPTION}={column_name!r}: all outputs of each system are of one kind, so a calibration would favour "
             f"systems; choose a column that varies within systems"
         )
-    return Kinds(column_name, edges, names, kind_of_output)
+    return Kinds(column_name, quartile_edges, kind_names, kind_of_output)
 
 
 def _values(study: Study, items: Sequence[str], systems: Sequence[str], column_name: str) -> pl.Series:

@@ -136,9 +136,11 @@ class Normalisation(ReadOnlyArrays):
         >>> by.apply(np.array([[25.0, 3.0], [120.0, 4.0], [np.nan, np.nan]])).tolist()
         [[0.25, 0.5], [1.0, 0.5], [nan, nan]]
         """
-        width = self.high - self.low
+        limit_widths = self.high - self.low
         distance_from_low = np.clip(x, self.low, self.high) - self.low
-        return np.where((width == 0) & ~np.isnan(x), 0.5, distance_from_low / np.where(width == 0, 1.0, width))
+        return np.where(
+            (limit_widths == 0) & ~np.isnan(x), 0.5, distance_from_low / np.where(limit_widths == 0, 1.0, limit_widths)
+        )
 
 
 def normalisation(
@@ -164,16 +166,16 @@ def normalisation(
 
     Source: Winata et al. 2024 (MetaMetrics), section 3.2 and appendix B.2; the choice between scales is ours.
     """
-    limits: list[_Limits] = [
-        (*_orient_bounds(*declared_bounds[name], higher_is_better=direction > 0), "declared")
-        if name in declared_bounds
-        else _limits_of_scores(name, metric_scores[~np.isnan(metric_scores)])
-        for metric_scores, name, direction in zip(x.T, names, directions, strict=True)
+    limits_and_sources: list[_Limits] = [
+        (*_orient_bounds(*declared_bounds[metric_name], higher_is_better=direction > 0), "declared")
+        if metric_name in declared_bounds
+        else _limits_of_scores(metric_name, metric_scores[~np.isnan(metric_scores)])
+        for metric_scores, metric_name, direction in zip(x.T, names, directions, strict=True)
     ]
     return Normalisation(
-        low=np.array([low for low, _, _ in limits], dtype=np.float64),
-        high=np.array([high for _, high, _ in limits], dtype=np.float64),
-        source=tuple(source for _, _, source in limits),
+        low=np.array([low for low, _, _ in limits_and_sources], dtype=np.float64),
+        high=np.array([high for _, high, _ in limits_and_sources], dtype=np.float64),
+        source=tuple(limit_source for _, _, limit_source in limits_and_sources),
     )
 
 
@@ -190,11 +192,14 @@ def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *
     """
     raw_scores_by_metric = np.zeros((len(names), 0)) if x is None else (x * np.asarray(directions)).T
     return [
-        name
-        for name, direction, raw_scores in zip(names, directions, raw_scores_by_metric, strict=True)
-        if (scales := known_scales(name))
+        metric_name
+        for metric_name, direction, raw_scores in zip(names, directions, raw_scores_by_metric, strict=True)
+        if (scales_of_metric := known_scales(metric_name))
         and (direction > 0)
-        != (scales[0].higher_is_better != _is_negated_scale(scales, raw_scores[~np.isnan(raw_scores)]))
+        != (
+            scales_of_metric[0].higher_is_better
+            != _is_negated_scale(scales_of_metric, raw_scores[~np.isnan(raw_scores)])
+        )
     ]
 
 
@@ -207,19 +212,21 @@ def known_scales(name: str) -> tuple[KnownScale, ...]:
     """
     normalised_name = re.sub(r"[\W_]+", " ", name.rpartition("/")[2].lower()).strip()
     matching_scales = [
-        scale
-        for scale in KNOWN
-        if any(fnmatchcase(normalised_name, scale.pattern + glob_suffix) for glob_suffix in ("", " *"))
+        known_scale
+        for known_scale in KNOWN
+        if any(fnmatchcase(normalised_name, known_scale.pattern + glob_suffix) for glob_suffix in ("", " *"))
     ]
-    return tuple(scale for scale in matching_scales if scale.pattern == matching_scales[0].pattern)
+    return tuple(known_scale for known_scale in matching_scales if known_scale.pattern == matching_scales[0].pattern)
 
 
 def _is_negated_scale(scales: Sequence[KnownScale], raw_scores: Floats) -> bool:
     """Return whether raw scores (without NaN) are on a known scale that was multiplied by -1."""
     if not len(raw_scores):
         return False
-    low, high, mean = min(scale.low for scale in scales), max(scale.high for scale in scales), float(raw_scores.mean())
-    return not low <= mean <= high and low <= -mean <= high
+    lowest_bound = min(known_scale.low for known_scale in scales)
+    highest_bound = max(known_scale.high for known_scale in scales)
+    mean_score = float(raw_scores.mean())
+    return not lowest_bound <= mean_score <= highest_bound and lowest_bound <= -mean_score <= highest_bound
 
 
 def _limits_of_scores(name: str, scores: Floats) -> _Limits:
@@ -227,15 +234,17 @@ def _limits_of_scores(name: str, scores: Floats) -> _Limits:
     if not len(scores):
         return np.nan, np.nan, "fitted"
     smallest_score, largest_score = float(scores.min()), float(scores.max())
-    for scale in known_scales(name):
-        low, high = _orient_bounds(scale.low, scale.high, higher_is_better=scale.higher_is_better)
-        tolerance = _ROUNDING * (high - low)
+    for known_scale in known_scales(name):
+        lower_bound, upper_bound = _orient_bounds(
+            known_scale.low, known_scale.high, higher_is_better=known_scale.higher_is_better
+        )
+        tolerance = _ROUNDING * (upper_bound - lower_bound)
         if (
-            low - tolerance <= smallest_score
-            and largest_score <= high + tolerance
-            and largest_score - smallest_score >= LEAST_USED * (high - low)
+            lower_bound - tolerance <= smallest_score
+            and largest_score <= upper_bound + tolerance
+            and largest_score - smallest_score >= LEAST_USED * (upper_bound - lower_bound)
         ):
-            return low, high, "known"
+            return lower_bound, upper_bound, "known"
     return smallest_score, largest_score, "fitted"
 
 

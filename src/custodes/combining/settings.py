@@ -43,9 +43,9 @@ class Terms:
             check_between("max_partiality", self.max_partiality, 0, 100)
             if not has_even_handed:
                 raise OptionError("max_partiality applies only to the method even-handed; add even-handed to method")
-        for name, minimum in (("repeats", 1), ("top", 1)):
-            if getattr(self, name) is not None:
-                check_at_least(name, getattr(self, name), minimum)
+        for setting_name, minimum in (("repeats", 1), ("top", 1)):
+            if getattr(self, setting_name) is not None:
+                check_at_least(setting_name, getattr(self, setting_name), minimum)
 
     def check(self, task: Task) -> None:
         """Raise `OptionError` for settings that do not fit a task."""

@@ -39,9 +39,9 @@ def comparison_columns(trial: Trial, scores_of_repeats: Sequence[Floats]) -> dic
             clusters=trial.n_clusters,
             bounds=CORRELATION,
         )
-    means_of_repeats = np.ma.stack([np.ma.masked_invalid(scores).mean(axis=0) for scores in scores_of_repeats]).filled(
-        np.nan
-    )
+    means_of_repeats = np.ma.stack(
+        [np.ma.masked_invalid(fold_scores).mean(axis=0) for fold_scores in scores_of_repeats]
+    ).filled(np.nan)
     standard_deviations = (
         means_of_repeats.std(axis=0, ddof=1) if len(means_of_repeats) > 1 else np.full(len(trial.methods), np.nan)
     )
@@ -50,15 +50,17 @@ def comparison_columns(trial: Trial, scores_of_repeats: Sequence[Floats]) -> dic
 
 def difference_columns(trial: Trial) -> dict[str, Any]:
     """Return columns with the differences in the objective between methods on the same folds."""
-    first_methods, second_methods = np.triu_indices(len(trial.methods), 1)
-    differences = trial.moves.contrast(first_methods, second_methods)
-    low, high = differences.interval("units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0))
+    first_method_indices, second_method_indices = np.triu_indices(len(trial.methods), 1)
+    differences_with_influences = trial.moves.contrast(first_method_indices, second_method_indices)
+    lower_bounds, upper_bounds = differences_with_influences.interval(
+        "units", confidence=trial.terms.confidence, folds=(trial.n_folds, 0)
+    )
     return {
-        "method_a": [trial.methods[i] for i in first_methods],
-        "method_b": [trial.methods[i] for i in second_methods],
-        "difference": differences.value,
-        "difference_low": low,
-        "difference_high": high,
+        "method_a": [trial.methods[method_index] for method_index in first_method_indices],
+        "method_b": [trial.methods[method_index] for method_index in second_method_indices],
+        "difference": differences_with_influences.value,
+        "difference_low": lower_bounds,
+        "difference_high": upper_bounds,
     }
 
 
@@ -69,14 +71,17 @@ def group_columns(trial: Trial) -> dict[str, Any]:
         group_name: group_of_item == group_name for group_name in sorted({*trial.of.design.group} - {""})
     }
     trial_of_group = {
-        group_name: replace(trial, folds=[np.where(is_item_in_group[:, np.newaxis], fold, -1) for fold in trial.folds])
+        group_name: replace(
+            trial,
+            folds=[np.where(is_item_in_group[:, np.newaxis], fold_of_output, -1) for fold_of_output in trial.folds],
+        )
         for group_name, is_item_in_group in item_mask_of_group.items()
         if len(item_mask_of_group) > 1
     }
     trial_of_group = {
-        group_name: group_trial
-        for group_name, group_trial in trial_of_group.items()
-        if any((fold >= 0).any() for fold in group_trial.folds)
+        group_name: trial_of_one_group
+        for group_name, trial_of_one_group in trial_of_group.items()
+        if any((fold_of_output >= 0).any() for fold_of_output in trial_of_one_group.folds)
     }
     n_methods = len(trial.methods)
     return {
@@ -90,7 +95,8 @@ def group_columns(trial: Trial) -> dict[str, Any]:
         **with_interval(
             "score",
             np.concatenate(
-                [trial.times[:, :0], *(group_trial.scores() for group_trial in trial_of_group.values())], axis=1
+                [trial.times[:, :0], *(trial_of_one_group.scores() for trial_of_one_group in trial_of_group.values())],
+                axis=1,
             ),
             trial.terms.confidence,
             clusters=trial.n_clusters,
@@ -101,16 +107,23 @@ def group_columns(trial: Trial) -> dict[str, Any]:
 
 def held_out_ratings(trial: Trial) -> Ratings:
     """Return the predictions of the first repeat as ratings, with one rater for each method."""
-    named_scores = zip(trial.methods, trial.predicted[0], strict=True)
-    frame = pl.concat([_score_rows(trial.of, name, scores) for name, scores in named_scores])
-    return Ratings.make(frame.with_columns(aspect=pl.lit(aspect_of(trial.of.target))), where="held out")[0]
+    methods_and_predictions = zip(trial.methods, trial.predicted[0], strict=True)
+    rating_frame = pl.concat(
+        [_score_rows(trial.of, method_name, predictions) for method_name, predictions in methods_and_predictions]
+    )
+    return Ratings.make(rating_frame.with_columns(aspect=pl.lit(aspect_of(trial.of.target))), where="held out")[0]
 
 
 def _score_rows(task: Task, rater: str, scores: Floats) -> pl.DataFrame:
     """Return scores (items, systems) as table rows."""
-    items, systems = np.nonzero(np.isfinite(scores))
-    label_columns = {"item": [task.design.items[i] for i in items], "system": [task.design.systems[k] for k in systems]}
-    return pl.DataFrame({**label_columns, "score": scores[items, systems]}).with_columns(rater=pl.lit(rater))
+    item_positions, system_positions = np.nonzero(np.isfinite(scores))
+    labels_of_column = {
+        "item": [task.design.items[item_position] for item_position in item_positions],
+        "system": [task.design.systems[system_position] for system_position in system_positions],
+    }
+    return pl.DataFrame({**labels_of_column, "score": scores[item_positions, system_positions]}).with_columns(
+        rater=pl.lit(rater)
+    )
 
 
 def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator) -> tuple[dict[str, Any], list[Note]]:
@@ -119,7 +132,7 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
     If favoritism cannot be computed, return no columns, and a note with the reason.
     """
     task, settings = trial.of, trial.terms
-    reason_text = (
+    why_no_favoritism = (
         "folds='system': different models predict the systems of an item, so favoritism is not computed"
         if settings.folds == "system"
         else "human ratings are verdicts, so favoritism is not computed here; to compute it, join the held-out "
@@ -129,17 +142,17 @@ def favoritism_columns(trial: Trial, ratings: Ratings, rng: np.random.Generator)
         if not (task.rated.sum(axis=1) > 1).any()
         else ""
     )
-    if reason_text:
-        return {}, build_notes(("no-favoritism", True, reason_text), aspect=aspect_of(task.target))
-    human_scores = _score_rows(task, HUMAN, task.human)
-    study = Study(
-        ratings=Ratings.make(pl.concat([human_scores, ratings.frame.select(human_scores.columns)]))[0],
+    if why_no_favoritism:
+        return {}, build_notes(("no-favoritism", True, why_no_favoritism), aspect=aspect_of(task.target))
+    human_score_rows = _score_rows(task, HUMAN, task.human)
+    held_out_study = Study(
+        ratings=Ratings.make(pl.concat([human_score_rows, ratings.frame.select(human_score_rows.columns)]))[0],
         raters=Raters.infer({HUMAN: "human", **dict.fromkeys(trial.methods, METRIC)}),
         items=task.study.items,
         name=task.study.name,
     )
-    (comparison,) = counts_by_aspect(study, {})
-    table_columns = mean_columns(comparison, confidence=settings.confidence, resamples=settings.resamples, rng=rng)
+    (aspect_counts,) = counts_by_aspect(held_out_study, {})
+    table_columns = mean_columns(aspect_counts, confidence=settings.confidence, resamples=settings.resamples, rng=rng)
     return {"method": table_columns.pop("metric"), **table_columns}, []
 
 
@@ -158,7 +171,7 @@ def weight_columns(
     ]
     metric_order = np.argsort(-round_for_sorting(np.abs(weights)), kind="stable")
     return {
-        "metric": [trial.of.metrics.names[i] for i in metric_order],
+        "metric": [trial.of.metrics.names[metric_index] for metric_index in metric_order],
         **with_interval(
             "weight",
             np.stack([weights, *refitted_weights])[:, metric_order],
@@ -175,8 +188,8 @@ def calibration_columns(task: Task, formula: Formula) -> dict[str, Any]:
     if task.kinds is None:
         return {}
     kind_of_output = task.kinds.position[task.rated]
-    n_outputs = np.bincount(kind_of_output[kind_of_output >= 0], minlength=len(task.kinds.names))
-    return {"kind": list(task.kinds.names), "outputs": n_outputs, "shift": formula.shifts}
+    n_outputs_of_kind = np.bincount(kind_of_output[kind_of_output >= 0], minlength=len(task.kinds.names))
+    return {"kind": list(task.kinds.names), "outputs": n_outputs_of_kind, "shift": formula.shifts}
 
 
 def pruning_columns(task: Task, formula: Formula) -> dict[str, Any]:

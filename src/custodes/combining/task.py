@@ -99,10 +99,10 @@ def task(selected_study: Study, target: str | None) -> Task:
     if set(aspects) != set(selected_study.aspects):
         selected_study = selected_study.select(aspect=list(aspects))
     rater_scores = select_rater_scores(selected_study, selected_study, "aspects")
-    for rater_name, kind, aspect in zip(
+    for rater_name, rater_kind, aspect in zip(
         rater_scores.names, rater_scores.kinds, rater_scores.rater_aspects, strict=True
     ):
-        if kind != METRIC and rater_name in rater_scores.constant:
+        if rater_kind != METRIC and rater_name in rater_scores.constant:
             raise InputError(
                 f"{selected_study.name}: human ratings{label_of(aspect)} are constant, so nothing can be learned; "
                 "select another aspect"
@@ -122,30 +122,28 @@ def task(selected_study: Study, target: str | None) -> Task:
         )
     metric_indices = rater_scores.select_kind(METRIC)
     metric_scores = rater_scores.scores[metric_indices][:, is_rated_output]
-    has_varying_scores = np.fmax.reduce(metric_scores, axis=1) > np.fmin.reduce(metric_scores, axis=1)
-    if not has_varying_scores.any():
+    is_varying_metric = np.fmax.reduce(metric_scores, axis=1) > np.fmin.reduce(metric_scores, axis=1)
+    if not is_varying_metric.any():
         raise InputError(
             f"{selected_study.name}: no metric has varying scores of rated outputs, so there is nothing to "
             "combine; add metrics"
         )
-    metrics = _select_raters(rater_scores, metric_indices[has_varying_scores])
+    metric_rater_scores = _select_raters(rater_scores, metric_indices[is_varying_metric])
     target_name = aspects[0] if len(aspects) == 1 else MEAN + ",".join(aspects)
-    constant_metrics, n_metrics, n_missing_scores = (
-        [rater_scores.names[i] for i in metric_indices[~has_varying_scores]],
-        int(has_varying_scores.sum()),
-        int(np.isnan(metric_scores[has_varying_scores]).sum()),
-    )
-    unscored_texts = [
-        f"{name} ({reason})"
-        for name, reason in rater_scores.left_out
-        if name in selected_study.metrics and name not in rater_scores.constant
+    constant_metrics = [rater_scores.names[rater_index] for rater_index in metric_indices[~is_varying_metric]]
+    n_metrics = int(is_varying_metric.sum())
+    n_missing_scores = int(np.isnan(metric_scores[is_varying_metric]).sum())
+    unscored_metric_texts = [
+        f"{metric_name} ({reason})"
+        for metric_name, reason in rater_scores.left_out
+        if metric_name in selected_study.metrics and metric_name not in rater_scores.constant
     ]
     metric_notes = build_notes(
         (
             "no-scores-of-outputs",
-            len(unscored_texts),
+            len(unscored_metric_texts),
             "metrics without scores of single outputs cannot be combined and are excluded: "
-            f"{join_labels(unscored_texts)}",
+            f"{join_labels(unscored_metric_texts)}",
         ),
         (
             "not-on-rated",
@@ -174,12 +172,12 @@ def task(selected_study: Study, target: str | None) -> Task:
         human=human_ratings,
         rated=is_rated_output,
         verdicts=has_verdicts,
-        metrics=metrics,
-        directions=np.array([direction_of_rater[rater] for rater in metrics.raters]),
+        metrics=metric_rater_scores,
+        directions=np.array([direction_of_rater[rater_name] for rater_name in metric_rater_scores.raters]),
         declared={
-            metric_name: bounds_of_rater[rater]
-            for metric_name, rater in zip(metrics.names, metrics.raters, strict=True)
-            if rater in bounds_of_rater
+            metric_name: bounds_of_rater[rater_name]
+            for metric_name, rater_name in zip(metric_rater_scores.names, metric_rater_scores.raters, strict=True)
+            if rater_name in bounds_of_rater
         },
         notes=(
             *(note for note in rater_scores.notes if note.rule != "missing-scores"),
@@ -231,19 +229,21 @@ def sample_task(full_task: Task, rng: np.random.Generator) -> Task:
     ]
     if len(sampled_clusters) == len(shuffled_clusters):
         return full_task
-    sampled_items = np.flatnonzero(np.isin(design.units, sampled_clusters) & full_task.rated.any(axis=1))
-    is_rated_output = full_task.rated[sampled_items]
+    sampled_item_indices = np.flatnonzero(np.isin(design.units, sampled_clusters) & full_task.rated.any(axis=1))
+    is_rated_output = full_task.rated[sampled_item_indices]
     message_text = (
         f"to limit the time, methods are fitted and tested on {is_rated_output.sum()} of {n_rated_outputs} rated "
         f"outputs, from {len(sampled_clusters)} of {len(shuffled_clusters)} items (or clusters), drawn at random"
     )
     notes = (*full_task.notes, *build_notes((SAMPLED, True, message_text), aspect=aspect_of(full_task.target)))
-    sampled_kinds = full_task.kinds and full_task.kinds._replace(position=full_task.kinds.position[sampled_items])
+    sampled_kinds = full_task.kinds and full_task.kinds._replace(
+        position=full_task.kinds.position[sampled_item_indices]
+    )
     return replace(
         full_task,
-        human=full_task.human[sampled_items],
+        human=full_task.human[sampled_item_indices],
         rated=is_rated_output,
-        metrics=full_task.metrics.on(sampled_items),
+        metrics=full_task.metrics.on(sampled_item_indices),
         kinds=sampled_kinds,
         notes=notes,
     )
@@ -283,9 +283,9 @@ def aspects_of(target: str | None, aspects: tuple[str, ...]) -> tuple[str, ...]:
 def _ratings(selected_study: Study, rater_scores: RaterScores, aspects: tuple[str, ...]) -> tuple[Floats, bool]:
     """Return the human ratings (items, systems), and whether these come from verdicts."""
     human_scores_of_aspect = {
-        rater_scores.rater_aspects[i]: rater_scores.scores[i]
-        for i, kind in enumerate(rater_scores.kinds)
-        if kind != METRIC
+        rater_scores.rater_aspects[rater_index]: rater_scores.scores[rater_index]
+        for rater_index, rater_kind in enumerate(rater_scores.kinds)
+        if rater_kind != METRIC
     }
     aspects_with_verdicts = [aspect for aspect in aspects if aspect not in human_scores_of_aspect]
     if not aspects_with_verdicts:
@@ -297,25 +297,25 @@ def _ratings(selected_study: Study, rater_scores: RaterScores, aspects: tuple[st
                     f"annotators rated {aspects[0]!r} and {aspect!r} on different scales, which cannot be "
                     "averaged; choose one aspect"
                 )
-        rating_grids = np.stack([human_scores_of_aspect[aspect] for aspect in aspects])
+        rating_matrices = np.stack([human_scores_of_aspect[aspect] for aspect in aspects])
         return without_float_noise(
-            np.where(np.isfinite(rating_grids).all(axis=0), mean_of_defined(rating_grids, axis=0), np.nan)
+            np.where(np.isfinite(rating_matrices).all(axis=0), mean_of_defined(rating_matrices, axis=0), np.nan)
         ), False
     if len(aspects) > 1:
         raise OptionError(
             f"human ratings of {join_labels(aspects_with_verdicts)} are verdicts, which cannot be averaged over "
             "aspects; choose one aspect"
         )
-    (comparison,) = compare_selection(selected_study, {})
-    human_signs = comparison.human_signs
-    n_comparisons, net_wins = np.zeros((2, len(comparison.systems), len(comparison.items)))
-    for sign, system_of_pair in zip((1, -1), comparison.design.pairs.T, strict=True):
+    (rater_comparison,) = compare_selection(selected_study, {})
+    human_signs = rater_comparison.human_signs
+    n_comparisons, net_wins = np.zeros((2, len(rater_comparison.systems), len(rater_comparison.items)))
+    for sign, system_of_pair in zip((1, -1), rater_comparison.design.pairs.T, strict=True):
         np.add.at(net_wins, system_of_pair, sign * np.where(human_signs == ABSENT, 0, human_signs))
         np.add.at(n_comparisons, system_of_pair, human_signs != ABSENT)
-    ratings = np.where(n_comparisons > 0, net_wins / np.maximum(n_comparisons, 1), np.nan).T
-    item_positions = label_codes(pl.Series(rater_scores.design.items, dtype=pl.String), comparison.items)
-    system_positions = label_codes(pl.Series(rater_scores.design.systems, dtype=pl.String), comparison.systems)
-    return ratings[item_positions][:, system_positions], True
+    rating_matrix = np.where(n_comparisons > 0, net_wins / np.maximum(n_comparisons, 1), np.nan).T
+    item_positions = label_codes(pl.Series(rater_scores.design.items, dtype=pl.String), rater_comparison.items)
+    system_positions = label_codes(pl.Series(rater_scores.design.systems, dtype=pl.String), rater_comparison.systems)
+    return rating_matrix[item_positions][:, system_positions], True
 
 
 def outer_folds(
@@ -339,10 +339,8 @@ def outer_folds(
     if fold_source == "system":
         return [np.where(target_task.rated, np.arange(len(design.systems)), -1)]
     if fold_source in ("dataset", "group"):
-        label_of_item, option_text = (
-            {"dataset": design.dataset, "group": design.group}[fold_source],
-            f"folds={fold_source!r}",
-        )
+        label_of_item = {"dataset": design.dataset, "group": design.group}[fold_source]
+        option_text = f"folds={fold_source!r}"
         if not all(label_of_item):
             raise OptionError(
                 f"{option_text}: some items have no {fold_source}; give every item a {fold_source} in the items file"
@@ -358,8 +356,8 @@ def labelled_folds(target_task: Task, labels: tuple[str, ...], where: str) -> ND
     fold_labels = sorted(
         {
             label_of_fold
-            for label_of_fold, is_rated_by_annotator in zip(labels, is_rated_item, strict=True)
-            if is_rated_by_annotator and label_of_fold
+            for label_of_fold, is_rated in zip(labels, is_rated_item, strict=True)
+            if is_rated and label_of_fold
         }
     )
     if len(fold_labels) < 2:
@@ -367,16 +365,16 @@ def labelled_folds(target_task: Task, labels: tuple[str, ...], where: str) -> ND
             f"{where}: there is only {len(fold_labels)} fold ({join_labels(fold_labels)}); give at least two folds"
         )
     fold_of_item = np.where(is_rated_item, label_codes(pl.Series(labels, dtype=pl.String), fold_labels), -1)
-    cluster_units, cluster_folds = np.unique(
+    distinct_pair_clusters, distinct_pair_folds = np.unique(
         np.stack([target_task.design.units, fold_of_item])[:, fold_of_item >= 0], axis=1
     )
-    if len(np.unique(cluster_units)) < len(cluster_units):
+    if len(np.unique(distinct_pair_clusters)) < len(distinct_pair_clusters):
         raise OptionError(
             f"{where}: items of one cluster are in different folds, so training data leak into "
             f"the held-out data; put each cluster into one fold"
         )
     for fold_index, label_of_fold in enumerate(fold_labels):
-        if np.count_nonzero(cluster_folds != fold_index) < 2:
+        if np.count_nonzero(distinct_pair_folds != fold_index) < 2:
             raise OptionError(
                 f"{where}: without fold {label_of_fold!r} only one item (or cluster) is left for training; at least "
                 f"two are needed"
@@ -415,19 +413,20 @@ def read_keyed_column(
     """
     loaded_table = load_table(Path(path))
     column_names = loaded_table.frame.columns
-    frame = (
+    renamed_frame = (
         loaded_table.frame.rename({alternative_key: key_name})
         if alternative_key in column_names and key_name not in column_names
         else loaded_table.frame
     )
-    check_columns(frame, where=loaded_table.name, required=(key_name, value_column_name), optional=text_columns)
+    check_columns(renamed_frame, where=loaded_table.name, required=(key_name, value_column_name), optional=text_columns)
     text_series = (
-        label_column(frame, text_column_name, where=loaded_table.name, empty=True) for text_column_name in text_columns
+        label_column(renamed_frame, text_column_name, where=loaded_table.name, empty=True)
+        for text_column_name in text_columns
     )
     selected_frame = pl.DataFrame(
         [
-            label_column(frame, key_name, where=loaded_table.name),
-            read_values(frame, value_column_name, where=loaded_table.name),
+            label_column(renamed_frame, key_name, where=loaded_table.name),
+            read_values(renamed_frame, value_column_name, where=loaded_table.name),
             *text_series,
         ]
     )

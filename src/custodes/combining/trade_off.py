@@ -57,20 +57,22 @@ def trade_off_columns(
     """
     if trial.terms.folds == "system":
         return {}, []
-    settings = replace(trial.terms, methods=STEPS, max_partiality=None)
+    step_settings = replace(trial.terms, methods=STEPS, max_partiality=None)
     unseen_rng = rng.spawn(1)[0]
-    trial_of_steps = cross_validate(trial.of, settings, deepcopy(rng), progress)
+    trial_of_steps = cross_validate(trial.of, step_settings, deepcopy(rng), progress)
     system_predictions = None
-    if settings.folds == "item" and settings.unseen != "none":
+    if step_settings.folds == "item" and step_settings.unseen != "none":
         predictions_or_reason = without_systems(trial_of_steps, STEPS, unseen_rng, progress)
         system_predictions = None if isinstance(predictions_or_reason, str) else predictions_or_reason
-    partiality_table = partiality_columns(trial_of_steps, system_predictions)
-    if not partiality_table:
+    partiality_table_columns = partiality_columns(trial_of_steps, system_predictions)
+    if not partiality_table_columns:
         return {}, _notes(trial, np.nan)
     step_indices = np.arange(len(STEPS))
-    loss_moves = trial_of_steps.moves.contrast(np.zeros_like(step_indices), step_indices)
-    low, high = loss_moves.interval("units", confidence=settings.confidence, folds=(trial_of_steps.n_folds, 0))
-    del partiality_table["method"]
+    losses_with_influences = trial_of_steps.moves.contrast(np.zeros_like(step_indices), step_indices)
+    loss_lower_bounds, loss_upper_bounds = losses_with_influences.interval(
+        "units", confidence=step_settings.confidence, folds=(trial_of_steps.n_folds, 0)
+    )
+    del partiality_table_columns["method"]
     chosen_step_index = STRENGTHS.index(strength)
     table_columns = {
         "penalty": STRENGTHS,
@@ -78,16 +80,16 @@ def trade_off_columns(
         **with_interval(
             "score",
             trial_of_steps.scores(),
-            settings.confidence,
+            step_settings.confidence,
             clusters=trial_of_steps.n_clusters,
             bounds=CORRELATION,
         ),
-        "loss": loss_moves.value,
-        "loss_low": low,
-        "loss_high": high,
-        **partiality_table,
+        "loss": losses_with_influences.value,
+        "loss_low": loss_lower_bounds,
+        "loss_high": loss_upper_bounds,
+        **partiality_table_columns,
     }
-    return table_columns, _notes(trial, float(partiality_table["largest_partiality"][chosen_step_index]))
+    return table_columns, _notes(trial, float(partiality_table_columns["largest_partiality"][chosen_step_index]))
 
 
 def _notes(trial: Trial, largest_partiality: float) -> list[Note]:
@@ -112,8 +114,8 @@ def _notes(trial: Trial, largest_partiality: float) -> list[Note]:
 
 def _rates(task: Task, predictions: Floats, confidence: float, systems: Sequence[int] | None = None) -> Floats:
     """Return the partiality (3: estimate, low, high; m; systems) of predictions (m, items, systems)."""
-    human_ratings = ScoredPeople(task.persons, units=task.design.units)
-    placements = [human_ratings.placement(values) for values in predictions]
+    scored_people = ScoredPeople(task.persons, units=task.design.units)
+    placements = [scored_people.placement(predicted_scores) for predicted_scores in predictions]
     return rate_partiality(placements, confidence=confidence, systems=systems)
 
 
@@ -121,10 +123,10 @@ def _unseen_rates(task: Task, system_predictions: WithoutSystems, confidence: fl
     """Return the partiality (3, methods, systems) to each system, by models fitted without this system."""
     partiality_rates = np.full((3, len(system_predictions.methods), len(system_predictions.fold)), np.nan)
     for system_fold in range(int(system_predictions.fold.max()) + 1):
-        systems = np.flatnonzero(system_predictions.fold == system_fold)
-        partiality_rates[..., systems] = _rates(
-            task, system_predictions.predicted[0, :, system_fold], confidence, systems.tolist()
-        )[..., systems]
+        system_indices = np.flatnonzero(system_predictions.fold == system_fold)
+        partiality_rates[..., system_indices] = _rates(
+            task, system_predictions.predicted[0, :, system_fold], confidence, system_indices.tolist()
+        )[..., system_indices]
     return partiality_rates
 
 
@@ -132,11 +134,13 @@ def _columns(task: Task, partiality_rates: Floats) -> dict[str, Any]:
     """Return the columns for partialities (2: seen, unseen; 3: estimate, low, high; table rows; systems)."""
     system_labels = np.array([*task.design.systems, ""], dtype=object)  # the last label is for the position -1
     table_columns: dict[str, Any] = {}
-    for prefix, partialities in zip((SEEN, UNSEEN), partiality_rates, strict=True):
-        largest_values, low, high, system_positions = largest(100 * partialities)
-        values_by_suffix = zip(("", "_low", "_high"), (largest_values, low, high), strict=True)
+    for column_prefix, partialities in zip((SEEN, UNSEEN), partiality_rates, strict=True):
+        largest_partialities, lower_bounds, upper_bounds, system_positions = largest(100 * partialities)
+        suffixes_and_values = zip(
+            ("", "_low", "_high"), (largest_partialities, lower_bounds, upper_bounds), strict=True
+        )
         table_columns |= {
-            f"{prefix}largest_partiality{suffix}": column_values for suffix, column_values in values_by_suffix
+            f"{column_prefix}largest_partiality{suffix}": column_values for suffix, column_values in suffixes_and_values
         }
-        table_columns[f"{prefix}system"] = system_labels[system_positions].tolist()
+        table_columns[f"{column_prefix}system"] = system_labels[system_positions].tolist()
     return table_columns

@@ -32,16 +32,19 @@ def training_data(
     `inner` are known scores of methods on inner folds; it may be empty.
     """
     output_positions = np.flatnonzero((is_training & task.rated).ravel())
-    raw_scores, (items, systems) = task.rows(output_positions), np.divmod(output_positions, len(task.design.systems))
-    scales = normalisation(
+    raw_scores, (item_of_output, system_of_output) = (
+        task.rows(output_positions),
+        np.divmod(output_positions, len(task.design.systems)),
+    )
+    fitted_normalisation = normalisation(
         raw_scores, names=task.metrics.names, directions=task.directions, declared_bounds=task.declared
     )
     training = TrainingData(
-        x=scales.apply(raw_scores),
+        x=fitted_normalisation.apply(raw_scores),
         y=task.human.ravel()[output_positions],
-        items=items,
-        systems=systems,
-        groups=task.design.units[items],
+        items=item_of_output,
+        systems=system_of_output,
+        groups=task.design.units[item_of_output],
         by=settings.objective,
         rng=rng,
         inner=inner,
@@ -49,7 +52,7 @@ def training_data(
         kinds=None if task.kinds is None else task.kinds.position.ravel()[output_positions],
         n_kinds=0 if task.kinds is None else len(task.kinds.names),
     )
-    return scales, training if settings.top is None else training.with_top(settings.top)
+    return fitted_normalisation, training if settings.top is None else training.with_top(settings.top)
 
 
 class Part(NamedTuple):
@@ -65,9 +68,14 @@ class Part(NamedTuple):
     inner: Scores = MappingProxyType({})
 
 
-def hold_out_fold(fold: Ints, held_out_fold: int, label: str, inner: Scores = MappingProxyType({})) -> Part:
-    """Return the split that holds out fold k of `fold` (items, systems)."""
-    return Part(label, (fold >= 0) & (fold != held_out_fold), np.flatnonzero((fold == held_out_fold).ravel()), inner)
+def hold_out_fold(fold_of_output: Ints, held_out_fold: int, label: str, inner: Scores = MappingProxyType({})) -> Part:
+    """Return the split that holds out fold k of `fold_of_output` (items, systems)."""
+    return Part(
+        label,
+        (fold_of_output >= 0) & (fold_of_output != held_out_fold),
+        np.flatnonzero((fold_of_output == held_out_fold).ravel()),
+        inner,
+    )
 
 
 class Fits(NamedTuple):
@@ -95,15 +103,15 @@ def fit_and_predict(
     """Fit every method to every training part, and predict the held-out outputs of each part."""
 
     def fit(split: Part, rng: np.random.Generator) -> Fits:
-        scales, training = training_data(task, settings, split.train, rng, split.inner)
-        normalised_scores = scales.apply(task.rows(split.held))
-        seconds, formulas = zip(*map(training.learn, methods), strict=True)
+        fitted_normalisation, training = training_data(task, settings, split.train, rng, split.inner)
+        normalised_scores = fitted_normalisation.apply(task.rows(split.held))
+        seconds_of_methods, formulas = zip(*map(training.learn, methods), strict=True)
         kind_of_output = None if task.kinds is None else task.kinds.position.ravel()[split.held]
         predictions = [
             add_kind_shifts(formula.predict(normalised_scores), formula.shifts, kind_of_output) for formula in formulas
         ]
         return Fits(
-            np.array(seconds),
+            np.array(seconds_of_methods),
             np.array([len(formula.used_positions) for formula in formulas]),
             round_predictions(np.stack(predictions)),
         )

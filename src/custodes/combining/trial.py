@@ -70,11 +70,11 @@ class Trial:
                 STATISTICS[statistic or self.terms.objective],
                 self.of.human,
                 predictions,
-                fold,
+                fold_of_output,
                 units=self.of.design.units,
                 weights=self.times,
             )
-            for predictions, fold in zip(self.predicted, self.folds, strict=True)
+            for predictions, fold_of_output in zip(self.predicted, self.folds, strict=True)
         ]
         return np.asarray(np.mean(scores_of_repeats, axis=0))
 
@@ -131,9 +131,12 @@ class Trial:
         """Return the objective (folds, methods) in each fold for every repeat; NaN if it is undefined."""
         human_ratings, n_systems = self.of.human.ravel(), len(self.of.design.systems)
         scores_of_repeats = []
-        for predictions, fold in zip(self.predicted.reshape(*self.predicted.shape[:2], -1), self.folds, strict=True):
+        for predictions, fold_of_output in zip(
+            self.predicted.reshape(*self.predicted.shape[:2], -1), self.folds, strict=True
+        ):
             positions_of_folds = [
-                np.flatnonzero(fold.ravel() == fold_number) for fold_number in np.unique(fold[fold >= 0])
+                np.flatnonzero(fold_of_output.ravel() == fold_number)
+                for fold_number in np.unique(fold_of_output[fold_of_output >= 0])
             ]
             objective_functions = [
                 objective(self.terms.objective, human_ratings[output_positions], items=output_positions // n_systems)
@@ -160,43 +163,52 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
     folds = outer_folds(task, settings.folds, repeats=settings.repeats, rng=rng)
     repeat_fold_pairs = jobs_of(folds)
     method_names = [method.name for method in settings.methods]
-    methods = settings.methods if BEST.name in method_names else (*settings.methods, BEST)
-    predictions = np.full((len(folds), len(methods), *task.human.shape), np.nan)
-    candidate_methods = tuple(dict.fromkeys(candidate for method in settings.methods for candidate in method.among))
+    methods_and_best = settings.methods if BEST.name in method_names else (*settings.methods, BEST)
+    predictions = np.full((len(folds), len(methods_and_best), *task.human.shape), np.nan)
+    candidate_methods = tuple(
+        dict.fromkeys(candidate_method for method in settings.methods for candidate_method in method.among)
+    )
     (inner_rng,) = rng.spawn(1)  # a separate generator, so that choices of one method do not change other methods
     has_item_folds = settings.folds == "item"
-    inner_scores_of_fold = (
+    inner_scores_of_repeat_and_fold = (
         choices.nested_fold_scores(task, settings, folds, candidate_methods, inner_rng, progress)
         if candidate_methods and has_item_folds
         else {}
     )
 
-    training_parts = [
-        hold_out_fold(folds[repeat], k, str((repeat, k)), inner_scores_of_fold.get((repeat, k), {}))
-        for repeat, k in repeat_fold_pairs
+    splits = [
+        hold_out_fold(
+            folds[repeat],
+            fold_number,
+            str((repeat, fold_number)),
+            inner_scores_of_repeat_and_fold.get((repeat, fold_number), {}),
+        )
+        for repeat, fold_number in repeat_fold_pairs
     ]
-    fits = fit_and_predict(task, settings, methods, training_parts, rng=rng, progress=progress, desc="combine")
-    for (repeat, _), training_part, part_fits in zip(repeat_fold_pairs, training_parts, fits, strict=True):
-        predictions[repeat].reshape(len(methods), -1)[:, training_part.held] = part_fits.predicted
+    fits_of_splits = fit_and_predict(
+        task, settings, methods_and_best, splits, rng=rng, progress=progress, desc="combine"
+    )
+    for (repeat, _), split, split_fits in zip(repeat_fold_pairs, splits, fits_of_splits, strict=True):
+        predictions[repeat].reshape(len(methods_and_best), -1)[:, split.held] = split_fits.predicted
     n_methods = len(settings.methods)
     outer_predictions = (
-        {method.name: prediction_grid for method, prediction_grid in zip(methods, predictions[0], strict=True)}
+        {method.name: prediction_grid for method, prediction_grid in zip(methods_and_best, predictions[0], strict=True)}
         if has_item_folds
         else {}
     )
     # The model fitted to all outputs does not depend on the type of the folds or on the number of repeats.
-    inner_fold = folds[0] if has_item_folds else outer_folds(task, "item", repeats=1, rng=initial_rng)[0]
+    inner_fold_of_output = folds[0] if has_item_folds else outer_folds(task, "item", repeats=1, rng=initial_rng)[0]
     return Trial(
         of=task,
         terms=settings,
         folds=folds,
         predicted=predictions[:, :n_methods],
-        single=predictions[:, [method.name for method in methods].index(BEST.name)],
-        seconds=np.mean([part_fits.seconds for part_fits in fits], axis=0)[:n_methods],
-        used=np.mean([part_fits.used for part_fits in fits], axis=0)[:n_methods],
+        single=predictions[:, [method.name for method in methods_and_best].index(BEST.name)],
+        seconds=np.mean([split_fits.seconds for split_fits in fits_of_splits], axis=0)[:n_methods],
+        used=np.mean([split_fits.used for split_fits in fits_of_splits], axis=0)[:n_methods],
         times=task.design.draw_byte_weights(settings.resamples, rng),
         inner=choices.held_out_scores(
-            task, settings, inner_fold, candidate_methods, outer_predictions, inner_rng, progress
+            task, settings, inner_fold_of_output, candidate_methods, outer_predictions, inner_rng, progress
         )
         if candidate_methods
         else {},
@@ -205,4 +217,8 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
 
 def jobs_of(folds: Sequence[NDArray[np.intp]]) -> list[tuple[int, int]]:
     """Return all folds of all repeats, as pairs (repeat, fold)."""
-    return [(r, int(f)) for r, fold in enumerate(folds) for f in np.unique(fold[fold >= 0])]
+    return [
+        (repeat, int(fold_number))
+        for repeat, fold_of_output in enumerate(folds)
+        for fold_number in np.unique(fold_of_output[fold_of_output >= 0])
+    ]

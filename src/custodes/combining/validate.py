@@ -133,12 +133,18 @@ def validate(
     ['best single', 'best in hindsight']
     """
     combined_metric = CombinedMetric.load(model)
-    statistic_name = check_one_of("objective", objective or combined_metric.objective, OBJECTIVES)
+    objective_name = check_one_of("objective", objective or combined_metric.objective, OBJECTIVES)
     renamed_study = _rename_raters(study, rename)
     tables_of_targets, notes = [], list[Note]()
-    for target in _targets(renamed_study, combined_metric, selection):
+    for target_name in _targets(renamed_study, combined_metric, selection):
         target_tables, target_notes = _validate_target(
-            renamed_study, combined_metric, target, statistic_name, scales, confidence, {**selection, "aspect": None}
+            renamed_study,
+            combined_metric,
+            target_name,
+            objective_name,
+            scales,
+            confidence,
+            {**selection, "aspect": None},
         )
         tables_of_targets.append(target_tables)
         notes += target_notes
@@ -150,25 +156,25 @@ def _rename_raters(study: Study, rename: Rename) -> Study:
     if not rename:
         return study
     direction_of_rater = study.raters.direction
-    renamings = (
+    old_and_new_names = (
         list(rename.items())
         if isinstance(rename, Mapping)
-        else [_split_renaming(assignment) for assignment in assignment_list(rename, keys=direction_of_rater)]
+        else [_split_renaming(renaming_text) for renaming_text in assignment_list(rename, keys=direction_of_rater)]
     )
-    for old_name, new_name in renamings:
+    for old_name, new_name in old_and_new_names:
         if old_name not in direction_of_rater:
             raise OptionError(
                 f"rename: there is no rater {old_name!r} in {study.name}; raters: "
                 f"{join_labels(direction_of_rater)}{suggestion(old_name, direction_of_rater)}"
             )
-        if new_name in direction_of_rater and new_name not in dict(renamings):
+        if new_name in direction_of_rater and new_name not in dict(old_and_new_names):
             raise OptionError(
                 f"rename {old_name}={new_name!r}: {study.name} already has a rater {new_name!r}; rename or exclude one"
             )
-    if len({new_name for _, new_name in renamings}) < len(dict(renamings)):
-        renaming_texts = [f"{old_name}={new_name}" for old_name, new_name in renamings]
+    if len({new_name for _, new_name in old_and_new_names}) < len(dict(old_and_new_names)):
+        renaming_texts = [f"{old_name}={new_name}" for old_name, new_name in old_and_new_names]
         raise OptionError(f"rename: two raters would get the same name ({join_labels(renaming_texts)})")
-    new_name_expression = pl.col("rater").replace(dict(renamings))
+    new_name_expression = pl.col("rater").replace(dict(old_and_new_names))
     return replace(
         study,
         ratings=Ratings(frame=study.ratings.frame.with_columns(new_name_expression)),
@@ -190,9 +196,9 @@ def _split_renaming(text: str) -> tuple[str, str]:
 
 def _targets(study: Study, combined_metric: CombinedMetric, selection: Mapping[str, Any]) -> list[str]:
     """Return the targets with which the model can be compared: aspects, or the mean to which the model was fitted."""
-    patterns: Patterns = selection.get("aspect")
-    selected_study = study.select(human=selection.get("human"), aspect=patterns)
-    if patterns is not None:
+    aspect_patterns: Patterns = selection.get("aspect")
+    selected_study = study.select(human=selection.get("human"), aspect=aspect_patterns)
+    if aspect_patterns is not None:
         return list(selected_study.aspects)
     model_aspects = combined_metric.target.removeprefix(MEAN).split(",")
     if set(model_aspects) <= set(selected_study.aspects):
@@ -236,39 +242,39 @@ def _validate_target(
     combined_scores[is_scored_output] = combined_metric.predict(
         metric_scores[is_scored_output], None if kind_of_output is None else kind_of_output[is_scored_output]
     )
-    rivals, reason_text = _rivals(study, combined_metric, target_task, objective_name)
+    rivals, why_no_best_single = _rivals(study, combined_metric, target_task, objective_name)
     compared_scores = np.stack([combined_scores.reshape(target_task.human.shape), *(rival.scores for rival in rivals)])
     compared_ratings = np.where(np.isfinite(compared_scores).all(axis=0), target_task.human, np.nan)
-    n_outputs, n_excluded = (
-        int(np.isfinite(compared_ratings).sum()),
-        int((target_task.rated & ~np.isfinite(compared_ratings)).sum()),
-    )
+    n_outputs = int(np.isfinite(compared_ratings).sum())
+    n_excluded = int((target_task.rated & ~np.isfinite(compared_ratings)).sum())
     if n_outputs < 2:
         raise InputError(
             f"{study.name}: fewer than two outputs have ratings by annotators, the combined metric and the compared "
             f"single metrics ({join_labels(dict.fromkeys(rival.name for rival in rivals))})"
         )
-    same_model = np.zeros(compared_ratings.shape, dtype=np.intp)
-    moves_of_statistic = {
-        name: moves(
-            name,  # type: ignore[arg-type]
+    single_label_of_output = np.zeros(compared_ratings.shape, dtype=np.intp)
+    scores_with_influences_of_statistic = {
+        statistic_name: moves(
+            statistic_name,  # type: ignore[arg-type]
             compared_ratings,
             compared_scores[:, np.newaxis],
-            model=same_model,
-            within=same_model,
-            block=same_model,
+            model=single_label_of_output,
+            within=single_label_of_output,
+            block=single_label_of_output,
             units=target_task.design.units,
             n_units=target_task.design.n_units,
         )
-        for name in {*STATISTICS, objective_name}
+        for statistic_name in {*STATISTICS, objective_name}
     }
-    tables = Validate.part(
+    table_frames = Validate.part(
         target,
-        comparison=_comparison(combined_metric, rivals, moves_of_statistic, n_outputs, confidence),
-        gains=_gains(rivals, moves_of_statistic[objective_name], target_task, compared_ratings, confidence),
+        comparison=_comparison(combined_metric, rivals, scores_with_influences_of_statistic, n_outputs, confidence),
+        gains=_gains(
+            rivals, scores_with_influences_of_statistic[objective_name], target_task, compared_ratings, confidence
+        ),
     )
     comparison_notes = build_notes(
-        ("no-best-single", bool(reason_text), reason_text),
+        ("no-best-single", bool(why_no_best_single), why_no_best_single),
         (
             "not-in-common",
             n_excluded,
@@ -281,7 +287,7 @@ def _validate_target(
     task_notes = [
         note for note in target_task.notes if note.rule not in ("missing-metric-scores", "more-features-than-rows")
     ]
-    return tables, [
+    return table_frames, [
         *task_notes,
         *combined_metric.notes_on(study, metric_scores[target_task.rated.ravel()], items),
         *comparison_notes,
@@ -291,20 +297,27 @@ def _validate_target(
 
 def _check_scales(study: Study, combined_metric: CombinedMetric, metric_scores: Floats) -> None:
     """Raise an error if the scores (outputs, columns) of a metric are on another scale than in the model."""
-    for metric_column, scores in zip(combined_metric.columns, metric_scores.T, strict=True):
-        finite_scores = scores[np.isfinite(scores)]
+    for metric_column, column_scores in zip(combined_metric.columns, metric_scores.T, strict=True):
+        finite_scores = column_scores[np.isfinite(column_scores)]
         if not len(finite_scores):
             continue
-        share_beyond = float(((finite_scores < metric_column.low) | (finite_scores > metric_column.high)).mean())
-        score_range = float(np.ptp(finite_scores))
-        if share_beyond >= ELSEWHERE or 0 < score_range < LEAST_USED * (metric_column.high - metric_column.low):
-            sign = 1.0 if metric_column.higher_is_better else -1.0
-            bounds_here, model_bounds = (
-                sorted(sign * bound for bound in bounds)
-                for bounds in ((finite_scores.min(), finite_scores.max()), (metric_column.low, metric_column.high))
+        share_beyond_model_bounds = float(
+            ((finite_scores < metric_column.low) | (finite_scores > metric_column.high)).mean()
+        )
+        score_range_width = float(np.ptp(finite_scores))
+        if share_beyond_model_bounds >= ELSEWHERE or 0 < score_range_width < LEAST_USED * (
+            metric_column.high - metric_column.low
+        ):
+            direction_sign = 1.0 if metric_column.higher_is_better else -1.0
+            data_bounds, model_bounds = (
+                sorted(direction_sign * bound for bound in lower_and_upper_bound)
+                for lower_and_upper_bound in (
+                    (finite_scores.min(), finite_scores.max()),
+                    (metric_column.low, metric_column.high),
+                )
             )
             raise InputError(
-                f"{study.name}: the scale of {metric_column.label!r} is {bounds_here[0]:.3g} to {bounds_here[1]:.3g} "
+                f"{study.name}: the scale of {metric_column.label!r} is {data_bounds[0]:.3g} to {data_bounds[1]:.3g} "
                 f"here, but {model_bounds[0]:.3g} to {model_bounds[1]:.3g} in the model; use scales='data' to take the "
                 "bounds from these data, or fit a model without this metric"
             )
@@ -312,15 +325,16 @@ def _check_scales(study: Study, combined_metric: CombinedMetric, metric_scores: 
 
 def _rescale_to_model(combined_metric: CombinedMetric, metric_scores: Floats) -> Floats:
     """Return scores (outputs, columns) rescaled so that their range in these data becomes the range in the model."""
-    data_scale = scaling(metric_scores)
-    low, high = (
-        np.fmax(np.nanmin(metric_scores, axis=0), data_scale.low),
-        np.fmin(np.nanmax(metric_scores, axis=0), data_scale.high),
-    )
+    data_scaling = scaling(metric_scores)
+    lower_bounds = np.fmax(np.nanmin(metric_scores, axis=0), data_scaling.low)
+    upper_bounds = np.fmin(np.nanmax(metric_scores, axis=0), data_scaling.high)
     model_bounds = np.array([(metric_column.low, metric_column.high) for metric_column in combined_metric.columns]).T
-    widths = np.where(high > low, high - low, 1.0)
+    bound_widths = np.where(upper_bounds > lower_bounds, upper_bounds - lower_bounds, 1.0)
     return np.asarray(
-        model_bounds[0] + (np.clip(metric_scores, low, high) - low) / widths * (model_bounds[1] - model_bounds[0])
+        model_bounds[0]
+        + (np.clip(metric_scores, lower_bounds, upper_bounds) - lower_bounds)
+        / bound_widths
+        * (model_bounds[1] - model_bounds[0])
     )
 
 
@@ -332,22 +346,26 @@ def _rivals(
     The metrics are the best single metric of the fit, if it is known and in these data, and the best single metric on
     these data.
     """
-    rivals, reason_text = [], ""
-    best_single_fields = combined_metric.validation.get("single")
-    if not isinstance(best_single_fields, dict):
-        reason_text = "the model file does not name the best single metric of the fit; fit the model again"
+    rivals, why_no_best_single = [], ""
+    best_single_field_values = combined_metric.validation.get("single")
+    if not isinstance(best_single_field_values, dict):
+        why_no_best_single = "the model file does not name the best single metric of the fit; fit the model again"
     else:
-        metric, aspect = str(best_single_fields["metric"]), str(best_single_fields["aspect"])
-        metric_name = name_of(metric, aspect)
-        single_scores = raw_scores(study, metric, aspect, target_task.design.items, target_task.design.systems)
+        rater_name, aspect = str(best_single_field_values["metric"]), str(best_single_field_values["aspect"])
+        metric_name = name_of(rater_name, aspect)
+        single_scores = raw_scores(study, rater_name, aspect, target_task.design.items, target_task.design.systems)
         if single_scores is None:
-            reason_text = (
+            why_no_best_single = (
                 f"{metric_name!r}, the best single metric of the fit, is not in these data; if the metric has "
                 f"another name in these data, use rename"
             )
         else:
             rivals.append(
-                _Rival(SINGLE, metric_name, single_scores if best_single_fields["higher_is_better"] else -single_scores)
+                _Rival(
+                    SINGLE,
+                    metric_name,
+                    single_scores if best_single_field_values["higher_is_better"] else -single_scores,
+                )
             )
     output_positions = np.flatnonzero(target_task.rated.ravel())
     item_of_output, system_of_output = np.divmod(output_positions, len(target_task.design.systems))
@@ -360,15 +378,17 @@ def _rivals(
         by=objective_name,
         rng=np.random.default_rng(0),
     )
-    best_index = int(np.argmax(np.nan_to_num(training.score(training.mean_imputation[0].T), nan=-np.inf)))
-    rivals.append(_Rival(HINDSIGHT, target_task.metrics.names[best_index], target_task.metrics.scores[best_index]))
-    return rivals, reason_text
+    best_metric_index = int(np.argmax(np.nan_to_num(training.score(training.mean_imputation[0].T), nan=-np.inf)))
+    rivals.append(
+        _Rival(HINDSIGHT, target_task.metrics.names[best_metric_index], target_task.metrics.scores[best_metric_index])
+    )
+    return rivals, why_no_best_single
 
 
 def _comparison(
     combined_metric: CombinedMetric,
     rivals: Sequence[_Rival],
-    moves_of_statistic: Mapping[str, Moves],
+    scores_with_influences_of_statistic: Mapping[str, Moves],
     n_outputs: int,
     confidence: float,
 ) -> dict[str, Any]:
@@ -378,17 +398,19 @@ def _comparison(
         "n": n_outputs,
     }
     for statistic_name in STATISTICS:
-        low, high = moves_of_statistic[statistic_name].interval("units", confidence=confidence)
+        lower_bounds, upper_bounds = scores_with_influences_of_statistic[statistic_name].interval(
+            "units", confidence=confidence
+        )
         table_columns |= {
-            statistic_name: moves_of_statistic[statistic_name].value,
-            f"{statistic_name}_low": low,
-            f"{statistic_name}_high": high,
+            statistic_name: scores_with_influences_of_statistic[statistic_name].value,
+            f"{statistic_name}_low": lower_bounds,
+            f"{statistic_name}_high": upper_bounds,
         }
     return table_columns
 
 
 def _gains(
-    rivals: Sequence[_Rival], objective_moves: Moves, target_task: Task, human: Floats, confidence: float
+    rivals: Sequence[_Rival], objectives_with_influences: Moves, target_task: Task, human: Floats, confidence: float
 ) -> dict[str, Any]:
     """Return columns with the gain over each single metric, with an interval over items and one over systems and items.
 
@@ -396,28 +418,30 @@ def _gains(
     """
     is_compared_output = np.isfinite(human)
     rival_indices = np.arange(1, len(rivals) + 1)
-    gain_moves = objective_moves.contrast(np.zeros_like(rival_indices), rival_indices)
-    n_units = {
+    gains_with_influences = objectives_with_influences.contrast(np.zeros_like(rival_indices), rival_indices)
+    n_of_resampled_unit = {
         ITEMS: len(np.unique(target_task.design.units[is_compared_output.any(axis=1)])),
         SYSTEMS: int(is_compared_output.any(axis=0).sum()),
     }
-    interval_bounds = [
-        gain_moves.interval(resampled_unit, confidence=confidence) for resampled_unit in ("units", "systems")
+    bounds_by_resampled_unit = [
+        gains_with_influences.interval(resampled_unit, confidence=confidence) for resampled_unit in ("units", "systems")
     ]
-    low, high = np.array(interval_bounds).transpose(1, 2, 0)  # (rivals, items or systems) each
-    if n_units[SYSTEMS] < LEAST_SYSTEMS:
-        low[:, 1] = high[:, 1] = np.nan
-    rival_parts = np.repeat([rival.part for rival in rivals], 2)
+    lower_bounds, upper_bounds = np.array(bounds_by_resampled_unit).transpose(
+        1, 2, 0
+    )  # (rivals, items or systems) each
+    if n_of_resampled_unit[SYSTEMS] < LEAST_SYSTEMS:
+        lower_bounds[:, 1] = upper_bounds[:, 1] = np.nan
+    rival_roles = np.repeat([rival.part for rival in rivals], 2)
     return {
-        "rater": rival_parts,
+        "rater": rival_roles,
         "metric": np.repeat([rival.name for rival in rivals], 2),
-        "unseen": [*n_units] * len(rivals),
-        "n": [*n_units.values()] * len(rivals),
-        "gain": np.repeat(gain_moves.value, 2),
-        "gain_low": low.ravel(),
-        "gain_high": high.ravel(),
+        "unseen": [*n_of_resampled_unit] * len(rivals),
+        "n": [*n_of_resampled_unit.values()] * len(rivals),
+        "gain": np.repeat(gains_with_influences.value, 2),
+        "gain_low": lower_bounds.ravel(),
+        "gain_high": upper_bounds.ravel(),
         "conclusion": [
-            conclusion(bound) if rival_part == SINGLE else None
-            for rival_part, bound in zip(rival_parts, low.flat, strict=True)
+            conclusion(lower_bound) if rival_role == SINGLE else None
+            for rival_role, lower_bound in zip(rival_roles, lower_bounds.flat, strict=True)
         ],
     }

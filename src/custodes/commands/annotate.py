@@ -188,8 +188,8 @@ def rehearse(
     from custodes.annotate.rehearsal import rehearse as simulate_study
 
     output.check([study, *(plan or ())], Rehearsal.table_declarations())
-    given_arguments: dict[str, Any] = {
-        "plans": {path.stem: read_plan(path) for path in plan} if plan else None,
+    value_of_argument: dict[str, Any] = {
+        "plans": {plan_path.stem: read_plan(plan_path) for plan_path in plan} if plan else None,
         "annotators": annotators,
         "margins": None if margins is None else numbers("--margins", margins),
         "careless": careless,
@@ -200,9 +200,13 @@ def rehearse(
         "repetitions": repetitions,
         "rng": seed,
     }
-    options = {name: value for name, value in given_arguments.items() if value is not None}
+    given_arguments = {
+        argument_name: argument_value
+        for argument_name, argument_value in value_of_argument.items()
+        if argument_value is not None
+    }
     with Stoppable(NOTHING_KEPT):
-        return output.answer(partial(simulate_study, study, **options), "rehearse")
+        return output.answer(partial(simulate_study, study, **given_arguments), "rehearse")
 
 
 @annotate.command
@@ -269,21 +273,23 @@ def invite(
         check_address("--url", url)
     with open_study_service(study) as service:
         base_url = (url or service.address().result() or local_url()).rstrip("/")
-        links = service.invite(annotators).result()
+        labels_and_tokens = service.invite(annotators).result()
         service.set_address(base_url).result()
-    links_table = "worker,link\n" + "".join(f"{worker},{base_url}/s/{token}\n" for worker, token in links)
+    links_csv = "worker,link\n" + "".join(
+        f"{annotator_label},{base_url}/s/{token}\n" for annotator_label, token in labels_and_tokens
+    )
     if url is None:
         print_diagnostic(
             f"note: the links begin with {base_url}; serve the study at this address, or give another address with "
             "--url"
         )
     if output is None:
-        write_stdout([links_table.encode()])
+        write_stdout([links_csv.encode()])
         return
-    path = write_atomically(output, links_table)
-    if not is_stream(path):
-        os.chmod(path, 0o600)
-        print_line(str(path))
+    links_path = write_atomically(output, links_csv)
+    if not is_stream(links_path):
+        os.chmod(links_path, 0o600)
+        print_line(str(links_path))
 
 
 @annotate.command
@@ -439,15 +445,13 @@ def _option(section: str, key: str, default: str, help_text: str) -> inspect.Par
     option_name = _name(section, key)
     default_text = f" (default: {default})" if default and default != '""' else ""
     help_text = f"{help_text[0].upper()}{help_text[1:]}{default_text}."
-    option_type: Any = str | None
+    annotated_type: Any = str | None
     cli_parameter = Parameter(help=help_text)
     if option_name in SINGLE:
-        option_type, cli_parameter = (
-            list[str] | None,
-            Parameter(name=[f"--{option_name}", f"--{SINGLE[option_name]}"], help=help_text, negative=""),
-        )
+        annotated_type = list[str] | None
+        cli_parameter = Parameter(name=[f"--{option_name}", f"--{SINGLE[option_name]}"], help=help_text, negative="")
     return inspect.Parameter(
-        option_name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[option_type, cli_parameter]
+        option_name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotated_type, cli_parameter]
     )
 
 
@@ -461,7 +465,7 @@ def _value(option_name: str, value_type: Any, text_or_texts: Any) -> Any:
     try:
         if entry_texts:
             entry_type = get_args(value_type)[0]
-            return tuple(msgspec.convert(entry, entry_type, strict=False) for entry in entry_texts)
+            return tuple(msgspec.convert(entry_text, entry_type, strict=False) for entry_text in entry_texts)
         if float in members(value_type):
             with suppress(ValueError):
                 return float(text_or_texts)

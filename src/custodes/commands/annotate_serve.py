@@ -65,7 +65,7 @@ def print_and_flush(text: str) -> None:
 
 def main() -> None:
     """Run `custodes annotate serve` with a faster start and half the memory of the full command line."""
-    app, annotate = App(**HOW), App(name="annotate")
-    app.command(annotate)
-    annotate.command(serve)
-    run_and_exit(lambda: run_for_exit_status(lambda: app(sys.argv[1:])))
+    root_app, annotate_app = App(**HOW), App(name="annotate")
+    root_app.command(annotate_app)
+    annotate_app.command(serve)
+    run_and_exit(lambda: run_for_exit_status(lambda: root_app(sys.argv[1:])))

@@ -66,9 +66,9 @@ def convert(
 
     Example: `custodes convert scores.tsv --reader rewardbench -o study/`
     """
-    selection_options = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
+    patterns_of_option = {"human": human, "metrics": metrics, "systems": systems, "aspect": aspect, "group": group}
     selection_patterns = {
-        option_name: patterns for option_name, patterns in selection_options.items() if patterns is not None
+        option_name: patterns for option_name, patterns in patterns_of_option.items() if patterns is not None
     }
     is_folder_output, is_schema_output = is_folder(output), output.endswith(".toml")
     ineffective_option = "--table" if table is not None else "--quote-formulas" if quote_formulas else ""
@@ -97,19 +97,19 @@ def convert(
         return
     study = reading.select_study(inputs, selection_patterns)
     print_notes(study.notes)
-    if n_probes := study.probes.height:
+    if n_probe_rows := study.probes.height:
         print_diagnostic(
-            f"note: the probes ({n_probes} rows) are not converted; to keep them, copy VERDICTS.probes.csv from the "
-            "folder of the verdicts, and name the copy NEW.probes.csv if the new verdicts are in NEW.csv"
+            f"note: the probes ({n_probe_rows} rows) are not converted; copy the file VERDICTS.probes.csv, which is "
+            "next to the verdicts, to NEW.probes.csv next to the new file of verdicts"
         )
     if to == "every-eval-ever":
-        n_preferences = study.preferences.frame.height
-        if n_preferences:
+        n_verdicts = study.preferences.frame.height
+        if n_verdicts:
             print_diagnostic(
-                f"note: the verdicts ({n_preferences}) are left out, because Every Eval Ever holds only scores"
+                f"note: the verdicts ({n_verdicts}) are left out, because Every Eval Ever holds only scores"
             )
-        for path in write_every_eval_ever(study, make_folder(output)):
-            print_output_path(path)
+        for output_path in write_every_eval_ever(study, make_folder(output)):
+            print_output_path(output_path)
         return
     frame_of_table = long_tables(study)
     if table is not None and table not in frame_of_table:
@@ -122,25 +122,34 @@ def convert(
         for table_name, frame in frame_of_table.items() if table is None else [(table, frame_of_table[table])]:
             print_output_path(write_table(frame, target_folder / f"{table_name}.csv", quote_formulas=quote_formulas))
         if table in (None, *RATING_TABLES):
-            file_hint = f" {target_folder / 'raters.csv'}" if table is None else ""
-            print_lower_is_better(study.raters.frame, f"give --raters{file_hint} when you read scores and verdicts")
+            raters_file_hint = f" {target_folder / 'raters.csv'}" if table is None else ""
+            print_lower_is_better(
+                study.raters.frame, f"give --raters{raters_file_hint} when you read scores and verdicts"
+            )
         return
     table_name = table or next(iter(frame_of_table))
-    lost_tables = [] if table else [name for name in frame_of_table if name not in (table_name, "raters")]
-    if lost_tables:
+    lost_table_names = (
+        []
+        if table
+        else [lost_table_name for lost_table_name in frame_of_table if lost_table_name not in (table_name, "raters")]
+    )
+    if lost_table_names:
         print_diagnostic(
             f"note: {output} holds only the table {table_name}; the input also has "
-            f"{join_labels(CONTENT.get(name, name) for name in lost_tables)}. To keep all tables, give -o DIR/"
+            f"{join_labels(CONTENT.get(lost_table_name, lost_table_name) for lost_table_name in lost_table_names)}. "
+            "To keep all tables, give -o DIR/"
         )
-    table_of_file = {Path(output): frame_of_table[table_name]}
+    frame_of_file = {Path(output): frame_of_table[table_name]}
     if table_name in RATING_TABLES:
-        raters = study.raters.select_raters(list(frame_of_table[table_name]["rater"].unique(maintain_order=True)))
+        written_raters = study.raters.select_raters(
+            list(frame_of_table[table_name]["rater"].unique(maintain_order=True))
+        )
         if is_stream(output):
-            print_lower_is_better(raters.frame, STREAMED)
-        elif sidecar_path := raters_sidecar(output, raters):
+            print_lower_is_better(written_raters.frame, STREAMED)
+        elif sidecar_path := raters_sidecar(output, written_raters):
             check_distinct_files([sidecar_path], input_files(inputs, *reading.files))
-            table_of_file[sidecar_path] = raters.frame
-    for target_file, frame in table_of_file.items():
+            frame_of_file[sidecar_path] = written_raters.frame
+    for target_file, frame in frame_of_file.items():
         print_output_path(write_table(frame, target_file, quote_formulas=quote_formulas))
 
 

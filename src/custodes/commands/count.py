@@ -155,30 +155,30 @@ def count(
     with (
         _named_verb(),
         Stoppable(NOTHING_KEPT),
-        progress("counting", quiet=quiet) as track,
+        progress("counting", quiet=quiet) as track_progress,
         scan_sources(
             files,
             engine=engine,
             columns={} if is_label_counts else column_of_role,
             memory_limit=memory_limit,
             spill=spill,
-        ) as table,
+        ) as scanned_table,
     ):
         if is_label_counts:
             column_mapping = InputOptions(column=column, columns=columns).column_mapping
             slice_columns = value_list("by", by or [])
             default_system_name = Path(files[0]).stem
-            label_counts = cu.count_labels(
-                table,
+            label_count_frame = cu.count_labels(
+                scanned_table,
                 columns=column_mapping,
                 by=slice_columns,
                 name=default_system_name,
                 batches=batches,
-                progress=track,
+                progress=track_progress,
             )
-            print_line(str(write_table(label_counts, output)))
+            print_line(str(write_table(label_count_frame, output)))
             return
-        column_names = _columns(table)
+        column_names = _columns(scanned_table)
         has_scores = "score" in column_names
         _check_columns(column_names, has_scores=has_scores)
         _refuse_idle_options(
@@ -194,11 +194,13 @@ def count(
                     "count: the data do not state which raters are human; name the annotators, as in --human "
                     "ann; all other raters are then metrics"
                 )
-            counts: Any = cu.count_pairs(table, human=human, aspect=aspect, progress=track, **count_options)
+            outcome_counts: Any = cu.count_pairs(
+                scanned_table, human=human, aspect=aspect, progress=track_progress, **count_options
+            )
         else:
-            counts = cu.count_battles(table, human=human, aspect=aspect, **count_options)
-            print_notes(counts.notes)
-    print_line(str(cu.write_counts(counts, output)))
+            outcome_counts = cu.count_battles(scanned_table, human=human, aspect=aspect, **count_options)
+            print_notes(outcome_counts.notes)
+    print_line(str(cu.write_counts(outcome_counts, output)))
 
 
 def _refuse_idle_options(options: dict[str, Any], content_text: str) -> None:
@@ -208,23 +210,26 @@ def _refuse_idle_options(options: dict[str, Any], content_text: str) -> None:
             raise OptionError(f"{option_name}={short_repr(option_value)} has no effect: the table holds {content_text}")
 
 
-def _check_columns(names: Sequence[str], *, has_scores: bool) -> None:
+def _check_columns(column_names: Sequence[str], *, has_scores: bool) -> None:
     """Raise `OptionError` for a column that is missing, with the option that names it."""
-    missing_roles = [
-        roles[-1]
-        for roles in (SCORES if has_scores else VERDICTS)
-        if not any({*columns} <= {*names} for columns in roles)
+    missing_role_groups = [
+        alternative_groups[-1]
+        for alternative_groups in (SCORES if has_scores else VERDICTS)
+        if not any({*role_group} <= {*column_names} for role_group in alternative_groups)
     ]
+    missing_roles = [role for role_group in missing_role_groups for role in role_group]
     if missing_roles:
-        options = (
-            f"{role}={next((name for name in names if name.lower() in ENGLISH.get(role, ())), 'NAME')}"
-            for roles in missing_roles
-            for role in roles
-        )
-        scores_text = "" if has_scores else " (for scores: also system, rater and score)"
+        column_options = []
+        for role in missing_roles:
+            role_column_names = [
+                column_name for column_name in column_names if column_name.lower() in ENGLISH.get(role, ())
+            ]
+            column_options.append(f"{role}={role_column_names[0] if role_column_names else 'NAME'}")
+        further_columns_text = "" if has_scores else " (for scores: also system, rater and score)"
         raise OptionError(
-            f"count: the table has no column {join_labels(role for roles in missing_roles for role in roles)}"
-            f"{scores_text}; name the columns, as in --column {','.join(options)}. Columns: {join_labels(names)}"
+            f"count: the table has no column {join_labels(missing_roles)}"
+            f"{further_columns_text}; name the columns, as in --column {','.join(column_options)}. Columns: "
+            f"{join_labels(column_names)}"
         )
 
 

@@ -109,7 +109,7 @@ def judge(
         option_name: parameter.default for option_name, parameter in inspect.signature(run.judge).parameters.items()
     } | given_arguments
     sends_requests = not dry_run and write_requests is None and replies is None
-    plan = prepare(
+    judging_plan = prepare(
         reading.study(inputs),
         llm_judge,
         client=given_client,
@@ -123,18 +123,20 @@ def judge(
         if sends_requests
         else None
     )
-    budget = Budget.from_options(llm_judge, value_of_argument["max_cost"], value_of_argument["price"])
+    cost_budget = Budget.from_options(llm_judge, value_of_argument["max_cost"], value_of_argument["price"])
     with Stoppable(output_files.follows), Cache(output_files.cache) as reply_cache:
         failure_of_request, notes = (
-            batch.read_replies(replies, all_requests(plan, reply_cache), reply_cache) if replies else ({}, [])
+            batch.read_replies(replies, all_requests(judging_plan, reply_cache), reply_cache) if replies else ({}, [])
         )
-        _, unsent_requests = find_replies(all_requests(plan, reply_cache), reply_cache)
-        notes += plan.notes
+        _, unsent_requests = find_replies(all_requests(judging_plan, reply_cache), reply_cache)
+        notes += judging_plan.notes
         if dry_run or write_requests is not None:
             print_notes(notes)
         if dry_run:
-            for line in estimate_lines(plan, unsent_requests, budget.price, reply_tokens(plan, reply_cache)):
-                print_line(line)
+            for output_line in estimate_lines(
+                judging_plan, unsent_requests, cost_budget.price, reply_tokens(judging_plan, reply_cache)
+            ):
+                print_line(output_line)
             return 0
         if write_requests is not None:
             print_line(str(batch.write_requests(write_requests, unsent_requests)))
@@ -144,22 +146,27 @@ def judge(
                 llm_judge,
                 unsent_requests,
                 is_allowed=yes or value_of_argument["max_cost"] is not None,
-                price=budget.price,
+                price=cost_budget.price,
             )
-        with progress(quiet=quiet) as track:
+        with progress(quiet=quiet) as track_progress:
             rate_limits = {option_name: value_of_argument[option_name] for option_name in ("concurrency", "rpm", "tpm")}
             answer_requests = partial(read_stored, cache=reply_cache, failures=failure_of_request)
             if connected_client:
                 answer_requests = partial(
-                    query, client=connected_client, cache=reply_cache, budget=budget, progress=track, **rate_limits
+                    query,
+                    client=connected_client,
+                    cache=reply_cache,
+                    budget=cost_budget,
+                    progress=track_progress,
+                    **rate_limits,
                 )
-            judgements = judgements_of(plan, query_plan(plan, answer_requests), budget.price)
+            judgements = judgements_of(judging_plan, query_plan(judging_plan, answer_requests), cost_budget.price)
     print_notes([*notes, *judgements.notes])
     output_files.write(judgements.output_tables())
     print_diagnostic(summary(judgements))
     if "raters" in output_files.tables and not quiet:
-        for line in summary_lines(output_files.tables[""]):
-            print_diagnostic(line)
+        for output_line in summary_lines(output_files.tables[""]):
+            print_diagnostic(output_line)
     return judgements.status
 
 
@@ -169,14 +176,16 @@ def parse_sampling(entries: Sequence[str]) -> dict[str, Any]:
     Commas inside a JSON value belong to the value. All other commas separate entries.
     """
     value_of_key: dict[str, Any] = {}
-    assignments = [
-        assignment
-        for entry in entries
-        for assignment in ([entry] if _parse_json(entry.partition("=")[2])[1] else assignment_list(entry))
+    assignment_texts = [
+        assignment_text
+        for option_entry in entries
+        for assignment_text in (
+            [option_entry] if _parse_json(option_entry.partition("=")[2])[1] else assignment_list(option_entry)
+        )
     ]
-    for assignment_text in assignments:
+    for assignment_text in assignment_texts:
         key, equals_sign, value_text = assignment_text.partition("=")
-        value, is_json = _parse_json(value_text)
+        parsed_value, is_json = _parse_json(value_text)
         reject(
             (
                 not equals_sign or not key.strip() or key.strip() in value_of_key,
@@ -189,7 +198,7 @@ def parse_sampling(entries: Sequence[str]) -> dict[str, Any]:
                 "the option for each further KEY=VALUE",
             ),
         )
-        value_of_key[key.strip()] = value
+        value_of_key[key.strip()] = parsed_value
     return value_of_key
 
 
@@ -207,7 +216,7 @@ def read_api_key(variable: str | None) -> str | None:
         return None
     api_key = os.environ.get(variable, "").strip() if "\0" not in variable else ""
     if not api_key:
-        key_variables = [name for name in os.environ if name.endswith(("KEY", "TOKEN"))]
+        key_variables = [variable_name for variable_name in os.environ if variable_name.endswith(("KEY", "TOKEN"))]
         raise OptionError(
             "--key-env: no environment variable of this name is set (the name is not shown, because it may "
             "be a key); give the name of the variable that holds the key, never the key "
@@ -218,8 +227,8 @@ def read_api_key(variable: str | None) -> str | None:
 
 def all_requests(plan: JudgingPlan, cache: Cache) -> list[Request]:
     """All requests: the first requests, and the second requests for replies that contain no answer."""
-    replies, _ = find_replies(plan.requests, cache)
-    return [*plan.requests, *second_requests(plan, read_answers(plan, replies)).values()]
+    reply_of_key, _ = find_replies(plan.requests, cache)
+    return [*plan.requests, *second_requests(plan, read_answers(plan, reply_of_key)).values()]
 
 
 def reply_tokens(plan: JudgingPlan, cache: Cache) -> list[int]:
@@ -237,11 +246,14 @@ def estimate_lines(
     The numbers of output tokens of cached replies (`reply_token_counts`) give the estimate for new replies."""
     judge_settings = plan.judge
     if reply_token_counts:
-        n_answer_tokens, basis_text = mean(reply_token_counts), f"the mean of {len(reply_token_counts)} cached replies"
+        n_answer_tokens = mean(reply_token_counts)
+        token_basis_text = f"the mean of {len(reply_token_counts)} cached replies"
     else:
         n_answer_tokens = cost.answer_tokens(judge_settings)
         reason_tokens_text = f" and {cost.REASON_TOKENS} tokens of a reason" if judge_settings.reason == "first" else ""
-        basis_text = f"the JSON answer{reason_tokens_text}; a model that reasons before it answers needs more tokens"
+        token_basis_text = (
+            f"the JSON answer{reason_tokens_text}; a model that reasons before it answers needs more tokens"
+        )
     cost_estimate = cost.estimate(unsent_requests, tokens_per_answer=n_answer_tokens)
     yield (
         f"{len(plan.asked)} queries and {len(plan.requests)} requests; {cost_estimate.requests} requests have no "
@@ -251,7 +263,7 @@ def estimate_lines(
         f"{cost_estimate.characters} characters, about {cost_estimate.tokens_in} input tokens; about "
         f"{cost_estimate.expected_out} output tokens expected, at most {cost_estimate.tokens_out}"
     )
-    yield f"assumptions: one request per query, and {n_answer_tokens:.0f} tokens per answer ({basis_text})"
+    yield f"assumptions: one request per query, and {n_answer_tokens:.0f} tokens per answer ({token_basis_text})"
     if price is None:
         yield f"the price of {judge_settings.model} is unknown; {PRICES}"
     else:
@@ -260,11 +272,11 @@ def estimate_lines(
 
 def format_cost(cost_estimate: cost.CostEstimate, price: Price) -> str:
     """The expected and the maximum cost of requests as text."""
-    expected_text, most_text = (
-        format_dollars(price.token_cost(cost_estimate.tokens_in, n_out))
-        for n_out in (cost_estimate.expected_out, cost_estimate.tokens_out)
+    expected_text, maximum_text = (
+        format_dollars(price.token_cost(cost_estimate.tokens_in, n_output_tokens))
+        for n_output_tokens in (cost_estimate.expected_out, cost_estimate.tokens_out)
     )
-    return f"about {expected_text} expected, at most {most_text}"
+    return f"about {expected_text} expected, at most {maximum_text}"
 
 
 def format_dollars(amount: float) -> str:
@@ -289,14 +301,14 @@ def check_calls(judge: Judge, unsent_requests: Sequence[Request], *, is_allowed:
 
 def summary(result: Judgements) -> str:
     """Summary of a run in one line."""
-    row: Mapping[str, Any] = result.usage.row(0, named=True)
-    cost_text = "" if row["dollars"] is None else f", ${row['dollars']:.4f}"
-    n_retries = row["sent"] - row["asked"]
+    usage_row: Mapping[str, Any] = result.usage.row(0, named=True)
+    cost_text = "" if usage_row["dollars"] is None else f", ${usage_row['dollars']:.4f}"
+    n_retries = usage_row["sent"] - usage_row["asked"]
     retries_text = f" ({n_retries} of them retries)" if n_retries else ""
     return (
-        f"{result.details.height} of {row['questions']} queries have a reply, and {result.answer_count} replies "
-        f"contain a {result.key}; {row['sent']} requests sent{retries_text}, {row['tokens_in']} input "
-        f"tokens, {row['tokens_out']} output tokens{cost_text}"
+        f"{result.details.height} of {usage_row['questions']} queries have a reply, and {result.answer_count} replies "
+        f"contain a {result.key}; {usage_row['sent']} requests sent{retries_text}, {usage_row['tokens_in']} input "
+        f"tokens, {usage_row['tokens_out']} output tokens{cost_text}"
     )
 
 

@@ -103,7 +103,7 @@ def _margin_texts(estimate_rows: Sequence[Mapping[str, Any]]) -> list[str]:
         (estimate_row["margin"], estimate_row["margin_low"], estimate_row["margin_high"])
         for estimate_row in estimate_rows
     ]
-    n_digits = column_digits(estimates_and_bounds, least=2)
+    n_digits = column_digits(estimates_and_bounds, min_decimals=2)
     return [
         estimate_text(*estimate_and_bounds, digits=n_digits, write=number)
         for estimate_and_bounds in estimates_and_bounds

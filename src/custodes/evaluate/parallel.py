@@ -52,16 +52,16 @@ def map_parts(
     """Return the answer for each part, in the order of the parts.
 
     If `threads` is False, parts are computed one after another. Computation without threads is better for operations on
-    small arrays, because their threads mostly wait for the lock of the interpreter. On two cores, threads make
-    `ceiling` on SummEval take a third more CPU time and no less wall time.
+    small arrays, because threads with such operations mostly wait for the lock of the interpreter. On two cores,
+    threads make `ceiling` on SummEval take a third more CPU time and no less wall time.
 
     Each part has a random generator that is derived from `rng` and the label of the part (by default, the aspect).
     Results therefore do not depend on threads or on which other parts are computed.
     """
-    generators = labelled_generators(map(label, parts), rng)
+    part_generators = labelled_generators(map(label, parts), rng)
     n_workers = max(1, min(len(parts), os.cpu_count() or 1)) if threads else 1
-    with limit_blas_threads(), ThreadPoolExecutor(max_workers=n_workers) as pool:
-        return list(progress(pool.map(answer, parts, generators), total=len(parts), desc=desc))
+    with limit_blas_threads(), ThreadPoolExecutor(max_workers=n_workers) as thread_pool:
+        return list(progress(thread_pool.map(answer, parts, part_generators), total=len(parts), desc=desc))
 
 
 def merge_parts(

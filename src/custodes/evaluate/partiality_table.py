@@ -72,41 +72,45 @@ def partiality_columns(
         for metric_index in range(len(slice_comparison.metrics))
     ]
     partiality_tests = partiality(placements, alpha=alpha, confidence=confidence)
-    effects_of_bound = {
+    effects_and_ranks_of_bound = {
         bound_suffix: np.stack(
-            [win_rate_without(placement, shift) for placement, shift in zip(placements, shifts, strict=True)], axis=1
+            [
+                win_rate_without(placement, shift_of_system)
+                for placement, shift_of_system in zip(placements, shifts_of_placements, strict=True)
+            ],
+            axis=1,
         )
-        for bound_suffix, shifts in (
+        for bound_suffix, shifts_of_placements in (
             ("", partiality_tests.shift),
             ("_low", partiality_tests.low),
             ("_high", partiality_tests.high),
         )
     }
-    is_defined = np.isfinite(partiality_tests.shift)
+    is_defined_shift = np.isfinite(partiality_tests.shift)
     is_significant = partiality_tests.p_adjusted <= alpha
     findings = np.select(
         [partiality_tests.reason > 0, is_significant & (partiality_tests.shift > 0), is_significant],
         [INCONCLUSIVE, FAVOURED, DISFAVOURED],
         "",
     )
-    _, metric_ranks, ranks_without_partiality = effects_of_bound[""]
-    is_compared_system = np.stack([placement.units > 0 for placement in placements])
+    _, metric_ranks, ranks_without_partiality = effects_and_ranks_of_bound[""]
+    is_compared_by_metric_and_system = np.stack([placement.units > 0 for placement in placements])
     human_scores = np.stack([placement.human for placement in placements])
     human_ranks = 1 + (human_scores[:, np.newaxis] > human_scores[:, :, np.newaxis] + 1e-12).sum(axis=2)
     return {
         "metric": np.repeat(comparison.metrics * len(slice_comparisons), len(comparison.systems)),
         "system": comparison.systems * len(placements),
         **{
-            f"partiality{bound_suffix}": np.where(is_defined, 100 * effect_values[0], np.nan)
-            for bound_suffix, effect_values in effects_of_bound.items()
+            f"partiality{bound_suffix}": np.where(is_defined_shift, 100 * effects_and_ranks[0], np.nan)
+            for bound_suffix, effects_and_ranks in effects_and_ranks_of_bound.items()
         },
         "p_value": partiality_tests.p_value,
         "p_adjusted": partiality_tests.p_adjusted,
         "finding": findings.ravel().tolist(),
         "reason": [REASONS[Reason(reason_code)] for reason_code in partiality_tests.reason.ravel().tolist()],
-        "rank_human": np.where(is_compared_system, human_ranks, np.nan),
-        "rank": np.where(is_compared_system, metric_ranks, np.nan),
-        "rank_without": np.where(is_defined, ranks_without_partiality, np.nan),
+        "rank_human": np.where(is_compared_by_metric_and_system, human_ranks, np.nan),
+        "rank": np.where(is_compared_by_metric_and_system, metric_ranks, np.nan),
+        "rank_without": np.where(is_defined_shift, ranks_without_partiality, np.nan),
     }
 
 
@@ -116,10 +120,10 @@ def placement_of(comparison: RaterComparison, metric_index: int) -> Placement:
     Positions come from scores if annotators and metric scored at least half of their shared items, otherwise from
     verdicts.
     """
-    design, scores, shared_preferences = comparison.design, comparison.scores, comparison.shared(metric_index)
-    is_scored_item = (np.isfinite(scores.human) & np.isfinite(scores.metrics[metric_index])).sum(axis=1) > 1
+    design, item_scores, shared_preferences = comparison.design, comparison.scores, comparison.shared(metric_index)
+    is_scored_item = (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics[metric_index])).sum(axis=1) > 1
     if 2 * is_scored_item.sum() >= len(np.unique(shared_preferences.item)) and is_scored_item.any():
-        return comparison.scored_people.placement(scores.metrics[metric_index])
+        return comparison.scored_people.placement(item_scores.metrics[metric_index])
     human_signs, metric_signs = shared_preferences.signs
     return sign_placement(
         human_signs,
@@ -140,36 +144,50 @@ def near_copies(comparison: RaterComparison, findings: Sequence[str]) -> list[li
     n_metrics, n_systems = len(comparison.metrics), len(comparison.systems)
     sign_of_finding = {FAVOURED: 1, DISFAVOURED: -1}
     finding_signs = np.array([sign_of_finding.get(finding, 0) for finding in findings]).reshape(n_metrics, n_systems)
-    first_metrics, second_metrics = np.triu_indices(n_metrics, 1)
-    is_same_finding = (finding_signs[first_metrics] == finding_signs[second_metrics]) & (
-        finding_signs[first_metrics] != 0
+    first_metric_indices, second_metric_indices = np.triu_indices(n_metrics, 1)
+    is_same_finding = (finding_signs[first_metric_indices] == finding_signs[second_metric_indices]) & (
+        finding_signs[first_metric_indices] != 0
     )  # (pairs, systems)
-    candidates = np.flatnonzero(is_same_finding.any(axis=1))
-    is_near_copy = _complementarity(comparison, first_metrics[candidates], second_metrics[candidates]) <= NEAR_COPY
-    copy_names: list[list[str]] = [[] for _ in findings]
-    for pair in candidates[is_near_copy]:
-        for system_index in np.flatnonzero(is_same_finding[pair]):
-            first_metric, second_metric = first_metrics[pair], second_metrics[pair]
-            copy_names[first_metric * n_systems + system_index].append(comparison.metrics[second_metric])
-            copy_names[second_metric * n_systems + system_index].append(comparison.metrics[first_metric])
-    return copy_names
+    candidate_pair_indices = np.flatnonzero(is_same_finding.any(axis=1))
+    is_near_copy_candidate = (
+        _complementarity(
+            comparison, first_metric_indices[candidate_pair_indices], second_metric_indices[candidate_pair_indices]
+        )
+        <= NEAR_COPY
+    )
+    copy_names_of_row: list[list[str]] = [[] for _ in findings]
+    for pair_index in candidate_pair_indices[is_near_copy_candidate]:
+        for system_index in np.flatnonzero(is_same_finding[pair_index]):
+            first_metric_index, second_metric_index = (
+                first_metric_indices[pair_index],
+                second_metric_indices[pair_index],
+            )
+            copy_names_of_row[first_metric_index * n_systems + system_index].append(
+                comparison.metrics[second_metric_index]
+            )
+            copy_names_of_row[second_metric_index * n_systems + system_index].append(
+                comparison.metrics[first_metric_index]
+            )
+    return copy_names_of_row
 
 
-def _complementarity(comparison: RaterComparison, first_metrics: Ints, second_metrics: Ints) -> Floats:
+def _complementarity(comparison: RaterComparison, first_metric_indices: Ints, second_metric_indices: Ints) -> Floats:
     """Return the complementarity of each pair of metrics at the system level by tau-b distance; NaN if undefined."""
-    scores, design = comparison.scores, comparison.design
-    units = design.units[scores.items]
-    item_weights = None if design.item_weights is None else design.item_weights[scores.items]
-    mean_distances = [
+    item_scores, design = comparison.scores, comparison.design
+    cluster_of_item = design.units[item_scores.items]
+    item_weights = None if design.item_weights is None else design.item_weights[item_scores.items]
+    mean_distances_of_chunks = [
         weighted_item_mean(
-            rank_distances(scores.metrics, first_metrics[pair_chunk], second_metrics[pair_chunk], rule="tau-b"),
-            units=units,
+            rank_distances(
+                item_scores.metrics, first_metric_indices[pair_slice], second_metric_indices[pair_slice], rule="tau-b"
+            ),
+            units=cluster_of_item,
             weights=np.ones((1, design.n_units)),
             item_weights=item_weights,
         )[0]
-        for pair_chunk in chunks(len(first_metrics), len(units))
+        for pair_slice in chunks(len(first_metric_indices), len(cluster_of_item))
     ]
-    return np.concatenate(mean_distances) if mean_distances else np.zeros(0)
+    return np.concatenate(mean_distances_of_chunks) if mean_distances_of_chunks else np.zeros(0)
 
 
 def correlation_columns(favi: Floats, sign_agrees: Floats, accuracy: Floats) -> dict[str, Any]:
@@ -178,16 +196,16 @@ def correlation_columns(favi: Floats, sign_agrees: Floats, accuracy: Floats) -> 
     All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs.
     """
     values_of_column = {"abs_favi": np.abs(favi), "favi": favi, "sign_agrees": sign_agrees, "sample_accuracy": accuracy}
-    compared_column_pairs = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy"), ("favi", "sample_accuracy")]
-    value_pairs = [
-        tuple(values_of_column[column_name].ravel() for column_name in column_names)
-        for column_names in compared_column_pairs
+    column_name_pairs = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy"), ("favi", "sample_accuracy")]
+    value_array_pairs = [
+        tuple(values_of_column[column_name].ravel() for column_name in column_name_pair)
+        for column_name_pair in column_name_pairs
     ]
     return {
-        "score": [score_name for score_name, _ in compared_column_pairs],
-        "accuracy": [accuracy_name for _, accuracy_name in compared_column_pairs],
-        "spearman": [float(spearman(*value_pair)) for value_pair in value_pairs],
-        "n": [int(np.isfinite(sum(value_pair)).sum()) for value_pair in value_pairs],
+        "score": [score_name for score_name, _ in column_name_pairs],
+        "accuracy": [accuracy_name for _, accuracy_name in column_name_pairs],
+        "spearman": [float(spearman(*value_arrays)) for value_arrays in value_array_pairs],
+        "n": [int(np.isfinite(sum(value_arrays)).sum()) for value_arrays in value_array_pairs],
     }
 
 
@@ -208,7 +226,7 @@ def favoritism_notes(
         if finding in (FAVOURED, DISFAVOURED)
     }
     # Without scores for the aspect, findings may reflect quality on another aspect.
-    overall_metrics = [metric for metric in aspect_counts.overall if metric in metrics_with_finding]
+    overall_score_metrics = [metric for metric in aspect_counts.overall if metric in metrics_with_finding]
     mask_and_text_of_rule = {
         "favi-no-shared-items": (n_shared_items == 0, "have no item rated by both annotators and metric"),
         "favi-no-errors": ((n_shared_items > 0) & (n_errors == 0), "have no error, so their Favi-Score is undefined"),
@@ -231,18 +249,18 @@ def favoritism_notes(
         ),
         (
             "overall-score",
-            len(overall_metrics),
+            len(overall_score_metrics),
             f"these metrics have no score{aspect_text}, so their score without an aspect is used, and apparent "
-            f"partiality may reflect quality on another aspect: {join_labels(overall_metrics)}",
+            f"partiality may reflect quality on another aspect: {join_labels(overall_score_metrics)}",
         ),
         *(
             (
                 rule,
-                int(is_affected.sum()),
-                f"{int(is_affected.sum())} of {n_shared_items.size} combinations of metric and system pair "
+                int(is_affected_combination.sum()),
+                f"{int(is_affected_combination.sum())} of {n_shared_items.size} combinations of metric and system pair "
                 f"{rule_text}{aspect_text}",
             )
-            for rule, (is_affected, rule_text) in mask_and_text_of_rule.items()
+            for rule, (is_affected_combination, rule_text) in mask_and_text_of_rule.items()
         ),
         aspect=aspect_counts.aspect,
     )

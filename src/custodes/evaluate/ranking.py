@@ -57,10 +57,10 @@ MOST_REVERSED = 5
 def _graph_views(edges: pl.DataFrame) -> Iterable[View]:
     """Yield the ranking graph of the annotators: each winner with the systems directly below the winner."""
     for aspect, edge_rows in split_by_aspect(edges.filter(rater=HUMAN), "aspect"):
-        losers_of_winner = edge_rows.group_by("winner", maintain_order=True).agg(pl.col("loser").str.join(", "))
-        title = title_with_aspect("ranking graph of the annotators: significant wins", aspect)
+        winner_table = edge_rows.group_by("winner", maintain_order=True).agg(pl.col("loser").str.join(", "))
+        view_title = title_with_aspect("ranking graph of the annotators: significant wins", aspect)
         yield View(
-            title=title, header=("winner", "losers"), rows=tuple(losers_of_winner.select("winner", "loser").rows())
+            title=view_title, header=("winner", "losers"), rows=tuple(winner_table.select("winner", "loser").rows())
         )
 
 
@@ -200,41 +200,50 @@ def _answer(
     confidence: float,
     resamples: int,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    counts, aspect, raters = aspect_counts.counts, aspect_counts.aspect, (HUMAN, *aspect_counts.counts.metrics)
+    pair_counts, aspect, raters = aspect_counts.counts, aspect_counts.aspect, (HUMAN, *aspect_counts.counts.metrics)
     # (raters, pairs, 3) of win, tie and loss, annotators first
-    outcome_counts = np.concatenate([counts.human[None], np.moveaxis(counts.metric, 1, 0)])
-    divisors = np.broadcast_to(null_effects(aspect_counts), outcome_counts.shape[:-1])
-    effective_counts = outcome_counts / divisors[..., None]
-    decisions, design_effects = sign_test.decisions(effective_counts), margin_effects(aspect_counts)
-    edges_and_cycles = [ranking_edges(counts, rater_decisions) for rater_decisions in decisions]
+    outcome_counts = np.concatenate([pair_counts.human[None], np.moveaxis(pair_counts.metric, 1, 0)])
+    null_design_effects = np.broadcast_to(null_effects(aspect_counts), outcome_counts.shape[:-1])
+    effective_counts = outcome_counts / null_design_effects[..., None]
+    decisions_of_raters, design_effects = sign_test.decisions(effective_counts), margin_effects(aspect_counts)
+    edges_and_has_cycle = [ranking_edges(pair_counts, rater_decisions) for rater_decisions in decisions_of_raters]
     edge_rows = [
-        (rater, *edge) for rater, (rater_edges, _) in zip(raters, edges_and_cycles, strict=True) for edge in rater_edges
+        (rater, *winner_and_loser)
+        for rater, (rater_edges, _) in zip(raters, edges_and_has_cycle, strict=True)
+        for winner_and_loser in rater_edges
     ]
-    error_types, divergence, replication_rates = _errors(
+    error_type_rates, divergences, replication_rates = _errors(
         aspect_counts, outcome_counts, sign_test=sign_test, kld=kld, resamples=resamples, rng=rng
     )
     tables = Ranking.part(
         aspect,
         decisions={
-            "rater": np.repeat(raters, len(counts.system_a)),
-            "system_a": counts.system_a * len(raters),
-            "system_b": counts.system_b * len(raters),
-            **{name: outcome_counts[..., i] for i, name in enumerate(("wins", "ties", "losses"))},
-            "p_value": np.where(np.isnan(decisions), np.nan, sign_test.p_values(effective_counts)),
-            "decision": format_decisions(decisions),
+            "rater": np.repeat(raters, len(pair_counts.system_a)),
+            "system_a": pair_counts.system_a * len(raters),
+            "system_b": pair_counts.system_b * len(raters),
+            **{
+                outcome_name: outcome_counts[..., outcome_index]
+                for outcome_index, outcome_name in enumerate(("wins", "ties", "losses"))
+            },
+            "p_value": np.where(np.isnan(decisions_of_raters), np.nan, sign_test.p_values(effective_counts)),
+            "decision": format_decisions(decisions_of_raters),
             "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
         },
         errors={
-            "metric": counts.metrics,
+            "metric": pair_counts.metrics,
             **{
                 column_name: column_values
-                for i, name in enumerate(ERRORS)
+                for error_index, error_name in enumerate(ERRORS)
                 for column_name, column_values in with_interval(
-                    name, error_types[..., i], confidence, clusters=aspect_counts.n_clusters, bounds=intervals.SHARE
+                    error_name,
+                    error_type_rates[..., error_index],
+                    confidence,
+                    clusters=aspect_counts.n_clusters,
+                    bounds=intervals.SHARE,
                 ).items()
             },
             **with_interval(
-                "kld", divergence, confidence, clusters=aspect_counts.n_clusters, bounds=intervals.POSITIVE
+                "kld", divergences, confidence, clusters=aspect_counts.n_clusters, bounds=intervals.POSITIVE
             ),
         },
         reversals=_reversals(aspect_counts, sign_test),
@@ -243,11 +252,11 @@ def _answer(
     )
     notes = cluster_notes(aspect_counts, design_effects[0])
     notes += cycle_notes(
-        aspect, [rater for rater, (_, has_cycle) in zip(raters, edges_and_cycles, strict=True) if has_cycle]
+        aspect, [rater for rater, (_, has_cycle) in zip(raters, edges_and_has_cycle, strict=True) if has_cycle]
     )
     infinite_metrics = [
-        name
-        for name, metric_divergence in zip(counts.metrics, divergence[0], strict=True)
+        metric
+        for metric, metric_divergence in zip(pair_counts.metrics, divergences[0], strict=True)
         if np.isinf(metric_divergence)
     ]
     message = (
@@ -282,26 +291,26 @@ def _errors(
     pairs (B,) with the same human decision in the resample as in the data. With fewer than two clusters, B is 0.
     """
     resamples = resamples if aspect_counts.n_clusters > 1 else 0
-    shape = (1 + resamples, len(outcome_counts) - 1)
-    error_types, divergence, replication_rates = (
-        np.empty((*shape, len(ERRORS))),
-        np.empty(shape),
+    resamples_and_metrics_shape = (1 + resamples, len(outcome_counts) - 1)
+    error_type_rates, divergences, replication_rates = (
+        np.empty((*resamples_and_metrics_shape, len(ERRORS))),
+        np.empty(resamples_and_metrics_shape),
         np.empty(1 + resamples),
     )
-    for row_slice, counts_of_raters in _resample_outcomes(aspect_counts, outcome_counts, resamples, rng):
+    for resample_slice, count_pairs_of_raters in _resample_outcomes(aspect_counts, outcome_counts, resamples, rng):
         # The decisions of annotators and metrics use the same resampled clusters.
-        human_counts, effective_human_counts = next(counts_of_raters)
+        human_counts, effective_human_counts = next(count_pairs_of_raters)
         human_decisions = sign_test.decisions(effective_human_counts)
         compute_divergence = decision_errors.divergence_from(human_counts, estimate=kld)
-        if row_slice.start == 0:
-            data_decisions = human_decisions[0]
-        replication_rates[row_slice] = decision_errors.error_types(data_decisions, human_decisions)[:, 0]
-        for metric_index, (metric_counts, effective_metric_counts) in enumerate(counts_of_raters):
-            error_types[row_slice, metric_index] = decision_errors.error_types(
+        if resample_slice.start == 0:
+            data_human_decisions = human_decisions[0]
+        replication_rates[resample_slice] = decision_errors.error_types(data_human_decisions, human_decisions)[:, 0]
+        for metric_index, (metric_counts, effective_metric_counts) in enumerate(count_pairs_of_raters):
+            error_type_rates[resample_slice, metric_index] = decision_errors.error_types(
                 human_decisions, sign_test.decisions(effective_metric_counts)
             )
-            divergence[row_slice, metric_index] = mean_of_defined(compute_divergence(metric_counts))
-    return error_types, divergence, replication_rates[1:]
+            divergences[resample_slice, metric_index] = mean_of_defined(compute_divergence(metric_counts))
+    return error_type_rates, divergences, replication_rates[1:]
 
 
 def _resample_outcomes(
@@ -313,16 +322,19 @@ def _resample_outcomes(
     counts and the effective counts for sign tests, (rows, pairs, 3).
     """
     if aspect_counts.comparison is None:
-        yield slice(0, 1), ((rater_counts, rater_counts) for rater_counts in outcome_counts[:, None])
+        yield (
+            slice(0, 1),
+            ((rater_outcome_counts, rater_outcome_counts) for rater_outcome_counts in outcome_counts[:, None]),
+        )
         return
     check_memory("resamples", resamples, count_resample_values(resamples))
-    cluster_preferences = aspect_counts.comparison.cells
+    cluster_cells = aspect_counts.comparison.cells
     count_functions = [
-        _outcome_counter(cluster_preferences, rater_signs, clustered=has_clusters(aspect_counts))
-        for rater_signs in cluster_preferences.signs
+        _outcome_counter(cluster_cells, rater_signs, clustered=has_clusters(aspect_counts))
+        for rater_signs in cluster_cells.signs
     ]
-    for row_slice, weights in cluster_preferences.iter_weights(resamples, rng, size=3 * cluster_preferences.n_pairs):
-        yield row_slice, (count_resample(weights) for count_resample in count_functions)
+    for resample_slice, cluster_weights in cluster_cells.iter_weights(resamples, rng, size=3 * cluster_cells.n_pairs):
+        yield resample_slice, (count_resample(cluster_weights) for count_resample in count_functions)
 
 
 def _outcome_counter(
@@ -332,7 +344,7 @@ def _outcome_counter(
     has_preference = rater_signs != ABSENT
     sum_outcomes = cluster_cells.sums(has_preference, has_preference, cell=1 - rater_signs, width=3)
     cluster_rows = cluster_cells.rows(outcome_codes(rater_signs), width=3)
-    net_wins = cluster_rows.counts[:, 0] - cluster_rows.counts[:, 2]
+    net_wins_of_row = cluster_rows.counts[:, 0] - cluster_rows.counts[:, 2]
     make_pair_sums = partial(
         sums_of,
         cluster_rows.table,
@@ -340,16 +352,18 @@ def _outcome_counter(
         n_cells=cluster_cells.n_pairs,
         n_groups=len(cluster_cells.number),
     )
-    sum_functions = [make_pair_sums(net_wins**2), make_pair_sums(net_wins != 0)] if clustered else []
+    sum_functions = [make_pair_sums(net_wins_of_row**2), make_pair_sums(net_wins_of_row != 0)] if clustered else []
 
-    def count_resample(weights: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-        counts = sum_outcomes(weights)
-        counts = counts.reshape(len(counts) // 3, 3, -1).transpose(2, 0, 1)
+    def count_resample(cluster_weights: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
+        outcome_counts = sum_outcomes(cluster_weights)
+        outcome_counts = outcome_counts.reshape(len(outcome_counts) // 3, 3, -1).transpose(2, 0, 1)
         if not clustered:
-            return counts, counts
-        squared_net_win_sums, n_unbalanced_clusters = (sum_function(weights).T for sum_function in sum_functions)
-        return counts, counts / null_effect(
-            counts[..., 0] + counts[..., 2], squared_net_win_sums, n_unbalanced_clusters
+            return outcome_counts, outcome_counts
+        squared_net_win_sums, n_unbalanced_clusters = (
+            sum_function(cluster_weights).T for sum_function in sum_functions
+        )
+        return outcome_counts, outcome_counts / null_effect(
+            outcome_counts[..., 0] + outcome_counts[..., 2], squared_net_win_sums, n_unbalanced_clusters
         )[..., None]
 
     return count_resample
@@ -364,43 +378,55 @@ def _reversals(aspect_counts: AspectCounts, sign_test: SignTest) -> dict[str, An
     selection, the remaining pairs have two-sided p-values (discarding: Zhao, Small and Su 2019). The method assumes
     independent tests; simulations support its use for these tests, which are not independent.
     """
-    counts, outcome_tables = (
+    pair_counts, joint_outcome_counts = (
         aspect_counts.counts,
         np.moveaxis(aspect_counts.counts.paired, 1, 0),
     )  # (metrics, pairs, 3, 3)
-    tables_and_p_values = [
+    counts_and_p_values = [
         (
             outcome_counts,
             sign_test.unadjusted_test.p_values(
-                outcome_counts / null_effects(aspect_counts, shared=True, people=is_human_table)[..., None]
+                outcome_counts / null_effects(aspect_counts, shared=True, people=is_human_side)[..., None]
             ),
         )
-        for outcome_counts, is_human_table in ((outcome_tables.sum(axis=3), True), (outcome_tables.sum(axis=2), False))
+        for outcome_counts, is_human_side in (
+            (joint_outcome_counts.sum(axis=3), True),
+            (joint_outcome_counts.sum(axis=2), False),
+        )
     ]
-    margin_signs = [
-        np.sign(outcome_counts[..., 0] - outcome_counts[..., 2]) for outcome_counts, _ in tables_and_p_values
+    margin_signs_of_sides = [
+        np.sign(outcome_counts[..., 0] - outcome_counts[..., 2]) for outcome_counts, _ in counts_and_p_values
     ]
-    joint_p_values = np.where(
-        margin_signs[0] * margin_signs[1] < 0, np.fmax(tables_and_p_values[0][1], tables_and_p_values[1][1]), np.nan
+    reversal_p_values = np.where(
+        margin_signs_of_sides[0] * margin_signs_of_sides[1] < 0,
+        np.fmax(counts_and_p_values[0][1], counts_and_p_values[1][1]),
+        np.nan,
     )
-    adjusted_p_values = adjust(joint_p_values.ravel(), correction="holm").reshape(joint_p_values.shape)
+    adjusted_p_values = adjust(reversal_p_values.ravel(), correction="holm").reshape(reversal_p_values.shape)
     is_reversed_pair = adjusted_p_values <= sign_test.alpha
-    is_reversed_pair &= margin_signs[0] == np.take_along_axis(
-        margin_signs[0], is_reversed_pair.argmax(axis=0)[None], axis=0
+    is_reversed_pair &= margin_signs_of_sides[0] == np.take_along_axis(
+        margin_signs_of_sides[0], is_reversed_pair.argmax(axis=0)[None], axis=0
     )
-    reversed_pairs = np.lexsort((is_reversed_pair.argmax(axis=0), -is_reversed_pair.sum(axis=0)))[
+    reversed_pair_indices = np.lexsort((is_reversed_pair.argmax(axis=0), -is_reversed_pair.sum(axis=0)))[
         : is_reversed_pair.any(axis=0).sum()
     ]
     # Human decisions may differ between metrics that rated different items; those of the first metric are reported.
     better_and_worse = [
-        (counts.system_a[i], counts.system_b[i])[:: int(margin_signs[0][is_reversed_pair[:, i].argmax(), i])]
-        for i in reversed_pairs
+        (pair_counts.system_a[pair_index], pair_counts.system_b[pair_index])[
+            :: int(margin_signs_of_sides[0][is_reversed_pair[:, pair_index].argmax(), pair_index])
+        ]
+        for pair_index in reversed_pair_indices
     ]
     return {
         "better": [better for better, _ in better_and_worse],
         "worse": [worse for _, worse in better_and_worse],
-        "metrics": [list(compress(counts.metrics, is_reversed_pair[:, i])) for i in reversed_pairs],
-        "p_adjusted": [float(adjusted_p_values[is_reversed_pair[:, i], i].max()) for i in reversed_pairs],
+        "metrics": [
+            list(compress(pair_counts.metrics, is_reversed_pair[:, pair_index])) for pair_index in reversed_pair_indices
+        ],
+        "p_adjusted": [
+            float(adjusted_p_values[is_reversed_pair[:, pair_index], pair_index].max())
+            for pair_index in reversed_pair_indices
+        ],
     }
 
 
@@ -412,27 +438,30 @@ def _consensus_columns(
     # Number of items over which ranks are summed; for counts, the number of items of the pair with the most items.
     n_items_of_rater = outcome_counts.sum(axis=2).max(axis=1)
     if aspect_counts.comparison is not None:
-        preferences_of_rater = map(aspect_counts.comparison.preferences.joint, range(len(raters)))
+        joint_preferences_of_raters = map(aspect_counts.comparison.preferences.joint, range(len(raters)))
         n_items_of_rater = np.array(
-            [len(np.unique(rater_preferences.item)) for rater_preferences in preferences_of_rater]
+            [len(np.unique(rater_preferences.item)) for rater_preferences in joint_preferences_of_raters]
         )
     if len(raters) > 2:
         raters, n_items_of_rater = (*raters, ALL_METRICS), np.append(n_items_of_rater, n_items_of_rater[1:].max())
         outcome_rates = np.concatenate([outcome_rates, mean_of_defined(outcome_rates[1:], axis=0)[None]])
     half_tie_rates = outcome_rates[..., 1] / 2
     # (raters, systems, systems): proportion of comparisons that the first system wins; ties count half
-    systems, win_rates = pair_matrix(
+    systems, win_rates_of_raters = pair_matrix(
         aspect_counts.counts.system_a,
         aspect_counts.counts.system_b,
         outcome_rates[..., 0] + half_tie_rates,
         outcome_rates[..., 2] + half_tie_rates,
     )
     # Scaled up if some opponents were never compared, so that ranks lie between 1 and the number of systems.
-    mean_ranks = 1 + mean_of_defined(win_rates, axis=1) * (len(systems) - 1)
+    mean_ranks = 1 + mean_of_defined(win_rates_of_raters, axis=1) * (len(systems) - 1)
     borda_positions = 1 + (mean_ranks[:, None] < mean_ranks[..., None] - 1e-9).sum(axis=2)
-    kemeny_orders = (kemeny(np.nan_to_num(win_rate_matrix, nan=0.5)) for win_rate_matrix in win_rates)
+    kemeny_rankings = (kemeny(np.nan_to_num(win_rate_matrix, nan=0.5)) for win_rate_matrix in win_rates_of_raters)
     kemeny_ranks = np.array(
-        [np.where(kemeny_order.exact, np.argsort(kemeny_order.order) + 1, np.nan) for kemeny_order in kemeny_orders]
+        [
+            np.where(kemeny_ranking.exact, np.argsort(kemeny_ranking.order) + 1, np.nan)
+            for kemeny_ranking in kemeny_rankings
+        ]
     )
     return {
         "rater": np.repeat(raters, len(systems)),

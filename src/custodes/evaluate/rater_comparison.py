@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress
 from typing import Any, Unpack
 
@@ -20,7 +20,7 @@ from custodes.answers.shared_arguments import PreferenceOptions, selection_argum
 from custodes.data.comparisons import HUMAN, Comparisons, JointPreferences
 from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import ClusterCells
-from custodes.data.panel import Panel, label_codes
+from custodes.data.panel import Panel
 from custodes.data.study import SYSTEM_SCORE_RULE, Study, select_aspect_rows
 from custodes.data.table import filter_rows
 from custodes.data.ties_and_orders import compare_in_memory, human_threshold
@@ -36,6 +36,7 @@ from custodes.evaluate.scores import (
     tie_thresholds,
     unpaired_count,
     unpaired_note,
+    verdict_table,
 )
 from custodes.stats.arrays import Bools, Floats, Ints, ReadOnlyArrays, Signs
 from custodes.stats.partiality.scores import ScoredPeople
@@ -96,7 +97,7 @@ class RaterComparison(ReadOnlyArrays):
 
     @cached_property
     def scored_people(self) -> ScoredPeople:
-        """Scores of the annotators, as the reference for the placement of metrics by scores."""
+        """Scores of the annotators, with which the scores of each metric are compared in a placement."""
         comparable_ratings = np.where(np.isfinite(self.scores.human), self.scores.persons, np.nan)
         return ScoredPeople(comparable_ratings, units=self.design.units[self.scores.items])
 
@@ -107,7 +108,7 @@ class RaterComparison(ReadOnlyArrays):
 
     @cached_property
     def unrounded_human(self) -> Floats:
-        """Mean scores over annotators, adjusted for levels without rounding, (items, systems); for means of outputs."""
+        """Unrounded mean scores over annotators, adjusted for severity, (items, systems); for means over outputs."""
         if self.scores.levels is None:
             return self.human
         adjusted_ratings = self.persons - self.scores.levels.values[:, None, None]
@@ -166,9 +167,13 @@ class RaterComparison(ReadOnlyArrays):
     @property
     def n_unpaired(self) -> int:
         """Number of comparisons that are excluded because no annotator rated both outputs."""
-        people, scores = self.preferences.select_rater(0), self.scores
+        human_comparisons = self.preferences.select_rater(0)
         return unpaired_count(
-            scores.persons, items=scores.items, item=people.item, first=people.first, second=people.second
+            self.scores.persons,
+            items=self.scores.items,
+            item=human_comparisons.item,
+            first=human_comparisons.first,
+            second=human_comparisons.second,
         )
 
     @property
@@ -207,7 +212,7 @@ class RaterComparison(ReadOnlyArrays):
             )
         return replace(
             self,
-            metrics=tuple(self.metrics[m] for m in metrics.tolist()),
+            metrics=tuple(self.metrics[metric_index] for metric_index in metrics.tolist()),
             scores=item_scores,
             metric_system=self.metric_system[metrics],
             preferences=selected_preferences.select_rows(np.isin(selected_preferences.keys, keys)),
@@ -250,14 +255,14 @@ def compare_aspect(selected_study: Study, aspect: str, setting: PreferenceOption
     full_setting = settings(setting)
 
     def make_comparison() -> RaterComparison:
-        comparison, label = compare_checked_raters(selected_study, aspect, full_setting), label_of(aspect)
+        comparison, aspect_text = compare_checked_raters(selected_study, aspect, full_setting), label_of(aspect)
         if selected_study.metrics and not comparison.metrics:
             reason = next((f"; {note.message}" for note in selected_study.notes if note.rule == SYSTEM_SCORE_RULE), "")
             raise NotComparableError(
-                f"{selected_study.name}: the selected metrics have no ratings{label}; metrics: "
+                f"{selected_study.name}: the selected metrics have no ratings{aspect_text}; metrics: "
                 f"{join_labels(selected_study.metrics)}{reason}"
             )
-        notes = (*selected_study.notes, *comparison.notes, *_design_notes(comparison, label))
+        notes = (*selected_study.notes, *comparison.notes, *_design_notes(comparison, aspect_text))
         return replace(comparison, notes=notes)
 
     return selected_study.once(("compared", aspect, *_cache_key(full_setting)), make_comparison)
@@ -275,7 +280,7 @@ def compare_any_raters(
         raise NotComparableError(too_few(selected_study, "a leaderboard needs two or more systems"))
     comparisons = []
     for aspect in selected_study.aspects if aspects is None else aspects:
-        comparison, label = compare_checked_raters(selected_study, aspect, setting), label_of(aspect)
+        comparison, aspect_text = compare_checked_raters(selected_study, aspect, setting), label_of(aspect)
         if setting["ties"] == "calibrated" and not np.isfinite(comparison.scores.human).any():
             raise OptionError(
                 f"ties='calibrated': {selected_study.name} has no human scores to which tie thresholds could be "
@@ -283,10 +288,10 @@ def compare_any_raters(
             )
         raters = (*(HUMAN,) * bool(comparison.people), *comparison.metrics)
         silent_raters = [rater for rater in raters if rater not in comparison.preference_raters]
-        message = f"no leaderboard by {join_labels(silent_raters)}, which compared no two outputs of one item{label}"
+        silent_text = f"{join_labels(silent_raters)}, which compared no two outputs of one item{aspect_text}"
         notes = build_notes(
-            unpaired_note(comparison.n_unpaired, label) if comparison.people else ("unpaired", 0, ""),
-            ("no-battle", len(silent_raters), message),
+            unpaired_note(comparison.n_unpaired, aspect_text) if comparison.people else ("unpaired", 0, ""),
+            ("no-battle", len(silent_raters), f"no leaderboard by {silent_text}"),
             aspect=aspect,
         )
         comparisons.append(replace(comparison, notes=(*comparison.notes, *notes)))
@@ -331,38 +336,47 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
     verdicts = select_aspect_rows(verdicts, aspect)
     score_rows = select_aspect_rows(filter_rows(study.ratings.frame, pl.col("rater").is_in(raters)), aspect)
     is_scored_item = pl.Series(items, dtype=pl.String).is_in(score_rows["item"].unique().implode())
-    scored_positions = is_scored_item.arg_true().cast(pl.Int64).to_numpy()
-    scored_items = items if len(scored_positions) == len(items) else tuple(items[i] for i in scored_positions)
-    shape = (len(raters), len(scored_items), len(systems))
-    check_size(study, shape, 8 * math.prod(shape))
+    scored_item_indices = is_scored_item.arg_true().cast(pl.Int64).to_numpy()
+    scored_items = tuple(items[item_index] for item_index in scored_item_indices)
+    panel_shape = (len(raters), len(scored_items), len(systems))
+    check_size(study, panel_shape, 8 * math.prod(panel_shape))
     panel = Panel.from_study(study, raters=raters, aspect=aspect, items=scored_items, systems=systems)
-    n_outputs = np.isfinite(panel.values).sum(axis=2)
-    check_size(study, shape, ROW_BYTES * int((n_outputs * (n_outputs - 1) // 2).sum()))
-    persons, scores = panel.values[: len(people)], panel.values[len(people) :]
+    output_counts = np.isfinite(panel.values).sum(axis=2)
+    check_size(study, panel_shape, ROW_BYTES * int((output_counts * (output_counts - 1) // 2).sum()))
+    annotator_scores, metric_scores = panel.values[: len(people)], panel.values[len(people) :]
     has_vote = full_setting["aggregate"] == "mean" and len(people) > 1 and verdicts["rater"].is_in(list(people)).any()
     vote_text = (
         "several annotators gave verdicts, which have no mean, so the side with more votes wins and ties do not count "
         "(aggregate='vote')"
     )
     notes += build_notes(("verdicts-vote", has_vote, vote_text))
-    means, human_tie = human_means(persons), human_threshold(persons, full_setting["human_ties"])
-    human, n_items = means.values, len(items)
+    human_mean_scores = human_means(annotator_scores)
+    human_tie_threshold = human_threshold(annotator_scores, full_setting["human_ties"])
     item_scores = ItemScores(
-        items=scored_positions, n_items=n_items, persons=persons, human=human, metrics=scores, levels=means.levels
+        items=scored_item_indices,
+        n_items=len(items),
+        persons=annotator_scores,
+        human=human_mean_scores.values,
+        metrics=metric_scores,
+        levels=human_mean_scores.levels,
     )
-    epsilon, item_eps = tie_thresholds(
-        full_setting["ties"], human=human, human_tie=human_tie, scores=scores, units=design.units[scored_positions]
+    metric_tie_thresholds, item_tie_thresholds = tie_thresholds(
+        full_setting["ties"],
+        human=human_mean_scores.values,
+        human_tie=human_tie_threshold,
+        scores=metric_scores,
+        units=design.units[scored_item_indices],
     )
+    thresholds = np.concatenate([np.full(annotator_scores.shape[:2], human_tie_threshold), item_tie_thresholds])
     annotator_rows, combined_rows = compare_in_memory(
-        score_table(panel.values, scored_positions, np.concatenate([np.full(persons.shape[:2], human_tie), item_eps])),
-        _verdict_rows(verdicts, raters, items, systems),
+        score_table(panel.values, scored_item_indices, thresholds),
+        verdict_table(verdicts, raters, items, systems),
         n_annotators=len(people),
         aggregate=full_setting["aggregate"],
     )
-    is_metric_row = pl.col("rater") >= len(people)
-    metric_rows = annotator_rows.filter(is_metric_row).with_columns(pl.col("rater") - len(people) + 1)
-    names: Any = {"items": items, "systems": systems}
-    system_scores = panel.system_scores
+    is_metric_expression = pl.col("rater") >= len(people)
+    metric_rows = annotator_rows.filter(is_metric_expression).with_columns(pl.col("rater") - len(people) + 1)
+    make_comparisons = partial(Comparisons.from_rows, items=items, systems=systems)
     scored_metrics = set(rating_rows.filter(aspect=aspect)["rater"].unique())  # metrics with a score for the aspect
     return RaterComparison(
         aspect=aspect,
@@ -370,26 +384,16 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         people=people,
         metrics=metrics,
         scores=item_scores,
-        human_system=human_means(system_scores[: len(people), None]).values[0],
-        metric_system=system_scores[len(people) :],
-        preferences=Comparisons.from_rows(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics), **names),
-        annotators=Comparisons.from_rows(annotator_rows.filter(~is_metric_row), raters=people, **names),
+        human_system=human_means(panel.system_scores[: len(people), None]).values[0],
+        metric_system=panel.system_scores[len(people) :],
+        preferences=make_comparisons(pl.concat([combined_rows, metric_rows]), raters=(HUMAN, *metrics)),
+        annotators=make_comparisons(annotator_rows.filter(~is_metric_expression), raters=people),
         # Scores of one annotator are compared exactly in acc_eq, as in its paper; means contain rounding errors.
-        human_tie=0.0 if len(people) == 1 and full_setting["human_ties"] is None else human_tie,
-        epsilon=np.where(np.isfinite(scores).any(axis=(1, 2)), epsilon, np.nan),
+        human_tie=0.0 if len(people) == 1 and full_setting["human_ties"] is None else human_tie_threshold,
+        epsilon=np.where(np.isfinite(metric_scores).any(axis=(1, 2)), metric_tie_thresholds, np.nan),
         notes=tuple(notes),
         overall=tuple(metric for metric in metrics if metric not in scored_metrics),
     )
-
-
-def _verdict_rows(
-    verdicts: pl.DataFrame, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
-) -> pl.DataFrame:
-    """Return the merged verdicts with positions instead of labels; verdicts with unlisted labels are dropped."""
-    labels = {"rater": raters, "item": items, "system_a": systems, "system_b": systems}
-    codes = {name: pl.Series(label_codes(verdicts[name], names), dtype=pl.Int32) for name, names in labels.items()}
-    coded_rows = verdicts.select(sign="preference", order="order").with_columns(**codes)
-    return coded_rows.filter(pl.all_horizontal(pl.col(list(labels)) >= 0))
 
 
 def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
@@ -413,18 +417,18 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
             f"{join_labels(unmatched_metrics, limit=3)}); use the same item and system labels in both files"
         )
     constant_metrics = [
-        name
-        for name, scores in zip(comparison.metrics, comparison.scores.metrics, strict=True)
-        if np.isfinite(scores).any() and np.nanmin(scores) == np.nanmax(scores)
+        metric
+        for metric, metric_scores in zip(comparison.metrics, comparison.scores.metrics, strict=True)
+        if np.isfinite(metric_scores).any() and np.nanmin(metric_scores) == np.nanmax(metric_scores)
     ]
     verdict_metrics = [
-        name
-        for m, (name, scores) in enumerate(zip(comparison.metrics, comparison.scores.metrics, strict=True))
-        if np.isnan(scores).all() and len(comparison.preferences.select_rater(1 + m))
+        metric
+        for i, metric in enumerate(comparison.metrics)
+        if np.isnan(comparison.scores.metrics[i]).all() and len(comparison.preferences.select_rater(1 + i))
     ]
-    has_only_verdicts = bool(np.isnan(comparison.scores.human).all())
-    compared_positions = np.unique(comparison.design.pairs[np.unique(human_comparisons.pair)])
-    uncompared_systems = [name for i, name in enumerate(comparison.systems) if i not in compared_positions]
+    has_only_human_verdicts = bool(np.isnan(comparison.scores.human).all())
+    compared_system_indices = np.unique(comparison.design.pairs[np.unique(human_comparisons.pair)])
+    uncompared_systems = np.delete(comparison.systems, compared_system_indices).tolist()
     n_uncompared_items = len(comparison.items) - len(np.unique(human_comparisons.item))
     design_notes = build_notes(
         (
@@ -457,13 +461,13 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         ),
         (
             "verdicts-only",
-            has_only_verdicts,
+            has_only_human_verdicts,
             f"human ratings are verdicts, not scores{suffix}, so correlations, pairwise accuracy, acc_eq and spa are "
             "undefined",
         ),
         (
             "verdicts-only",
-            0 if has_only_verdicts else len(verdict_metrics),
+            0 if has_only_human_verdicts else len(verdict_metrics),
             f"{join_labels(verdict_metrics)} gave only verdicts{suffix}, so correlations, acc_eq and spa are undefined",
         ),
         (

@@ -77,8 +77,11 @@ class RaterScores(ReadOnlyArrays):
 
     def left_out_columns(self, more: Sequence[tuple[str, str]] = ()) -> dict[str, list[str]]:
         """Return the columns of excluded raters and reasons; `more` are further excluded raters with reasons."""
-        left_out_rows = [*self.left_out, *more]
-        return {"rater": [rater for rater, _ in left_out_rows], "reason": [reason for _, reason in left_out_rows]}
+        raters_and_reasons = [*self.left_out, *more]
+        return {
+            "rater": [rater for rater, _ in raters_and_reasons],
+            "reason": [reason for _, reason in raters_and_reasons],
+        }
 
 
 def name_of(rater: str, aspect: str) -> str:
@@ -114,54 +117,61 @@ def _average_variants(raters: RaterScores, variants: str | Sequence[str]) -> Rat
 
     The scores of the new metric are the mean of the standardised scores of the matching metrics, by aspect.
     """
-    metric_positions = [i for i, kind in enumerate(raters.kinds) if kind == METRIC]
-    metric_names = list(dict.fromkeys(raters.raters[i] for i in metric_positions))
-    family_of_rater: dict[int, str] = {}
-    for pattern in value_list("variants", variants, labels=metric_names):
-        matching_metrics = select_labels(pattern, metric_names, option="variants", what="metric")
-        positions = [i for i in metric_positions if raters.raters[i] in matching_metrics]
-        family_name = pattern.replace("*", "").strip("-_.: ")
+    metric_indices = [rater_index for rater_index, rater_kind in enumerate(raters.kinds) if rater_kind == METRIC]
+    metric_names = list(dict.fromkeys(raters.raters[rater_index] for rater_index in metric_indices))
+    family_of_rater_index: dict[int, str] = {}
+    for name_pattern in value_list("variants", variants, labels=metric_names):
+        matching_metrics = select_labels(name_pattern, metric_names, option="variants", what="metric")
+        rater_indices = [
+            rater_index for rater_index in metric_indices if raters.raters[rater_index] in matching_metrics
+        ]
+        family_name = name_pattern.replace("*", "").strip("-_.: ")
         if (
             not family_name
             or family_name in {*raters.raters} - {*matching_metrics}
-            or family_of_rater.keys() & {*positions}
-            or family_name in family_of_rater.values()
+            or family_of_rater_index.keys() & {*rater_indices}
+            or family_name in family_of_rater_index.values()
         ):
             raise OptionError(
-                f"variants={pattern!r}: the pattern without '*' must be a name that no other rater has, and a metric "
-                "can match only one pattern; give patterns such as 'rouge*,bleu*'"
+                f"variants={name_pattern!r}: the pattern without '*' must be a name that no other rater has, and a "
+                "metric can match only one pattern; give patterns such as 'rouge*,bleu*'"
             )
-        family_of_rater |= dict.fromkeys(positions, family_name)
-    positions_of_name: dict[str, list[int]] = {}
-    for i, name in enumerate(raters.names):
-        positions_of_name.setdefault(
-            name_of(family_of_rater[i], raters.rater_aspects[i]) if i in family_of_rater else name, []
-        ).append(i)
-    first_positions = [positions[0] for positions in positions_of_name.values()]
+        family_of_rater_index |= dict.fromkeys(rater_indices, family_name)
+    rater_indices_of_name: dict[str, list[int]] = {}
+    for rater_index, rater_name in enumerate(raters.names):
+        rater_indices_of_name.setdefault(
+            name_of(family_of_rater_index[rater_index], raters.rater_aspects[rater_index])
+            if rater_index in family_of_rater_index
+            else rater_name,
+            [],
+        ).append(rater_index)
+    first_rater_indices = [rater_indices[0] for rater_indices in rater_indices_of_name.values()]
     averaged_scores = np.stack(
         [
-            _mean_of_standardised(raters.scores[positions])
-            if positions[0] in family_of_rater
-            else raters.scores[positions[0]]
-            for positions in positions_of_name.values()
+            _mean_of_standardised(raters.scores[rater_indices])
+            if rater_indices[0] in family_of_rater_index
+            else raters.scores[rater_indices[0]]
+            for rater_indices in rater_indices_of_name.values()
         ]
     )
-    release_dates_of_name = [
-        [release_date for i in positions if (release_date := raters.dates[i]) is not None]
-        for positions in positions_of_name.values()
+    release_dates_of_names = [
+        [release_date for rater_index in rater_indices if (release_date := raters.dates[rater_index]) is not None]
+        for rater_indices in rater_indices_of_name.values()
     ]
     return replace(
         raters,
-        names=tuple(positions_of_name),
-        raters=tuple(family_of_rater.get(i, raters.raters[i]) for i in first_positions),
-        kinds=tuple(raters.kinds[i] for i in first_positions),
-        rater_aspects=tuple(raters.rater_aspects[i] for i in first_positions),
+        names=tuple(rater_indices_of_name),
+        raters=tuple(
+            family_of_rater_index.get(rater_index, raters.raters[rater_index]) for rater_index in first_rater_indices
+        ),
+        kinds=tuple(raters.kinds[rater_index] for rater_index in first_rater_indices),
+        rater_aspects=tuple(raters.rater_aspects[rater_index] for rater_index in first_rater_indices),
         scores=averaged_scores,
-        dates=tuple(min(release_dates, default=None) for release_dates in release_dates_of_name),
+        dates=tuple(min(release_dates, default=None) for release_dates in release_dates_of_names),
         constant=tuple(
-            name
-            for name, name_scores in zip(positions_of_name, averaged_scores, strict=True)
-            if not np.isfinite(name_scores).any()
+            rater_name
+            for rater_name, scores_of_name in zip(rater_indices_of_name, averaged_scores, strict=True)
+            if not np.isfinite(scores_of_name).any()
         ),
     )
 
@@ -172,11 +182,11 @@ def _mean_of_standardised(scores: Floats) -> Floats:
     The standardised scores of a metric have mean 0 and standard deviation 1. If the means are constant, all are NaN.
     """
     flat_scores = scores.reshape(len(scores), -1)
-    deviations = flat_scores - mean_of_defined(flat_scores)[:, np.newaxis]
-    standardised_scores = deviations / np.sqrt(mean_of_defined(deviations**2))[:, np.newaxis]
+    score_deviations = flat_scores - mean_of_defined(flat_scores)[:, np.newaxis]
+    standardised_scores = score_deviations / np.sqrt(mean_of_defined(score_deviations**2))[:, np.newaxis]
     mean_scores = round_for_sorting(mean_of_defined(standardised_scores, axis=0))
-    is_mean_varying = len(np.unique(mean_scores[np.isfinite(mean_scores)])) > 1
-    return np.where(is_mean_varying, mean_scores, np.nan).reshape(scores.shape[1:])
+    has_varying_means = len(np.unique(mean_scores[np.isfinite(mean_scores)])) > 1
+    return np.where(has_varying_means, mean_scores, np.nan).reshape(scores.shape[1:])
 
 
 def select_rater_scores(study: Study, selected_study: Study, human_raters: HumanRaters) -> RaterScores:
@@ -185,17 +195,17 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
     _check_enough(selected_study, score_rows)
     item_labels = tuple(sorted(score_rows["item"].unique()))  # the order of rows does not affect folds and resamples
     system_labels = tuple(sorted(score_rows["system"].unique()))
-    raters_and_aspects = score_rows.select("rater", "aspect").unique(maintain_order=True)
-    human_aspects = set(raters_and_aspects.filter(pl.col("rater").is_in(list(selected_study.humans)))["aspect"])
+    rater_aspect_rows = score_rows.select("rater", "aspect").unique(maintain_order=True)
+    human_aspects = set(rater_aspect_rows.filter(pl.col("rater").is_in(list(selected_study.humans)))["aspect"])
     aspects = tuple(aspect for aspect in selected_study.aspects if aspect in human_aspects)
-    rater_parts: list[tuple[str, str, str, Floats]] = []
+    rater_kind_aspect_scores: list[tuple[str, str, str, Floats]] = []
     severity_notes: list[Note] = []
     annotator_scores = np.full((len(aspects), len(selected_study.humans), len(item_labels), len(system_labels)), np.nan)
 
     def scores_of(raters: Sequence[str], aspect: str) -> tuple[list[str], Floats]:
         """Return the raters with scores for the aspect, and their scores (raters, items, systems)."""
-        raters_of_aspect = set(raters_and_aspects.filter(pl.col("aspect") == aspect)["rater"])
-        rater_names = [name for name in raters if name in raters_of_aspect]
+        raters_of_aspect = set(rater_aspect_rows.filter(pl.col("aspect") == aspect)["rater"])
+        rater_names = [rater_name for rater_name in raters if rater_name in raters_of_aspect]
         return rater_names, Panel.from_study(
             selected_study, raters=rater_names, aspect=aspect, items=item_labels, systems=system_labels
         ).values
@@ -204,24 +214,30 @@ def select_rater_scores(study: Study, selected_study: Study, human_raters: Human
         check_ordered(study, aspect)
         # Ratings without an aspect are not used here, because all aspects would then have the same ratings.
         rater_names, scores_of_raters = scores_of(selected_study.humans, aspect)
-        annotator_scores[aspect_index, [selected_study.humans.index(name) for name in rater_names]] = scores_of_raters
+        annotator_scores[aspect_index, [selected_study.humans.index(rater_name) for rater_name in rater_names]] = (
+            scores_of_raters
+        )
         if human_raters == "aspects":
             check_same_scale(selected_study, rater_names, scores_of_raters, label_of(aspect))
-            human = human_means(scores_of_raters)
-            severity_notes += human.notes(label_of(aspect), aspect)
-            rater_parts.append((HUMAN, "human", aspect, without_float_noise(human.values)))
+            human_mean_scores = human_means(scores_of_raters)
+            severity_notes += human_mean_scores.notes(label_of(aspect), aspect)
+            rater_kind_aspect_scores.append((HUMAN, "human", aspect, without_float_noise(human_mean_scores.values)))
         else:
-            rater_parts += [
-                (name, "human", aspect, scores) for name, scores in zip(rater_names, scores_of_raters, strict=True)
+            rater_kind_aspect_scores += [
+                (rater_name, "human", aspect, scores)
+                for rater_name, scores in zip(rater_names, scores_of_raters, strict=True)
             ]
     metric_aspects = aspects if selected_study.humans else selected_study.aspects
     for aspect in ("", *(metric_aspect for metric_aspect in metric_aspects if metric_aspect)):
         rater_names, scores_of_raters = scores_of(selected_study.metrics, aspect)
-        rater_parts += [
-            (name, METRIC, aspect, scores) for name, scores in zip(rater_names, scores_of_raters, strict=True)
+        rater_kind_aspect_scores += [
+            (rater_name, METRIC, aspect, scores)
+            for rater_name, scores in zip(rater_names, scores_of_raters, strict=True)
         ]
     design = Design.from_study(selected_study, items=item_labels, systems=system_labels)
-    return _assemble_scores(study, selected_study, rater_parts, aspects, annotator_scores, design, severity_notes)
+    return _assemble_scores(
+        study, selected_study, rater_kind_aspect_scores, aspects, annotator_scores, design, severity_notes
+    )
 
 
 def _check_enough(study: Study, scored_rows: pl.DataFrame) -> None:
@@ -230,41 +246,41 @@ def _check_enough(study: Study, scored_rows: pl.DataFrame) -> None:
             f"{study.name}: there are only verdicts, and this question ranks scores; add scores of single outputs"
         )
     for column_name in ("system", "item"):
-        column_labels = scored_rows[column_name].unique(maintain_order=True)
-        if column_labels.len() < 2:
+        distinct_labels = scored_rows[column_name].unique(maintain_order=True)
+        if distinct_labels.len() < 2:
             raise InputError(
-                f"{study.name}: only {column_labels.len()} {column_name} with scores ({join_labels(column_labels)}); "
-                "give at least two"
+                f"{study.name}: only {distinct_labels.len()} {column_name} with scores "
+                f"({join_labels(distinct_labels)}); give at least two"
             )
 
 
 def _assemble_scores(
     study: Study,
     selected_study: Study,
-    rater_parts: list[tuple[str, str, str, Floats]],
+    rater_kind_aspect_scores: list[tuple[str, str, str, Floats]],
     aspects: tuple[str, ...],
     annotator_scores: Floats,
     design: Design,
     severity_notes: list[Note],
 ) -> RaterScores:
-    rater_names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in rater_parts)
+    rater_names = tuple(name_of(rater, aspect) for rater, _, aspect, _ in rater_kind_aspect_scores)
     if len(rater_names) < 2:
         raise InputError(
             f"{selected_study.name}: only {len(rater_names)} rater gave scores of outputs ({join_labels(rater_names)})"
             "; give at least two"
         )
-    repeated_names = sorted({name for name in rater_names if rater_names.count(name) > 1})
+    repeated_names = sorted({rater_name for rater_name in rater_names if rater_names.count(rater_name) > 1})
     if repeated_names:
         raise InputError(
             f"{selected_study.name}: two raters are named {join_labels(map(repr, repeated_names))}; rename the metric"
         )
-    scores = np.stack([part_scores for *_, part_scores in rater_parts])
+    scores = np.stack([part_scores for *_, part_scores in rater_kind_aspect_scores])
     with np.errstate(invalid="ignore"):
         flat_scores = scores.reshape(len(scores), -1)
         is_constant_rater = np.nanmin(flat_scores, axis=1) == np.nanmax(flat_scores, axis=1)
     scores[is_constant_rater] = np.nan
     constant_raters = tuple(
-        name for name, is_constant in zip(rater_names, is_constant_rater, strict=True) if is_constant
+        rater_name for rater_name, is_constant in zip(rater_names, is_constant_rater, strict=True) if is_constant
     )
     has_score = np.isfinite(scores)
     n_missing_scores = int((~has_score[~is_constant_rater]).sum())
@@ -284,18 +300,18 @@ def _assemble_scores(
     return RaterScores(
         design=design,
         names=rater_names,
-        raters=tuple(rater for rater, *_ in rater_parts),
-        kinds=tuple(kind for _, kind, _, _ in rater_parts),
-        rater_aspects=tuple(aspect for _, _, aspect, _ in rater_parts),
+        raters=tuple(rater for rater, *_ in rater_kind_aspect_scores),
+        kinds=tuple(rater_kind for _, rater_kind, _, _ in rater_kind_aspect_scores),
+        rater_aspects=tuple(aspect for _, _, aspect, _ in rater_kind_aspect_scores),
         scores=scores,
         aspects=aspects,
         annotators=annotator_scores,
         people=selected_study.humans,
-        dates=tuple(date_of_rater.get(rater) for rater, *_ in rater_parts),
+        dates=tuple(date_of_rater.get(rater) for rater, *_ in rater_kind_aspect_scores),
         constant=constant_raters,
         left_out=(
             *_unused_raters(study, selected_study, aspects),
-            *((name, "its scores are constant, so it ranks nothing") for name in constant_raters),
+            *((rater_name, "its scores are constant, so it ranks nothing") for rater_name in constant_raters),
         ),
         notes=(*selected_study.notes, *data_notes, *severity_notes),
     )
@@ -307,9 +323,9 @@ def _unused_raters(study: Study, selected_study: Study, aspects: tuple[str, ...]
     system_score_raters = set(score_rows.filter(pl.col("item") == "")["rater"])
     verdict_raters = set(selected_study.preferences.frame["rater"])
     scored_raters = set(score_rows.filter(pl.col("item") != "")["rater"])
-    raters_and_aspects = study._rater_rows(selected_study.metrics).select("rater", "aspect").unique(maintain_order=True)
-    is_selected_aspect = pl.col("aspect").is_in([*aspects, ""])
-    raters_with_aspect = set(raters_and_aspects.filter(is_selected_aspect)["rater"])
+    rater_aspect_rows = study._rater_rows(selected_study.metrics).select("rater", "aspect").unique(maintain_order=True)
+    is_selected_aspect_expression = pl.col("aspect").is_in([*aspects, ""])
+    raters_with_aspect = set(rater_aspect_rows.filter(is_selected_aspect_expression)["rater"])
     return [
         *(
             (
@@ -325,7 +341,7 @@ def _unused_raters(study: Study, selected_study: Study, aspects: tuple[str, ...]
         ),
         *(
             (name_of(rater, aspect), f"no selected annotator rated the aspect {aspect!r}")
-            for rater, aspect in raters_and_aspects.filter(~is_selected_aspect).iter_rows()
+            for rater, aspect in rater_aspect_rows.filter(~is_selected_aspect_expression).iter_rows()
         ),
     ]
 

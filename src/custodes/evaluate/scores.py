@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from custodes.answers.shared_arguments import Ties
 from custodes.data.comparisons import MOST_CELLS
 from custodes.data.notes import Note, build_notes
+from custodes.data.panel import label_codes
 from custodes.data.raters import MissingCode, Scale
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError
@@ -49,7 +50,7 @@ class ItemScores(ReadOnlyArrays):
     `items` (k,) are the positions of these items among all `n_items` items, in ascending order. `persons` (annotators,
     k, systems) are the scores of annotators, `human` (k, systems) is the mean over annotators, and `metrics` (metrics,
     k, systems) are the scores of metrics. Scores are NaN if not rated. `levels` are the severity levels of annotators
-    (None if all annotators rated the same outputs). Means over outputs use them also if `human` is not adjusted.
+    (None if all annotators rated the same outputs). Means over outputs use `levels` even if `human` is not adjusted.
     """
 
     items: NDArray[np.int64]
@@ -88,14 +89,14 @@ class ItemScores(ReadOnlyArrays):
 
     def on(self, items: NDArray[np.intp]) -> ItemScores:
         """Return the scores of the items at these positions, which are in ascending order."""
-        _, row_positions, new_item_positions = np.intersect1d(self.items, items, return_indices=True)
+        _, kept_row_indices, new_item_indices = np.intersect1d(self.items, items, return_indices=True)
         return replace(
             self,
-            items=new_item_positions,
+            items=new_item_indices,
             n_items=len(items),
-            persons=self.persons[:, row_positions],
-            human=self.human[row_positions],
-            metrics=self.metrics[:, row_positions],
+            persons=self.persons[:, kept_row_indices],
+            human=self.human[kept_row_indices],
+            metrics=self.metrics[:, kept_row_indices],
         )
 
 
@@ -112,13 +113,16 @@ def tie_thresholds(
         return metric_thresholds, np.repeat(metric_thresholds[:, None], n_items, axis=1)
     n_units = int(units.max()) + 1
     fold_of_unit = np.arange(n_units) % CALIBRATION_FOLDS
-    folds = range(min(CALIBRATION_FOLDS, n_units) if n_units > 1 else 0)  # one cluster would leave no data to fit
-    training_weights = np.array([fold_of_unit != fold for fold in folds], dtype=np.float64).reshape(-1, n_units)
-    _, thresholds = acc_eq(
+    # One cluster would leave no data to fit.
+    fold_numbers = range(min(CALIBRATION_FOLDS, n_units) if n_units > 1 else 0)
+    training_weights = np.array(
+        [fold_of_unit != fold_number for fold_number in fold_numbers], dtype=np.float64
+    ).reshape(-1, n_units)
+    _, thresholds_of_fits = acc_eq(
         human, scores, human_tie=human_tie, units=units, weights=with_point(training_weights), item_weights=None
     )
-    thresholds = np.nan_to_num(thresholds, nan=0.0)  # row 0 is fitted on all data
-    return thresholds[0], thresholds[np.minimum(1 + fold_of_unit[units], len(folds))].T
+    thresholds_of_fits = np.nan_to_num(thresholds_of_fits, nan=0.0)  # row 0 is fitted on all data
+    return thresholds_of_fits[0], thresholds_of_fits[np.minimum(1 + fold_of_unit[units], len(fold_numbers))].T
 
 
 class HumanMeans(NamedTuple):
@@ -145,7 +149,7 @@ class HumanMeans(NamedTuple):
                 self.adjustment_range > 0,
                 f"annotators rated different outputs{suffix}, so mean human scores are adjusted for the severity of "
                 f"annotators; the adjustments of outputs differ by up to {self.adjustment_range:.2g}, with a standard "
-                f"error of up to {self.standard_error:.2g}, which intervals of statistics over systems contain",
+                f"error of up to {self.standard_error:.2g}. Intervals of statistics over systems include this error",
             ),
             (
                 UNCERTAIN_RULE,
@@ -153,7 +157,7 @@ class HumanMeans(NamedTuple):
                 f"annotators rated few common outputs{suffix}, so their severity is uncertain"
                 + (
                     f": the largest standard error is over {MOST_UNCERTAIN:.0%} of the standard deviation of human "
-                    "scores, and intervals of statistics within items and over outputs do not contain it"
+                    "scores, and intervals of statistics within items and over outputs do not include it"
                     if np.isfinite(self.standard_error)
                     else " and mean human scores are not adjusted for it"
                 )
@@ -190,50 +194,70 @@ def human_means(persons: Floats) -> HumanMeans:
     >>> human_means(np.array([[harsh], [lenient]])).values.round(2).tolist()
     [[2.0, 3.0, 2.0, 3.0, 4.0, 5.0, 4.0]]
     """
-    means, has_rating = mean_of_defined(persons, axis=0), np.isfinite(persons)
+    unadjusted_means, has_rating = mean_of_defined(persons, axis=0), np.isfinite(persons)
     is_rated_output = has_rating.any(axis=0)
     is_active_annotator = has_rating.any(axis=(1, 2), keepdims=True)
     if np.array_equal(has_rating, is_active_annotator & is_rated_output):
-        return HumanMeans(means)
-    levels, n_ratings = annotator_levels(persons), has_rating.sum(axis=0)
-    adjustments, adjustment_variances = (
-        mean_of_defined(np.where(has_rating, values[:, None, None], np.nan), axis=0)
-        for values in (levels.values, levels.covariance.diagonal())
+        return HumanMeans(unadjusted_means)
+    severity_levels, n_ratings = annotator_levels(persons), has_rating.sum(axis=0)
+    output_adjustments, adjustment_variances = (
+        mean_of_defined(np.where(has_rating, annotator_values[:, None, None], np.nan), axis=0)
+        for annotator_values in (severity_levels.values, severity_levels.covariance.diagonal())
     )
     # Standard errors of the difference of two adjustments. Levels sum to 0, so their errors are negatively correlated.
-    n_active = max(int(is_active_annotator.sum()), 2)
-    standard_errors = np.sqrt(2 * n_active / (n_active - 1) * adjustment_variances / np.maximum(n_ratings, 1))
+    n_active_annotators = max(int(is_active_annotator.sum()), 2)
+    standard_errors = np.sqrt(
+        2 * n_active_annotators / (n_active_annotators - 1) * adjustment_variances / np.maximum(n_ratings, 1)
+    )
     block_of_annotator = blocks_of(common_items(has_rating.reshape(len(persons), -1).T))
     block_of_output = np.where(has_rating, block_of_annotator[:, None, None], -1).max(axis=0, initial=-1)
-    blocks = sorted(
+    blocks_by_size = sorted(
         np.unique(block_of_output[is_rated_output]).tolist(),
-        key=lambda block: (
-            (block_of_output == block).sum(),
-            n_ratings[block_of_output == block].sum(),
-            np.sort(means[block_of_output == block]).sum(),
+        key=lambda block_code: (
+            (block_of_output == block_code).sum(),
+            n_ratings[block_of_output == block_code].sum(),
+            np.sort(unadjusted_means[block_of_output == block_code]).sum(),
         ),
         reverse=True,
     )
-    n_outputs = np.stack([(block_of_output == block).sum(axis=1) for block in blocks])  # (blocks, items)
-    is_comparable_output = is_rated_output & (block_of_output == np.array(blocks)[n_outputs.argmax(axis=0), None])
-    n_excluded = int((is_rated_output & ~is_comparable_output).sum())
-    n_sets = len(np.unique(block_of_output[is_comparable_output]))
-    largest_error = float(standard_errors[is_comparable_output].max())
-    comparable_means = np.where(is_comparable_output, means, np.nan)
-    if not np.isfinite(largest_error):
-        return HumanMeans(comparable_means, 0.0, largest_error, n_excluded, n_sets)
-    tolerances = _SNAPPED * standard_errors
-    values = _snap_to_steps(comparable_means - adjustments, n_ratings, _rating_step(persons), tolerances=tolerances)
-    adjustment_range = float(np.ptp((values - means)[is_comparable_output]))
-    if adjustment_range <= TIE * np.ptp(means[is_comparable_output]):  # annotators do not differ significantly
-        values, adjustment_range = comparable_means, 0.0
-    return HumanMeans(values, adjustment_range, largest_error, n_excluded, n_sets, levels)
+    # (blocks, items)
+    n_outputs_of_block_and_item = np.stack(
+        [(block_of_output == block_code).sum(axis=1) for block_code in blocks_by_size]
+    )
+    is_comparable_output = is_rated_output & (
+        block_of_output == np.array(blocks_by_size)[n_outputs_of_block_and_item.argmax(axis=0), None]
+    )
+    n_excluded_outputs = int((is_rated_output & ~is_comparable_output).sum())
+    n_comparable_sets = len(np.unique(block_of_output[is_comparable_output]))
+    largest_standard_error = float(standard_errors[is_comparable_output].max())
+    comparable_means = np.where(is_comparable_output, unadjusted_means, np.nan)
+    if not np.isfinite(largest_standard_error):
+        return HumanMeans(comparable_means, 0.0, largest_standard_error, n_excluded_outputs, n_comparable_sets)
+    rounding_tolerances = _SNAPPED * standard_errors
+    adjusted_means = _snap_to_steps(
+        comparable_means - output_adjustments, n_ratings, _rating_step(persons), tolerances=rounding_tolerances
+    )
+    adjustment_range = float(np.ptp((adjusted_means - unadjusted_means)[is_comparable_output]))
+    if adjustment_range <= TIE * np.ptp(unadjusted_means[is_comparable_output]):
+        # Annotators do not differ significantly.
+        adjusted_means, adjustment_range = comparable_means, 0.0
+    return HumanMeans(
+        adjusted_means, adjustment_range, largest_standard_error, n_excluded_outputs, n_comparable_sets, severity_levels
+    )
 
 
 def _rating_step(persons: Floats) -> float:
     """Return the smallest difference between two different scores of the same annotator; 0 if all are constant."""
-    distinct_scores = [np.unique(annotator_scores[np.isfinite(annotator_scores)]) for annotator_scores in persons]
-    gaps = [gap for scores in distinct_scores if scores.size for gap in np.diff(scores) if gap > TIE * np.ptp(scores)]
+    distinct_scores_of_annotators = [
+        np.unique(annotator_scores[np.isfinite(annotator_scores)]) for annotator_scores in persons
+    ]
+    gaps = [
+        gap
+        for annotator_distinct_scores in distinct_scores_of_annotators
+        if annotator_distinct_scores.size
+        for gap in np.diff(annotator_distinct_scores)
+        if gap > TIE * np.ptp(annotator_distinct_scores)
+    ]
     return float(min(gaps, default=0.0))
 
 
@@ -247,14 +271,14 @@ def _snap_to_steps(means: Floats, n_ratings: Ints, step: float, *, tolerances: F
     is_defined = np.isfinite(means)
     if not step or not is_defined.any():
         return means
-    candidates = means[is_defined].mean() + step * np.arange(_ORIGINS) / _ORIGINS
-    closeness = np.zeros(_ORIGINS)
-    for n in np.unique(n_ratings[is_defined]).tolist():
-        angle = 2 * np.pi * n / step
-        phase_sum = np.exp(1j * angle * means[is_defined & (n_ratings == n)]).sum()
-        closeness += (phase_sum * np.exp(-1j * angle * candidates)).real
-    origin, n_steps_per_rating = candidates[closeness.argmax()], np.maximum(n_ratings, 1) / step
-    rounded_means = origin + np.round((means - origin) * n_steps_per_rating) / n_steps_per_rating
+    candidate_origins = means[is_defined].mean() + step * np.arange(_ORIGINS) / _ORIGINS
+    closeness_of_origin = np.zeros(_ORIGINS)
+    for n_output_ratings in np.unique(n_ratings[is_defined]).tolist():
+        angle_per_unit = 2 * np.pi * n_output_ratings / step
+        phase_sum = np.exp(1j * angle_per_unit * means[is_defined & (n_ratings == n_output_ratings)]).sum()
+        closeness_of_origin += (phase_sum * np.exp(-1j * angle_per_unit * candidate_origins)).real
+    origin, n_multiples_per_unit = candidate_origins[closeness_of_origin.argmax()], np.maximum(n_ratings, 1) / step
+    rounded_means = origin + np.round((means - origin) * n_multiples_per_unit) / n_multiples_per_unit
     return np.where(np.abs(rounded_means - means) <= tolerances + step / _ORIGINS, rounded_means, means)
 
 
@@ -283,18 +307,18 @@ def unpaired_count(persons: Floats, *, items: Ints, item: Ints, first: Ints, sec
     if not is_rated_output.any():
         return 0
     n_rated_outputs = is_rated_output.sum(axis=1)
-    row_of_preference = np.searchsorted(items, item).clip(max=len(items) - 1)
+    score_row_of_preference = np.searchsorted(items, item).clip(max=len(items) - 1)
     is_rated_pair = (
-        (items[row_of_preference] == item)
-        & is_rated_output[row_of_preference, first]
-        & is_rated_output[row_of_preference, second]
+        (items[score_row_of_preference] == item)
+        & is_rated_output[score_row_of_preference, first]
+        & is_rated_output[score_row_of_preference, second]
     )
     return int((n_rated_outputs * (n_rated_outputs - 1) // 2).sum() - is_rated_pair.sum())
 
 
 def unpaired_note(count: int, label: str) -> tuple[str, int, str]:
     """Return the rule, the count and the message of the note on comparisons that `unpaired_count` counts."""
-    message = f"{count} comparisons{label} count for no preference, because no annotator rated both outputs"
+    message = f"{count} comparisons{label} are excluded, because no annotator rated both outputs"
     return "unpaired", count, message
 
 
@@ -304,11 +328,29 @@ def score_table(scores: Floats, item_positions: NDArray[np.int64], thresholds: F
     `scores` (raters, k, systems) are the scores of the items at `item_positions`, and `thresholds` (raters, k) are the
     tie thresholds.
     """
-    is_scored = np.isfinite(scores)
-    rater, item, system = np.nonzero(is_scored & (is_scored.sum(axis=2, keepdims=True) > 1))
-    index_columns = {"rater": rater, "item": item_positions[item], "system": system}
-    rows = pl.DataFrame({column_name: indices.astype(np.int32) for column_name, indices in index_columns.items()})
-    return rows.with_columns(score=pl.Series(scores[rater, item, system]), threshold=pl.Series(thresholds[rater, item]))
+    has_score = np.isfinite(scores)
+    rater_indices, item_row_indices, system_indices = np.nonzero(has_score & (has_score.sum(axis=2, keepdims=True) > 1))
+    index_columns = {"rater": rater_indices, "item": item_positions[item_row_indices], "system": system_indices}
+    index_table = pl.DataFrame(
+        {column_name: index_array.astype(np.int32) for column_name, index_array in index_columns.items()}
+    )
+    return index_table.with_columns(
+        score=pl.Series(scores[rater_indices, item_row_indices, system_indices]),
+        threshold=pl.Series(thresholds[rater_indices, item_row_indices]),
+    )
+
+
+def verdict_table(
+    verdicts: pl.DataFrame, raters: Sequence[str], items: Sequence[str], systems: Sequence[str]
+) -> pl.DataFrame:
+    """Return the merged verdicts with positions instead of labels; verdicts with unlisted labels are dropped."""
+    labels_of_column = {"rater": raters, "item": items, "system_a": systems, "system_b": systems}
+    codes_of_column = {
+        column_name: pl.Series(label_codes(verdicts[column_name], labels), dtype=pl.Int32)
+        for column_name, labels in labels_of_column.items()
+    }
+    coded_rows = verdicts.select(sign="preference", order="order").with_columns(**codes_of_column)
+    return coded_rows.filter(pl.all_horizontal(pl.col(list(labels_of_column)) >= 0))
 
 
 def check_size(study: Study, shape: tuple[int, ...], n_bytes: int) -> None:
@@ -331,11 +373,11 @@ def without_float_noise(values: Floats) -> Floats:
     >>> without_float_noise(np.array([0.1 + 0.2, 0.3, 4.0])).tolist()
     [0.3, 0.3, 4.0]
     """
-    distinct_values, value_index = np.unique(values, return_inverse=True)
+    distinct_values, distinct_index_of_value = np.unique(values, return_inverse=True)
     tolerance = TIE * np.ptp(distinct_values[np.isfinite(distinct_values)]) if np.isfinite(values).any() else 0.0
-    is_same_level = np.diff(distinct_values, prepend=-np.inf) <= tolerance
-    first_of_level = np.maximum.accumulate(np.where(is_same_level, 0, np.arange(len(distinct_values))))
-    return np.asarray(distinct_values[first_of_level[value_index.reshape(values.shape)]])
+    is_same_as_previous = np.diff(distinct_values, prepend=-np.inf) <= tolerance
+    first_index_of_level = np.maximum.accumulate(np.where(is_same_as_previous, 0, np.arange(len(distinct_values))))
+    return np.asarray(distinct_values[first_index_of_level[distinct_index_of_value.reshape(values.shape)]])
 
 
 def check_same_scale(study: Study, annotator_names: Sequence[str], persons: Floats, aspect_text: str) -> None:
@@ -347,8 +389,8 @@ def check_same_scale(study: Study, annotator_names: Sequence[str], persons: Floa
     annotator_scales = [
         Scale(low=bounds_of_rater[annotator][0], high=bounds_of_rater[annotator][1], declared=True)
         if annotator in bounds_of_rater
-        else Scale.from_scores(scores)
-        for annotator, scores in zip(annotator_names, persons, strict=True)
+        else Scale.from_scores(annotator_scores)
+        for annotator, annotator_scores in zip(annotator_names, persons, strict=True)
     ]
     defined_scales = [
         (annotator, scale) for annotator, scale in zip(annotator_names, annotator_scales, strict=True) if scale.n
@@ -360,15 +402,16 @@ def check_same_scale(study: Study, annotator_names: Sequence[str], persons: Floa
                 rater: MissingCode.from_scores(persons[annotator_names.index(rater)])
                 for rater in (first_annotator, annotator)
             }
-            codes_text = "; ".join(
+            missing_codes_text = "; ".join(
                 f"{rater}: {missing_code}" for rater, missing_code in missing_code_of_rater.items() if missing_code
             )
-            advice = (
-                f"{codes_text}; if a value means missing, leave the cell empty"
-                if codes_text
+            advice_text = (
+                f"{missing_codes_text}; if a value means missing, leave the cell empty"
+                if missing_codes_text
                 else f"select annotators with human={first_annotator!r}"
             )
             raise ScalesDifferError(
                 f"{first_annotator!r} ({first_scale.low:g} to {first_scale.high:g}) and {annotator!r} ({scale.low:g} "
-                f"to {scale.high:g}) use different scales{aspect_text}, so their scores cannot be averaged; " + advice
+                f"to {scale.high:g}) use different scales{aspect_text}, so their scores cannot be averaged; "
+                + advice_text
             )

@@ -81,8 +81,8 @@ def values_of(
         for note in study.notes
         if note.rule == "unused-columns"
     )
-    group_option = column_option("group", column if is_column_of_file else "NAME")
-    hint_text = f"; to use a column of the file, read it with {group_option} and set {option}='group'"
+    group_option_text = column_option("group", column if is_column_of_file else "NAME")
+    hint_text = f"; to use a column of the file, read it with {group_option_text} and set {option}='group'"
     raise OptionError(
         f"{option}={column!r}: no such column{suggestion(column, allowed_column_names)}; {columns_text}"
         + ("" if study.labels else hint_text)
@@ -98,23 +98,23 @@ def slices_of_items(study: Study, items: Sequence[str], column: str) -> tuple[tu
         If the study has no column with this name, if the column has too many values, or if outputs of one item differ
         in the column.
     """
-    attributes, item_table = study.attributes, pl.DataFrame({"item": items}, schema={"item": pl.String})
+    output_attributes, item_table = study.attributes, pl.DataFrame({"item": items}, schema={"item": pl.String})
     if column == "system":
         raise OptionError(
             "by='system' is not allowed, because a slice must contain comparisons of systems; give a column of items"
         )
-    if attributes is None or column not in _attribute_names(attributes):
+    if output_attributes is None or column not in _attribute_names(output_attributes):
         return _slices(values_of(study, item_table, column), column)
-    values_of_item = attributes.group_by("item").agg(pl.col(column).drop_nulls().unique())
-    mixed_items = values_of_item.filter(pl.col(column).list.len() > 1)["item"].sort()
+    distinct_values_by_item = output_attributes.group_by("item").agg(pl.col(column).drop_nulls().unique())
+    mixed_items = distinct_values_by_item.filter(pl.col(column).list.len() > 1)["item"].sort()
     if len(mixed_items):
         raise OptionError(
             f"by={column!r}: the outputs of {len(mixed_items)} items ({join_labels(mixed_items, limit=2)}) differ in "
             "this column, but all outputs of an item must be in one slice, so that systems can be compared; give a "
             "column of items"
         )
-    value_of_item = values_of_item.with_columns(pl.col(column).list.first())
-    return _slices(item_table.join(value_of_item, on="item", how="left", maintain_order="left")[column], column)
+    value_by_item = distinct_values_by_item.with_columns(pl.col(column).list.first())
+    return _slices(item_table.join(value_by_item, on="item", how="left", maintain_order="left")[column], column)
 
 
 def check_slices(study: Study, selected: Study, column: str) -> None:
@@ -133,16 +133,16 @@ def _attribute_names(attributes: pl.DataFrame) -> list[str]:
 
 def _slices(values: pl.Series, column: str) -> tuple[tuple[str, ...], Ints]:
     slice_edges = quartiles(values)
-    names = slice_names(values, slice_edges, column)
-    return names, slice_positions(values, slice_edges, names)
+    names_of_slices = slice_names(values, slice_edges, column)
+    return names_of_slices, slice_positions(values, slice_edges, names_of_slices)
 
 
 def quartiles(values: pl.Series) -> tuple[float, ...]:
     """Return the edges between slices of numbers with many values; empty for text and for numbers with few values."""
     if not values.dtype.is_numeric() or values.drop_nulls().n_unique() <= MOST_STEPS:
         return ()
-    numbers = values.cast(pl.Float64)
-    quantiles = (numbers.quantile(quarter / QUARTERS) for quarter in range(1, QUARTERS))
+    numeric_values = values.cast(pl.Float64)
+    quantiles = (numeric_values.quantile(quarter_number / QUARTERS) for quarter_number in range(1, QUARTERS))
     return tuple(sorted({float(quantile or 0.0) for quantile in quantiles}))
 
 
@@ -152,24 +152,24 @@ def slice_names(values: pl.Series, edges: Sequence[float], column: str, *, optio
         edge_texts = [f"{edge:g}" for edge in edges]
         return (
             f"<= {edge_texts[0]}",
-            *(f"{low} to {high}" for low, high in pairwise(edge_texts)),
+            *(f"{low_text} to {high_text}" for low_text, high_text in pairwise(edge_texts)),
             f"> {edge_texts[-1]}",
         )
-    names = values.cast(pl.String).drop_nulls().unique().sort().to_list()
-    if len(names) > MOST_SLICES:
+    distinct_values = values.cast(pl.String).drop_nulls().unique().sort().to_list()
+    if len(distinct_values) > MOST_SLICES:
         raise OptionError(
-            f"{option}={column!r}: the column has {len(names)} different values, but at most "
+            f"{option}={column!r}: the column has {len(distinct_values)} different values, but at most "
             f"{MOST_SLICES} slices are allowed; give a column with fewer values"
         )
-    return tuple(names)
+    return tuple(distinct_values)
 
 
 def slice_positions(values: pl.Series, edges: Sequence[float], names: Sequence[str]) -> Ints:
     """Return the position of the slice of each value; -1 for an empty value and for a value without a slice."""
     if edges:
-        numbers = values.cast(pl.Float64)
-        positions = np.searchsorted(edges, numbers.fill_null(np.nan).to_numpy(), side="left").astype(np.intp)
-        positions[numbers.is_null().to_numpy()] = -1
+        numeric_values = values.cast(pl.Float64)
+        positions = np.searchsorted(edges, numeric_values.fill_null(np.nan).to_numpy(), side="left").astype(np.intp)
+        positions[numeric_values.is_null().to_numpy()] = -1
         return positions
     position_of_name = {name: position for position, name in enumerate(names)}
     return (
@@ -197,7 +197,7 @@ def slice_table(rater: str, doc: str, statistics: str) -> Any:
         label(rater, "name of the rater"),
         label("slice", "value (or range of values) of the column that `by` names"),
         label("statistic", statistics),
-        count("n", "items (or clusters) of the slice with data", "n"),
+        count("n", "number of items (or clusters) that have data in the slice", "n"),
         share("value", "the statistic in the slice", "Slice"),
         share("other", "the statistic in all other slices", "Others"),
         difference("difference", "`value` minus `other`", interval=True),
@@ -232,10 +232,10 @@ class Ratios:
 def slice_notes(column: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints], aspect: str) -> list[Note]:
     """Return a note with the reason if `slice_columns` has no rows."""
     slice_names, slice_of_item = slices
-    nonempty_slices = [slice_names[position] for position in np.unique(slice_of_item[slice_of_item >= 0])]
+    nonempty_slice_names = [slice_names[slice_index] for slice_index in np.unique(slice_of_item[slice_of_item >= 0])]
     reason = ""
-    if len(nonempty_slices) < 2:
-        values_text = f"only the value {nonempty_slices[0]!r}" if nonempty_slices else "no values"
+    if len(nonempty_slice_names) < 2:
+        values_text = f"only the value {nonempty_slice_names[0]!r}" if nonempty_slice_names else "no values"
         reason = f"the column {column!r} has {values_text}"
     elif not ratios.labels:
         reason = "no rater has verdicts in both orders, repeated verdicts or labels, or failures"
@@ -248,35 +248,39 @@ def slice_columns(
 ) -> dict[str, Any]:
     """Return the columns of a table of slices; items of one cluster and slice are permuted together."""
     names_of_slices, slice_of_item = slices
-    used_items = np.flatnonzero(slice_of_item >= 0)
-    nonempty_slices, slice_of_used_item = np.unique(slice_of_item[used_items], return_inverse=True)
-    if len(nonempty_slices) < 2 or not ratios.labels:
+    used_item_indices = np.flatnonzero(slice_of_item >= 0)
+    nonempty_slice_codes, slice_of_used_item = np.unique(slice_of_item[used_item_indices], return_inverse=True)
+    if len(nonempty_slice_codes) < 2 or not ratios.labels:
         return {}
     n_units = int(ratios.units.max()) + 1
-    unit_slice_codes, code_of_used_item = np.unique(
-        slice_of_used_item * n_units + ratios.units[used_items], return_inverse=True
+    unit_and_slice_codes, code_of_used_item = np.unique(
+        slice_of_used_item * n_units + ratios.units[used_item_indices], return_inverse=True
     )
     numerator_sums, denominator_sums = (
-        unit_sums(item_values[:, used_items], units=code_of_used_item, n_units=len(unit_slice_codes))
-        for item_values in (ratios.numerator, ratios.denominator)
+        unit_sums(
+            numerator_or_denominator[:, used_item_indices], units=code_of_used_item, n_units=len(unit_and_slice_codes)
+        )
+        for numerator_or_denominator in (ratios.numerator, ratios.denominator)
     )
-    tests = slice_tests(numerator_sums, denominator_sums, unit_slice_codes // n_units, confidence=confidence)
-    is_significant = tests.p_adjusted.ravel() <= alpha
-    differences = tests.difference.ravel()
+    permutation_tests = slice_tests(
+        numerator_sums, denominator_sums, unit_and_slice_codes // n_units, confidence=confidence
+    )
+    is_significant = permutation_tests.p_adjusted.ravel() <= alpha
+    differences = permutation_tests.difference.ravel()
     rater_names, statistic_names = zip(*ratios.labels, strict=True)
     few_items_text = f"fewer than {FEWEST_PARTS} items or clusters in the slice or in the other slices"
     return {
-        rater: np.repeat(rater_names, len(nonempty_slices)).tolist(),
-        "slice": [names_of_slices[slice_index] for slice_index in nonempty_slices] * len(ratios.labels),
-        "statistic": np.repeat(statistic_names, len(nonempty_slices)).tolist(),
-        "n": tests.n.ravel(),
-        "value": tests.value.ravel(),
-        "other": tests.other.ravel(),
+        rater: np.repeat(rater_names, len(nonempty_slice_codes)).tolist(),
+        "slice": [names_of_slices[slice_index] for slice_index in nonempty_slice_codes] * len(ratios.labels),
+        "statistic": np.repeat(statistic_names, len(nonempty_slice_codes)).tolist(),
+        "n": permutation_tests.n.ravel(),
+        "value": permutation_tests.value.ravel(),
+        "other": permutation_tests.other.ravel(),
         "difference": differences,
-        "difference_low": np.maximum(tests.low.ravel(), -1.0),
-        "difference_high": np.minimum(tests.high.ravel(), 1.0),
-        "p_value": tests.p_value.ravel(),
-        "p_adjusted": tests.p_adjusted.ravel(),
+        "difference_low": np.maximum(permutation_tests.low.ravel(), -1.0),
+        "difference_high": np.minimum(permutation_tests.high.ravel(), 1.0),
+        "p_value": permutation_tests.p_value.ravel(),
+        "p_adjusted": permutation_tests.p_adjusted.ravel(),
         "finding": np.select([is_significant & (differences > 0), is_significant], ["higher", "lower"], "").tolist(),
-        "reason": np.where(np.isnan(tests.p_value.ravel()), few_items_text, "").tolist(),
+        "reason": np.where(np.isnan(permutation_tests.p_value.ravel()), few_items_text, "").tolist(),
     }

@@ -63,13 +63,21 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         for line_number, decoded_line in enumerate(decoded_lines, start=1)
         if decoded_line is not None
     ]
-    known_outcomes = [(key, outcome) for key, outcome in keys_and_outcomes if key in request_of_key]
-    body_of_key = {key: outcome for key, outcome in reversed(known_outcomes) if not isinstance(outcome, Failure)}
-    failure_of_key = {
-        key: outcome for key, outcome in known_outcomes if isinstance(outcome, Failure) and key not in body_of_key
+    known_keys_and_outcomes = [
+        (key, body_or_failure) for key, body_or_failure in keys_and_outcomes if key in request_of_key
+    ]
+    reply_body_of_key = {
+        key: body_or_failure
+        for key, body_or_failure in reversed(known_keys_and_outcomes)
+        if not isinstance(body_or_failure, Failure)
     }
-    n_replies, n_unknown_replies = len(keys_and_outcomes), len(keys_and_outcomes) - len(known_outcomes)
-    n_duplicate_lines = len(known_outcomes) - len(body_of_key) - len(failure_of_key)
+    failure_of_key = {
+        key: body_or_failure
+        for key, body_or_failure in known_keys_and_outcomes
+        if isinstance(body_or_failure, Failure) and key not in reply_body_of_key
+    }
+    n_replies, n_unknown_replies = len(keys_and_outcomes), len(keys_and_outcomes) - len(known_keys_and_outcomes)
+    n_duplicate_lines = len(known_keys_and_outcomes) - len(reply_body_of_key) - len(failure_of_key)
     reject(
         (not n_replies, f"{file_path.name}: the file contains no reply; give the output file of a batch (JSON Lines)"),
         (
@@ -79,8 +87,8 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
         ),
         error=InputError,
     )
-    for key, body in body_of_key.items():
-        store_reply(cache, request_of_key[key], Reply.make(body, sent_time=_reply_time(body), seconds=None))
+    for key, reply_body in reply_body_of_key.items():
+        store_reply(cache, request_of_key[key], Reply.make(reply_body, sent_time=_reply_time(reply_body), seconds=None))
     return failure_of_key, build_notes(
         (
             "unknown-replies",
@@ -101,12 +109,12 @@ def read_replies(path: str | Path, requests: Sequence[Request], cache: Cache) ->
     )
 
 
-def _lines(data: bytes) -> Iterator[Any]:
+def _lines(file_bytes: bytes) -> Iterator[Any]:
     """The parsed JSON of each line. An incomplete last line gives None, and a line that is not JSON gives its text."""
-    *complete_lines, last_line = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    for line in complete_lines:
-        if line.strip():
-            yield _parse_line(line)
+    *complete_lines, last_line = file_bytes.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    for line_bytes in complete_lines:
+        if line_bytes.strip():
+            yield _parse_line(line_bytes)
     if last_line.strip():
         decoded_line = _parse_line(last_line)
         yield None if isinstance(decoded_line, bytes) and complete_lines else decoded_line
@@ -121,22 +129,22 @@ def _parse_line(line: bytes) -> Any:
 
 def _key_and_outcome(decoded_line: Any, where: str) -> tuple[str, Mapping[str, Any] | Failure]:
     """The id of a line, and the body of the reply or the failure."""
-    fields = decoded_line if isinstance(decoded_line, Mapping) else {}
-    has_outcome = "response" in fields or "error" in fields
+    line_fields = decoded_line if isinstance(decoded_line, Mapping) else {}
+    has_outcome = "response" in line_fields or "error" in line_fields
     reject(
         (
-            not isinstance(fields.get("custom_id"), str),
+            not isinstance(line_fields.get("custom_id"), str),
             f"{where}: this line is not a reply of a batch; give a file in which each line is an object "
             "with custom_id, response and error",
         ),
         (
-            not has_outcome and "body" in fields,
+            not has_outcome and "body" in line_fields,
             f"{where}: this line is a request; give the output file of the batch",
         ),
         (not has_outcome, f"{where}: this line has no response"),
         error=InputError,
     )
-    return fields["custom_id"], _outcome(fields.get("response"), fields.get("error"))
+    return line_fields["custom_id"], _outcome(line_fields.get("response"), line_fields.get("error"))
 
 
 def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
@@ -145,16 +153,18 @@ def _outcome(response: Any, error: Any) -> Mapping[str, Any] | Failure:
         return Failure(reason="unavailable", message=server_message(error) or "no response")
     http_status = response.get("status_code", 200)
     if error or http_status != 200:
-        problem = status_exception(
+        status_error = status_exception(
             http_status if isinstance(http_status, int) and http_status != 200 else 400, error or response.get("body")
         )
-        return Failure(reason="rejected" if isinstance(problem, Rejected) else "unavailable", message=str(problem))
-    body = response.get("body", response)
+        return Failure(
+            reason="rejected" if isinstance(status_error, Rejected) else "unavailable", message=str(status_error)
+        )
+    reply_body = response.get("body", response)
     try:
-        check_completion(body)
+        check_completion(reply_body)
     except (Unavailable, Rejected) as problem:
         return Failure(reason="unavailable", message=str(problem))
-    return body  # type: ignore[no-any-return]
+    return reply_body  # type: ignore[no-any-return]
 
 
 def _reply_time(body: Mapping[str, Any]) -> str:

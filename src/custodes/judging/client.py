@@ -97,7 +97,9 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
     Server('http://127.0.0.1:8000/v1')
     """
     url_parts, server_address = _parse_address(base_url), address(base_url)
-    login = None if url_parts.username is None else (unquote(url_parts.username), unquote(url_parts.password or ""))
+    user_and_password = (
+        None if url_parts.username is None else (unquote(url_parts.username), unquote(url_parts.password or ""))
+    )
     reject(
         (
             not 0 < timeout < float("inf"),
@@ -108,18 +110,18 @@ def http_client(base_url: str, *, key: str | None = None, timeout: float = 600.0
             "the API key is empty or contains characters that are not allowed in a key (the key is not shown here)",
         ),
         (
-            key is not None and login is not None,
+            key is not None and user_and_password is not None,
             f"{server_address}: the address contains credentials, and an API key is also set; "
             "remove the credentials or the key",
         ),
     )
-    if (key or login) and url_parts.scheme == "http" and not _is_local(url_parts.hostname or ""):
+    if (key or user_and_password) and url_parts.scheme == "http" and not _is_local(url_parts.hostname or ""):
         warnings.warn(
             f"{server_address}: the key is sent unencrypted over the network; use https", CustodesWarning, stacklevel=3
         )
     with requires_extra("requests to a server need httpx2", "judge"):
         import httpx2  # noqa: F401  (reported before anything is sent)
-    return Server(server_address, key=key, login=login, timeout=timeout)
+    return Server(server_address, key=key, login=user_and_password, timeout=timeout)
 
 
 class Server:
@@ -140,20 +142,20 @@ class Server:
 
         try:
             async with asyncio.timeout(self.timeout):
-                status, headers, content = await self._post_request(msgspec.json.encode(body))
+                http_status, reply_headers, reply_content = await self._post_request(msgspec.json.encode(body))
         except (TimeoutError, httpx2.TimeoutException):
             raise Unavailable(f"{self.address}: no complete reply within {self.timeout:g} s", paid=True) from None
         except (httpx2.ConnectError, httpx2.ProxyError) as problem:
-            message = self._clean_message(f"{self.address}: cannot be reached ({_cause(problem)})")
-            raise (Unavailable(message) if self._heard else Denied(message)) from None  # may be restarting
+            error_message = self._clean_message(f"{self.address}: cannot be reached ({_cause(problem)})")
+            raise (Unavailable(error_message) if self._heard else Denied(error_message)) from None  # may be restarting
         except (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL) as problem:
             raise Denied(self._clean_message(f"{self.address}: {problem}")) from None
         except httpx2.RequestError as problem:
-            cause = str(problem) or type(problem).__name__
+            cause_text = str(problem) or type(problem).__name__
             raise Unavailable(
-                self._clean_message(f"{self.address}: the connection broke ({cause})"), paid=True
+                self._clean_message(f"{self.address}: the connection broke ({cause_text})"), paid=True
             ) from None
-        return self._read(status, headers, content)
+        return self._read(http_status, reply_headers, reply_content)
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
@@ -163,54 +165,60 @@ class Server:
     async def _post_request(self, content: bytes) -> tuple[int, Mapping[str, str], bytes]:
         async with self._client().stream("POST", f"{self.address}{PATH}", content=content) as response:
             self._heard = True
-            received_content = bytearray()
+            received_bytes = bytearray()
             async for chunk in response.aiter_bytes():
-                received_content += chunk
-                if len(received_content) > LARGEST:
+                received_bytes += chunk
+                if len(received_bytes) > LARGEST:
                     raise Unavailable(f"{self.address}: the reply is longer than {LARGEST // 2**20} MiB", paid=True)
-            return response.status_code, response.headers, bytes(received_content)
+            return response.status_code, response.headers, bytes(received_bytes)
 
     def _client(self) -> httpx2.AsyncClient:
         import httpx2
 
-        loop = asyncio.get_running_loop()
-        if loop not in self._open:
-            headers = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "custodes"}
+        event_loop = asyncio.get_running_loop()
+        if event_loop not in self._open:
+            request_headers = {
+                "content-type": "application/json",
+                "accept-encoding": "identity",
+                "user-agent": "custodes",
+            }
             if self._key is not None:
-                headers["authorization"] = f"Bearer {self._key}"
-            self._open[loop] = httpx2.AsyncClient(
+                request_headers["authorization"] = f"Bearer {self._key}"
+            self._open[event_loop] = httpx2.AsyncClient(
                 auth=self._login,
-                headers=headers,
+                headers=request_headers,
                 follow_redirects=False,
                 timeout=httpx2.Timeout(self.timeout, connect=min(CONNECT, self.timeout)),
                 limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None),
             )
-        return self._open[loop]
+        return self._open[event_loop]
 
     def _read(self, status: int, headers: Mapping[str, str], content: bytes) -> Mapping[str, Any]:
-        body = None
+        reply_body = None
         with suppress(ValueError):  # secrets are removed from the reply
-            body = storable(
+            reply_body = storable(
                 reply_json(content.removeprefix(BOM_UTF8)),
                 convert_text=lambda text: without_surrogates(self._redact_secrets(text)),
             )
         if 200 <= status < 300:
-            if body is None:
+            if reply_body is None:
                 content_kind = "a page of HTML" if content.lstrip()[:1] == b"<" else "an incomplete answer, or not JSON"
                 raise Unavailable(f"{self.address}: the reply was {content_kind}", paid=True)
-            check_completion(body)
+            check_completion(reply_body)
             self._answered = True
-            return body  # type: ignore[no-any-return]
+            return reply_body  # type: ignore[no-any-return]
         if 300 <= status < 400:
             raise Denied(
                 f"{self.address}: {status}: the server redirects to another address, to which the key is not "
                 f"sent; give the final address"
             )
-        message = body if body is not None else self._redact_secrets(content.decode(errors="replace"))
-        error = status_exception(status, message, retry_after=retry_after(headers, datetime.now(UTC)))
+        error_body_or_text = (
+            reply_body if reply_body is not None else self._redact_secrets(content.decode(errors="replace"))
+        )
+        status_error = status_exception(status, error_body_or_text, retry_after=retry_after(headers, datetime.now(UTC)))
         if status == 403 and self._answered:  # the key is valid; only this request is refused (by moderation)
-            raise Rejected(str(error))
-        raise error
+            raise Rejected(str(status_error))
+        raise status_error
 
     def _clean_message(self, message: str) -> str:
         return escape_controls(" ".join(self._redact_secrets(message).split()))
@@ -223,14 +231,21 @@ def _secrets(key: str | None, login: tuple[str, str] | None) -> re.Pattern[str] 
     """A pattern that finds the secrets in a reply, either verbatim or escaped (as in a string of JSON that holds
     JSON)."""
     credentials_text = ":".join(login or ())
-    secrets = [key or "", base64.b64encode(credentials_text.encode()).decode(), credentials_text, *(login or ())[1:]]
-    secret_patterns = ["".join(map(_letter_pattern, secret)) for secret in secrets if len(secret) >= SHORTEST]
+    secret_texts = [
+        key or "",
+        base64.b64encode(credentials_text.encode()).decode(),
+        credentials_text,
+        *(login or ())[1:],
+    ]
+    secret_patterns = [
+        "".join(map(_letter_pattern, secret_text)) for secret_text in secret_texts if len(secret_text) >= SHORTEST
+    ]
     return re.compile("|".join(secret_patterns)) if secret_patterns else None
 
 
 def _letter_pattern(letter: str) -> str:
-    hex_units = letter.encode("utf-16-be").hex(" ", 2).split()
-    escape_pattern = "".join(rf"\\{{1,4}}u(?i:{hex_unit})" for hex_unit in hex_units)
+    utf16_hex_units = letter.encode("utf-16-be").hex(" ", 2).split()
+    escape_pattern = "".join(rf"\\{{1,4}}u(?i:{utf16_hex_unit})" for utf16_hex_unit in utf16_hex_units)
     return rf"(?:{escape_pattern}|\\{{0,4}}{re.escape(letter)})"
 
 
@@ -241,13 +256,13 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     >>> retry_after({"retry-after": "Sun, 22 Nov 2026 10:00:30 GMT"}, datetime(2026, 11, 22, 10, tzinfo=UTC))
     30.0
     """
-    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
-        return milliseconds / 1000
-    header_text = headers.get("retry-after", "")
-    if (seconds := _number(header_text)) is not None:
-        return seconds
+    if (wait_milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return wait_milliseconds / 1000
+    retry_after_text = headers.get("retry-after", "")
+    if (wait_seconds := _number(retry_after_text)) is not None:
+        return wait_seconds
     with suppress(ValueError, OverflowError):
-        retry_time = parsedate_to_datetime(header_text)
+        retry_time = parsedate_to_datetime(retry_after_text)
         return max(0.0, (retry_time.replace(tzinfo=retry_time.tzinfo or UTC) - now).total_seconds())
     return None
 
@@ -261,7 +276,7 @@ def _parse_address(base_url: str) -> SplitResult:
     displayed_url = short_repr(re.sub(r"//.*@", "//", base_url))
     try:
         url_parts = urlsplit(base_url.strip())
-        port = url_parts.port
+        port_number = url_parts.port
     except ValueError:
         raise OptionError(
             f"base_url={displayed_url}: this is not an address; give one such as http://127.0.0.1:8000/v1"
@@ -270,7 +285,7 @@ def _parse_address(base_url: str) -> SplitResult:
         (
             url_parts.scheme not in ("http", "https")
             or not url_parts.hostname
-            or port == 0
+            or port_number == 0
             or re.search(r"[\s\x00-\x1f]", base_url),
             f"base_url={displayed_url}: this is not the address of a server; give one such as http://127.0.0.1:8000/v1",
         ),
@@ -285,8 +300,8 @@ def _parse_address(base_url: str) -> SplitResult:
 
 def _cause(problem: BaseException) -> str:
     """The message of the operating system about a connection error, without the messages of higher layers."""
-    while (cause := problem.__cause__ or problem.__context__) is not None:
-        problem = cause
+    while (deeper_problem := problem.__cause__ or problem.__context__) is not None:
+        problem = deeper_problem
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     if not isinstance(problem, OSError) or isinstance(problem, ssl.SSLError):  # SSL errors have numbers of their own

@@ -54,14 +54,18 @@ def asynchronous(function: Any) -> Client:
         raise OptionError(
             f"client={short_repr(function)}: must be a callable that takes the body of a request and returns the reply"
         )
-    implementation = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
-    if inspect.iscoroutinefunction(implementation):
+    called_function = (
+        function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
+    )
+    if inspect.iscoroutinefunction(called_function):
         return function  # type: ignore[no-any-return]
-    threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="custodes-client")
+    thread_pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="custodes-client")
 
     async def ask(body: Mapping[str, Any]) -> Mapping[str, Any]:
-        reply = await asyncio.get_running_loop().run_in_executor(threads, function, body)
-        return await reply if isinstance(reply, Awaitable) else reply  # type: ignore[no-any-return]
+        reply_or_awaitable = await asyncio.get_running_loop().run_in_executor(thread_pool, function, body)
+        if isinstance(reply_or_awaitable, Awaitable):
+            return await reply_or_awaitable  # type: ignore[no-any-return]
+        return reply_or_awaitable  # type: ignore[no-any-return]
 
     return ask
 
@@ -76,8 +80,12 @@ def client_identity(client: Any) -> str | None:
         return declared_address
     if not inspect.isfunction(client):
         return None
-    module, name = sys.modules.get(client.__module__), client.__qualname__
-    return _name_with_source_hash(module, name) if module and getattr(module, name, None) is client else None
+    client_module, qualified_name = sys.modules.get(client.__module__), client.__qualname__
+    return (
+        _name_with_source_hash(client_module, qualified_name)
+        if client_module and getattr(client_module, qualified_name, None) is client
+        else None
+    )
 
 
 def _name_with_source_hash(module: ModuleType, function_name: str) -> str | None:
@@ -118,24 +126,24 @@ class _NamedClient:
 
 def _function(spec: str, module_name: str, function_name: str) -> Client:
     """A client that calls a function of the user. The function may be in a module in the working directory."""
-    search_path_before = list(sys.path)
+    old_search_path = list(sys.path)
     sys.path.append(str(Path.cwd()))
     try:
         imported_module = import_module(module_name)
-        function = attrgetter(function_name)(imported_module)
+        client_function = attrgetter(function_name)(imported_module)
     except (Exception, SystemExit) as error:  # an import can raise anything
         error_text = describe_error(error) if isinstance(error, Exception) else "the module ends the process"
         raise OptionError(
             f"client={short_repr(spec)}: {error_text}{suggestion(module_name, (VENDORS,))}; {WAYS}"
         ) from None
     finally:
-        sys.path[:] = search_path_before
-    cache_identity = client_identity(function) or _name_with_source_hash(imported_module, function_name)
+        sys.path[:] = old_search_path
+    cache_identity = client_identity(client_function) or _name_with_source_hash(imported_module, function_name)
     if cache_identity is None:
         raise OptionError(
             f"client={short_repr(spec)}: the module has no source code that could identify the function; {BY_NAME}"
         )
-    return _NamedClient(asynchronous(function), spec, address=cache_identity)
+    return _NamedClient(asynchronous(client_function), spec, address=cache_identity)
 
 
 def pydantic_ai(model: str) -> Client:
@@ -160,32 +168,41 @@ class PydanticAI:
     async def __call__(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         from pydantic_ai import direct, exceptions
 
-        settings: Any = {
+        model_settings: Any = {
             setting_name: body[field_name]
             for field_name, setting_name in SETTINGS.items()
             if body.get(field_name) is not None
         }
         try:
-            reply = await direct.model_request(
+            model_response = await direct.model_request(
                 self.model,
                 [_message(message) for message in body["messages"]],
-                model_settings=settings,
+                model_settings=model_settings,
                 model_request_parameters=_schema_parameters(body.get("response_format")),
             )
         except exceptions.ModelHTTPError as error:
-            pause_seconds = retry_after(error.headers or {}, datetime.now(UTC))
-            raise status_exception(error.status_code, error.body or str(error), retry_after=pause_seconds) from None
+            wait_seconds = retry_after(error.headers or {}, datetime.now(UTC))
+            raise status_exception(error.status_code, error.body or str(error), retry_after=wait_seconds) from None
         except exceptions.ModelAPIError as error:
             raise Unavailable(describe_error(error)) from None
         except exceptions.UserError as error:
             raise Denied(describe_error(error)) from None
-        choice = {
+        completion_choice = {
             "index": 0,
-            "message": {"role": "assistant", "content": reply.text, "reasoning_content": reply.thinking},
-            "finish_reason": "tool_calls" if reply.finish_reason == "tool_call" else reply.finish_reason or "stop",
+            "message": {
+                "role": "assistant",
+                "content": model_response.text,
+                "reasoning_content": model_response.thinking,
+            },
+            "finish_reason": "tool_calls"
+            if model_response.finish_reason == "tool_call"
+            else model_response.finish_reason or "stop",
         }
-        token_counts = {"prompt_tokens": reply.usage.input_tokens, "completion_tokens": reply.usage.output_tokens}
-        return {"model": reply.model_name, "choices": [choice], "usage": token_counts}
+        token_counts = {
+            "prompt_tokens": model_response.usage.input_tokens,
+            "completion_tokens": model_response.usage.output_tokens,
+        }
+        return {"model": model_response.model_name, "choices": [completion_choice], "usage": token_counts}
 
 
 def _message(message: Mapping[str, Any]) -> Any:
@@ -193,8 +210,8 @@ def _message(message: Mapping[str, Any]) -> Any:
     from pydantic_ai import messages
 
     def picture(address: str) -> Any:
-        is_inline = address.startswith("data:")
-        return messages.BinaryContent.from_data_uri(address) if is_inline else messages.ImageUrl(address)
+        is_data_url = address.startswith("data:")
+        return messages.BinaryContent.from_data_uri(address) if is_data_url else messages.ImageUrl(address)
 
     role, content = message["role"], message["content"]
     if role == "assistant":
@@ -202,7 +219,10 @@ def _message(message: Mapping[str, Any]) -> Any:
     if role == "system":
         return messages.ModelRequest(parts=[messages.SystemPromptPart(content)])
     if not isinstance(content, str):
-        content = [part["text"] if part["type"] == "text" else picture(part["image_url"]["url"]) for part in content]
+        content = [
+            content_part["text"] if content_part["type"] == "text" else picture(content_part["image_url"]["url"])
+            for content_part in content
+        ]
     return messages.ModelRequest(parts=[messages.UserPromptPart(content)])
 
 
@@ -212,8 +232,8 @@ def _schema_parameters(response_format: Any) -> Any:
 
     if not isinstance(response_format, Mapping) or response_format.get("type") != "json_schema":
         return None
-    schema = response_format["json_schema"]
-    output_schema = output.OutputObjectDefinition(
-        json_schema=schema["schema"], name=schema.get("name"), strict=schema.get("strict")
+    schema_fields = response_format["json_schema"]
+    output_definition = output.OutputObjectDefinition(
+        json_schema=schema_fields["schema"], name=schema_fields.get("name"), strict=schema_fields.get("strict")
     )
-    return models.ModelRequestParameters(output_mode="native", output_object=output_schema)
+    return models.ModelRequestParameters(output_mode="native", output_object=output_definition)

@@ -57,11 +57,11 @@ class Budget:
         """
         if price is None:
             try:
-                listed_price = known_price(judge.model, base_url=judge.base_url) if judge.base_url else None
+                token_price = known_price(judge.model, base_url=judge.base_url) if judge.base_url else None
             except MissingExtraError:
-                listed_price = None
-        elif len(price) == 2 and all(0 <= rate < float("inf") for rate in price):
-            listed_price = Price(input=float(price[0]), output=float(price[1]))
+                token_price = None
+        elif len(price) == 2 and all(0 <= dollars_per_million < float("inf") for dollars_per_million in price):
+            token_price = Price(input=float(price[0]), output=float(price[1]))
         else:
             raise OptionError(
                 f"price={short_repr(list(price))} is not allowed; give two numbers, dollars per million input "
@@ -70,7 +70,7 @@ class Budget:
         if limit is not None:
             option_text = f"max_cost={limit:g}"
             reject(
-                (listed_price is None, f"{option_text}: the price of {judge.model!r} is unknown; {PRICES}"),
+                (token_price is None, f"{option_text}: the price of {judge.model!r} is unknown; {PRICES}"),
                 (not limit > 0, f"{option_text} is not allowed; give a number above 0"),
                 (
                     answer_limit(judge.sampling) is None,
@@ -78,7 +78,7 @@ class Budget:
                     f"length with --sampling {LIMITS[1]}=500 (in Python sampling={{'{LIMITS[1]}': 500}})",
                 ),
             )
-        return cls(limit=limit, price=listed_price)
+        return cls(limit=limit, price=token_price)
 
     def dollars(self, tokens_in: float, tokens_out: float) -> float:
         """Cost of tokens in US dollars; 0 if the price is unknown."""
@@ -102,35 +102,37 @@ class CostEstimate(NamedTuple):
 def estimate(requests: Sequence[Request], *, tokens_per_answer: float) -> CostEstimate:
     """Estimated tokens of the distinct requests before any request is sent. `tokens_per_answer` is the expected number
     of output tokens of an answer."""
-    bodies = {request.key: request.body for request in requests}.values()
-    token_counts = [estimate_tokens(body) for body in bodies]
+    request_bodies = {request.key: request.body for request in requests}.values()
+    token_counts_of_bodies = [estimate_tokens(body) for body in request_bodies]
     return CostEstimate(
-        requests=len(bodies),
-        characters=sum(sum(map(len, _texts(body))) for body in bodies),
-        tokens_in=sum(n_input_tokens for n_input_tokens, _ in token_counts),
-        tokens_out=sum(max_output_tokens for _, max_output_tokens in token_counts),
-        expected_out=round(sum(min(tokens_per_answer, output_limit) for _, output_limit in token_counts)),
+        requests=len(request_bodies),
+        characters=sum(sum(map(len, _texts(body))) for body in request_bodies),
+        tokens_in=sum(n_input_tokens for n_input_tokens, _ in token_counts_of_bodies),
+        tokens_out=sum(max_output_tokens for _, max_output_tokens in token_counts_of_bodies),
+        expected_out=round(
+            sum(min(tokens_per_answer, max_output_tokens) for _, max_output_tokens in token_counts_of_bodies)
+        ),
     )
 
 
 def answer_tokens(judge: Judge) -> int:
     """Expected number of tokens of an answer in the requested format, for a model without hidden reasoning."""
-    max_length = max(len(judge.answer(label)) for label in judge.answers)
-    return -(-max_length // JSON_LETTERS) + REASON_TOKENS * (judge.reason == "first")
+    max_answer_length = max(len(judge.answer(label)) for label in judge.answers)
+    return -(-max_answer_length // JSON_LETTERS) + REASON_TOKENS * (judge.reason == "first")
 
 
 def count_tokens(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:
-    """The numbers of input and output tokens of a reply, and whether the numbers are estimates. The numbers are
-    estimated if the server reported none."""
-    usage = reply.get("usage")
-    if isinstance(usage, Mapping):
+    """The numbers of input and output tokens of a reply, and whether the numbers are estimates. They are estimates if
+    the server reported no numbers."""
+    usage_fields = reply.get("usage")
+    if isinstance(usage_fields, Mapping):
         n_input_tokens, n_output_tokens = (
-            token_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")
+            token_count(usage_fields.get(usage_key)) for usage_key in ("prompt_tokens", "completion_tokens")
         )
         if n_input_tokens is not None and n_output_tokens is not None:
             return n_input_tokens, n_output_tokens, False
-    messages = [choice.get("message") for choice in reply["choices"] if isinstance(choice, Mapping)]
-    return estimate_tokens(request)[0], _tokens({"messages": messages}), True
+    reply_messages = [choice.get("message") for choice in reply["choices"] if isinstance(choice, Mapping)]
+    return estimate_tokens(request)[0], _tokens({"messages": reply_messages}), True
 
 
 def estimate_tokens(body: Mapping[str, Any]) -> tuple[int, int]:
@@ -143,9 +145,13 @@ def token_bounds(body: Mapping[str, Any]) -> tuple[int, int]:
 
     A token has at least one byte. The answer schema is included.
     """
-    format_options = {name: value for name, value in body.items() if name in ("response_format", "tools")}
-    format_bytes = msgspec.json.encode(format_options)
-    n_bytes = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(format_bytes)
+    format_fields = {
+        field_name: field_value
+        for field_name, field_value in body.items()
+        if field_name in ("response_format", "tools")
+    }
+    encoded_format = msgspec.json.encode(format_fields)
+    n_bytes = sum(len(text.encode(errors="replace")) for text in _texts(body)) + len(encoded_format)
     return n_bytes + FRAME + PICTURE * _pictures(body), _output_limit(body)
 
 
@@ -167,23 +173,25 @@ def known_price(model: str, *, base_url: str | None = None) -> Price | None:
     """
     with requires_extra("prices need genai-prices", "judge", ", or give a price"):
         import genai_prices
-    usage = genai_prices.Usage(input_tokens=1000, output_tokens=1000)  # prices may change with the length
+    example_usage = genai_prices.Usage(input_tokens=1000, output_tokens=1000)  # prices may change with the length
     try:
-        calculation = genai_prices.calc_price(usage, model, provider_api_url=base_url)
+        price_calculation = genai_prices.calc_price(example_usage, model, provider_api_url=base_url)
     except (LookupError, ValueError):
         return None
     return Price(
-        input=round(float(calculation.input_price) * MILLION / 1000, 6),
-        output=round(float(calculation.output_price) * MILLION / 1000, 6),
-        source=f"genai-prices {genai_prices.__version__}, {calculation.provider.id} {calculation.model.id}",
+        input=round(float(price_calculation.input_price) * MILLION / 1000, 6),
+        output=round(float(price_calculation.output_price) * MILLION / 1000, 6),
+        source=f"genai-prices {genai_prices.__version__}, {price_calculation.provider.id} {price_calculation.model.id}",
     )
 
 
 def _texts(body: Mapping[str, Any]) -> list[str]:
     """All texts of the messages of a body."""
-    contents = [message.get("content") for message in body.get("messages", ()) if isinstance(message, Mapping)]
-    texts = [part.get("text") for part in _content_parts(body) if isinstance(part, Mapping)]
-    return [text for text in (*contents, *texts) if isinstance(text, str)]
+    message_contents = [message.get("content") for message in body.get("messages", ()) if isinstance(message, Mapping)]
+    part_texts = [
+        content_part.get("text") for content_part in _content_parts(body) if isinstance(content_part, Mapping)
+    ]
+    return [content_or_text for content_or_text in (*message_contents, *part_texts) if isinstance(content_or_text, str)]
 
 
 def _pictures(body: Mapping[str, Any]) -> int:
@@ -192,8 +200,8 @@ def _pictures(body: Mapping[str, Any]) -> int:
 
 def _content_parts(body: Mapping[str, Any]) -> list[Any]:
     """The parts of all messages that consist of parts."""
-    contents = [message.get("content") for message in body.get("messages", ()) if isinstance(message, Mapping)]
-    return [part for content in contents if isinstance(content, list) for part in content]
+    message_contents = [message.get("content") for message in body.get("messages", ()) if isinstance(message, Mapping)]
+    return [content_part for content in message_contents if isinstance(content, list) for content_part in content]
 
 
 def _tokens(body: Mapping[str, Any]) -> int:

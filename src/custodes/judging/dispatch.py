@@ -144,21 +144,21 @@ class Dispatch:
         """Send waiting requests one after the other. The next request is sent after the current request was answered or
         has failed."""
         while self._waiting:
-            request, n_tries, due_time = self._waiting.popleft(), 0, None
-            while not n_tries or due_time is not None:
-                max_cost = self.budget.worst_cost(request.body)
-                await self._turn(max_cost, due_time, is_new_request=not n_tries)
+            request, n_tries, earliest_send_time = self._waiting.popleft(), 0, None
+            while not n_tries or earliest_send_time is not None:
+                max_cost_dollars = self.budget.worst_cost(request.body)
+                await self._turn(max_cost_dollars, earliest_send_time, is_new_request=not n_tries)
                 if self._stopped is not None:
                     self._fail(request, self._stopped)
                     break
                 n_tries += 1
-                due_time = await self._send(request, max_cost, n_tries)
+                earliest_send_time = await self._send(request, max_cost_dollars, n_tries)
 
-    async def _turn(self, max_cost: float, due_time: float | None, *, is_new_request: bool) -> None:
+    async def _turn(self, max_cost_dollars: float, earliest_send_time: float | None, *, is_new_request: bool) -> None:
         """Wait until the limits allow a request that costs at most `max_cost`, or until the run is stopped."""
         while self._stopped is None:
-            now, cost_limit, spent_dollars = monotonic(), self.budget.limit, self.budget.spent
-            wait_seconds = max(due_time or 0.0, self.requests_rate.free, self.tokens_rate.free) - now
+            current_time, dollar_limit, spent_dollars = monotonic(), self.budget.limit, self.budget.spent
+            wait_seconds = max(earliest_send_time or 0.0, self.requests_rate.free, self.tokens_rate.free) - current_time
             # With so many unanswered requests the server may be unavailable, so no new one is sent.
             n_unanswered_requests = self.asked - len(self.replies) - len(self.failures)
             if self._active >= int(self.window.size) or (
@@ -167,14 +167,14 @@ class Dispatch:
                 await self._wait_for_change(None)
             elif wait_seconds > 0:
                 await self._wait_for_change(wait_seconds)
-            elif cost_limit is None or spent_dollars + self._reserved + max_cost <= cost_limit:
+            elif dollar_limit is None or spent_dollars + self._reserved + max_cost_dollars <= dollar_limit:
                 return
             elif self._active:
                 await self._wait_for_change(None)  # replies may cost less than their maximum
             else:
                 self._stop(
                     "budget",
-                    f"the request could exceed the cost limit of ${cost_limit:g}, of which ${spent_dollars:.4f} are "
+                    f"the request could exceed the cost limit of ${dollar_limit:g}, of which ${spent_dollars:.4f} are "
                     "spent",
                 )
 
@@ -189,67 +189,71 @@ class Dispatch:
     def _most_given_up(self) -> int:
         return max(GIVEN_UP, 2 * int(self.window.size))
 
-    async def _send(self, request: Request, max_cost: float, n_tries: int) -> float | None:
+    async def _send(self, request: Request, max_cost_dollars: float, n_tries: int) -> float | None:
         """Send a request and handle its outcome. Return the time of the next attempt; None if there is no further
         attempt."""
         n_estimated_tokens = sum(estimate_tokens(request.body)) if self.tokens_rate.per_minute else 0
-        sent_time, start_time, paid_dollars, due_time = monotonic(), datetime.now(UTC), 0.0, None
+        sent_time, start_datetime, paid_dollars, earliest_send_time = monotonic(), datetime.now(UTC), 0.0, None
         self.asked += n_tries == 1
         self.sent += 1
         self._active += 1
-        self._reserved += max_cost
+        self._reserved += max_cost_dollars
         self.requests_rate.take(sent_time)
         self.tokens_rate.take(sent_time, n_estimated_tokens)
         try:
             reply_body = await self.client(deepcopy(request.body))  # the client may modify it
             check_completion(reply_body)
-            reply = Reply.make(reply_body, sent_time=start_time.isoformat(), seconds=monotonic() - sent_time)
+            reply = Reply.make(reply_body, sent_time=start_datetime.isoformat(), seconds=monotonic() - sent_time)
         except (Rejected, Denied) as error:
             self._refuse(request, error)
         except Unavailable as error:
-            paid_dollars = max_cost if error.paid else 0.0
-            due_time = self._schedule_retry(request, error, sent_time, n_tries)
+            paid_dollars = max_cost_dollars if error.paid else 0.0
+            earliest_send_time = self._schedule_retry(request, error, sent_time, n_tries)
         except (Exception, SystemExit, asyncio.CancelledError) as error:  # a user's client can raise anything
-            if (task := asyncio.current_task()) and task.cancelling():
+            if (current_task := asyncio.current_task()) and current_task.cancelling():
                 raise
-            paid_dollars = max_cost
-            problem = Unavailable(describe_error(error) if isinstance(error, Exception) else type(error).__name__)
-            due_time = self._schedule_retry(request, problem, sent_time, n_tries)
+            paid_dollars = max_cost_dollars
+            unavailable_error = Unavailable(
+                describe_error(error) if isinstance(error, Exception) else type(error).__name__
+            )
+            earliest_send_time = self._schedule_retry(request, unavailable_error, sent_time, n_tries)
         else:
-            paid_dollars = max_cost
+            paid_dollars = max_cost_dollars
             self.keep(request, reply)
             self.replies[request.key] = reply
-            tokens_in, tokens_out, is_estimated = count_tokens(request.body, reply.body)
-            if max_cost and not is_estimated:
-                paid_dollars = self.budget.dollars(tokens_in, tokens_out)
-            self.tokens_rate.settle(tokens_in + tokens_out - n_estimated_tokens)
+            n_input_tokens, n_output_tokens, are_counts_estimated = count_tokens(request.body, reply.body)
+            if max_cost_dollars and not are_counts_estimated:
+                paid_dollars = self.budget.dollars(n_input_tokens, n_output_tokens)
+            self.tokens_rate.settle(n_input_tokens + n_output_tokens - n_estimated_tokens)
             self.window.increase()
             self._rejected = self._given_up = 0
             self.settled()
         finally:
             self._active -= 1
-            self._reserved -= max_cost
+            self._reserved -= max_cost_dollars
             self.budget.spent += paid_dollars
             self._changed.set()
-        return due_time
+        return earliest_send_time
 
     def _schedule_retry(self, request: Request, error: Unavailable, sent_time: float, n_tries: int) -> float | None:
         """The time of the next attempt; None if the request has failed."""
-        now, pause = monotonic(), error.retry_after or 0.0
+        current_time, requested_pause_seconds = monotonic(), error.retry_after or 0.0
         if error.busy:
-            self.window.decrease(sent_time, now)
-            self.requests_rate.free = max(self.requests_rate.free, now + pause)
-        if n_tries < self.patience.tries and pause <= self.patience.most:
-            return now + self.patience.wait(n_tries, error.retry_after)
-        message = f"{escape_controls(str(error))} (sent {plural(n_tries, 'time')})"
-        self._fail(request, Failure(reason="unavailable", message=message))
+            self.window.decrease(sent_time, current_time)
+            self.requests_rate.free = max(self.requests_rate.free, current_time + requested_pause_seconds)
+        if n_tries < self.patience.tries and requested_pause_seconds <= self.patience.most:
+            return current_time + self.patience.wait(n_tries, error.retry_after)
+        failure_message = f"{escape_controls(str(error))} (sent {plural(n_tries, 'time')})"
+        self._fail(request, Failure(reason="unavailable", message=failure_message))
         self._given_up += 1
-        if pause > self.patience.most:
+        if requested_pause_seconds > self.patience.most:
             self._stop(
-                "unavailable", f"the server requests a pause of {pause:.0f} s; run the command again after that time"
+                "unavailable",
+                f"the server requests a pause of {requested_pause_seconds:.0f} s; run the command again after that "
+                "time",
             )
         elif self._given_up >= self._most_given_up:
-            self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {message}")
+            self._stop("unavailable", f"{self._given_up} requests in a row were not answered: {failure_message}")
         return None
 
     def _refuse(self, request: Request, error: Rejected | Denied) -> None:

@@ -46,64 +46,74 @@ def examples_of(prompt: Prompt, texts: JudgedTexts, seed: int) -> ShownExamples:
     judge = prompt.judge
     if judge.examples is None:
         return ShownExamples({}, (), [])
-    study, n_examples = _study_and_count(judge.examples)
-    all_texts = texts if study.outputs is None else texts.merge_texts(JudgedTexts.make(study.outputs))
-    human_labels_of_aspect = {aspect: _human_labels(study, judge, aspect, all_texts) for aspect in judge.meanings}
-    common_items = set.intersection(*(set(labels_of_item) for labels_of_item in human_labels_of_aspect.values()))
-    if len(common_items) < n_examples:
+    study, n_example_items = _study_and_count(judge.examples)
+    judged_and_example_texts = texts if study.outputs is None else texts.merge_texts(JudgedTexts.make(study.outputs))
+    labels_by_item_of_aspect = {
+        aspect: _human_labels(study, judge, aspect, judged_and_example_texts) for aspect in judge.meanings
+    }
+    common_items = set.intersection(*(set(labels_of_item) for labels_of_item in labels_by_item_of_aspect.values()))
+    if len(common_items) < n_example_items:
         raise InputError(
-            f"examples: {n_examples} items are requested, but {study.name} has only {len(common_items)} items with "
-            f"texts and human verdicts on {join_labels(filter(None, judge.meanings)) or 'overall quality'}; request "
-            "fewer"
+            f"examples: {n_example_items} items are requested, but {study.name} has only {len(common_items)} items "
+            f"with texts and human verdicts on {join_labels(filter(None, judge.meanings)) or 'overall quality'}; "
+            "request fewer"
         )
     item_order = sorted(common_items, key=lambda item: lot(seed, "example", item))
     first_aspect, *other_aspects = judge.meanings
     example_items, label_counts_of_aspect = list[str](), {first_aspect: Counter[str]()}
     messages_of_aspect: dict[str, Messages] = {aspect: [] for aspect in judge.meanings}
-    while len(example_items) < n_examples:
+    while len(example_items) < n_example_items:
         item, human_label = _next(
-            item_order, human_labels_of_aspect[first_aspect], label_counts_of_aspect[first_aspect], example_items, seed
+            item_order,
+            labels_by_item_of_aspect[first_aspect],
+            label_counts_of_aspect[first_aspect],
+            example_items,
+            seed,
         )
         example_items.append(item)
         human_label_of_aspect = {first_aspect: human_label}
         for aspect in other_aspects:
             label_counts = label_counts_of_aspect.setdefault(aspect, Counter())
-            _, human_label_of_aspect[aspect] = _next([item], human_labels_of_aspect[aspect], label_counts, [], seed)
+            _, human_label_of_aspect[aspect] = _next([item], labels_by_item_of_aspect[aspect], label_counts, [], seed)
         for aspect, (systems, label) in human_label_of_aspect.items():
             label_counts_of_aspect[aspect][label] += 1
-            output_texts = [all_texts.outputs[item][system] for system in systems]
-            messages_of_aspect[aspect] += messages(prompt, aspect, all_texts.material(item), output_texts)
+            output_texts = [judged_and_example_texts.outputs[item][system] for system in systems]
+            messages_of_aspect[aspect] += messages(
+                prompt, aspect, judged_and_example_texts.material(item), output_texts
+            )
             messages_of_aspect[aspect].append({"role": "assistant", "content": judge.answer(label)})
-    message = (
-        f"{n_examples} items with human verdicts ({study.name}) are used as examples and are not judged: "
+    note_message = (
+        f"{n_example_items} items with human verdicts ({study.name}) are used as examples and are not judged: "
         f"{', '.join(example_items)}"
     )
-    return ShownExamples(messages_of_aspect, tuple(example_items), build_notes(("examples", n_examples, message)))
+    return ShownExamples(
+        messages_of_aspect, tuple(example_items), build_notes(("examples", n_example_items, note_message))
+    )
 
 
 def _study_and_count(examples: Any) -> tuple[Study, int]:
     """The study of examples, and the number of items."""
-    study, n_examples = examples if isinstance(examples, tuple) and len(examples) == 2 else (None, 0)
+    study, n_example_items = examples if isinstance(examples, tuple) and len(examples) == 2 else (None, 0)
     if isinstance(examples, str):
         path_text, _, count_text = examples.rpartition(":")
-        n_examples = int(count_text) if re.fullmatch("[0-9]{1,3}", count_text) else 0
-        study = read(Path(path_text)) if path_text and 1 <= n_examples <= MOST else None
-    if not (isinstance(study, Study) and type(n_examples) is int and 1 <= n_examples <= MOST):
+        n_example_items = int(count_text) if re.fullmatch("[0-9]{1,3}", count_text) else 0
+        study = read(Path(path_text)) if path_text and 1 <= n_example_items <= MOST else None
+    if not (isinstance(study, Study) and type(n_example_items) is int and 1 <= n_example_items <= MOST):
         raise OptionError(
             f"examples={short_repr(examples)} is not allowed; give STUDY:K, where STUDY is a file with human verdicts "
             f"and K is the number of items (1 to {MOST})"
         )
     if not study.humans:
         raise InputError(f"examples: {study.advice_on_annotators()}")
-    return study, n_examples
+    return study, n_example_items
 
 
 def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -> dict[str, list[HumanLabel]]:
     """The human labels of each item, for outputs with texts."""
-    is_human_rating = pl.col("rater").is_in(list(study.humans))
-    human_ratings, human_preferences = (
-        study.ratings.frame.filter(is_human_rating),
-        study.preferences.select_rows(is_human_rating),
+    is_human_expression = pl.col("rater").is_in(list(study.humans))
+    human_rating_rows, human_preferences = (
+        study.ratings.frame.filter(is_human_expression),
+        study.preferences.select_rows(is_human_expression),
     )
     labels_of_item: dict[str, list[HumanLabel]] = {}
     if judge.mode == "pairwise":
@@ -111,38 +121,42 @@ def _human_labels(study: Study, judge: Judge, aspect: str, texts: JudgedTexts) -
         if verdict_rows.height:
             sign_rows = combine_annotators(nw.from_native(verdict_rows.lazy().rename({"preference": "sign"})), "vote")
         else:
-            mean_scores = _means(_aspect_rows(human_ratings, aspect), study)
-            threshold_expression = pl.lit(human_threshold(mean_scores["score"].to_numpy(), None))
+            mean_score_rows = _means(_aspect_rows(human_rating_rows, aspect), study)
+            threshold_expression = pl.lit(human_threshold(mean_score_rows["score"].to_numpy(), None))
             sign_rows = score_differences(
-                nw.from_native(mean_scores.lazy().with_columns(rater=0, threshold=threshold_expression))
+                nw.from_native(mean_score_rows.lazy().with_columns(rater=0, threshold=threshold_expression))
             )
-        for item, system_a, system_b, sign in sign_rows.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows():
-            better, worse = (system_a, system_b) if sign > 0 else (system_b, system_a)
+        for item, system_a, system_b, preference_sign in (
+            sign_rows.select(*OUTPUTS, "sign").sort(*OUTPUTS).collect().iter_rows()
+        ):
+            better_system, worse_system = (system_a, system_b) if preference_sign > 0 else (system_b, system_a)
             labels_of_item.setdefault(item, []).extend(
-                [HumanLabel((better, worse), A), HumanLabel((worse, better), B)]
-                if sign
+                [HumanLabel((better_system, worse_system), A), HumanLabel((worse_system, better_system), B)]
+                if preference_sign
                 else [HumanLabel((system_a, system_b), TIE)]
             )
     else:
         lowest_score, highest_score = float(judge.answers[0]), float(judge.answers[-1])
-        for item, system, score in _means(_aspect_rows(human_ratings, aspect), study).iter_rows():
-            if not lowest_score <= score <= highest_score:
+        for item, system, mean_score in _means(_aspect_rows(human_rating_rows, aspect), study).iter_rows():
+            if not lowest_score <= mean_score <= highest_score:
                 raise InputError(
-                    f"examples: the human score {score:g} of system {system!r} lies outside scale={judge.scale!r}"
+                    f"examples: the human score {mean_score:g} of system {system!r} lies outside scale={judge.scale!r}"
                 )
-            nearest_answer = min(judge.answers, key=lambda answer: abs(float(answer) - score))
+            nearest_answer = min(judge.answers, key=lambda answer: abs(float(answer) - mean_score))
             labels_of_item.setdefault(item, []).append(HumanLabel((system,), nearest_answer))
-    for item, item_labels in labels_of_item.items():
-        systems = texts.outputs.get(item, {}).keys()
-        labels_of_item[item] = [human_label for human_label in item_labels if systems >= {*human_label.systems}]
-    return {item: item_labels for item, item_labels in labels_of_item.items() if item_labels}
+    for item, human_labels in labels_of_item.items():
+        systems_with_text = texts.outputs.get(item, {}).keys()
+        labels_of_item[item] = [
+            human_label for human_label in human_labels if systems_with_text >= {*human_label.systems}
+        ]
+    return {item: human_labels for item, human_labels in labels_of_item.items() if human_labels}
 
 
 def _aspect_rows(rows: pl.DataFrame, aspect: str) -> pl.DataFrame:
     """The rows of an aspect. If there are no rows of the aspect, the rows without an aspect are used. For overall
     quality (no aspect), the rows without an aspect are used, or all rows if every row has an aspect."""
-    for name in (aspect, ""):
-        if (rows_of_aspect := rows.filter(aspect=name)).height:
+    for aspect_name in (aspect, ""):
+        if (rows_of_aspect := rows.filter(aspect=aspect_name)).height:
             return rows_of_aspect
     return rows.clear() if aspect else rows
 
@@ -168,8 +182,8 @@ def _next(
 ) -> tuple[str, HumanLabel]:
     """An item and one of its human labels: the least used label, and the first item of `item_order` with this label."""
     *_, item, human_label = min(
-        (label_counts[human_label.label], rank, lot(seed, item, *human_label.systems), item, human_label)
-        for rank, item in enumerate(item_order)
+        (label_counts[human_label.label], item_rank, lot(seed, item, *human_label.systems), item, human_label)
+        for item_rank, item in enumerate(item_order)
         if item not in example_items
         for human_label in labels_of_item[item]
     )

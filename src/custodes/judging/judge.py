@@ -114,7 +114,10 @@ class Judge:
         object.__setattr__(self, "labels", tuple(value_list("labels", self.labels)))
         object.__setattr__(self, "sampling", _normalize_sampling(self.sampling))
         check_storable("judge", (self.name, self.model, *self.aspects, *self.labels))
-        aspect_names, reserved_parameter_names = list(self.meanings), [name for name in self.sampling if name in OURS]
+        aspect_names, reserved_parameter_names = (
+            list(self.meanings),
+            [parameter_name for parameter_name in self.sampling if parameter_name in OURS],
+        )
         is_pairwise, has_custom_scale = self.mode == "pairwise", self.scale != Judge.scale
         has_two_labels = len(self.labels) == 2
         reject(
@@ -175,10 +178,18 @@ class Judge:
         _ = self.answers  # raises for an invalid scale
 
     def __str__(self) -> str:
-        options = {"prompt": self.prompt, "aspects": join_labels(self.meanings, limit=3), "reason": self.reason}
+        displayed_options = {
+            "prompt": self.prompt,
+            "aspects": join_labels(self.meanings, limit=3),
+            "reason": self.reason,
+        }
         if self.mode == "pointwise":
-            options |= {"labels": ",".join(self.labels)} if self.labels else {"scale": self.scale}
-        options_text = " ".join(f"{name}={value}" for name, value in {**options, **self.sampling}.items() if value)
+            displayed_options |= {"labels": ",".join(self.labels)} if self.labels else {"scale": self.scale}
+        options_text = " ".join(
+            f"{option_name}={option_value}"
+            for option_name, option_value in {**displayed_options, **self.sampling}.items()
+            if option_value
+        )
         return f"{self.name} ({self.mode} {options_text})"
 
     @property
@@ -186,7 +197,7 @@ class Judge:
         """The description of each aspect ('' if there is no description). If the judge has no aspects, there is one
         unnamed aspect."""
         names_and_meanings = (aspect_text.partition(":")[::2] for aspect_text in self.aspects)
-        return {name.strip(): meaning.strip() for name, meaning in names_and_meanings} or {"": ""}
+        return {aspect_name.strip(): meaning.strip() for aspect_name, meaning in names_and_meanings} or {"": ""}
 
     @cached_property
     def answers(self) -> tuple[str, ...]:
@@ -196,14 +207,16 @@ class Judge:
         if self.labels:
             return tuple(self.labels)
         scale_match = SCALE.fullmatch(self.scale.strip())
-        low, high, step = (float(text or 1) for text in scale_match.groups()) if scale_match else (0.0, 0.0, 1.0)
-        n_steps = round((high - low) / step) if step else 0
-        if not 1 <= n_steps < MOST_POINTS or abs(low + n_steps * step - high) > 1e-9:
+        low, high, step_size = (
+            (float(number_text or 1) for number_text in scale_match.groups()) if scale_match else (0.0, 0.0, 1.0)
+        )
+        n_steps = round((high - low) / step_size) if step_size else 0
+        if not 1 <= n_steps < MOST_POINTS or abs(low + n_steps * step_size - high) > 1e-9:
             raise OptionError(
                 f"scale={short_repr(self.scale)} is not allowed; give LOW-HIGH, such as 1-5, or LOW-HIGH:STEP, such "
                 f"as 1-5:0.5, with at most {MOST_POINTS} points"
             )
-        return tuple(f"{round(low + step_index * step, 9):g}" for step_index in range(n_steps + 1))
+        return tuple(f"{round(low + step_index * step_size, 9):g}" for step_index in range(n_steps + 1))
 
     @property
     def key(self) -> Key:
@@ -213,17 +226,19 @@ class Judge:
     @property
     def form(self) -> str:
         """Instructions on the answer format."""
-        answer_prefix, reason_text = "{", ""
+        answer_prefix, reason_instruction = "{", ""
         if self.reason == "first":
             answer_prefix = '{"reason":"...",'
-            reason_text = f", first your reason in a few sentences, then the {self.key}"
-        *forms, last_form = (answer_prefix + self.answer(label).removeprefix("{") for label in self.answers)
-        form_text = f"{', '.join(forms)} or {last_form}"
+            reason_instruction = f", first your reason in a few sentences, then the {self.key}"
+        *answer_forms, last_answer_form = (
+            answer_prefix + self.answer(label).removeprefix("{") for label in self.answers
+        )
+        form_text = f"{', '.join(answer_forms)} or {last_answer_form}"
         if self.key == "score":
-            is_short = len(self.answers) <= LISTED
-            allowed_text = ", ".join(self.answers) if is_short else f"a number of the scale {self.scale}"
+            has_few_answers = len(self.answers) <= LISTED
+            allowed_text = ", ".join(self.answers) if has_few_answers else f"a number of the scale {self.scale}"
             form_text = f'{answer_prefix}"{self.key}":N}}, where N is one of {allowed_text}'
-        return f"Answer with one JSON object and nothing else{reason_text}: {form_text}."
+        return f"Answer with one JSON object and nothing else{reason_instruction}: {form_text}."
 
     def answer(self, label: str) -> str:
         """The text of the answer that a judge gives for a label."""
@@ -242,13 +257,13 @@ class Judge:
         return body_fields
 
     def _schema(self) -> dict[str, Any]:
-        properties: dict[str, Any] = {REASON: {"type": "string"}} if self.reason == "first" else {}
+        schema_properties: dict[str, Any] = {REASON: {"type": "string"}} if self.reason == "first" else {}
         json_type = "number" if self.key == "score" else "string"
-        properties[self.key] = {"type": json_type, "enum": [self._value(label) for label in self.answers]}
+        schema_properties[self.key] = {"type": json_type, "enum": [self._value(label) for label in self.answers]}
         return {
             "type": "object",
-            "properties": properties,
-            "required": list(properties),
+            "properties": schema_properties,
+            "required": list(schema_properties),
             "additionalProperties": False,
         }
 
@@ -262,20 +277,22 @@ class Judge:
 
 def _normalize_sampling(sampling: Mapping[str, Any]) -> dict[str, Any]:
     """Sampling parameters as read from JSON, so that equal parameters have equal keys."""
-    if not (isinstance(sampling, Mapping) and all(isinstance(name, str) for name in sampling)):
+    if not (isinstance(sampling, Mapping) and all(isinstance(parameter_name, str) for parameter_name in sampling)):
         raise OptionError(f"sampling={short_repr(sampling)}: give values by name, as {{'temperature': 0}}")
     try:
-        parameters: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(sampling)))
+        json_parameters: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(sampling)))
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         raise OptionError(f"sampling={short_repr(sampling)}: contains a value that cannot be written as JSON") from None
-    return parameters
+    return json_parameters
 
 
 def check_labels(labels: Sequence[str]) -> None:
     """Raise OptionError for labels that tables cannot represent or that readers cannot distinguish."""
-    words, option_text = _words(labels), f"labels={short_repr(','.join(labels))}"
-    known_words = [word for word in words if word is not None]
-    empty_labels = [label for label, word in zip(labels, words, strict=True) if word is None]
+    normalized_words, option_text = _words(labels), f"labels={short_repr(','.join(labels))}"
+    known_words = [normalized_word for normalized_word in normalized_words if normalized_word is not None]
+    empty_labels = [
+        label for label, normalized_word in zip(labels, normalized_words, strict=True) if normalized_word is None
+    ]
     is_known_pair = is_binary(known_words)
     reject(
         (
@@ -295,12 +312,13 @@ def check_labels(labels: Sequence[str]) -> None:
             f"{option_text}: labels must differ by more than case, spaces and hyphens",
         ),
         (
-            is_known_pair and sorted(POLARITY[word] for word in known_words) != [0, 1],
+            is_known_pair and sorted(POLARITY[normalized_word] for normalized_word in known_words) != [0, 1],
             f"{option_text}: both labels are positive words or both are negative words; give one of each, such as "
             "pass,fail",
         ),
         (
-            not is_known_pair and all(word.replace(".", "", 1).lstrip("-").isdigit() for word in known_words),
+            not is_known_pair
+            and all(normalized_word.replace(".", "", 1).lstrip("-").isdigit() for normalized_word in known_words),
             f"{option_text}: labels must not be numbers; for scores give scale=LOW-HIGH",
         ),
     )
@@ -322,8 +340,8 @@ def positive_label(labels: Sequence[str]) -> str:
     >>> positive_label(["Fail", "Pass"]), positive_label(["kept", "lost"])
     ('Pass', 'kept')
     """
-    positions = [POLARITY.get(word or "") for word in _words(labels)]
-    return labels[positions.index(1) if has_known_polarity(labels) else 0]
+    polarities = [POLARITY.get(normalized_word or "") for normalized_word in _words(labels)]
+    return labels[polarities.index(1) if has_known_polarity(labels) else 0]
 
 
 def positive_note(labels: Sequence[str]) -> list[Note]:

@@ -94,20 +94,20 @@ class JudgedTexts:
     @classmethod
     def make(cls, tables: Outputs) -> JudgedTexts:
         """The texts in the tables of outputs."""
-        outputs_of_item: dict[str, dict[str, str]] = {}
-        for row in tables.texts.iter_rows(named=True):
-            outputs_of_item.setdefault(row["item"], {})[row["system"]] = row["text"]
-        material_of_item = {
-            row["item"]: ItemTexts(
-                source=row["source"],
-                references=tuple(row["references"]),
-                context=row["context"],
-                images=tuple(row["images"]),
-                meta=msgspec.json.decode(row["meta"]) if row["meta"] else None,
+        text_of_system_of_item: dict[str, dict[str, str]] = {}
+        for text_row in tables.texts.iter_rows(named=True):
+            text_of_system_of_item.setdefault(text_row["item"], {})[text_row["system"]] = text_row["text"]
+        item_texts_of_item = {
+            source_row["item"]: ItemTexts(
+                source=source_row["source"],
+                references=tuple(source_row["references"]),
+                context=source_row["context"],
+                images=tuple(source_row["images"]),
+                meta=msgspec.json.decode(source_row["meta"]) if source_row["meta"] else None,
             )
-            for row in tables.sources.iter_rows(named=True)
+            for source_row in tables.sources.iter_rows(named=True)
         }
-        return cls(outputs=outputs_of_item, materials=material_of_item)
+        return cls(outputs=text_of_system_of_item, materials=item_texts_of_item)
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -120,23 +120,28 @@ class JudgedTexts:
             item: {system: text for system, text in text_of_system.items() if system in systems}
             for item, text_of_system in self.outputs.items()
         }
-        return replace(self, outputs={item: texts for item, texts in text_of_system_of_item.items() if texts})
+        return replace(
+            self,
+            outputs={item: text_of_system for item, text_of_system in text_of_system_of_item.items() if text_of_system},
+        )
 
     def exclude_items(self, excluded_items: Sequence[str]) -> JudgedTexts:
         """The outputs of all other items. Raises InputError if there are no other items."""
-        outputs_of_item = {item: texts for item, texts in self.outputs.items() if item not in excluded_items}
-        if excluded_items and not outputs_of_item:
+        text_of_system_of_item = {
+            item: text_of_system for item, text_of_system in self.outputs.items() if item not in excluded_items
+        }
+        if excluded_items and not text_of_system_of_item:
             raise InputError(
                 f"examples use all {len(excluded_items)} items ({join_labels(excluded_items)}), so no item is left "
                 "to judge; use fewer examples"
             )
-        return replace(self, outputs=outputs_of_item)
+        return replace(self, outputs=text_of_system_of_item)
 
     def merge_texts(self, other: JudgedTexts) -> JudgedTexts:
         """These texts and the texts of `other`. If both have a text, the text of `other` is used."""
-        items = (*self.outputs, *other.outputs)
+        all_items = (*self.outputs, *other.outputs)
         return JudgedTexts(
-            outputs={item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})} for item in items},
+            outputs={item: {**self.outputs.get(item, {}), **other.outputs.get(item, {})} for item in all_items},
             materials={**self.materials, **other.materials},
         )
 
@@ -158,53 +163,60 @@ def plan_questions(
     probes: Probes,
 ) -> tuple[list[JudgeQuestion], list[JudgeQuestion], list[Note]]:
     """All questions to send, the questions on identical outputs, and notes. The examples are messages."""
-    judge_settings = prompt.judge
+    judge = prompt.judge
     questions, identical_questions = list[JudgeQuestion](), list[JudgeQuestion]()
     n_identical_comparisons, n_unchanged_of_probe = 0, Counter[str]()
 
     def with_request(question: JudgeQuestion, systems: Sequence[str] = ("", "")) -> JudgeQuestion:
-        material = texts.material(question.item)
-        question_messages = messages(prompt, question.aspect, material, question.texts, systems)
-        request_body = judge_settings.body([*examples_of_aspect.get(question.aspect, ()), *question_messages])
+        item_texts = texts.material(question.item)
+        question_messages = messages(prompt, question.aspect, item_texts, question.texts, systems)
+        request_body = judge.body([*examples_of_aspect.get(question.aspect, ()), *question_messages])
         return replace(question, request=Request.make(address, request_body, question.repeat))
 
     notes: list[Note] = []
-    items_and_systems: Sequence[tuple[str, ...]]
-    if judge_settings.mode == "pointwise":
-        items_and_systems = [(item, system) for item, outputs in texts.outputs.items() for system in outputs]
+    item_and_system_tuples: Sequence[tuple[str, ...]]
+    if judge.mode == "pointwise":
+        item_and_system_tuples = [
+            (item, system) for item, text_of_system in texts.outputs.items() for system in text_of_system
+        ]
     else:
-        items_and_systems, notes = pairs_of(texts.outputs, pairs, seed)
-    for item, *systems in items_and_systems:
-        outputs, source = tuple(texts.outputs[item][system] for system in systems), texts.material(item).source
-        orders_of_outputs = ORDERS[orders] if len(systems) > 1 else ("",)
-        if outputs[1:] == outputs[:1]:
+        item_and_system_tuples, notes = pairs_of(texts.outputs, pairs, seed)
+    for item, *systems in item_and_system_tuples:
+        output_texts, source_text = (
+            tuple(texts.outputs[item][system] for system in systems),
+            texts.material(item).source,
+        )
+        queried_orders = ORDERS[orders] if len(systems) > 1 else ("",)
+        if output_texts[1:] == output_texts[:1]:
             n_identical_comparisons += 1
             identical_questions += [
-                JudgeQuestion(item=item, systems=tuple(systems), aspect=aspect) for aspect in judge_settings.meanings
+                JudgeQuestion(item=item, systems=tuple(systems), aspect=aspect) for aspect in judge.meanings
             ]
             continue
-        for aspect, repeat, order in product(judge_settings.meanings, range(repeats), orders_of_outputs):
-            if len(systems) > 1 and not order:
-                order = _draw_order(seed, source, outputs, aspect, repeat)
+        for aspect, repeat_index, presentation_order in product(judge.meanings, range(repeats), queried_orders):
+            if len(systems) > 1 and not presentation_order:
+                presentation_order = _draw_order(seed, source_text, output_texts, aspect, repeat_index)
             plain_question = with_request(
                 JudgeQuestion(
                     item=item,
                     systems=tuple(systems),
                     aspect=aspect,
-                    repeat=str(repeat),
-                    order=order,
-                    texts=outputs[::-1] if order == "ba" else outputs,
+                    repeat=str(repeat_index),
+                    order=presentation_order,
+                    texts=output_texts[::-1] if presentation_order == "ba" else output_texts,
                 )
             )
             questions.append(plain_question)
-            for probe in probes.forms if repeat == 0 else ():
-                is_second_output = _coin(seed, source, *sorted(outputs), aspect, probe)
+            for probe in probes.forms if repeat_index == 0 else ():
+                is_second_output = _coin(seed, source_text, *sorted(output_texts), aspect, probe)
                 question = with_request(*_apply_probe(plain_question, probes, probe, is_second_output=is_second_output))
                 if question.request.key == plain_question.request.key:
                     n_unchanged_of_probe[probe] += 1
                 else:
                     questions.append(question)
-    counts_text = ", ".join(f"{probe} {n_of_probe}" for probe, n_of_probe in n_unchanged_of_probe.items())
+    unchanged_counts_text = ", ".join(
+        f"{probe} {n_unchanged_questions}" for probe, n_unchanged_questions in n_unchanged_of_probe.items()
+    )
     notes += build_notes(
         (
             "identical-outputs",
@@ -216,7 +228,7 @@ def plan_questions(
             "unchanged-by-probe",
             n_unchanged_of_probe.total(),
             f"{n_unchanged_of_probe.total()} probes are not queried, "
-            f"because they would not change the request: {counts_text}",
+            f"because they would not change the request: {unchanged_counts_text}",
         ),
     )
     return questions, identical_questions, notes
@@ -232,11 +244,20 @@ def _apply_probe(
     probe_form = probes.form(
         probe, plain_question.item, displayed_systems[changed_index], plain_question.texts[changed_index]
     )
-    texts = tuple(probe_form.text if i == changed_index else text for i, text in enumerate(plain_question.texts))
-    question = replace(
-        plain_question, texts=texts, probe=probe, changed=displayed_systems[changed_index], reverse=probe_form.reverse
+    displayed_texts = tuple(
+        probe_form.text if text_index == changed_index else displayed_text
+        for text_index, displayed_text in enumerate(plain_question.texts)
     )
-    return question, tuple(probe_form.system if i == changed_index else "" for i in range(len(displayed_systems)))
+    changed_question = replace(
+        plain_question,
+        texts=displayed_texts,
+        probe=probe,
+        changed=displayed_systems[changed_index],
+        reverse=probe_form.reverse,
+    )
+    return changed_question, tuple(
+        probe_form.system if text_index == changed_index else "" for text_index in range(len(displayed_systems))
+    )
 
 
 def messages(
@@ -277,10 +298,10 @@ def pairs_of(systems_of_item: Mapping[str, Collection[str]], pairs: Any, seed: i
     if not isinstance(pairs, str) or not (pairs == ALL or pairs.startswith((AGAINST, SAMPLE))):
         return _read_pairs(systems_of_item, pairs), []
     n_single_output_items = sum(len(item_systems) < 2 for item_systems in systems_of_item.values())
-    all_pairs = [
-        (item, *pair)
+    comparisons = [
+        (item, *system_pair)
         for item, item_systems in systems_of_item.items()
-        for pair in combinations(sorted(item_systems), 2)
+        for system_pair in combinations(sorted(item_systems), 2)
     ]
     notes = build_notes(
         (
@@ -296,13 +317,13 @@ def pairs_of(systems_of_item: Mapping[str, Collection[str]], pairs: Any, seed: i
                 f"pairs={pairs!r}: there is no system "
                 f"{short_repr(reference_system)}{suggestion(reference_system, system_names)}"
             )
-        all_pairs = [comparison for comparison in all_pairs if reference_system in comparison[1:]]
+        comparisons = [comparison for comparison in comparisons if reference_system in comparison[1:]]
     elif pairs.startswith(SAMPLE):
-        all_pairs, sample_notes = _sample(all_pairs, pairs, seed)
+        comparisons, sample_notes = _sample(comparisons, pairs, seed)
         notes += sample_notes
-    if not all_pairs:
+    if not comparisons:
         raise InputError(f"pairs={pairs!r}: no item has outputs of two systems to compare")
-    return all_pairs, notes
+    return comparisons, notes
 
 
 def lot(*parts: object) -> str:
@@ -327,17 +348,17 @@ def _sample(all_comparisons: list[Pair], pairs_option: str, seed: int) -> tuple[
         comparisons_of_pair.setdefault(comparison[1:], []).append(comparison)
     sampled_comparisons = {
         comparison
-        for comparisons in comparisons_of_pair.values()
-        for comparison in sorted(comparisons, key=lambda pair: lot(seed, *pair))[:n_items_per_pair]
+        for pair_comparisons in comparisons_of_pair.values()
+        for comparison in sorted(pair_comparisons, key=lambda comparison: lot(seed, *comparison))[:n_items_per_pair]
     }
-    items_per_pair = [len(comparisons) for comparisons in comparisons_of_pair.values()]
-    n_short_pairs = sum(n_items < n_items_per_pair for n_items in items_per_pair)
-    total_text = f"{'up to ' * (len(set(items_per_pair)) > 1)}{max(items_per_pair, default=0)}"
+    item_counts_of_pairs = [len(pair_comparisons) for pair_comparisons in comparisons_of_pair.values()]
+    n_short_pairs = sum(n_items < n_items_per_pair for n_items in item_counts_of_pairs)
+    available_text = f"{'up to ' * (len(set(item_counts_of_pairs)) > 1)}{max(item_counts_of_pairs, default=0)}"
     return [comparison for comparison in all_comparisons if comparison in sampled_comparisons], build_notes(
         (
             "sampled-pairs",
             len(sampled_comparisons) < len(all_comparisons) and len(sampled_comparisons),
-            f"{n_items_per_pair} of {total_text} items are judged for each pair of systems",
+            f"{n_items_per_pair} of {available_text} items are judged for each pair of systems",
         ),
         (
             "short-sample",
@@ -354,13 +375,13 @@ def _read_pairs(systems_of_item: Mapping[str, Collection[str]], pairs: Any) -> l
         raise OptionError(
             f"pairs={pairs!r} is unknown{suggestion(pairs, (ALL,))}; give all, vs:SYSTEM, sample:N or a file"
         )
-    table = load_table(pairs) if isinstance(pairs, str) or hasattr(pairs, "__fspath__") else None
-    table_name = table.name if table else "pairs"
-    frame = table.frame if table else to_polars(pairs, where=table_name)
+    loaded_table = load_table(pairs) if isinstance(pairs, str) or hasattr(pairs, "__fspath__") else None
+    table_name = loaded_table.name if loaded_table else "pairs"
+    pairs_frame = loaded_table.frame if loaded_table else to_polars(pairs, where=table_name)
     required_column_names = ("item", "system_a", "system_b")
-    check_columns(frame, where=table_name, required=required_column_names)
+    check_columns(pairs_frame, where=table_name, required=required_column_names)
     comparison_rows = pl.DataFrame(
-        [label_column(frame, column_name, where=table_name) for column_name in required_column_names]
+        [label_column(pairs_frame, column_name, where=table_name) for column_name in required_column_names]
     )
     if not comparison_rows.height:
         raise InputError(f"{table_name}: the table has no rows; give at least one comparison")
@@ -382,16 +403,16 @@ def _read_pairs(systems_of_item: Mapping[str, Collection[str]], pairs: Any) -> l
             "systems"
         ),
     )
-    sorted_pairs = comparison_rows.select(
+    sorted_pair_rows = comparison_rows.select(
         "item",
         system_a=pl.min_horizontal("system_a", "system_b"),
         system_b=pl.max_horizontal("system_a", "system_b"),
     )
     check_unique(
-        sorted_pairs,
+        sorted_pair_rows,
         required_column_names,
         where=table_name,
         what="comparison",
         hint="remove the duplicate; for more verdicts set orders or repeats",
     )
-    return sorted_pairs.rows()
+    return sorted_pair_rows.rows()

@@ -59,18 +59,18 @@ class Probes:
         """The probes from the names and files of the option `probe`. A probe without an effect raises an error."""
         rewrites_of_probe: dict[str, Rewrites] = {}
         probe_names = list[str]()
-        for entry in value_list("probe", entries):
-            is_file = entry not in PROBES and ("." in entry or "/" in entry)
-            probe_name = Path(entry).name.partition(".")[0] if is_file else entry
+        for name_or_path in value_list("probe", entries):
+            is_file = name_or_path not in PROBES and ("." in name_or_path or "/" in name_or_path)
+            probe_name = Path(name_or_path).name.partition(".")[0] if is_file else name_or_path
             if probe_name in probe_names or is_file == (probe_name in PROBES):
                 raise OptionError(
-                    f"probe={entry!r} is unknown or used twice{suggestion(entry, PROBES)}; give {', '.join(PROBES)}, "
-                    f"or the path of a file of rewritten outputs (columns item, system, text); the file must not have "
-                    f"the name of a probe"
+                    f"probe={name_or_path!r} is unknown or used twice{suggestion(name_or_path, PROBES)}; give "
+                    f"{', '.join(PROBES)}, or the path of a file of rewritten outputs (columns item, system, text); "
+                    "the file must not have the name of a probe"
                 )
             probe_names.append(probe_name)
             if is_file:
-                rewrites_of_probe[probe_name] = _rewrites(entry, outputs)
+                rewrites_of_probe[probe_name] = _rewrites(name_or_path, outputs)
         reject(
             (
                 ORDER in probe_names and (judge.mode == "pointwise" or orders != "both"),
@@ -122,11 +122,11 @@ def toggle_markdown(text: str) -> Form:
     Form(text='Yes.', system='', reverse=True)
     """
     sentences, has_markup = _sentences(text), MARKUP.search(text) is not None
-    bullets = "\n".join(f"- {sentence}" for sentence in sentences)
-    changed_text = MARKUP.sub("", text) if has_markup else bullets if len(sentences) > 1 else f"**{text.strip()}**"
+    bullet_text = "\n".join(f"- {sentence}" for sentence in sentences)
+    changed_text = MARKUP.sub("", text) if has_markup else bullet_text if len(sentences) > 1 else f"**{text.strip()}**"
     has_same_words = BETWEEN.sub(" ", changed_text).split() == BETWEEN.sub(" ", text).split()
-    is_possible = sentences and has_same_words and not FIXED.search(text)
-    return Form(changed_text, reverse=has_markup) if is_possible else Form(text)
+    can_toggle = sentences and has_same_words and not FIXED.search(text)
+    return Form(changed_text, reverse=has_markup) if can_toggle else Form(text)
 
 
 def _sentences(text: str) -> list[str]:
@@ -161,16 +161,20 @@ def probe_outcomes(
     judge: Judge, rows: Sequence[tuple[JudgeQuestion, ReadReply | None, str]]
 ) -> Iterator[dict[str, Any]]:
     """The rows of the table `probes`, given each question with its reply and the reason for a missing answer."""
-    plain_answer: ReadReply | None = None
+    plain_reply: ReadReply | None = None
     plain_missing_reason = ""
-    for question, answer, missing_reason in rows:
+    for question, changed_reply, missing_reason in rows:
         if not question.probe:  # the questions of its probes follow directly
-            plain_answer, plain_missing_reason = answer, missing_reason
+            plain_reply, plain_missing_reason = changed_reply, missing_reason
             continue
         if missing_reason == "budget":
             continue
-        outcomes = [_outcome(judge, question, reply) for reply in (plain_answer, answer)]
-        plain_outcome, changed_outcome = outcomes[::-1] if question.reverse else outcomes
+        plain_and_changed_outcomes = [
+            _outcome(judge, question, read_reply) for read_reply in (plain_reply, changed_reply)
+        ]
+        plain_outcome, changed_outcome = (
+            plain_and_changed_outcomes[::-1] if question.reverse else plain_and_changed_outcomes
+        )
         yield {
             "item": question.item,
             "system": question.changed,
@@ -194,5 +198,5 @@ def _outcome(judge: Judge, question: JudgeQuestion, answer: ReadReply | None) ->
         return OUTCOMES[answer.label] if is_displayed_first else 1 - OUTCOMES[answer.label]
     if judge.key == "label":
         return float(answer.label == positive_label(judge.labels))
-    low, high = float(judge.answers[0]), float(judge.answers[-1])
-    return (float(answer.label) - low) / (high - low)
+    lowest_score, highest_score = float(judge.answers[0]), float(judge.answers[-1])
+    return (float(answer.label) - lowest_score) / (highest_score - lowest_score)

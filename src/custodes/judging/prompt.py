@@ -88,13 +88,17 @@ class ItemTexts:
 
     def variables(self, references: int) -> dict[str, Any]:
         """The enclosed texts, with at most `references` references. Empty texts are not enclosed."""
-        turns = parse_turns(self.context)
-        context = _format_dialogue(turns) if turns else self.context
+        dialogue_turns = parse_turns(self.context)
+        context_text = _format_dialogue(dialogue_turns) if dialogue_turns else self.context
         return {
-            **({"context_word": "Earlier turns of the conversation"} if turns else {}),
+            **({"context_word": "Earlier turns of the conversation"} if dialogue_turns else {}),
             "source": FencedText.make("source", self.source) if self.source else "",
-            "context": FencedText.make("context", context) if context else "",
-            "references": [FencedText.make("reference", text) for text in self.references[:references] if text],
+            "context": FencedText.make("context", context_text) if context_text else "",
+            "references": [
+                FencedText.make("reference", reference_text)
+                for reference_text in self.references[:references]
+                if reference_text
+            ],
             "meta": self.meta,
         }
 
@@ -102,10 +106,11 @@ class ItemTexts:
 def _format_dialogue(turns: Sequence[tuple[str, str]]) -> str:
     """The turns of a dialogue as text. Each turn has the name of its role and is enclosed in tags, so that no turn can
     imitate another turn."""
-    texts = [text for _, text in turns]
-    roles = (" ".join(NO_ROLE.sub(" ", role).split())[:LONGEST_ROLE] or "unknown role" for role, _ in turns)
+    turn_texts = [turn_text for _, turn_text in turns]
+    role_names = (" ".join(NO_ROLE.sub(" ", role).split())[:LONGEST_ROLE] or "unknown role" for role, _ in turns)
     return "\n\n".join(
-        f"{role}:\n{FencedText.make('turn', text, *texts)}" for role, text in zip(roles, texts, strict=True)
+        f"{role}:\n{FencedText.make('turn', turn_text, *turn_texts)}"
+        for role, turn_text in zip(role_names, turn_texts, strict=True)
     )
 
 
@@ -133,14 +138,14 @@ class Prompt:
         """The prompt for one output of an item, or for two outputs in presentation order. `systems` are the names to
         display ('' for no name)."""
         judge, error_prefix = self.judge, f"prompt {self.judge.prompt}"
-        other_texts = (*sorted(outputs), material.source)
-        roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
+        hashed_texts = (*sorted(outputs), material.source)
+        tag_roles = ("output-A", "output-B") if judge.mode == "pairwise" else ("output",)
         fenced_texts = [
-            FencedText.make(role, text, *other_texts, system=system)
-            for role, text, system in zip(roles, outputs, systems[: len(roles)], strict=True)
+            FencedText.make(role, output_text, *hashed_texts, system=system)
+            for role, output_text, system in zip(tag_roles, outputs, systems[: len(tag_roles)], strict=True)
         ]
-        text_of_variable = dict(zip(OUTPUTS[judge.mode], fenced_texts, strict=True))
-        variables = {
+        fenced_text_of_variable = dict(zip(OUTPUTS[judge.mode], fenced_texts, strict=True))
+        value_of_variable = {
             **WORDS,
             "mode": judge.mode,
             "aspect": aspect,
@@ -149,17 +154,19 @@ class Prompt:
             "labels": list(judge.answers),
             **({"low": judge.answers[0], "high": judge.answers[-1]} if judge.key == "score" else {}),
             **material.variables(judge.references),
-            **text_of_variable,
+            **fenced_text_of_variable,
         }
         try:
-            prompt_text: str = self.template.render(variables).strip()
+            prompt_text: str = self.template.render(value_of_variable).strip()
         except RecursionError:
             raise OptionError(f"{error_prefix}: {TOO_DEEP}") from None
         except Exception as problem:  # a template can raise anything
-            names_text = ", ".join(name for name in VARIABLES[judge.mode] if name in variables)
-            raise OptionError(f"{error_prefix}: {describe_error(problem)}; variables: {names_text}") from None
-        for variable_name, text in text_of_variable.items():
-            if text not in prompt_text and text.text.strip() not in prompt_text:
+            variable_names_text = ", ".join(
+                variable_name for variable_name in VARIABLES[judge.mode] if variable_name in value_of_variable
+            )
+            raise OptionError(f"{error_prefix}: {describe_error(problem)}; variables: {variable_names_text}") from None
+        for variable_name, fenced_text in fenced_text_of_variable.items():
+            if fenced_text not in prompt_text and fenced_text.text.strip() not in prompt_text:
                 raise OptionError(
                     f"{error_prefix}: the prompt does not contain {{{{ {variable_name} }}}}, so the judge would not "
                     f"see the text; add this variable"
@@ -169,9 +176,11 @@ class Prompt:
     @cached_property
     def digest(self) -> str:
         """A hash of the prompt without the texts of items."""
-        material = ItemTexts(source="source", references=("reference",), context="context", meta={})
-        outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
-        return _hash(*(self.fill_template(aspect, material, *outputs) for aspect in self.judge.meanings))
+        placeholder_texts = ItemTexts(source="source", references=("reference",), context="context", meta={})
+        placeholder_outputs = ("first", "second")[: len(OUTPUTS[self.judge.mode])]
+        return _hash(
+            *(self.fill_template(aspect, placeholder_texts, *placeholder_outputs) for aspect in self.judge.meanings)
+        )
 
 
 def _hash(*texts: str) -> str:
@@ -188,7 +197,7 @@ def _compile_template(name: str, mode: str, *, is_file: bool) -> Any:
     if is_file:
         check_exists(Path(name))
         text_of_template[name] = utf8_text(read_small_file(Path(name), "a prompt"), name)
-    environment = ImmutableSandboxedEnvironment(
+    jinja_environment = ImmutableSandboxedEnvironment(
         loader=FunctionLoader(
             lambda template_name: text_of_template.get(template_name) or _built_in_template(template_name)
         ),
@@ -198,15 +207,15 @@ def _compile_template(name: str, mode: str, *, is_file: bool) -> Any:
     )
     try:
         for template_text in text_of_template.values():
-            allowed_names = (*VARIABLES[mode], *WORDS)
-            undeclared_names = meta.find_undeclared_variables(environment.parse(template_text))
-            if unknown_names := sorted(undeclared_names - {*allowed_names, *environment.globals}):
+            allowed_variables = (*VARIABLES[mode], *WORDS)
+            undeclared_variables = meta.find_undeclared_variables(jinja_environment.parse(template_text))
+            if unknown_variables := sorted(undeclared_variables - {*allowed_variables, *jinja_environment.globals}):
                 raise OptionError(
-                    f"prompt {name}: {join_labels(unknown_names)} is unknown"
-                    f"{suggestion(unknown_names[0], allowed_names)}; variables of a {mode} "
+                    f"prompt {name}: {join_labels(unknown_variables)} is unknown"
+                    f"{suggestion(unknown_variables[0], allowed_variables)}; variables of a {mode} "
                     f"prompt: {', '.join(VARIABLES[mode])}"
                 )
-        return environment.get_template(name)
+        return jinja_environment.get_template(name)
     except TemplateError as problem:
         line_number = getattr(problem, "lineno", None)
         raise InputError(

@@ -64,13 +64,13 @@ def query(
 
     """
     check_at_least("concurrency", concurrency, 1)
-    for option_name, rate_limit in (("rpm", rpm), ("tpm", tpm)):
-        if rate_limit is not None and not rate_limit > 0:
-            raise OptionError(f"{option_name}={rate_limit:g} is not allowed; give a number above 0")
+    for option_name, limit_per_minute in (("rpm", rpm), ("tpm", tpm)):
+        if limit_per_minute is not None and not limit_per_minute > 0:
+            raise OptionError(f"{option_name}={limit_per_minute:g} is not allowed; give a number above 0")
     reply_of_key, missing_requests = find_replies(requests, cache)
     if not missing_requests:
         return QueryReplies(replies=reply_of_key, failures={})
-    finished_requests = SimpleQueue[bool]()
+    finished_queue = SimpleQueue[bool]()
     dispatch = Dispatch(
         requests=missing_requests,
         client=client,
@@ -80,10 +80,10 @@ def query(
         budget=budget,
         patience=patience or PATIENCE,
         keep=partial(store_reply, cache),
-        settled=lambda: finished_requests.put(True),
+        settled=lambda: finished_queue.put(True),
     )
-    with closing(_run_in_thread(dispatch, finished_requests)) as progress_events:
-        for _ in progress(progress_events, total=len(missing_requests), desc="asking"):
+    with closing(_run_in_thread(dispatch, finished_queue)) as finish_events:
+        for _ in progress(finish_events, total=len(missing_requests), desc="asking"):
             pass
     reply_of_key |= dispatch.replies
     if dispatch.refused is not None and not reply_of_key:
@@ -96,35 +96,35 @@ def query(
     return QueryReplies(replies=reply_of_key, failures=failure_of_key, asked=dispatch.asked, sent=dispatch.sent)
 
 
-def _run_in_thread(dispatch: Dispatch, finished_requests: SimpleQueue[bool]) -> Generator[None, None, None]:
+def _run_in_thread(dispatch: Dispatch, finished_queue: SimpleQueue[bool]) -> Generator[None, None, None]:
     """Run a dispatch in a thread, and yield once for each finished request. If the caller stops, the run ends."""
-    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-    loop, tasks = runner.get_loop(), list[asyncio.Task[None]]()
+    asyncio_runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    event_loop, dispatch_tasks = asyncio_runner.get_loop(), list[asyncio.Task[None]]()
 
     async def run_dispatch() -> None:
-        tasks.append(asyncio.ensure_future(dispatch.run()))
+        dispatch_tasks.append(asyncio.ensure_future(dispatch.run()))
         try:
-            await tasks[0]
+            await dispatch_tasks[0]
         finally:
-            if close := getattr(dispatch.client, "aclose", None):
-                await close()
+            if close_client := getattr(dispatch.client, "aclose", None):
+                await close_client()
 
     def run_loop() -> None:
-        with runner:
-            runner.run(run_dispatch())
+        with asyncio_runner:
+            asyncio_runner.run(run_dispatch())
 
-    with ThreadPoolExecutor(1, thread_name_prefix="custodes-ask") as pool:
-        future = pool.submit(run_loop)
-        future.add_done_callback(lambda _: finished_requests.put(False))
+    with ThreadPoolExecutor(1, thread_name_prefix="custodes-ask") as thread_pool:
+        future = thread_pool.submit(run_loop)
+        future.add_done_callback(lambda _: finished_queue.put(False))
         try:
             while True:
                 with suppress(Empty):
-                    if not finished_requests.get(timeout=0.5):  # with a timeout, so that Ctrl-C works on every system
+                    if not finished_queue.get(timeout=0.5):  # with a timeout, so that Ctrl-C works on every system
                         break
                     yield
         finally:
             with suppress(RuntimeError):  # the loop is closed after the last request
-                loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+                event_loop.call_soon_threadsafe(lambda: [dispatch_task.cancel() for dispatch_task in dispatch_tasks])
         future.result()
 
 
@@ -158,40 +158,40 @@ class QueriedPlan:
 def query_plan(plan: JudgingPlan, send: SendRequests) -> QueriedPlan:
     """Send all requests. If a reply has no answer, the request is repeated once, under a different key."""
     request_of_key = {request.key: request for request in plan.requests}
-    first = send(list(request_of_key.values()))
-    answer_of_key = read_answers(plan, first.replies)
+    first_replies = send(list(request_of_key.values()))
+    answer_of_key = read_answers(plan, first_replies.replies)
     second_request_of_key = second_requests(plan, answer_of_key)
-    second = send(list(second_request_of_key.values()))
+    second_replies = send(list(second_request_of_key.values()))
     second_reply_of_key = {
-        key: second.replies[request.key]
-        for key, request in second_request_of_key.items()
-        if request.key in second.replies
+        first_key: second_replies.replies[request.key]
+        for first_key, request in second_request_of_key.items()
+        if request.key in second_replies.replies
     }
     # If the second request was rejected, the first reply counts; other failures may succeed in a later run.
     second_failure_of_key = {
-        key: failure
-        for key, request in second_request_of_key.items()
-        if (failure := second.failures.get(request.key)) and failure.reason != "rejected"
+        first_key: failure
+        for first_key, request in second_request_of_key.items()
+        if (failure := second_replies.failures.get(request.key)) and failure.reason != "rejected"
     }
     return QueriedPlan(
-        requests=request_of_key | {key: second_request_of_key[key] for key in second_reply_of_key},
-        replies={**first.replies, **second_reply_of_key},
+        requests=request_of_key | {first_key: second_request_of_key[first_key] for first_key in second_reply_of_key},
+        replies={**first_replies.replies, **second_reply_of_key},
         answers=answer_of_key | read_answers(plan, second_reply_of_key),
-        failures={**first.failures, **second_failure_of_key},
+        failures={**first_replies.failures, **second_failure_of_key},
         again=second_request_of_key,
         used=[
-            *((request_of_key[key], reply) for key, reply in first.replies.items()),
-            *((second_request_of_key[key], reply) for key, reply in second_reply_of_key.items()),
+            *((request_of_key[first_key], reply) for first_key, reply in first_replies.replies.items()),
+            *((second_request_of_key[first_key], reply) for first_key, reply in second_reply_of_key.items()),
         ],
-        asked=first.asked + second.asked,
-        sent=first.sent + second.sent,
+        asked=first_replies.asked + second_replies.asked,
+        sent=first_replies.sent + second_replies.sent,
     )
 
 
 def read_answers(plan: JudgingPlan, replies: Mapping[str, Reply]) -> dict[str, ReadReply]:
     """The parsed replies to the requests of a plan, by the key of the first request."""
-    texts_of_key = {question.request.key: question.texts for question in plan.asked}
-    return {key: read_answer(reply.body, plan.judge, texts_of_key[key]) for key, reply in replies.items()}
+    output_texts_of_key = {question.request.key: question.texts for question in plan.asked}
+    return {key: read_answer(reply.body, plan.judge, output_texts_of_key[key]) for key, reply in replies.items()}
 
 
 def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict[str, Request]:
@@ -207,7 +207,7 @@ def second_requests(plan: JudgingPlan, answers: Mapping[str, ReadReply]) -> dict
             continue
         body = dict(first_question_of_key[key].request.body)
         if answer.why == "truncated":
-            limit_name = next((name for name in LIMITS if isinstance(body.get(name), int)), LIMITS[1])
+            limit_name = next((limit_name for limit_name in LIMITS if isinstance(body.get(limit_name), int)), LIMITS[1])
             token_limit = body.get(limit_name, answer.tokens_out)
             if not token_limit:
                 continue

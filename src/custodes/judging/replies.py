@@ -81,27 +81,33 @@ def read_answer(body: Any, judge: Judge, prompt_texts: Sequence[str]) -> ReadRep
     """Parse a chat completion, which may be any JSON value. `prompt_texts` are the texts of the prompt, which a reply
     may quote."""
     body = _object(body)
-    choice: Mapping[str, Any] = next(iter(_objects_of(body.get("choices"))), {})
-    message = _object(choice.get("message"))
-    usage = _object(body.get("usage"))
-    common_fields: dict[str, Any] = {
+    first_choice: Mapping[str, Any] = next(iter(_objects_of(body.get("choices"))), {})
+    reply_message = _object(first_choice.get("message"))
+    usage_fields = _object(body.get("usage"))
+    model_and_token_fields: dict[str, Any] = {
         "model": _short(_text(body.get("model"))),
-        "tokens_in": token_count(usage.get("prompt_tokens")),
-        "tokens_out": token_count(usage.get("completion_tokens")),
+        "tokens_in": token_count(usage_fields.get("prompt_tokens")),
+        "tokens_out": token_count(usage_fields.get("completion_tokens")),
     }
-    content = _content(message.get("content"))
-    if _text(message.get("refusal")).strip():
-        return ReadReply(why="refusal", reason=_text(message["refusal"]), **common_fields)
-    if why := UNREAD.get(_text(choice.get("finish_reason"))):
-        return ReadReply(why=why, **common_fields)
-    if not content.strip():
-        return ReadReply(why="empty", **common_fields)
-    verdict = _last_verdict(content, judge, prompt_texts) if len(content) <= LONGEST else None
-    if not verdict or not verdict.label:
-        return ReadReply(why="label" if verdict else "no-verdict", reason=content.strip(), **common_fields)
-    token_entries = _objects_of(_object(choice.get("logprobs")).get("content"))
-    probability_of_label = _chances(token_entries, content, verdict.at, judge.answers) if judge.logprobs else None
-    return ReadReply(label=verdict.label, chances=probability_of_label, reason=verdict.reason, **common_fields)
+    reply_text = _content(reply_message.get("content"))
+    if _text(reply_message.get("refusal")).strip():
+        return ReadReply(why="refusal", reason=_text(reply_message["refusal"]), **model_and_token_fields)
+    if missing_reason := UNREAD.get(_text(first_choice.get("finish_reason"))):
+        return ReadReply(why=missing_reason, **model_and_token_fields)
+    if not reply_text.strip():
+        return ReadReply(why="empty", **model_and_token_fields)
+    found_verdict = _last_verdict(reply_text, judge, prompt_texts) if len(reply_text) <= LONGEST else None
+    if not found_verdict or not found_verdict.label:
+        return ReadReply(
+            why="label" if found_verdict else "no-verdict", reason=reply_text.strip(), **model_and_token_fields
+        )
+    token_entries = _objects_of(_object(first_choice.get("logprobs")).get("content"))
+    probability_of_label = (
+        _chances(token_entries, reply_text, found_verdict.at, judge.answers) if judge.logprobs else None
+    )
+    return ReadReply(
+        label=found_verdict.label, chances=probability_of_label, reason=found_verdict.reason, **model_and_token_fields
+    )
 
 
 @dataclass(frozen=True)
@@ -146,15 +152,18 @@ def _last_verdict(text: str, judge: Judge, prompt_texts: Sequence[str]) -> _Verd
 
 def _answers(text: str, judge: Judge) -> Iterator[_Verdict]:
     """The answers in the JSON objects of a text."""
-    for start, end, json_object in _objects(text):
-        answer_keys = [key for key in json_object if key.casefold() == judge.key]
+    for object_start, object_end, json_object in _objects(text):
+        answer_keys = [answer_key for answer_key in json_object if answer_key.casefold() == judge.key]
         if len(answer_keys) > 1:
             raise _UnclearError
-        for key in answer_keys:
-            label, label_offset = _label(json_object[key], judge.answers)
-            key_ends = [match.end() for match in re.finditer(rf'"{judge.key}"\s*:\s*"?', text[start:end], re.I)]
-            label_start = start + key_ends[-1] + label_offset if key_ends else end
-            yield _Verdict(start, end, label, label_start, json_object.get(REASON))
+        for answer_key in answer_keys:
+            label, label_offset = _label(json_object[answer_key], judge.answers)
+            key_end_offsets = [
+                key_match.end()
+                for key_match in re.finditer(rf'"{judge.key}"\s*:\s*"?', text[object_start:object_end], re.I)
+            ]
+            label_start = object_start + key_end_offsets[-1] + label_offset if key_end_offsets else object_end
+            yield _Verdict(object_start, object_end, label, label_start, json_object.get(REASON))
 
 
 def _is_ambiguous(text: str, verdicts: Sequence[_Verdict], labels: Sequence[str]) -> bool:
@@ -162,7 +171,7 @@ def _is_ambiguous(text: str, verdicts: Sequence[_Verdict], labels: Sequence[str]
     continue the sentence of the answer."""
     last_verdict = verdicts[-1]
     rest_of_line, *next_lines = text[last_verdict.end :].split("\n")
-    if any(_label(line, labels)[0] not in ("", last_verdict.label) for line in next_lines):
+    if any(_label(next_line, labels)[0] not in ("", last_verdict.label) for next_line in next_lines):
         return True
     different_verdicts = [verdict for verdict in verdicts if verdict.label not in ("", last_verdict.label)]
     if different_verdicts:  # a revised answer is a separate object, introduced by words
@@ -189,15 +198,15 @@ def _is_last_line(text: str, verdict: _Verdict) -> bool:
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """The outermost JSON objects in a text, with their start and end."""
-    decoder, end = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys), 0
+    decoder, object_end = json.JSONDecoder(object_pairs_hook=_reject_repeated_keys), 0
     for _ in range(MOST):
-        if (start := text.find("{", end)) < 0:
+        if (object_start := text.find("{", object_end)) < 0:
             return
-        end = start + 1
+        object_end = object_start + 1
         with suppress(ValueError, RecursionError):
-            json_object, end = decoder.raw_decode(text, start)
-            yield start, end, json_object
-    if text.find("{", end) >= 0:
+            json_object, object_end = decoder.raw_decode(text, object_start)
+            yield object_start, object_end, json_object
+    if text.find("{", object_end) >= 0:
         raise _UnclearError
 
 
@@ -209,10 +218,14 @@ def _reject_repeated_keys(key_value_pairs: list[tuple[str, Any]]) -> dict[str, A
 
 
 def _is_quotation(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
-    """Whether an object may be a quotation from the prompt. An object may be a quotation if a text of the prompt
-    contains the object, unless the object is the last line of the reply."""
-    answer_text, *texts = ("".join(part.split()) for part in (text[verdict.start : verdict.end], *prompt_texts))
-    return any(answer_text in prompt_text for prompt_text in texts) and not _is_last_line(text, verdict)
+    """Whether an object may be a quotation from the prompt. This holds if a text of the prompt contains the object,
+    unless the object is the last line of the reply."""
+    compact_answer, *compact_prompt_texts = (
+        "".join(passage.split()) for passage in (text[verdict.start : verdict.end], *prompt_texts)
+    )
+    return any(
+        compact_answer in compact_prompt_text for compact_prompt_text in compact_prompt_texts
+    ) and not _is_last_line(text, verdict)
 
 
 def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
@@ -222,17 +235,20 @@ def _label(value: Any, labels: Sequence[str]) -> tuple[str, int]:
     if not isinstance(value, str):
         return _find_number_label(_number(value), labels), 0
     trimmed_text = value.rstrip(ENDING).lstrip(AROUND)
-    for candidate in (value.strip(), trimmed_text):  # a label may hold spaces, a bracket or a word such as 'answer'
-        if label := _equal_label(candidate, labels):
-            return label, value.index(candidate)
+    # A label may hold spaces, a bracket or a word such as 'answer'.
+    for candidate_text in (value.strip(), trimmed_text):
+        if label := _equal_label(candidate_text, labels):
+            return label, value.index(candidate_text)
     label_match = SAID.fullmatch(trimmed_text) if len(trimmed_text) <= SHORT else None
     if label_match is None or (
         label_match["high"] and _find_number_label(float(label_match["high"]), labels) != labels[-1]
     ):
         return "", 0
-    word, label_start = label_match["word"], value.index(trimmed_text) + label_match.start("word")
-    is_number = re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", word)
-    return _equal_label(word, labels) or (_find_number_label(float(word), labels) if is_number else ""), label_start
+    label_word, label_start = label_match["word"], value.index(trimmed_text) + label_match.start("word")
+    number_match = re.fullmatch(r"-?(?:\d{1,9}(\.\d{0,9})?|\.\d{1,9})", label_word)
+    return _equal_label(label_word, labels) or (
+        _find_number_label(float(label_word), labels) if number_match else ""
+    ), label_start
 
 
 def _equal_label(text: str, labels: Sequence[str]) -> str:
@@ -268,25 +284,28 @@ def _chances(
     if content_start < 0 or token_index == len(token_texts):
         return None
     alternative_entries = _objects_of(token_entries[token_index].get("top_logprobs"))
-    entry_of_token = {_text(entry.get("token")): entry for entry in (token_entries[token_index], *alternative_entries)}
-    weight_of_label: dict[str, float] = {}
+    entry_of_token = {
+        _text(token_entry.get("token")): token_entry
+        for token_entry in (token_entries[token_index], *alternative_entries)
+    }
+    probability_of_label: dict[str, float] = {}
     for token, token_entry in entry_of_token.items():
         label, log_probability = _find_token_label(token, labels), _number(token_entry.get("logprob"))
         if label and log_probability <= 1e-6:
-            weight_of_label[label] = weight_of_label.get(label, 0.0) + math.exp(log_probability)
-    weight_sum = sum(weight_of_label.values())
-    if len(weight_of_label) < len(labels) or weight_sum <= 0:
+            probability_of_label[label] = probability_of_label.get(label, 0.0) + math.exp(log_probability)
+    probability_sum = sum(probability_of_label.values())
+    if len(probability_of_label) < len(labels) or probability_sum <= 0:
         return None
-    return {label: weight_of_label[label] / weight_sum for label in labels}
+    return {label: probability_of_label[label] / probability_sum for label in labels}
 
 
 def _find_token_label(token: str, labels: Sequence[str]) -> str:
     """The label that equals a token, or the only label that begins with the token."""
-    token_text = token.strip().strip('"').strip()
+    bare_token_text = token.strip().strip('"').strip()
     labels_with_prefix = [
-        label for label in labels if token_text and label.casefold().startswith(token_text.casefold())
+        label for label in labels if bare_token_text and label.casefold().startswith(bare_token_text.casefold())
     ]
-    return _equal_label(token_text, labels) or (labels_with_prefix[0] if len(labels_with_prefix) == 1 else "")
+    return _equal_label(bare_token_text, labels) or (labels_with_prefix[0] if len(labels_with_prefix) == 1 else "")
 
 
 def _objects_of(value: Any) -> list[Mapping[str, Any]]:

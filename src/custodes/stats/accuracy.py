@@ -287,8 +287,8 @@ class Events:
 
     When epsilon reaches the difference of a pair, a human tie becomes correct and a concordant pair becomes wrong. So
     only some values of epsilon can maximise accuracy. The candidates are 0 and the difference of each human tie whose
-    next larger difference belongs to a concordant pair or does not exist. Within a segment between two such values, the
-    number of correct pairs first falls and then rises.
+    next larger difference belongs to a concordant pair or does not exist. Between two
+    neighbouring candidates (a segment), the number of correct pairs first falls and then rises.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ def peer_agreement(task: Ints, worker: Ints, value: Floats, *, n_tasks: int, tru
 
     References
     ----------
-    Ours; Spearman 1904 for rank correlation; Kruskal 1958 for the effect of ties on it.
+    Ours; Spearman 1904 for rank correlation; Kruskal 1958 for the effect of ties.
 
     Examples
     --------

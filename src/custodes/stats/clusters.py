@@ -299,7 +299,7 @@ def influence_design_effect(
 
 
 def null_effect(wins_and_losses: NDArray[Any], squares: NDArray[Any], clusters: NDArray[Any]) -> Floats:
-    """Number, at least 1, by which a sign test divides its counts to allow for clusters; arrays have one shape (...).
+    """Number, at least 1, by which a sign test divides its counts to allow for clusters; all arrays have shape (...).
 
     `squares` are sums over clusters of the squared sum of signs. Such a sum is the variance of wins - losses under the
     null hypothesis. If every item is a cluster, `squares` is the number of wins and losses. Because the variance holds
@@ -362,7 +362,7 @@ def pooled_design_effect(signs: Signs, *, units: NDArray[np.integer[Any]]) -> Fl
         square_sums_by_cluster
         - 2 * mean_sign_of_pair * sign_sums_by_cluster
         + n_annotations_by_cluster * mean_sign_of_pair**2
-    )  # squared residuals; below: their squared sum
+    )  # sums of squared residuals; next: squared sums of residuals
     squared_residual_sums_by_cluster = (sign_sums_by_cluster - n_annotations_by_cluster * mean_sign_of_pair) ** 2
     n_annotated_clusters = (n_annotations_by_cluster > 0).sum(axis=-1)
     # The mean of a pair is fitted to the same clusters, which makes both sums too small by this factor.

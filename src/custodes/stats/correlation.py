@@ -487,7 +487,7 @@ def _take_from_rows(values: NDArray[Any], indices: Ints) -> NDArray[Any]:
 
 
 def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Values (..., n) as rows: a single row if there is only one, else one row for each position of the shape."""
+    """Values (..., n) as rows: a single row if `values` is a single row, else one row for each position of `shape`."""
     if math.prod(values.shape[:-1]) == 1:
         return values.reshape(1, values.shape[-1])
     return np.broadcast_to(values, (*shape, values.shape[-1])).reshape(-1, values.shape[-1])

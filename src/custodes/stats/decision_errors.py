@@ -50,8 +50,8 @@ def divergence_from(human: NDArray[Any], *, estimate: Kld) -> Callable[[NDArray[
     in nats (...), from the counts (..., 3) of another rater. The human counts (..., 3) are fixed.
 
     With `mean`, the probability of an outcome is the posterior mean (n + 1) / (N + 3) under a uniform prior. With
-    `mode`, it is n / N as in the paper; the divergence is then infinite if the other rater has an outcome that
-    annotators never gave. The divergence is NaN if the other rater or the annotators have no comparisons.
+    `mode`, the probability is n / N as in the paper; the divergence is then infinite if the other rater has an outcome
+    that annotators never gave. The divergence is NaN if the other rater or the annotators have no comparisons.
 
     >>> counts, human = np.array([1, 0, 0]), np.array([0, 1, 0])
     >>> float(divergence_from(human, estimate="mode")(counts))

@@ -107,7 +107,7 @@ def favi_posterior(counts: NDArray[Any], *, confidence: float, draws: int, rng: 
         np.where(is_swapped_table, -high[distinct_index_of_table], low[distinct_index_of_table]),
         np.where(is_swapped_table, -low[distinct_index_of_table], high[distinct_index_of_table]),
     )
-    favi_estimates = favi_score(flat_tables.reshape(-1, 3, 3))  # NaN without errors, also in minimum and maximum
+    favi_estimates = favi_score(flat_tables.reshape(-1, 3, 3))  # without errors, NaN also in the bounds below
     result_shape = counts.shape[:-2]
     return FaviPosterior(
         np.minimum(low, favi_estimates).reshape(result_shape),

@@ -27,7 +27,7 @@ def condensation(adjacency: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArra
     """
     is_reachable = closure(adjacency)
     is_mutual = (is_reachable & is_reachable.T) | np.eye(len(adjacency), dtype=bool)
-    # Each row is one component: that of its smallest member.
+    # Each row marks the members of one component.
     member_masks = is_mutual[is_mutual.argmax(axis=1) == np.arange(len(is_mutual))]
     component_adjacency = _product(_product(member_masks, adjacency), member_masks.T) & ~np.eye(
         len(member_masks), dtype=bool

@@ -82,7 +82,7 @@ class Flips:
         return cls(first=sign_flips(n_blocks, n_flips, np.random.default_rng(STREAM)), exact=False)
 
     def stages(self, n_hypotheses: int) -> Iterator[NDArray[np.int8]]:
-        """Yield the first flips, then sets of further independent flips, which are fewer with many hypotheses."""
+        """Yield the first flips, then sets of further independent flips. With more hypotheses, sets are smaller."""
         n_first_flips, n_blocks = self.first.shape
         yield self.first
         most_flips = (
@@ -202,7 +202,7 @@ def flip_tests(
         sign_columns = np.ascontiguousarray(flip_signs.T, dtype=np.float64)
         return len(flip_signs), lambda rows: to_common_scale(np.abs(scaled_pseudo_values[rows] @ sign_columns), rows)
 
-    smallest_p_values = np.exp2(1.0 - n_present_blocks)  # of all flips; random flips may give a smaller p-value
+    smallest_p_values = np.exp2(1.0 - n_present_blocks)  # with all flips; with random flips, a p-value may be smaller
     relative_statistic = np.where(
         is_defined & (smallest_p_values <= 1 - confidence), np.minimum(relative_statistic, 1.0), np.nan
     )

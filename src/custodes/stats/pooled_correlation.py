@@ -29,7 +29,7 @@ _CONSTANT = 1e-12  # a variance below this proportion of its largest possible va
 _BINS = 64  # number of bins into which a ranking of very many outputs is cut
 _INT8 = 127  # maximum number of signs whose sum fits int8
 _STEPS = 16  # number of levels in a block of running sums
-_FEW_GROUPS = 50  # without sparse matrices, a fold takes a third of the time with 20 units, but more with 100 units
+_FEW_GROUPS = 50  # dense matrices take a third of the time of sparse ones with 20 units, but longer with 100
 _WIDTH = 64  # number of resamples at a time, so that arrays fit the cache
 _CACHE = 8  # divisor of the size of temporary arrays, so that they fit the cache
 

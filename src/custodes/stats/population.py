@@ -125,9 +125,9 @@ def _shrinkage(observed_scores: Floats, degrees_of_freedom: int, n_draws: int) -
     smallest_float = np.finfo(np.float64).tiny
     (scatter_11, scatter_12), (_, scatter_22) = np.einsum("ims,jms->ijm", observed_scores, observed_scores)
     ridge = _RIDGE * (scatter_11 + scatter_22) + smallest_float**0.5  # positive even if all values are equal
-    # Cholesky factor of the scatter and the ridge. The second diagonal entry is computed from residuals: as a
-    # difference of products it would be rounding error, of any sign, if one side is nearly a linear function of the
-    # other.
+    # Cholesky factor of the scatter and the ridge. The second diagonal entry is computed from residuals. A
+    # difference of products would be rounding error of either sign if the scores by one rater are nearly a linear
+    # function of the scores by the other rater.
     slope = np.nan_to_num(ratio(scatter_12, scatter_11))
     residual_scores = observed_scores[1] - slope[:, np.newaxis] * observed_scores[0]
     scatter_root_11 = np.sqrt(scatter_11 + ridge)
@@ -136,7 +136,7 @@ def _shrinkage(observed_scores: Floats, degrees_of_freedom: int, n_draws: int) -
         + ridge
         + slope * scatter_12 * (ridge / (scatter_11 + ridge))
     )
-    # The factor of the inverse: an upper times a lower triangle.
+    # Inverse Cholesky factor (upper triangular) times the drawn lower triangular matrix.
     inverse_root_12 = -scatter_12 / (scatter_11 + ridge) / scatter_root_22
     factor_11, factor_12 = (
         first_diagonal_draws / scatter_root_11 + inverse_root_12 * below_diagonal_draws,

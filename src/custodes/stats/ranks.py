@@ -229,7 +229,8 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
 
     References
     ----------
-    Colombo et al. (2023), "The Glass Ceiling of Automatic Evaluation", equations 1 and 2; missing cells are ours.
+    Colombo et al. (2023), "The Glass Ceiling of Automatic Evaluation", equations 1 and 2; the treatment of missing
+    cells is ours.
 
     Examples
     --------

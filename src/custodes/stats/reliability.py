@@ -224,7 +224,8 @@ def _icc(group: Ints, item: Ints, worker: Ints, value: Floats, is_used_answer: B
         return np.bincount(group_of_answer, weights=values, minlength=n_groups).astype(np.float64)
 
     n_answers_of_group = sum_by_group(np.ones(len(value)))
-    # Centred on the group: otherwise products would depend on the level if items are shared unevenly.
+    # Answers are centred on the mean of the group. Otherwise, products would depend on this mean if some items have
+    # more answers than others.
     deviation_from_group_mean = value - (sum_by_group(value) / np.maximum(n_answers_of_group, 1))[group_of_answer]
     # 0 instead of the rounding error of equal answers
     value = np.where(np.abs(deviation_from_group_mean) <= _SAME * np.abs(value), 0.0, deviation_from_group_mean)

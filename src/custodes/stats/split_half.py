@@ -48,12 +48,12 @@ def attainable_tau(
     """Kendall's tau-b between a predictor that knows the true scores and the mean of all annotators.
 
     `marks` (annotators, outputs) are ratings, NaN if not rated. `tau` (...) is the tau-b between the means of two
-    halves of the annotators, averaged over the `splits`. In the model, an annotator's rating is the true score plus a
-    normal error. The sum is cut into the annotator's rating scale such that each rating has its observed frequency. All
+    halves of the annotators, averaged over the `splits`. In the model, an annotator adds a normal error to the true
+    score. This sum is cut into the annotator's rating scale such that each rating has its observed frequency. All
     annotators have the same error variance, which is chosen such that simulated halves, with the missing values of the
-    data, agree as much as `tau`, to about .01. Tied ratings limit the attainable value. If most ratings are equal,
-    better agreement can even reduce it. The result is NaN if `tau` is NaN, or if no half varies. The result is 0 if
-    `tau` is not positive.
+    data, agree as much as `tau`, to about .01. Tied ratings limit the attainable tau-b. If most ratings are
+    equal, better agreement can even reduce the attainable tau-b. The result is NaN if `tau` is NaN, or if no half
+    varies. The result is 0 if `tau` is not positive.
 
     >>> rng = np.random.default_rng(0)
     >>> marks, splits = np.array([[0.0, 1.0], [0.0, 1.0]]), [(np.array([0]), np.array([1]))]
@@ -66,7 +66,7 @@ def attainable_tau(
     split_tau_by_reliability, truth_tau_by_reliability = _simulate_tau(np.asarray(marks, dtype=np.float64), splits, rng)
     if np.isnan(split_tau_by_reliability[-1] + truth_tau_by_reliability[-1]):
         return np.full_like(tau, np.nan)
-    # Near 0 tau is proportional to the reliability, and the attainable value to its root.
+    # Near 0, tau is proportional to the reliability, and the attainable tau-b is proportional to the root of tau.
     attainable_values = np.interp(
         np.sqrt(np.maximum(np.nan_to_num(tau), 0.0)), np.sqrt(split_tau_by_reliability), truth_tau_by_reliability
     )

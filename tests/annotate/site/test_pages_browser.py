@@ -56,7 +56,7 @@ def page_html() -> dict[str, str]:
     german_pages = all_pages(replace(PLAN, texts=replace(PLAN.texts, language="de")), TEXTS["plain"], EXAMPLE)
     html_by_name |= {f"de-{name}": german_pages[name] for name in ("ask", "open")}
     marks = replace(PLAN, texts=replace(PLAN.texts, differences=True))
-    html_by_name["ask-marks"] = render_view(marks, TEXTS["markdown"], path="/s/x", marks=True)
+    html_by_name["ask-marks"] = render_view(marks, TEXTS["markdown"], path="/s/x", marks_differences=True)
     return html_by_name | {
         f"ask-{name}": all_pages(PLAN, question, EXAMPLE)["ask"] for name, question in TEXTS.items() if name != "plain"
     }

@@ -242,7 +242,7 @@ def test_judges_outside_the_committee_are_named(monkeypatch: pytest.MonkeyPatch)
     result = consistency_of(join([study, cu.read(elsewhere)]), aspect="fluency")
     assert result.committee["left_out"].to_list() == [["selfeval"]]  # the judge has scores for the aspect
     (note,) = (note for note in result.notes if note.rule == "not-in-committee")
-    assert "exclude selfeval for aspect 'fluency': they use at most 2 judges" in note.message
+    assert "exclude selfeval for aspect 'fluency'; these tables use at most 2 judges" in note.message
     monkeypatch.undo()
     assert "not-in-committee" not in {note.rule for note in consistency_of(study).notes}
 

@@ -99,38 +99,50 @@ class Site:
 
     async def show(self, request: Request) -> Response:
         service, view, page_path = await self._view(request)
-        notice, shows_marks = request.query_params.get("said", ""), "marks" in request.query_params
-        notice = notice if notice in TOLD else ""
-        return HTMLResponse(await self.view_html(service, view, path=page_path, notice=notice, marks=shows_marks))
+        notice_key, marks_differences = request.query_params.get("said", ""), "marks" in request.query_params
+        notice_key = notice_key if notice_key in TOLD else ""
+        return HTMLResponse(
+            await self.view_html(
+                service, view, path=page_path, notice_key=notice_key, marks_differences=marks_differences
+            )
+        )
 
     async def act(self, request: Request) -> Response:
         form_fields = await guard.form(request)
         token, service = self._visit(request)
         page_path = f"/s/{token}"
         try:
-            act = pages.act_of(service.plan, form_fields)
-            view = await asyncio.wrap_future(service.act(token, act))
+            action = pages.act_of(service.plan, form_fields)
+            view = await asyncio.wrap_future(service.act(token, action))
         except (pages.UnreadError, InputError) as problem:
-            notice = str(problem) if isinstance(problem, pages.UnreadError) else "unread"
+            notice_key = str(problem) if isinstance(problem, pages.UnreadError) else "unread"
             _, view, _ = await self._view(request)
-            return HTMLResponse(await self.view_html(service, view, path=page_path, notice=notice), 422)
+            return HTMLResponse(await self.view_html(service, view, path=page_path, notice_key=notice_key), 422)
         except StudyBusy:  # the answer could not be stored; the page contains it and can send it again
-            busy_page = pages.message("busy", service.plan, path=page_path, fields=form_fields)
-            return HTMLResponse(busy_page, 503, {"Retry-After": "5"})
+            busy_page_html = pages.message("busy", service.plan, path=page_path, fields=form_fields)
+            return HTMLResponse(busy_page_html, 503, {"Retry-After": "5"})
         if view is None:
             raise HTTPException(404)
-        notice, shows_marks = SAID.get(type(act), ""), isinstance(act, Mark)
+        notice_key, marks_differences = SAID.get(type(action), ""), isinstance(action, Mark)
         # Redirect to the page, since reloading the response of a POST would ask for confirmation.
         if request.headers.get("sec-fetch-mode") == "navigate":
             return RedirectResponse(
-                page_path + (f"?said={notice}" if notice else "?marks=1" if shows_marks else ""), 303
+                page_path + (f"?said={notice_key}" if notice_key else "?marks=1" if marks_differences else ""), 303
             )
-        return HTMLResponse(await self.view_html(service, view, path=page_path, notice=notice, marks=shows_marks))
+        return HTMLResponse(
+            await self.view_html(
+                service, view, path=page_path, notice_key=notice_key, marks_differences=marks_differences
+            )
+        )
 
-    async def view_html(self, service: Service, view: View, *, path: str, notice: str, marks: bool = False) -> str:
+    async def view_html(
+        self, service: Service, view: View, *, path: str, notice_key: str, marks_differences: bool = False
+    ) -> str:
         """Render the page of a view. If texts must be compared, the page is rendered in a thread."""
-        render_page = partial(pages.render_view, service.plan, view, path=path, notice=notice, marks=marks)
-        return await run_in_threadpool(render_page) if marks else render_page()
+        render_page = partial(
+            pages.render_view, service.plan, view, path=path, notice_key=notice_key, marks_differences=marks_differences
+        )
+        return await run_in_threadpool(render_page) if marks_differences else render_page()
 
     async def renew_lease(self, request: Request) -> Response:
         form_fields = await guard.form(request)
@@ -143,26 +155,31 @@ class Site:
 
     async def help(self, request: Request) -> Response:
         service, _, page_path = await self._view(request)
-        examples = await run_in_threadpool(lambda: service.examples)
-        return HTMLResponse(pages.render_help(service.plan, examples, path=page_path))
+        worked_examples = await run_in_threadpool(lambda: service.examples)
+        return HTMLResponse(pages.render_help(service.plan, worked_examples, path=page_path))
 
     async def media(self, request: Request) -> Response:
         for service in self.services.values():
-            type_and_content = await run_in_threadpool(service.media, request.path_params["name"])
-            if type_and_content is not None:
-                media_type, content = type_and_content
-                headers = {"Cache-Control": "private, max-age=86400, immutable", "Content-Security-Policy": "sandbox"}
-                return Response(content, media_type=media_type, headers=headers)
+            image_type_and_content = await run_in_threadpool(service.media, request.path_params["name"])
+            if image_type_and_content is not None:
+                media_type, image_content = image_type_and_content
+                response_headers = {
+                    "Cache-Control": "private, max-age=86400, immutable",
+                    "Content-Security-Policy": "sandbox",
+                }
+                return Response(image_content, media_type=media_type, headers=response_headers)
         raise HTTPException(404)
 
     async def static(self, request: Request) -> Response:
         static_file = pages.static().get(request.path_params["name"])
         if static_file is None:
             raise HTTPException(404)
-        headers = {"Cache-Control": FOREVER, "Vary": "Accept-Encoding"}
+        response_headers = {"Cache-Control": FOREVER, "Vary": "Accept-Encoding"}
         if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Response(static_file.bytes, media_type=static_file.type, headers=headers)
-        return Response(static_file.packed, media_type=static_file.type, headers=headers | {"Content-Encoding": "gzip"})
+            return Response(static_file.bytes, media_type=static_file.type, headers=response_headers)
+        return Response(
+            static_file.packed, media_type=static_file.type, headers=response_headers | {"Content-Encoding": "gzip"}
+        )
 
     async def health(self, request: Request) -> Response:
         try:

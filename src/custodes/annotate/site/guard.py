@@ -55,9 +55,9 @@ class Headers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
+                response_headers = MutableHeaders(scope=message)
                 for header_name, header_value in HEADERS.items():
-                    headers.setdefault(header_name, header_value)
+                    response_headers.setdefault(header_name, header_value)
             await send(message)
 
         await self.app(scope, receive, with_headers)
@@ -71,19 +71,19 @@ async def form(request: Request) -> dict[str, str]:
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise HTTPException(415)
-    body = bytearray()
+    form_body = bytearray()
     try:
         async with asyncio.timeout(PATIENCE):
             async for body_chunk in request.stream():
-                body += body_chunk
-                if len(body) > LARGEST:
+                form_body += body_chunk
+                if len(form_body) > LARGEST:
                     raise HTTPException(413)
     except TimeoutError:
         raise HTTPException(408) from None
     except ClientDisconnect:  # nobody reads this response; it avoids a traceback in the log
         raise HTTPException(400) from None
     try:
-        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS))
+        return dict(parse_qsl(form_body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FIELDS))
     except ValueError:
         raise HTTPException(413) from None
 
@@ -107,27 +107,27 @@ class Watch:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started_at, status, is_refused = time.perf_counter(), 0, False
+        started_at, http_status, is_rate_limited = time.perf_counter(), 0, False
 
         async def send_or_refuse(message: Message) -> None:
-            nonlocal status, is_refused
+            nonlocal http_status, is_rate_limited
             if message["type"] == "http.response.start":
-                status = message["status"]
-                if _is_guess(scope, status) and self.guesses.is_full(_address(scope), started_at):
-                    status, is_refused = 429, True
+                http_status = message["status"]
+                if _is_guess(scope, http_status) and self.guesses.is_full(_address(scope), started_at):
+                    http_status, is_rate_limited = 429, True
                     await HTMLResponse(pages.render_error(429), 429, {"Retry-After": "60"})(scope, receive, send)
-                elif _is_guess(scope, status):
+                elif _is_guess(scope, http_status):
                     self.guesses.add(_address(scope), started_at)
-            if not is_refused:
+            if not is_rate_limited:
                 await send(message)
 
         try:
             await self.app(scope, receive, send_or_refuse)
         finally:
-            page_name = getattr(scope.get("endpoint"), "__name__", "nothing")
+            handler_name = getattr(scope.get("endpoint"), "__name__", "nothing")
             # Clients may send any word as the method.
             method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST") else "OTHER"
-            LOG.info("%s %s %d %.0f ms", method, page_name, status, 1000 * (time.perf_counter() - started_at))
+            LOG.info("%s %s %d %.0f ms", method, handler_name, http_status, 1000 * (time.perf_counter() - started_at))
 
 
 def is_own(request: Request, public_url: str) -> bool:

@@ -110,14 +110,14 @@ def act_of(action_name: str, service: Service, form_fields: Mapping[str, str]) -
 def _parse_plan_form(plan: StudyPlan, form_fields: Mapping[str, str]) -> StudyPlan:
     """Return the plan with the values of a form. These values may change during annotation: price, maximum number of
     annotators, cap and budget."""
-    price = _parse_number("price", form_fields.get("price", ""))
-    answer_cap = _parse_number("cap", form_fields.get("cap", str(plan.annotators.cap)))
+    price_per_answer = _parse_number("price", form_fields.get("price", ""))
+    cap_proportion = _parse_number("cap", form_fields.get("cap", str(plan.annotators.cap)))
     max_annotators = parse_positive_integer("most", form_fields.get("most", ""))
     budget_text = form_fields.get("budget", "").strip()
     return msgspec.structs.replace(
         plan,
-        money=msgspec.structs.replace(plan.money, price=price),
-        annotators=msgspec.structs.replace(plan.annotators, most=max_annotators, cap=answer_cap),
+        money=msgspec.structs.replace(plan.money, price=price_per_answer),
+        annotators=msgspec.structs.replace(plan.annotators, most=max_annotators, cap=cap_proportion),
         stopping=msgspec.structs.replace(
             plan.stopping, budget=parse_positive_integer("budget", budget_text) if budget_text else plan.stopping.budget
         ),
@@ -141,7 +141,7 @@ def parse_positive_integer(field_name: str, text: str, *, largest: int = 10**9) 
 def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, secret: str) -> list[Route]:
     """Return the routes of the pages under `/admin`. A visitor signs in with `owner_key`, which works only once. After
     that, a cookie signed with `secret` identifies the visitor."""
-    owner = Owner(services, owner_key=owner_key, public_url=public_url)
+    owner_pages = Owner(services, owner_key=owner_key, public_url=public_url)
     session_middleware = Middleware(
         SessionMiddleware,
         secret_key=secret,
@@ -152,22 +152,22 @@ def routes(services: Mapping[str, Service], *, owner_key: str, public_url: str, 
         https_only=public_url.startswith("https://"),
     )
     paths_handlers_and_methods: list[tuple[str, Handler, str]] = [
-        ("/admin", owner.studies, "GET"),
-        ("/admin/key", owner.new_key, "POST"),
-        ("/admin/leave", owner.leave, "POST"),
-        ("/admin/{study}", owner.study, "GET"),
-        ("/admin/{study}/questions", owner.questions, "GET"),
-        ("/admin/{study}/export.zip", owner.export, "GET"),
-        ("/admin/{study}/report.html", owner.report, "GET"),
-        ("/admin/{study}/backup.db", owner.backup, "GET"),
-        ("/admin/{study}/codes.csv", owner.codes, "GET"),
-        ("/admin/{study}/annotators/{label}", owner.person, "GET"),
-        ("/admin/{study}/{what}", owner.do, "POST"),
+        ("/admin", owner_pages.studies, "GET"),
+        ("/admin/key", owner_pages.new_key, "POST"),
+        ("/admin/leave", owner_pages.leave, "POST"),
+        ("/admin/{study}", owner_pages.study, "GET"),
+        ("/admin/{study}/questions", owner_pages.questions, "GET"),
+        ("/admin/{study}/export.zip", owner_pages.export, "GET"),
+        ("/admin/{study}/report.html", owner_pages.report, "GET"),
+        ("/admin/{study}/backup.db", owner_pages.backup, "GET"),
+        ("/admin/{study}/codes.csv", owner_pages.codes, "GET"),
+        ("/admin/{study}/annotators/{label}", owner_pages.person, "GET"),
+        ("/admin/{study}/{what}", owner_pages.do, "POST"),
     ]
     return [
         Route(
             route_path,
-            owner.require_sign_in(handler),
+            owner_pages.require_sign_in(handler),
             methods=[http_method],
             middleware=[session_middleware],
             name=f"owner_{handler.__name__}",
@@ -192,17 +192,21 @@ class Owner:
         async def check_then_handle(request: Request) -> Response:
             if request.method == "POST" and not guard.is_own(request, self.public_url):
                 raise HTTPException(403)
-            if request.method == "GET" and "key" in request.query_params and (response := self._sign_in(request)):
-                return response
+            if (
+                request.method == "GET"
+                and "key" in request.query_params
+                and (sign_in_response := self._sign_in(request))
+            ):
+                return sign_in_response
             if request.session.get("owner") not in self._signed_in_now:
                 return owner_formats.page("owner/door.html", status=403)
             try:
                 return await handler(request)
             except CustodesError as problem:  # the message is displayed above the page of the study
-                status = 503 if isinstance(problem, StudyBusy) else 409
+                http_status = 503 if isinstance(problem, StudyBusy) else 409
                 if "study" in request.path_params and request.method == "POST":
-                    return await self._study(request, status=status, problem=str(problem))
-                return owner_formats.page("owner/problem.html", status=status, problem=str(problem))
+                    return await self._study(request, status=http_status, problem=str(problem))
+                return owner_formats.page("owner/problem.html", status=http_status, problem=str(problem))
 
         return check_then_handle
 

@@ -69,8 +69,8 @@ def between(range_: Range, digits: int = 0) -> str:
     >>> between(Range(200.0, 160.0, 240.0))
     '160–240'
     """
-    low, high = (f"{value:,.{digits}f}" for value in (range_.low, range_.high))
-    return low if low == high else f"{low}–{high}"
+    lower_text, upper_text = (f"{bound:,.{digits}f}" for bound in (range_.low, range_.high))
+    return lower_text if lower_text == upper_text else f"{lower_text}–{upper_text}"
 
 
 def share(count: int, total: int) -> str:
@@ -177,11 +177,13 @@ def export_zip(study: Path, folder: Path) -> Path:
 def write_report_file(study: Path, report_path: Path) -> Path:
     """Write the report of a study as one HTML file and return the path of the file. Raise `InputError` if the report
     could not be created."""
-    command = [sys.executable, "-m", "custodes", "report", str(study), "-o", str(report_path), "--quiet"]
-    process = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    command_arguments = [sys.executable, "-m", "custodes", "report", str(study), "-o", str(report_path), "--quiet"]
+    completed_process = subprocess.run(
+        command_arguments, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     if not report_path.exists():
-        *_, last_line = ["the report could not be created", *process.stderr.splitlines()]
-        raise InputError(last_line.removeprefix("custodes: "))
+        *_, last_error_line = ["the report could not be created", *completed_process.stderr.splitlines()]
+        raise InputError(last_error_line.removeprefix("custodes: "))
     return report_path
 
 
@@ -219,5 +221,5 @@ def codes(study_name: str, annotators: Sequence[PersonNow]) -> Response:
         }
     )
     csv_bytes = table_bytes(code_table, "codes.csv", quote_formulas=True)
-    headers = {"Content-Disposition": f'attachment; filename="{file_name(study_name)}-codes.csv"'}
-    return Response(csv_bytes, media_type="text/csv; charset=utf-8", headers=headers)
+    response_headers = {"Content-Disposition": f'attachment; filename="{file_name(study_name)}-codes.csv"'}
+    return Response(csv_bytes, media_type="text/csv; charset=utf-8", headers=response_headers)

@@ -61,24 +61,24 @@ def mark_differences(first: Side, second: Side) -> tuple[Side, Side] | None:
     ['<p>a <mark>b</mark></p>', '<p>a <em><mark>c</mark></em></p>']
     """
     tokens_of_side = [_TOKENS.findall(side.html) for side in (first, second)]
-    word_positions_of_side = [
-        [position for position, token in enumerate(tokens) if not token.startswith("<") and not token.isspace()]
+    word_token_indices_of_side = [
+        [token_index for token_index, token in enumerate(tokens) if not token.startswith("<") and not token.isspace()]
         for tokens in tokens_of_side
     ]
-    if max(map(len, word_positions_of_side)) > LONGEST_COMPARED:
+    if max(map(len, word_token_indices_of_side)) > LONGEST_COMPARED:
         return None
     first_words, second_words = (
-        [tokens[position] for position in positions]
-        for tokens, positions in zip(tokens_of_side, word_positions_of_side, strict=True)
+        [tokens[token_index] for token_index in word_token_indices]
+        for tokens, word_token_indices in zip(tokens_of_side, word_token_indices_of_side, strict=True)
     )
-    for operation, *bounds in SequenceMatcher(None, first_words, second_words).get_opcodes():
-        if operation == "equal":
+    for edit_operation, *opcode_bounds in SequenceMatcher(None, first_words, second_words).get_opcodes():
+        if edit_operation == "equal":
             continue
-        for tokens, positions, (begin, end) in zip(
-            tokens_of_side, word_positions_of_side, (bounds[:2], bounds[2:]), strict=True
+        for tokens, word_token_indices, (first_word_index, end_word_index) in zip(
+            tokens_of_side, word_token_indices_of_side, (opcode_bounds[:2], opcode_bounds[2:]), strict=True
         ):
-            for position in positions[begin:end]:
-                tokens[position] = f"<mark>{tokens[position]}</mark>"
+            for token_index in word_token_indices[first_word_index:end_word_index]:
+                tokens[token_index] = f"<mark>{tokens[token_index]}</mark>"
     return replace(first, html="".join(tokens_of_side[0])), replace(second, html="".join(tokens_of_side[1]))
 
 
@@ -159,35 +159,37 @@ def prose(text: str) -> Any:
         return Markup(safe_html.plain(text))
 
 
-def render(template_name: str, *, plan: StudyPlan | None = None, notice: str = "", **template_values: Any) -> str:
-    """Render a template with the words of the plan's language. `notice` is the key of a message to display."""
+def render(template_name: str, *, plan: StudyPlan | None = None, notice_key: str = "", **template_values: Any) -> str:
+    """Render a template with the words of the plan's language. `notice_key` is the key of a message to display."""
     phrase_of_key = ENGLISH if plan is None else words(plan.texts.language, plan.question.noun)
-    language = "en" if plan is None else plan.texts.language
+    language_tag = "en" if plan is None else plan.texts.language
     page_template = environment().get_template(template_name)
     return str(
         page_template.render(
-            w=phrase_of_key, plan=plan, lang=language, notice=phrase_of_key.get(notice, ""), **template_values
+            w=phrase_of_key, plan=plan, lang=language_tag, notice=phrase_of_key.get(notice_key, ""), **template_values
         )
     )
 
 
-def render_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", marks: bool = False) -> str:
-    """Render the current page of a session, whose address is `path`. If `marks` is true and the plan allows it,
-    differing words are highlighted."""
+def render_view(
+    plan: StudyPlan, view: View, *, path: str, notice_key: str = "", marks_differences: bool = False
+) -> str:
+    """Render the current page of a session, whose address is `path`. If `marks_differences` is true and the plan allows
+    it, differing words are highlighted."""
     template_values: dict[str, Any] = {"view": view, "path": path, "refresh": None}
     if isinstance(view, Ask):
-        may_mark = plan.texts.differences and len(view.sides) == 2
-        sides = mark_differences(*view.sides) if may_mark and marks else None
+        may_mark_differences = plan.texts.differences and len(view.sides) == 2
+        sides = mark_differences(*view.sides) if may_mark_differences and marks_differences else None
         if sides is not None:
             template_values["view"] = replace(view, sides=sides)
-        elif may_mark and marks:
-            notice = "too_long"
+        elif may_mark_differences and marks_differences:
+            notice_key = "too_long"
         template_values |= {
             "choices": choices_of(plan),
             "reasons": SKIPPING,
             "longest": LONGEST_COMMENT,
             "marked": sides is not None,
-            "may_mark": may_mark,
+            "may_mark": may_mark_differences,
         }
     elif isinstance(view, Instructions):
         template_values |= {"examples": view.examples, "answer": answer_of(plan)}
@@ -198,7 +200,7 @@ def render_view(plan: StudyPlan, view: View, *, path: str, notice: str = "", mar
     elif isinstance(view, VisitEnd):
         completion_code = arrivals.code_of(plan, view.why, view.code)
         template_values |= {"code": completion_code, "link": arrivals.return_link(plan, completion_code)}
-    return render(TEMPLATES[type(view)], plan=plan, notice=notice, **template_values)
+    return render(TEMPLATES[type(view)], plan=plan, notice_key=notice_key, **template_values)
 
 
 def render_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) -> str:
@@ -240,22 +242,22 @@ def choices_of(plan: StudyPlan) -> tuple[AnswerButton, ...]:
     number."""
     question_plan, phrase_of_key = plan.question, words(plan.texts.language, plan.question.noun)
     if question_plan.mode == "compare":
-        buttons = [AnswerButton("1", phrase_of_key["first_better"], ("1", "ArrowLeft"), "←")]
+        answer_buttons = [AnswerButton("1", phrase_of_key["first_better"], ("1", "ArrowLeft"), "←")]
         if question_plan.equal:
-            buttons.append(
+            answer_buttons.append(
                 AnswerButton("0", phrase_of_key["equally_good" if question_plan.both_bad else "equal"], ("0",), "0")
             )
         # With several aspects, one checkbox below the aspects applies to all of them.
         if question_plan.equal and question_plan.both_bad and len(question_plan.aspects) == 1:
-            buttons.append(AnswerButton(BOTH_BAD, phrase_of_key["both_bad"], ("b",), "b"))
-        return (*buttons, AnswerButton("-1", phrase_of_key["second_better"], ("2", "ArrowRight"), "→"))
+            answer_buttons.append(AnswerButton(BOTH_BAD, phrase_of_key["both_bad"], ("b",), "b"))
+        return (*answer_buttons, AnswerButton("-1", phrase_of_key["second_better"], ("2", "ArrowRight"), "→"))
     lowest_rating, highest_rating = question_plan.scale
     if highest_rating - lowest_rating >= BUTTONS:
         return ()
-    points = range(lowest_rating, highest_rating + 1)
+    ratings = range(lowest_rating, highest_rating + 1)
     return tuple(
-        AnswerButton(str(point), str(point), (str(point),) if 0 <= point <= 9 else (), label=label)
-        for point, label in zip(points, question_plan.labels or [""] * len(points), strict=True)
+        AnswerButton(str(rating), str(rating), (str(rating),) if 0 <= rating <= 9 else (), label=rating_label)
+        for rating, rating_label in zip(ratings, question_plan.labels or [""] * len(ratings), strict=True)
     )
 
 
@@ -263,9 +265,9 @@ def answer_of(plan: StudyPlan) -> dict[int, str]:
     """Return the displayed text of every answer that can be the correct answer of an example."""
     if plan.question.mode == "rate":
         lowest_rating, highest_rating = plan.question.scale
-        lowest_text, highest_text = scale_bounds(plan.question)
-        other_texts = {rating: str(rating) for rating in range(lowest_rating, highest_rating + 1)}
-        return {**other_texts, lowest_rating: lowest_text, highest_rating: highest_text}
+        lowest_rating_text, highest_rating_text = scale_bounds(plan.question)
+        text_of_rating = {rating: str(rating) for rating in range(lowest_rating, highest_rating + 1)}
+        return {**text_of_rating, lowest_rating: lowest_rating_text, highest_rating: highest_rating_text}
     phrase_of_key = words(plan.texts.language, plan.question.noun)
     return {1: phrase_of_key["first_better"], 0: phrase_of_key["equal"], -1: phrase_of_key["second_better"]}
 

@@ -52,29 +52,30 @@ def fill_plan_texts(plan: StudyPlan) -> StudyPlan:
     question_key = f"question_{plan.question.mode}" + ("_noun" if plan.question.noun else "")
     default_question = words(plan.texts.language)[question_key].replace("{noun}", plan.question.noun)
     question_text = plan.question.text or default_question
-    question = msgspec.structs.replace(
+    filled_question_plan = msgspec.structs.replace(
         plan.question, text=question_text, noun=plan.question.noun or noun_of(question_text)
     )
-    plan = msgspec.structs.replace(plan, question=question)
-    texts, value_of_placeholder = plan.texts, placeholders(plan)
-    default_template_of_key = {
+    plan = msgspec.structs.replace(plan, question=filled_question_plan)
+    study_texts, value_of_placeholder = plan.texts, placeholders(plan)
+    default_template_name_of_key = {
         "instructions": "rate" if plan.question.mode == "rate" else "compare",
         "consent": "consent",
         "thanks": "thanks",
     }
-    template_or_text_of_key = {
-        key: getattr(texts, key).strip() or template_name for key, template_name in default_template_of_key.items()
+    template_name_or_text_of_key = {
+        key: getattr(study_texts, key).strip() or template_name
+        for key, template_name in default_template_name_of_key.items()
     }
     text_of_key = {
-        key: template(template_name, texts.language) if template_name in TEMPLATES else getattr(texts, key)
-        for key, template_name in template_or_text_of_key.items()
+        key: template(template_name, study_texts.language) if template_name in TEMPLATES else getattr(study_texts, key)
+        for key, template_name in template_name_or_text_of_key.items()
     }
     # Braces without a known placeholder stay as they are.
     filled_text_of_key = {
-        key: PLACEHOLDER.sub(lambda match: value_of_placeholder.get(match[1], match[0]), text)
-        for key, text in text_of_key.items()
+        key: PLACEHOLDER.sub(lambda match: value_of_placeholder.get(match[1], match[0]), template_text)
+        for key, template_text in text_of_key.items()
     }
-    return msgspec.structs.replace(plan, texts=msgspec.structs.replace(texts, **filled_text_of_key))
+    return msgspec.structs.replace(plan, texts=msgspec.structs.replace(study_texts, **filled_text_of_key))
 
 
 def label_of_two_points(question: Question) -> dict[int, str]:
@@ -90,11 +91,11 @@ def scale_bounds(question: Question) -> tuple[str, str]:
     >>> scale_bounds(Question(mode="rate", scale=(0, 1), labels=("fail", "pass")))
     ('0 (fail)', '1 (pass)')
     """
-    label_of_point = label_of_two_points(question)
-    lowest_text, highest_text = (
-        f"{point} ({label_of_point[point]})" if label_of_point else str(point) for point in question.scale
+    label_of_rating = label_of_two_points(question)
+    lowest_rating_text, highest_rating_text = (
+        f"{rating} ({label_of_rating[rating]})" if label_of_rating else str(rating) for rating in question.scale
     )
-    return lowest_text, highest_text
+    return lowest_rating_text, highest_rating_text
 
 
 def placeholders(plan: StudyPlan) -> dict[str, str]:
@@ -103,16 +104,17 @@ def placeholders(plan: StudyPlan) -> dict[str, str]:
     >>> placeholders(StudyPlan())["scale"]
     'Use the whole scale, from 1 (worst) to 5 (best).'
     """
-    annotator_plan, money, phrase_of_key = plan.annotators, plan.money, words(plan.texts.language)
+    annotator_plan, payment_plan, phrase_of_key = plan.annotators, plan.money, words(plan.texts.language)
     check_sentences = [
         phrase_of_key["qualification"].format(number=annotator_plan.qualification, passed=annotator_plan.passed)
     ] * bool(annotator_plan.qualification)
     check_sentences += [phrase_of_key["checks"]] * bool(annotator_plan.attention or annotator_plan.gold_every)
-    answer_price, batch_price = (
-        f"{price:.2f} {money.currency}" for price in (money.price, money.price * annotator_plan.batch)
+    answer_price_text, batch_price_text = (
+        f"{price:.2f} {payment_plan.currency}"
+        for price in (payment_plan.price, payment_plan.price * annotator_plan.batch)
     )
     noun = plan.question.noun or phrase_of_key["noun"]
-    lowest_text, highest_text = scale_bounds(plan.question)
+    lowest_rating_text, highest_rating_text = scale_bounds(plan.question)
     scale_key = "scale_of_labels" if label_of_two_points(plan.question) else "scale"
     return {
         "question": plan.question.text,
@@ -121,15 +123,15 @@ def placeholders(plan: StudyPlan) -> dict[str, str]:
         "title": plan.texts.title or plan.name,
         "batch": str(annotator_plan.batch),
         "batches": str(annotator_plan.batches),
-        "least": lowest_text,
-        "most": highest_text,
-        "scale": phrase_of_key[scale_key].format(least=lowest_text, most=highest_text),
+        "least": lowest_rating_text,
+        "most": highest_rating_text,
+        "scale": phrase_of_key[scale_key].format(least=lowest_rating_text, most=highest_rating_text),
         "contact": plan.texts.contact or phrase_of_key["no_contact"],
         "checks": " ".join(check_sentences),
         "identity": phrase_of_key[
             "identity_worker_id" if annotator_plan.worker_id else f"identity_{annotator_plan.recruit}"
         ],
-        "pay": phrase_of_key["pay"].format(answer=answer_price, batch=batch_price)
-        if money.price
+        "pay": phrase_of_key["pay"].format(answer=answer_price_text, batch=batch_price_text)
+        if payment_plan.price
         else phrase_of_key["no_pay"],
     }

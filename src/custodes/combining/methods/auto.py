@@ -39,17 +39,15 @@ def automatic(methods: Sequence[Method]) -> Method:
         candidate_scores = np.stack(
             [np.nan_to_num(inner_scores[method.name], nan=-1.0) for method in candidate_methods]
         )
-        base_index = max(blend_indices, key=lambda blend_index: candidate_scores[blend_index].mean())
-        score_differences = candidate_scores - candidate_scores[base_index]
-        mean_differences, standard_errors = (
-            score_differences.mean(axis=1),
-            score_differences.std(axis=1, ddof=1) / np.sqrt(score_differences.shape[1]),
-        )
+        better_blend_index = max(blend_indices, key=lambda blend_index: candidate_scores[blend_index].mean())
+        score_differences = candidate_scores - candidate_scores[better_blend_index]
+        mean_differences = score_differences.mean(axis=1)
+        standard_errors = score_differences.std(axis=1, ddof=1) / np.sqrt(score_differences.shape[1])
         is_clearly_better_method = mean_differences > CLEARLY * standard_errors
         chosen_method = (
             candidate_methods[int(np.argmax(np.where(is_clearly_better_method, mean_differences, 0.0)))]
             if is_clearly_better_method.any()
-            else candidate_methods[base_index]
+            else candidate_methods[better_blend_index]
         )
         return replace(training.learn(chosen_method)[1], chosen=chosen_method.name)
 
@@ -72,13 +70,13 @@ def score_methods(training: TrainingData, methods: Sequence[Method]) -> dict[str
     fold_of_row = training.inner_folds()
     predictions_of_method = {method.name: np.full(len(training.y), np.nan) for method in methods if not method.mean_of}
     for is_training_row, is_held_out_row in splits(fold_of_row):
-        training_part = training.part(is_training_row)
+        training_data_part = training.part(is_training_row)
         for method in methods:
             if not method.mean_of:
-                predictions_of_method[method.name][is_held_out_row] = training_part.learn(method)[1].predict(
+                predictions_of_method[method.name][is_held_out_row] = training_data_part.learn(method)[1].predict(
                     training.x[is_held_out_row]
                 )
     return {
-        name: training.fold_scores(method, fold_of_row)
-        for name, method in with_means(methods, predictions_of_method).items()
+        method_name: training.fold_scores(method_predictions, fold_of_row)
+        for method_name, method_predictions in with_means(methods, predictions_of_method).items()
     }

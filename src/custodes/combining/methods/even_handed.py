@@ -41,14 +41,19 @@ def even_handed(training: TrainingData) -> Formula:
     fold_of_row = training.inner_folds()
     predictions = np.full((len(STRENGTHS), len(training.y)), np.nan)
     for is_training_row, is_held_out_row in splits(fold_of_row):
-        training_part = training.part(is_training_row)
+        training_data_part = training.part(is_training_row)
         for strength_index in range(len(STRENGTHS)):
-            predictions[strength_index, is_held_out_row] = penalised_formula(strength_index, training_part).predict(
-                training.x[is_held_out_row]
-            )
+            predictions[strength_index, is_held_out_row] = penalised_formula(
+                strength_index, training_data_part
+            ).predict(training.x[is_held_out_row])
     largest_partialities = np.nan_to_num(_largest_partiality(training, predictions), nan=np.inf)
     if training.max_partiality is None:
-        mean_scores = np.array([mean_of_defined(training.fold_scores(values, fold_of_row)) for values in predictions])
+        mean_scores = np.array(
+            [
+                mean_of_defined(training.fold_scores(predictions_of_strength, fold_of_row))
+                for predictions_of_strength in predictions
+            ]
+        )
         largest_partialities[mean_scores < mean_scores[0] - TOLERATED] = np.inf
     elif (largest_partialities <= training.max_partiality).any():
         largest_partialities = np.where(largest_partialities <= training.max_partiality, 0.0, np.inf)
@@ -58,14 +63,14 @@ def even_handed(training: TrainingData) -> Formula:
 def _largest_partiality(training: TrainingData, predictions: Floats) -> Floats:
     """Return the largest partiality (k,) of predictions (k, rows), in points of win rate; NaN if it is undefined."""
     item_codes, system_codes = (
-        np.unique(labels, return_inverse=True)[1] for labels in (training.items, training.systems)
+        np.unique(row_labels, return_inverse=True)[1] for row_labels in (training.items, training.systems)
     )
     rating_grids = np.full((1 + len(predictions), item_codes.max() + 1, system_codes.max() + 1), np.nan)
     rating_grids[:, item_codes, system_codes] = np.concatenate([training.y[np.newaxis], predictions])
-    units = np.zeros(len(rating_grids[0]), dtype=np.intp)
-    units[item_codes] = np.unique(training.groups, return_inverse=True)[1]
-    human_ratings = ScoredPeople(rating_grids[:1], units=units)
-    placements = [human_ratings.placement(values) for values in rating_grids[1:]]
+    cluster_of_item = np.zeros(len(rating_grids[0]), dtype=np.intp)
+    cluster_of_item[item_codes] = np.unique(training.groups, return_inverse=True)[1]
+    scored_people = ScoredPeople(rating_grids[:1], units=cluster_of_item)
+    placements = [scored_people.placement(rating_grid) for rating_grid in rating_grids[1:]]
     return 100 * largest(rate_partiality(placements, confidence=_CONFIDENCE)).size
 
 

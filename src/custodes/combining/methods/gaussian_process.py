@@ -14,17 +14,17 @@ INITIAL, ITERATIONS = 5, 100
 def gaussian_process(training: TrainingData) -> Formula:
     """Return the weighted sum with the highest objective among all evaluated weights."""
     imputed_scores, _ = training.mean_imputation
-    scored_metrics = np.flatnonzero(np.isfinite(training.x).any(axis=0))
-    metric_scores = np.ascontiguousarray(imputed_scores[:, scored_metrics].T)
+    scored_metric_indices = np.flatnonzero(np.isfinite(training.x).any(axis=0))
+    scored_metric_scores = np.ascontiguousarray(imputed_scores[:, scored_metric_indices].T)
     optimum = maximise(
-        lambda weights: training.score(weights @ metric_scores),
-        n_dims=len(scored_metrics),
+        lambda weights: training.score(weights @ scored_metric_scores),
+        n_dims=len(scored_metric_indices),
         n_initial=INITIAL,
         n_iterations=ITERATIONS,
         rng=training.rng,
     )
     weights = np.zeros(imputed_scores.shape[1])
-    weights[scored_metrics] = np.nan_to_num(optimum.point, nan=0.0)  # if the objective is never defined
+    weights[scored_metric_indices] = np.nan_to_num(optimum.point, nan=0.0)  # if the objective is never defined
     return training.formula_from_weights(weights)
 
 

@@ -11,9 +11,9 @@ from custodes.stats.learning.pairwise import pairwise_logistic
 
 def best(training: TrainingData) -> Formula:
     """Return the single metric with the highest objective on the training data."""
-    scores = training.score(training.mean_imputation[0].T)
-    best_index = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
-    return training.formula_from_weights((np.arange(len(scores)) == best_index).astype(np.float64))
+    metric_objectives = training.score(training.mean_imputation[0].T)
+    best_metric_index = int(np.argmax(np.nan_to_num(metric_objectives, nan=-np.inf)))
+    return training.formula_from_weights((np.arange(len(metric_objectives)) == best_metric_index).astype(np.float64))
 
 
 def equal(training: TrainingData) -> Formula:
@@ -34,18 +34,18 @@ def formula_from_line(training: TrainingData, line: ridge.Linear) -> Formula:
     """
     column_scaling, weights, intercept = line
     # No score lies outside [0, 1], and the bounds in the model file must not be wider than the scale.
-    low, high, mean = (
-        np.nan_to_num(np.clip(values, 0.0, 1.0), nan=0.0)
-        for values in (column_scaling.low, column_scaling.high, column_scaling.mean)
+    lower_limits, upper_limits, column_means = (
+        np.nan_to_num(np.clip(column_statistics, 0.0, 1.0), nan=0.0)
+        for column_statistics in (column_scaling.low, column_scaling.high, column_scaling.mean)
     )
-    widths = np.where(high > low, high - low, 1.0)
+    limit_widths = np.where(upper_limits > lower_limits, upper_limits - lower_limits, 1.0)
     slopes = np.nan_to_num(weights / column_scaling.scale, nan=0.0)
     formula = Formula(
-        weights=slopes * widths,
-        fill=(mean - low) / widths,
-        low=low,
-        high=high,
-        intercept=intercept - float(((mean - low) * slopes).sum()),
+        weights=slopes * limit_widths,
+        fill=(column_means - lower_limits) / limit_widths,
+        low=lower_limits,
+        high=upper_limits,
+        intercept=intercept - float(((column_means - lower_limits) * slopes).sum()),
     )
     return training.rescale_target_formula(formula)
 

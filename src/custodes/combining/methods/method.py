@@ -59,10 +59,10 @@ class Formula:
         The prediction of a row is bitwise independent of other rows.
         """
         scaled_scores = clip_and_scale(x, self.low, self.high)
-        weighted_columns = np.flatnonzero(self.weights)
+        weighted_column_indices = np.flatnonzero(self.weights)
         weighted_scores = (
-            np.where(np.isfinite(scaled_scores), scaled_scores, self.fill)[:, weighted_columns]
-            * self.weights[weighted_columns]
+            np.where(np.isfinite(scaled_scores), scaled_scores, self.fill)[:, weighted_column_indices]
+            * self.weights[weighted_column_indices]
         )
         # The order of summation depends on the memory layout, which is therefore fixed.
         linear_prediction = np.asarray(np.ascontiguousarray(weighted_scores).sum(axis=1) + self.intercept)
@@ -127,18 +127,21 @@ class TrainingData(ReadOnlyArrays):
     def resample_clusters(self, rng: np.random.Generator) -> TrainingData:
         """Return a bootstrap sample of clusters; copies of a cluster stay in the same inner fold."""
         group_of_row, group_sizes = np.unique(self.groups, return_inverse=True, return_counts=True)[1:]
-        rows_by_group, group_starts = np.argsort(group_of_row, kind="stable"), np.cumsum(group_sizes) - group_sizes
+        row_indices_by_group = np.argsort(group_of_row, kind="stable")
+        group_starts = np.cumsum(group_sizes) - group_sizes
         sampled_groups = rng.choice(len(group_sizes), size=len(group_sizes))
         copy_of_row = np.repeat(np.arange(len(sampled_groups)), group_sizes[sampled_groups])
-        rows_before = (
+        n_preceding_rows_of_copy = (
             np.cumsum(group_sizes[sampled_groups]) - group_sizes[sampled_groups]
         )  # number of rows of the preceding copies
-        sample = self.part(
-            rows_by_group[(group_starts[sampled_groups] - rows_before)[copy_of_row] + np.arange(len(copy_of_row))]
+        resampled_data = self.part(
+            row_indices_by_group[
+                (group_starts[sampled_groups] - n_preceding_rows_of_copy)[copy_of_row] + np.arange(len(copy_of_row))
+            ]
         )
-        item_of_row = np.unique(sample.items, return_inverse=True)[1]
+        item_of_row = np.unique(resampled_data.items, return_inverse=True)[1]
         item_of_copied_row = np.unique(copy_of_row * (item_of_row.max() + 1) + item_of_row, return_inverse=True)[1]
-        return replace(sample, items=item_of_copied_row, rng=rng)
+        return replace(resampled_data, items=item_of_copied_row, rng=rng)
 
     @cached_property
     def score(self) -> Callable[[Floats], Floats]:
@@ -160,9 +163,11 @@ class TrainingData(ReadOnlyArrays):
 
     def with_top(self, n: int) -> TrainingData:
         """Return training data in which only the n metrics with the highest objective have scores."""
-        scores = np.nan_to_num(self.score(self.mean_imputation[0].T), nan=-np.inf)
-        dropped_metrics = np.argsort(-scores, kind="stable")[n:]
-        return replace(self, x=np.where(np.isin(np.arange(len(scores)), dropped_metrics), np.nan, self.x))
+        metric_objectives = np.nan_to_num(self.score(self.mean_imputation[0].T), nan=-np.inf)
+        dropped_metric_indices = np.argsort(-metric_objectives, kind="stable")[n:]
+        return replace(
+            self, x=np.where(np.isin(np.arange(len(metric_objectives)), dropped_metric_indices), np.nan, self.x)
+        )
 
     @cached_property
     def target(self) -> Floats:
@@ -213,11 +218,12 @@ class TrainingData(ReadOnlyArrays):
     def shifts(self, formula: Formula) -> Floats:
         """Return the mean residual (n_kinds,) of each kind of output, with `SHRINKAGE` outputs of residual 0 added."""
         assert self.kinds is not None
-        has_any_kind = self.kinds >= 0
-        residuals = (self.y - formula.predict(self.x))[has_any_kind]
-        n_outputs_of_kind = np.bincount(self.kinds[has_any_kind], minlength=self.n_kinds)
+        is_row_of_known_kind = self.kinds >= 0
+        residuals = (self.y - formula.predict(self.x))[is_row_of_known_kind]
+        n_outputs_of_kind = np.bincount(self.kinds[is_row_of_known_kind], minlength=self.n_kinds)
         return np.asarray(
-            np.bincount(self.kinds[has_any_kind], residuals, minlength=self.n_kinds) / (n_outputs_of_kind + SHRINKAGE)
+            np.bincount(self.kinds[is_row_of_known_kind], residuals, minlength=self.n_kinds)
+            / (n_outputs_of_kind + SHRINKAGE)
         )
 
     def inner_folds(self) -> NDArray[np.intp]:
@@ -225,12 +231,12 @@ class TrainingData(ReadOnlyArrays):
         n_folds = min(INNER, len(np.unique(self.groups)))
         return folds.grouped_folds(self.groups, n_folds=n_folds, rng=self.rng)
 
-    def fold_scores(self, predicted: Floats, fold: NDArray[Any]) -> Floats:
+    def fold_scores(self, predicted: Floats, fold_of_row: NDArray[Any]) -> Floats:
         """Return the objective (folds,) of out-of-fold predictions (rows,) on each fold."""
         return np.array(
             [
                 self.part(is_held_out_row).score(predicted[is_held_out_row][np.newaxis])[0]
-                for _, is_held_out_row in folds.splits(fold)
+                for _, is_held_out_row in folds.splits(fold_of_row)
             ]
         )
 
@@ -244,10 +250,10 @@ class TrainingData(ReadOnlyArrays):
         The line never reverses the order of predictions.
         """
         predictions, mean_rating = formula.predict(self.x), self.y.mean()
-        variance = float(predictions.var()) if np.ptp(predictions) > 0 else 0.0
+        prediction_variance = float(predictions.var()) if np.ptp(predictions) > 0 else 0.0
         slope = (
-            float(((predictions - predictions.mean()) * (self.y - mean_rating)).mean()) / variance
-            if variance > 0
+            float(((predictions - predictions.mean()) * (self.y - mean_rating)).mean()) / prediction_variance
+            if prediction_variance > 0
             else 0.0
         )
         # If predictions correlate negatively with the ratings, the slope stays positive but is almost 0.

@@ -27,8 +27,8 @@ def trees_on(
     """
     clipped_scores = np.full_like(training.x, np.nan)
     clipped_scores[:, column_indices] = clip_and_scale(training.x, low, high)[:, column_indices]
-    target, target_mean, target_sd = training.target_standardisation
-    trees, importances = boost.fit_trees(clipped_scores, target, seed=SEED, **boost.SETTINGS)
+    standardised_target, target_mean, target_sd = training.target_standardisation
+    trees, importances = boost.fit_trees(clipped_scores, standardised_target, seed=SEED, **boost.SETTINGS)
     has_splits = bool(importances.any())
     formula = Formula(
         weights=np.zeros(len(importances)),
@@ -73,23 +73,24 @@ def fit_blend(training: TrainingData, share: float, *, with_trees: bool) -> Form
     weight each. If `with_trees` is false, the trees are left out.
     """
     best_metric_formula, ridge_formula = training.learn(BEST)[1], training.learn(RIDGE)[1]
-    low, width = np.asarray(ridge_formula.low), np.subtract(ridge_formula.high, ridge_formula.low)
+    ridge_lower_limits = np.asarray(ridge_formula.low)
+    ridge_limit_widths = np.subtract(ridge_formula.high, ridge_formula.low)
     component_share = (1 - share) / 2
-    formula = replace(
+    linear_formula = replace(
         ridge_formula,
-        weights=component_share * ridge_formula.weights + share * best_metric_formula.weights * width,
+        weights=component_share * ridge_formula.weights + share * best_metric_formula.weights * ridge_limit_widths,
         intercept=component_share * ridge_formula.intercept
-        + share * (best_metric_formula.intercept + float(best_metric_formula.weights @ low)),
+        + share * (best_metric_formula.intercept + float(best_metric_formula.weights @ ridge_lower_limits)),
     )
     if not with_trees:
-        return formula
-    weighted_columns = np.flatnonzero(ridge_formula.weights)
-    if not len(weighted_columns):
+        return linear_formula
+    weighted_column_indices = np.flatnonzero(ridge_formula.weights)
+    if not len(weighted_column_indices):
         return best_metric_formula
-    trees_formula = trees_on(training, weighted_columns, ridge_formula.low, ridge_formula.high)
+    trees_formula = trees_on(training, weighted_column_indices, ridge_formula.low, ridge_formula.high)
     return replace(
-        formula,
-        intercept=formula.intercept + component_share * trees_formula.intercept,
+        linear_formula,
+        intercept=linear_formula.intercept + component_share * trees_formula.intercept,
         trees=trees_formula.trees,
         share=component_share * trees_formula.share,
         importance=trees_formula.importance,

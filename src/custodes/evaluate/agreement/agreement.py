@@ -181,7 +181,7 @@ def agreement(
 
     For each statistic in `compare_by`, every pair of metrics is compared on the data that the annotators and both
     metrics rated. The interval and the p-value of a difference come from the same draws. For a smooth statistic (such
-    as a mean over items), these are sign flips of each cluster's contribution. For other statistics, these are
+    as a mean over items), the draws are sign flips of each cluster's contribution. For other statistics, the draws are
     bootstrap resamples. `p_adjusted` is adjusted for all pairs of metrics of one statistic and aspect (step-down
     maximum of t). Two metrics differ significantly if `p_adjusted` is at most `alpha`. Only metrics without a
     significant difference share a significance letter. Tests against chance are adjusted for all metrics of the aspect.
@@ -241,7 +241,7 @@ def agreement(
         progress=progress,
         desc="agreement",
         label=lambda _: "",
-        threads=False,  # with threads, the resamples of several aspects would be in memory together
+        threads=False,  # with threads, the resamples of several aspects would be in memory at the same time
     )
     notes = [*label_notes, *(note for _, notes in tables_and_notes for note in notes)]
     return Agreement.from_parts([*label_tables, *(table_of_name for table_of_name, _ in tables_and_notes)], notes)
@@ -402,8 +402,8 @@ def _ground_notes(sample: Sample) -> list[Note]:
             "system-scores-fitted",
             n_fitted_metrics,
             f"for {n_fitted_metrics} of {len(scored_output_masks)} metrics, some items lack the human or the metric "
-            f"score of a system{aspect_suffix}, so the system scores are not means but system effects adjusted for "
-            "items",
+            f"score of a system{aspect_suffix}, so system scores are system effects adjusted for items instead of "
+            "means",
         ),
         (
             "pairs-without-common-item",

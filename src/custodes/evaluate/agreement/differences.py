@@ -80,7 +80,7 @@ class Tester:
         return self.leave_blocks_out(self.sample.comparison)
 
     def leave_blocks_out(self, comparison: RaterComparison) -> Sample:
-        """Return the sample of a comparison of the same items, with jackknife weights and with blocks as clusters."""
+        """Return the sample of a comparison with the same items, with jackknife weights and with blocks as clusters."""
         design, n_blocks = comparison.design, self.left_out.shape[1]
         block_names = tuple(map(str, range(n_blocks)))
         comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=block_names))
@@ -277,7 +277,7 @@ def _difference_tests(
     """Return the tests of all pairs by one statistic. Resamples are computed in parts, because the resamples of all
     pairs may exceed the memory."""
     statistic = STATISTICS[statistic_name]
-    # Jackknife samples lack the error of the annotators' levels, so statistics over systems use bootstrap resamples.
+    # Jackknife samples lack the error of annotators' severity, so statistics over systems use bootstrap resamples.
     has_level_errors = statistic.population is not None and tester.sample.comparison.scores.levels is not None
     is_smooth = statistic.smooth and not has_level_errors
     if is_smooth:

@@ -78,7 +78,8 @@ class Sample:
 
         If the file contains the metric's system-level score of a system, the human system score uses all outputs with
         human ratings. If the file contains the human system-level score, the metric's system score uses all outputs
-        with metric scores. A system-level score of the file is resampled by adding the change of the mean over items.
+        with metric scores. In a resample, a system-level score of the file changes as much as the score that
+        is fitted to items.
         """
         comparison, level_errors = self.comparison, self.level_errors
         if are_choices(comparison):
@@ -141,7 +142,7 @@ class Sample:
         normal_draws = np.random.default_rng(multiple_testing.STREAM).normal(
             size=(len(self.times) - 1, len(annotator_levels.values))
         )
-        # The symmetric root and the order of names make draws independent of the order of annotators.
+        # With the symmetric root and with sorted names, draws do not depend on the order of annotators.
         eigenvalues, eigenvectors = np.linalg.eigh(annotator_levels.covariance)
         name_rank_of_annotator = np.argsort(np.argsort(self.comparison.people))
         covariance_root = (eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ eigenvectors.T
@@ -218,7 +219,7 @@ def group_equal_rows(*masks: Bools) -> list[NDArray[np.intp]]:
 def output_statistic(compute: Callable[[Sample], Floats]) -> Callable[[Sample], Floats]:
     """Return a function that computes a statistic of output scores, or NaN if no output has human and metric scores.
 
-    Without this check, the computation would fill the memory for verdicts on a hundred systems.
+    Without this check, verdicts on a hundred systems would fill the memory.
     """
 
     def compute_or_nan(sample: Sample) -> Floats:

@@ -33,7 +33,7 @@ MOST_LABELS = 12
 AnnotatorType = Literal["auto", "persons", "slots"]
 
 MOST_OF_TASKS = 0.9
-"""Similarly named raters are slots if each answered at least this proportion of the tasks that any of them answered."""
+"""Raters with similar names are slots if each answered at least this proportion of the tasks of all of them."""
 
 SLOT = "a slot, which several persons may share"
 

@@ -39,7 +39,7 @@ REVERSED_LEVEL = 0.01
 """Familywise level of the test of agreement below chance, for all annotators of a study (Holm)."""
 
 HALF = 0.5
-"""The test of low agreement compares an annotator with this fraction of the agreement among other annotators."""
+"""The test of low agreement compares an annotator's agreement with this fraction of the agreement among the others."""
 LEVEL = 0.05
 """Level of the preliminary tests that decide whether a flag is possible. Preliminary tests are not adjusted."""
 FEWEST = 12
@@ -51,7 +51,7 @@ ABOVE_CHANCE = "agreement is above the level of random answers"
 
 
 class AnnotatorTests(NamedTuple):
-    """Tests of every annotator, (workers,) each, whether a person or a slot.
+    """Tests of every annotator (a person or a slot); each array has shape (workers,).
 
     `position` has the tests of position preference. `p_careless`, `p_chance` and `untested_reason` come from
     `_compare_with_peers`; annotators with a position preference are not used as peers there. `p_reversed` is the
@@ -228,8 +228,8 @@ def _compare_with_peers(
     """Compare each annotator (workers,) with the other annotators that are trusted (`is_trusted`) on the same tasks.
 
     Return p-values of two hypotheses, and the reason why the first is not tested. The first hypothesis is that the
-    annotator agrees with the others at least half as much as they agree with one another. The second hypothesis is that
-    the annotator agrees with the others no more than random answers do.
+    agreement of the annotator with the others is at least half of the agreement among the others. The second hypothesis
+    is that the annotator agrees with the others no more than random answers do.
     """
     answers = aspect_answers.answers
     peer_agreements = peer_agreement(

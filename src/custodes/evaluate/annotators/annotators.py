@@ -167,14 +167,15 @@ class Annotators(Result):
         ),
         score(
             "effective_annotators",
-            "number of equally active annotators whose answers would be as informative about one rate or mean",
+            "effective number of annotators: with this number of equally active annotators, one rate or mean would "
+            "have the same precision",
             "Effective annotators",
         ),
         score(
             "icc",
-            "intraclass correlation: correlation of two answers on different items of a pair of systems (or of a "
-            "system) if one annotator gave both, minus the correlation if two annotators gave them; the interval "
-            "generalises to other annotators",
+            "intraclass correlation for answers on different items of a pair of systems (or of a system): correlation "
+            "of two answers by the same annotator, minus correlation of two answers by different annotators; the "
+            "interval generalises to other annotators",
             "ICC of annotators",
             interval=True,
         ),
@@ -187,9 +188,9 @@ class Annotators(Result):
         score(
             "design_effect",
             "1 + (answers_per_annotator - 1) icc, and 1 if icc is negative: variance of the rate of a pair of systems "
-            "(or of the mean of a system), divided by the variance of equally many answers, each by a different "
-            "annotator. It is too large for the difference of two systems that the same annotators rated, because "
-            "their severity cancels in the difference",
+            "(or of the mean of a system), divided by the variance if each answer came from a different annotator. "
+            "The design effect is too large for the difference of two systems that the same annotators rated, because "
+            "the severity of annotators cancels in the difference",
             "Design effect of one rate or mean",
         ),
     )
@@ -201,7 +202,8 @@ class Annotators(Result):
         count("annotators", "number of annotators with answers"),
         score(
             "effective_annotators",
-            "number of equally active annotators whose answers would be as informative",
+            "effective number of annotators: with this number of equally active annotators, the margin would have "
+            "the same precision",
             "Effective annotators",
         ),
         difference(

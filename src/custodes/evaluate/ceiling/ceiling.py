@@ -166,7 +166,7 @@ class Ceiling(Result):
             "metric added at this step; at step 0, the first two metrics in use and the number of the others",
             "Metric added",
         ),
-        score("kendall", "held-out tau-b of paths that were selected without the held-out fold", "τ-b", interval=True),
+        score("kendall", "held-out tau-b; the path for each fold is selected on the other folds", "τ-b", interval=True),
         score("gain", "gain over the previous step; null at the first step", interval=True),
         share(
             "chosen",
@@ -261,10 +261,10 @@ def ceiling(
     standardised scores. The name of the mean is the glob without `*`, as in figure 1 of the paper.
 
     The forward path starts with the metrics in `in_use` (default: none) and adds up to `steps` metrics. The backward
-    path starts with the metrics in `in_use` (default: all) and removes up to `steps` metrics; the same folds select the
-    order of removal and score it. `kendall` is tau-b over the outputs of each held-out fold, averaged over folds.
-    `kendall_item` is tau-b over the systems of each item, averaged over items (null with plain folds). Intervals are
-    Student's t intervals over resampled clusters. The predictions are fixed, so the intervals do not include the
+    path starts with the metrics in `in_use` (default: all) and removes up to `steps` metrics; the order of removal is
+    selected and scored on the same folds. `kendall` is tau-b over the outputs of each held-out fold, averaged over
+    folds. `kendall_item` is tau-b over the systems of each item, averaged over items (null with plain folds). Intervals
+    are Student's t intervals over resampled clusters. The predictions are fixed, so the intervals do not include the
     variation between refitted models. An aspect that was rated on only one item or cluster is excluded.
 
     With level='system', the target is the sum of a system's ranks over items, and the features are rank sums by metrics

@@ -29,7 +29,7 @@ def forward_columns(
     selection_path = selection.nested_path(
         x, target.y, target.fold, groups=target.groups, included_columns=positions_in_use, steps=steps
     )
-    if len(np.unique(target.fold)) == 2:  # the one fold left is too few to select a path
+    if len(np.unique(target.fold)) == 2:  # one remaining fold is not enough to select a path
         selection_path.predicted[1:], selection_path.chosen[:] = np.nan, np.nan
     agreement_draws = target.agreement(selection_path.predicted)
     first_step = 0 if len(positions_in_use) else 1
@@ -57,8 +57,8 @@ def backward_columns(
 ) -> dict[str, Any]:
     """Return the columns of `backward`: backward elimination from the metrics in use (default: all metrics).
 
-    Each step removes the metric whose removal increases the held-out squared error least. The same folds select the
-    order and score it."""
+    Each step removes the metric whose removal increases the held-out squared error least. The order of
+    removal is selected and scored on the same folds."""
     x, metric_names = _metric_scores_and_names(target)
     start_positions = positions_in_use if len(positions_in_use) else np.arange(len(metric_names))
     selection_path = selection.stepwise_path(

@@ -100,7 +100,7 @@ ADVICE = {
 
 
 def _coverage_problems(comparison: RaterComparison) -> list[Problem]:
-    """Return metrics that rated fewer of the comparisons with human ratings than other metrics."""
+    """Return metrics that rated fewer of the human-rated comparisons than other metrics."""
     n_comparisons_of_metric = {
         metric: len(comparison.shared(metric_index).item) for metric_index, metric in enumerate(comparison.metrics)
     }
@@ -189,11 +189,11 @@ def means_of_others(comparison: RaterComparison) -> Iterator[Problem]:
         ),
         **dict.fromkeys(
             _raters_equal_to_means(metrics, metric_scores, scores_of_others=annotator_scores),
-            ("annotators", annotators, ", with whom metrics are compared; leave it out of metrics"),
+            ("annotators", annotators, ", with whom metrics are compared; leave it out of the option metrics"),
         ),
         **dict.fromkeys(
             _raters_equal_to_means(annotators, annotator_scores),
-            ("annotators", annotators, ", who count twice; leave it out of human"),
+            ("annotators", annotators, ", so their ratings count twice; leave it out of the option human"),
         ),
     }
     for rater in dict.fromkeys((*annotators, *metrics)):

@@ -85,9 +85,8 @@ def _metric_scores(selected_study: Study) -> pl.DataFrame:
 def _metrics_with_maximum(score_rows: pl.DataFrame) -> dict[str, list[str]]:
     """Return systems with the metrics that give the system their highest score on all items.
 
-    A metric is returned only if hardly any output of other systems has the highest score. A system is excluded if at
-    least as many metrics give it their lowest score on all items as give it their highest score; its outputs are then
-    empty or broken.
+    A metric is returned only if hardly any output of other systems has the highest score. A system is excluded if an
+    equal or larger number of metrics give it their lowest score on all items; its outputs are then empty or broken.
     """
     rater_aspect_columns = ["rater", "aspect"]
     lowest_expression, highest_expression = pl.col("score").min(), pl.col("score").max()

@@ -34,9 +34,9 @@ WARNED = (
     ),
     *("unused-order", SILENT, HALF_RULE, SIGNATURE_RULE, DIRECTION_RULE, INCOMPLETE_RULE, TRUNCATED, SEQUENTIAL_RULE),
 )
-"""Rules of notes that are warnings, because what they report may reverse a conclusion or bias a comparison."""
+"""Rules of notes that are warnings: the problem that the note reports may reverse a conclusion or bias a comparison."""
 SIDED = ("one-sided-annotators", "sides")
-"""Rules of problems if the sides of pairs (chosen, rejected) are compared instead of systems."""
+"""Rules of problems that occur if the compared systems are only the sides of pairs (chosen, rejected)."""
 
 RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
     "nothing-compared": ("error", "{why}"),

@@ -49,7 +49,7 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
     elif not selected_study.metrics:
         yield problem("no-metrics", why=NO_METRIC)
     elif not selected_study.humans and SILENT not in {note.rule for note in selected_study.notes}:
-        kind_of_rater = study.raters.kind  # as in the file; the selection turns all raters into metrics
+        kind_of_rater = study.raters.kind  # as in the file; in selected_study, all are metrics
         problem_rule = "no-annotators" if set(kind_of_rater.values()) != {"metric"} else "no-human-ratings"
         notes = [note for note in notes if note.rule != UNKNOWN_KIND_RULE]
         yield problem(problem_rule, why=study.advice_on_annotators(), metrics=join_labels(kind_of_rater))
@@ -66,7 +66,7 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
     yield from _reversed_annotators(selected_study)
     yield from _metadata_problems(selected_study, note_rules)
     for note in notes:
-        if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics", "look-alikes"):  # these notes have separate rules
+        if note.rule not in (*SERIOUS_NOTES, "annotators-as-metrics", "look-alikes"):  # other rules report these
             yield Problem("warning" if note.rule in WARNED else "info", note.rule, note.message)
 
 
@@ -277,7 +277,7 @@ def _refusal_rates(questions: pl.DataFrame, *group_column_names: str) -> pl.Data
 def _refusal_p_value(questions: pl.DataFrame, system: str) -> float | None:
     """Return the p-value of the hypothesis that the refusals of each annotator do not depend on the system.
 
-    The p-value is None if no annotator with both refusals and answers was asked about this system and about others.
+    The p-value is None if no annotator with both refusals and answers was asked about this and other systems.
     """
     n_questions_expression, n_refused_expression, n_with_system_expression = pl.col("n"), pl.col("r"), pl.col("k")
     test_sums = (

@@ -32,7 +32,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
 
 MANY, CLOSEST = 30, 15
-"""With more than `MANY` raters, a table displays `CLOSEST` metrics: those whose rankings are closest to human ones."""
+"""With more than `MANY` raters, a table displays the `CLOSEST` metrics whose rankings are closest to human rankings."""
 
 GAPS = {
     "kinds_a": ["human-metric", "human-metric", "metric-metric"],
@@ -323,7 +323,7 @@ def _means_with_diagonal(rankings: Rankings, mean_distances: Floats, is_defined_
 def _heat_map_positions(rankings: Rankings, distances: Distances) -> list[int | None]:
     """Return the position of each rater in a heat map in which similar raters are adjacent."""
     distance_matrix = rankings.square(distances.kept[0])
-    rater_positions_by_name = np.argsort(rankings.who.names)  # input order does not break tied distances
+    rater_positions_by_name = np.argsort(rankings.who.names)  # tied distances do not depend on input order
     member_positions_of_kinds = [
         rater_positions_by_name[np.isin(rater_positions_by_name, rankings.who.select_kind(kind))]
         for kind in ("human", METRIC)

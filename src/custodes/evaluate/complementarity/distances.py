@@ -190,8 +190,10 @@ def _resampled_distances(
 
 
 def defined_sums(values: Floats, groupings: Sequence[NDArray[np.intp]], n_groups: int) -> Floats:
-    """(2, ..., groups): sum and number of the defined values (..., pairs) in each group; groups are those of all
-    groupings."""
+    """(2, ..., groups): sum and number of the defined values (..., pairs) in each group.
+
+    Each of the `groupings` (pairs,) assigns one group to every pair, so a pair may be in several groups.
+    """
     is_defined = np.isfinite(values)
     values_and_counts = np.stack([np.where(is_defined, values, 0.0), is_defined])
     return np.asarray(

@@ -194,7 +194,7 @@ def rater_columns(all_raters: RaterScores, rater_positions: Iterable[int], suffi
 def _component_columns(
     explained_variance: Floats, shuffled_variance: Floats, confidence: float, n_clusters: int
 ) -> dict[str, Any]:
-    # Sums of ranks have a constant total, so the last component may be empty.
+    # Sums of ranks have a constant total, so the last component may have no variance.
     explained_variance, shuffled_variance = (
         variance_shares[:, explained_variance[0] > EMPTY]
         for variance_shares in (explained_variance, shuffled_variance.mean(axis=0, keepdims=True))

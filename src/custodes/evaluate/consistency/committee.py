@@ -89,8 +89,8 @@ def committee_notes(committee: Mapping[str, Any], aspect: str) -> list[Note]:
     """Return a note on the judges that the tables `committee` and `panels` exclude."""
     (left_out_judges,) = committee.get("left_out", [[]])
     message = (
-        f"the tables committee and panels exclude {join_labels(left_out_judges)}{label_of(aspect)}: they use at most "
-        f"{MOST_JUDGES} judges and metrics with enough comparisons, and prefer those with scores for the aspect"
+        f"the tables committee and panels exclude {join_labels(left_out_judges)}{label_of(aspect)}; these tables use "
+        f"at most {MOST_JUDGES} judges and metrics with enough comparisons, first those with scores for the aspect"
     )
     return build_notes(("not-in-committee", len(left_out_judges), message), aspect=aspect)
 
@@ -165,7 +165,7 @@ def _panel_columns(
     gain_draws = weighted_item_mean(
         correctness_of_panel - held_out_best_correctness, units=unit_of_comparison, weights=bootstrap_weights
     ).round(12)
-    gain_draws[:, [panel_label == BEST for panel_label in panel_labels]] = np.nan  # the best judge minus itself
+    gain_draws[:, [panel_label == BEST for panel_label in panel_labels]] = np.nan  # no gain over itself
     cost_of_judge, cost_unit_of_judge = _verdict_costs(study, preferences, judge_indices, is_shared_comparison)
     cost_of_panel = [
         cost_of_judge[[*panel_judge_indices]].sum()

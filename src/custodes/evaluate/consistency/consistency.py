@@ -146,8 +146,8 @@ class Consistency(Result):
         ),
     )
     repeated_labels: pl.DataFrame = table(
-        "One row per rater who labelled outputs several times, or who scored outputs several times "
-        "and used only few different whole numbers: do labels change?",
+        "One row per rater with repeated labels of outputs, or with repeated scores that are only a few whole "
+        "numbers: do labels change?",
         RATER,
         count("outputs", "outputs with several labels by this rater", "Outputs"),
         score("runs", "mean number of labels per output"),
@@ -189,7 +189,7 @@ class Consistency(Result):
         ),
         share(
             "failure_rate",
-            "proportion of queried verdicts that failed (empty or unreadable); with factor `reason`: for this reason",
+            "proportion of queried verdicts that failed (empty or unreadable); with factor `reason`, for this reason",
             "Failed",
             interval=True,
         ),

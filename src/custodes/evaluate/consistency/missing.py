@@ -22,7 +22,7 @@ DRAWS = 9999
 ALL, REASON, SYSTEM, ORDER, LENGTH = "all", "reason", "system", "order", "length"
 TENTHS = 10
 MOST_FEATURES = 50_000_000
-"""Maximum number of systems times number of verdicts for a test of failures.
+"""Maximum product of the numbers of systems and of verdicts for a test of failures.
 
 A larger test would need gigabytes of memory, so above this number, there are only rates and no test.
 """
@@ -135,8 +135,8 @@ def _factor_columns(
                 factor, is_missing_verdict, level_masks, length_class_of_verdict, unit_of_verdict, rng
             )
         )
-        # For a reason, the denominator is all queried verdicts. For other factors, it is the queried verdicts of the
-        # level.
+        # For a reason, the denominator is all queried verdicts. For any other factor, the denominator is the queried
+        # verdicts of the level.
         denominator_masks = [np.ones_like(is_missing_verdict)] * len(level_indices) if factor == REASON else level_masks
         n_queried_verdicts = np.stack(
             [
@@ -213,7 +213,7 @@ def _failure_p_value(
     if is_missing_verdict.sum() < LEAST_FAILURES or len(level_masks) * is_missing_verdict.size > MOST_FEATURES:
         return np.nan
     is_usable_verdict = np.isfinite(length_class_of_verdict) if factor == LENGTH else np.any(level_masks, axis=0)
-    # The ten length classes are tested as one trend. Of the two orders, one indicator is enough.
+    # The ten length classes are tested as one trend. For the two orders, one indicator is enough.
     level_features = (
         [length_class_of_verdict] if factor == LENGTH else level_masks[:1] if factor == ORDER else level_masks
     )

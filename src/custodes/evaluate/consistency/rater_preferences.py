@@ -182,7 +182,7 @@ def repeated_labels(study: Study, aspect: str) -> pl.DataFrame:
 def _add_preferences(study: Study, preferences: RaterPreferences, setting: PreferenceOptions) -> RaterPreferences:
     """Return the part with arrays of preferences by rater and comparison."""
     queried_preferences = study.preferences.queried_verdicts
-    # Without excluded ties, the comparisons are those of other questions and can come from the cache of the study.
+    # If no ties are excluded, other questions use the same comparisons, which may be in the cache of the study.
     has_no_excluded_ties = queried_preferences.frame.height == study.preferences.frame.height
     comparison = compare_checked_raters(
         study if has_no_excluded_ties else replace(study, preferences=queried_preferences),

@@ -47,7 +47,7 @@ def repeat_columns(preferences: RaterPreferences, bootstrap_weights: Floats, con
         rater=rater_codes, across=pl.col("across").cast(pl.Float64).fill_null(np.nan)
     )
     within_order_rates, across_order_rates = agreement_rows["equal"].to_numpy(), agreement_rows["across"].to_numpy()
-    # The last mean is the agreement within one order, only for comparisons in both orders.
+    # The last mean is the agreement within one order, over the comparisons with verdicts in both orders.
     within_order_draws, across_order_draws, within_order_draws_of_both = (
         group_means(agreement_rates, agreement_rows, (len(rater_indices), preferences.n_units), bootstrap_weights)
         for agreement_rates in (

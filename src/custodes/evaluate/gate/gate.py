@@ -71,7 +71,7 @@ class Gate(Result):
         label("label", "the positive label if the statistic depends on it; otherwise null", essential=False),
         count(
             "n",
-            "number of comparisons that the annotators and the metric rated (with `against`: and the other metric); "
+            "number of comparisons that the annotators and the metric (with `against`: both metrics) rated; "
             "for rules on labels, number of outputs; for a statistic of the metric alone, number of observations",
             "n",
         ),
@@ -217,13 +217,14 @@ def gate(
 
     Rules on labels (tpr, tnr, ppv, npv, accuracy, balanced_accuracy, f1, mcc, kappa, ac1, alpha, corrected_rate) have
     the intervals of `rates`, with Bonferroni's correction. A corrected rate is tested for each selected system.
-    The rule corrected_rate>=v1-0.02 tests the corrected rate of each other system minus that of system v1. A rule is
+    The rule corrected_rate>=v1-0.02 tests the corrected rate of every other system minus that of v1. A rule is
     inconclusive if sampling='random', but the labelled outputs differ significantly (p < .01) from the other outputs
     in the labels of the judge.
 
     With `ledger`, rules on labels are tested for one candidate after another on the same labels. These labels are
-    called a generation. An opening is false if the candidate does not satisfy all rules. In each generation, the
-    probability of any false opening is at most 1 - confidence. With `ledger`, the result has no estimates.
+    called a generation. The gate opens if the tests show that a candidate satisfies all rules. An opening is false if
+    the candidate does not satisfy all rules. In each generation, the probability of any false opening is at most
+    1 - confidence. With `ledger`, the result has no estimates.
 
     References
     ----------

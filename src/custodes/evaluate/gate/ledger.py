@@ -236,7 +236,7 @@ class Ledger:
         ):
             raise InputError(
                 f"{file_name}: {len(missing_output_digests)} human labels of earlier runs are missing; give all labels "
-                "of the generation, of all systems, or replace at least half of the labels by new labels"
+                "of the generation (for all systems), or replace at least half of the labels by new labels"
             )
         if label_entries[0].level != level:
             raise OptionError(

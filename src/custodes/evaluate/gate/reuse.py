@@ -28,8 +28,8 @@ from custodes.strict_json import digest
 OPEN, CLOSED, UNDECIDED, UNTESTED = "open", "closed", "inconclusive", "not tested"
 
 GAIN = 0.09
-"""Power is computed for a true value that exceeds the threshold by this difference, or by half of the distance from the
-threshold to the upper bound of the statistic if this is less."""
+"""Power is computed for a true value that exceeds the threshold by this difference, but by at most half of the distance
+from the threshold to the upper bound of the statistic."""
 
 POWER = 0.5
 """If the power is below this value, a gate that does not open is inconclusive."""
@@ -41,7 +41,7 @@ HORIZON = 100
 """Maximum number of further candidates for which power is computed."""
 
 TYPICAL_CORRELATION = 0.5
-"""Correlation of candidates that is assumed with fewer than two candidates since the last opening of the gate."""
+"""Assumed correlation of candidates, if fewer than two candidates were tested since the last opening of the gate."""
 
 
 LedgerAnswer = tuple[str, str, dict[str, Any], list[Note]]

@@ -75,7 +75,7 @@ class GateRule:
 
     If `against` names another metric, the difference of the two metrics must lie above the threshold. If `statistic` is
     None, the statistic that ranks metrics in the aspect is used. If `reference` names a system, the corrected rate of
-    each other system minus the rate of this system must lie above the threshold. With the `relation` '<=', the value
+    every other system minus the rate of this system must lie above the threshold. With the `relation` '<=', the value
     must lie below the threshold.
     """
 
@@ -223,8 +223,8 @@ def _reference_and_threshold(
 def kind_of_rules(study: Study, rules: Sequence[GateRule], statistic: str | None, not_worse_than: object) -> str:
     """Return the kind of the rules (see `FAMILIES`).
 
-    The statistics of the rules determine the kind. If no rule names a statistic, the study determines it. `statistic`
-    and `not_worse_than` belong to a test of non-inferiority."""
+    The statistics of the rules determine the kind. If no rule names a statistic, the study determines the kind.
+    `statistic` and `not_worse_than` belong to a test of non-inferiority."""
     statistic_names = {rule.statistic for rule in rules if rule.statistic} | ({statistic} if statistic else set())
     statistics_of_kind = {
         kind: sorted(statistic_names & set(kind_statistic_names))

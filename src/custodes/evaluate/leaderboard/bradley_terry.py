@@ -53,7 +53,7 @@ With fewer, the errors of the metric cannot be estimated, and standard errors wo
 class Options:
     """Settings of the fit: number of systems, model of ties, confidence level and number of resamples.
 
-    `test_pairs`: each pair is also tested by the comparisons between its two systems alone. These tests are valid only
+    `test_pairs`: each pair is also tested with only the comparisons between its two systems. These tests are valid only
     if the numbers of comparisons did not depend on outcomes. `search_removal`: search for the smallest set of
     comparisons whose removal changes the leader. `by_pair`: the human comparisons of each pair are a random sample, and
     the size of the sample may depend on the outcomes.
@@ -81,7 +81,7 @@ class FittedModel:
     pairs : PairRates or None
         Win rates of the pairs of systems that were compared; None if the model is corrected.
     direct : DirectTests or None
-        Tests of each pair by the comparisons between its two systems alone; None if there are no tests.
+        Tests of each pair with only the comparisons between its two systems; None if there are no tests.
     removal : Removal or None
         The fewest comparisons whose removal changes the leader.
     more_battles : array of shape (pairs,)
@@ -215,7 +215,7 @@ def fit_counts(
 def _fit_model(battles: Battles, rng: np.random.Generator, options: Options, **covariate_fields: Any) -> FittedModel:
     """Fit the model to comparisons; `covariate_fields` are the fields of the result about covariates."""
     n_systems, resamples, confidence = options.n_systems, options.resamples, options.confidence
-    # Strengths, win rates, ranks and points of each system, and sorted copies of them.
+    # Memory for strengths, win rates, ranks and points of each system, and for sorted copies.
     check_memory("resamples", resamples, 8 * (1 + resamples) * n_systems)
     battles = battles.merge_equal_clusters()
     fit = strengths(battles, n_systems=n_systems, ties=options.tie_model, resamples=resamples, rng=rng)
@@ -350,7 +350,7 @@ def fit_corrected(
 
 
 def _is_same_order(human_orders: Floats, metric: Comparisons, is_labelled_comparison: Bools, *, n_systems: int) -> bool:
-    """Whether one model can adjust annotators and metric for the presentation order, or no adjustment is needed.
+    """Whether annotators and metric saw the same orders, or whether no adjustment for the order is needed.
 
     `human_orders` (labelled rows,) are the orders in which annotators saw the outputs.
     """

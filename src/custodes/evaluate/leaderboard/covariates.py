@@ -43,35 +43,38 @@ class Covariate:
     def differences(self, comparisons: Comparisons) -> Floats:
         """(n,): value of the first output minus value of the second output; NaN if a value is missing."""
         n_systems = len(comparisons.systems)
-        value_of_output = self.rows.select(
+        output_value_table = self.rows.select(
             "value",
             item=pl.Series(label_codes(self.rows["item"], comparisons.items)),
-            output=pl.Series(label_codes(self.rows["system"], comparisons.systems)),
-        ).filter(pl.col("item") >= 0, pl.col("output") >= 0)
-        value_of_output = value_of_output.with_columns(pl.col("item") * n_systems + pl.col("output"))
+            system=pl.Series(label_codes(self.rows["system"], comparisons.systems)),
+        ).filter(pl.col("item") >= 0, pl.col("system") >= 0)
+        output_value_table = output_value_table.select("value", code=pl.col("item") * n_systems + pl.col("system"))
         first_values, second_values = (
-            pl.DataFrame({"item": comparisons.item.astype(np.int64) * n_systems + system_codes})
-            .join(value_of_output, on="item", how="left", maintain_order="left")["value"]
+            pl.DataFrame({"code": comparisons.item.astype(np.int64) * n_systems + system_of_comparison})
+            .join(output_value_table, on="code", how="left", maintain_order="left")["value"]
             .fill_null(np.nan)
             .to_numpy()
-            for system_codes in (comparisons.first, comparisons.second)
+            for system_of_comparison in (comparisons.first, comparisons.second)
         )
         return np.asarray(first_values - second_values)
 
 
 def check_names(covariate_names: Sequence[str], study: Study) -> None:
     """Raise `OptionError` for a covariate that the study lacks."""
-    score_raters = study.ratings.frame.filter(pl.col("item") != "")["rater"].unique(maintain_order=True).to_list()
-    for name in covariate_names:
-        if name == LENGTH and study.outputs is None:
+    scoring_rater_names = (
+        study.ratings.frame.filter(pl.col("item") != "")["rater"].unique(maintain_order=True).to_list()
+    )
+    for covariate_name in covariate_names:
+        if covariate_name == LENGTH and study.outputs is None:
             raise OptionError(
                 f"covariates={LENGTH!r}: {study.name} has no texts whose words could be counted; add a file of outputs"
             )
-        if name != LENGTH and name not in score_raters:
+        if covariate_name != LENGTH and covariate_name not in scoring_rater_names:
             raise OptionError(
-                f"covariates={name!r}: no rater with this name gave scores{suggestion(name, [LENGTH, *score_raters])}; "
+                f"covariates={covariate_name!r}: no rater with this name gave scores"
+                f"{suggestion(covariate_name, [LENGTH, *scoring_rater_names])}; "
                 f"allowed are {LENGTH} (needs texts) and raters with scores "
-                f"({join_labels(score_raters) or 'this study has none'})"
+                f"({join_labels(scoring_rater_names) or 'this study has none'})"
             )
 
 
@@ -82,6 +85,6 @@ def covariate(name: str, study: Study, *, aspect: str) -> Covariate:
         log_words_expression = pl.col("text").str.count_matches(r"\S+").clip(1).log()
         return Covariate(name=name, rows=study.outputs.texts.select("item", "system", value=log_words_expression))
     score_rows = select_aspect_rows(study.ratings.frame.filter(pl.col("item") != "", pl.col("rater") == name), aspect)
-    mean_scores = score_rows.group_by("item", "system", maintain_order=True).agg(value=pl.col("score").mean())
-    score_sd = mean_scores["value"].std() or 1.0  # constant scores are rejected later
-    return Covariate(name=name, rows=mean_scores.with_columns(pl.col("value") / score_sd))
+    mean_score_table = score_rows.group_by("item", "system", maintain_order=True).agg(value=pl.col("score").mean())
+    score_sd = mean_score_table["value"].std() or 1.0  # constant scores are rejected later
+    return Covariate(name=name, rows=mean_score_table.with_columns(pl.col("value") / score_sd))

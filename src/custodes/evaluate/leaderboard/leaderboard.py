@@ -65,10 +65,10 @@ def main_rows(board: Leaderboard, table: pl.DataFrame) -> pl.DataFrame:
     rater_series = board.systems["rater"]
     if rater_series.n_unique() <= FEW_RATERS or HUMAN not in rater_series:
         return table
-    best_corrections = best_corrected(board).select("aspect", rater=CORRECTED + pl.col("metric"))
+    best_correction_rows = best_corrected(board).select("aspect", rater=CORRECTED + pl.col("metric"))
     human_rows = board.systems.filter(rater=HUMAN).select("aspect", "rater").unique()
     return table.join(
-        pl.concat([human_rows, best_corrections]), on=["aspect", "rater"], how="semi", maintain_order="left"
+        pl.concat([human_rows, best_correction_rows]), on=["aspect", "rater"], how="semi", maintain_order="left"
     )
 
 
@@ -229,11 +229,7 @@ class Leaderboard(Result):
             f"`ties`: tie parameter of the Davidson model, if there are ties; `{SHOWN_FIRST}`: effect of being shown "
             "first; otherwise the name of a covariate",
         ),
-        score(
-            "value",
-            "effect in log odds; for ties, the tie parameter",
-            interval=True,
-        ),
+        score("value", "effect in log odds; for ties, the tie parameter", interval=True),
         label("unit", "unit of `value`"),
         p_value("p_value", "p-value of the test that a covariate has no effect", "p"),
         rows=lambda board: main_rows(board, board.effects),
@@ -337,13 +333,13 @@ def leaderboard(
     covariate_names = tuple(dict.fromkeys(value_list("covariates", covariates, labels=rater_names)))
     make_options = partial(Options, tie_model=tie_model, confidence=confidence, resamples=resamples)
     make_reference_rows: Callable[[str], Iterable[dict[str, Any]]] = lambda aspect: ()  # noqa: E731
-    looks_of_aspect = dict[str, list[dict[str, Any]]]()
+    interim_rows_of_aspect = dict[str, list[dict[str, Any]]]()
     if isinstance(study, Study):
         check_names(covariate_names, study)
         selected_study = study.select(**selection_arguments(setting), one_side=True)
         systems, comparisons = selected_study.systems, compare_any_raters(selected_study, setting)
         covariates_of_aspect = {
-            aspect: [covariate(name, study, aspect=aspect) for name in covariate_names]
+            aspect: [covariate(covariate_name, study, aspect=aspect) for covariate_name in covariate_names]
             for aspect in {"", *selected_study.aspects}
         }
         shares_overall_models = settings(setting)["ties"] != "calibrated" and not covariate_names
@@ -351,9 +347,9 @@ def leaderboard(
         has_pair_tests = not any(note.rule == SEQUENTIAL_RULE for note in selected_study.notes)
         has_interim_analyses = not selected_study.looks.is_empty()
         if has_interim_analyses and len(study.preferences.frame):
-            looks_of_aspect[study.preferences.frame["aspect"][0]] = interim_rows(selected_study.looks)
+            interim_rows_of_aspect[study.preferences.frame["aspect"][0]] = interim_rows(selected_study.looks)
         options = make_options(n_systems=len(systems), test_pairs=has_pair_tests, by_pair=has_interim_analyses)
-        label_of_model, fit_of_label = _models(
+        label_of_aspect_rater, fitter_of_label = _models(
             comparisons, covariates_of_aspect, shares_overall_models=shares_overall_models, options=options
         )
         notes = [*selected_study.notes, *(note for comparison in comparisons for note in comparison.notes)]
@@ -362,56 +358,61 @@ def leaderboard(
         _check_counts(systems, covariate_names, setting)
         comparisons, notes = (), list(study.notes)
         options = make_options(n_systems=len(systems))
-        label_of_model, fit_of_label = _models_of_counts(study, options=options, notes=notes)
+        label_of_aspect_rater, fitter_of_label = _models_of_counts(study, options=options, notes=notes)
     fitted_models = map_parts(
-        lambda label, generator: fit_of_label[label](generator),
-        list(fit_of_label),
+        lambda label, generator: fitter_of_label[label](generator),
+        list(fitter_of_label),
         rng=np.random.default_rng(rng),
         progress=progress,
         desc="leaderboard",
         label=str,
     )
-    model_of_label = dict(zip(fit_of_label, fitted_models, strict=True))
-    # Aspects share the rows of a model of overall scores.
+    model_of_label = dict(zip(fitter_of_label, fitted_models, strict=True))
+    # All aspects share the rows of a model that is fitted to overall scores.
     tables_of_label = {
         label: rows_of_model(rater, model, systems, confidence=confidence)
-        for label, rater in {label: rater for (_, rater), label in label_of_model.items()}.items()
+        for label, rater in {label: rater for (_, rater), label in label_of_aspect_rater.items()}.items()
         if (model := _model_of(model_of_label[label])) is not None
     }
-    for name in covariate_names:
-        if all(name in model.unvaried for model in map(_model_of, fitted_models) if model is not None):
+    for covariate_name in covariate_names:
+        if all(covariate_name in model.unvaried for model in map(_model_of, fitted_models) if model is not None):
             raise OptionError(
-                f"covariates={name!r}: the covariate does not vary within systems, so its effect cannot be separated "
-                "from the strengths; omit this covariate"
+                f"covariates={covariate_name!r}: the covariate does not vary within systems, so its effect cannot be "
+                "separated from the strengths; omit this covariate"
             )
-    note_rules, table_parts, model_notes = [note.rule for note in notes], [], list[Note]()
+    note_rules, tables_of_aspects, model_notes = [note.rule for note in notes], [], list[Note]()
     for aspect in [comparison.aspect for comparison in comparisons] or [""]:
-        label_of_rater = {rater: label for (name, rater), label in label_of_model.items() if name == aspect}
-        result_of_rater = {rater: model_of_label[label] for rater, label in label_of_rater.items()}
-        corrected_models = [result for result in result_of_rater.values() if isinstance(result, CorrectedModel)]
-        model_of_rater = {
-            rater: model for rater, result in result_of_rater.items() if (model := _model_of(result)) is not None
+        label_of_rater = {
+            rater: label for (model_aspect, rater), label in label_of_aspect_rater.items() if model_aspect == aspect
         }
-        tables = rows_of({rater: tables_of_label[label_of_rater[rater]] for rater in model_of_rater}, corrected_models)
-        table_parts.append(
+        fit_of_rater = {rater: model_of_label[label] for rater, label in label_of_rater.items()}
+        corrected_models = [fit for fit in fit_of_rater.values() if isinstance(fit, CorrectedModel)]
+        model_of_rater = {rater: model for rater, fit in fit_of_rater.items() if (model := _model_of(fit)) is not None}
+        columns_of_table = rows_of(
+            {rater: tables_of_label[label_of_rater[rater]] for rater in model_of_rater}, corrected_models
+        )
+        tables_of_aspects.append(
             Leaderboard.part(
-                aspect, **tables, reference=list(make_reference_rows(aspect)), interim=looks_of_aspect.get(aspect, ())
+                aspect,
+                **columns_of_table,
+                reference=list(make_reference_rows(aspect)),
+                interim=interim_rows_of_aspect.get(aspect, ()),
             )
         )
         model_notes += notes_on(
             aspect, model_of_rater, corrected_models, systems=systems, note_rules=note_rules, options=options
         )
-    adjusted_covariates = [
-        name for name in covariate_names if any(name in comparison.preference_raters for comparison in comparisons)
-    ]
-    message = f"the model adjusts for {join_labels(adjusted_covariates)}, so there is no ranking by these raters"
+    preference_raters = {rater for comparison in comparisons for rater in comparison.preference_raters}
+    rater_covariate_names = [rater for rater in covariate_names if rater in preference_raters]
+    message = f"the model adjusts for {join_labels(rater_covariate_names)}, so there is no ranking by these raters"
     return Leaderboard.from_parts(
-        table_parts, [*notes, *build_notes(("rater-held-equal", len(adjusted_covariates), message)), *model_notes]
+        tables_of_aspects,
+        [*notes, *build_notes(("rater-held-equal", len(rater_covariate_names), message)), *model_notes],
     )
 
 
-def _model_of(result: FittedModel | CorrectedModel) -> FittedModel | None:
-    return result.model if isinstance(result, CorrectedModel) else result
+def _model_of(fit: FittedModel | CorrectedModel) -> FittedModel | None:
+    return fit.model if isinstance(fit, CorrectedModel) else fit
 
 
 def _models(
@@ -426,14 +427,14 @@ def _models(
     Raters used as covariates are left out. If `shares_overall_models`, a metric that rates outputs as a whole has one
     model for all aspects.
     """
-    label_of_model, fit_of_label = dict[tuple[str, str], str](), dict[str, Fit]()
+    label_of_aspect_rater, fitter_of_label = dict[tuple[str, str], str](), dict[str, Fit]()
     for comparison in comparisons:
-        aspect, preferences = comparison.aspect, comparison.preferences
-        excluded_names = {c.name for c in covariates_of_aspect[aspect]}
+        aspect, all_rater_comparisons = comparison.aspect, comparison.preferences
+        covariate_names = {used_covariate.name for used_covariate in covariates_of_aspect[aspect]}
         comparisons_of_rater = {
-            rater: preferences.select_rater(preferences.raters.index(rater))
+            rater: all_rater_comparisons.select_rater(all_rater_comparisons.raters.index(rater))
             for rater in comparison.preference_raters
-            if rater not in excluded_names
+            if rater not in covariate_names
         }
         fit_rater = partial(
             fit_comparisons, design=comparison.design, options=options, covariates=covariates_of_aspect[aspect]
@@ -442,20 +443,24 @@ def _models(
         # In studies with annotators, metrics have no search for removals, because the search refits many models.
         fit_metric = partial(fit_rater, options=replace(options, search_removal=human_comparisons is None))
         if human_comparisons is not None:
-            label_of_model[aspect, HUMAN] = f"{aspect}|{HUMAN}"
+            label_of_aspect_rater[aspect, HUMAN] = f"{aspect}|{HUMAN}"
             weighted_design = comparison.design.weighted_by_selection
-            fit_of_label[label_of_model[aspect, HUMAN]] = partial(fit_rater, human_comparisons, design=weighted_design)
+            fitter_of_label[label_of_aspect_rater[aspect, HUMAN]] = partial(
+                fit_rater, human_comparisons, design=weighted_design
+            )
             for rater, metric_comparisons in comparisons_of_rater.items():
                 if not match_comparisons(human_comparisons, metric_comparisons)[1].all():
-                    label_of_model[aspect, CORRECTED + rater] = f"{aspect}|{CORRECTED}{rater}"
-                    fitter = partial(fit_corrected, metric_comparisons, human=human_comparisons, **fit_rater.keywords)
-                    fit_of_label[label_of_model[aspect, CORRECTED + rater]] = fitter
+                    label_of_aspect_rater[aspect, CORRECTED + rater] = f"{aspect}|{CORRECTED}{rater}"
+                    fit_with_metric = partial(
+                        fit_corrected, metric_comparisons, human=human_comparisons, **fit_rater.keywords
+                    )
+                    fitter_of_label[label_of_aspect_rater[aspect, CORRECTED + rater]] = fit_with_metric
         for rater, metric_comparisons in comparisons_of_rater.items():
-            label_of_model[aspect, rater] = (
+            label_of_aspect_rater[aspect, rater] = (
                 f"{'' if shares_overall_models and rater in comparison.overall else aspect}|{rater}"
             )
-            fit_of_label.setdefault(label_of_model[aspect, rater], partial(fit_metric, metric_comparisons))
-    return label_of_model, fit_of_label
+            fitter_of_label.setdefault(label_of_aspect_rater[aspect, rater], partial(fit_metric, metric_comparisons))
+    return label_of_aspect_rater, fitter_of_label
 
 
 def _models_of_counts(
@@ -465,20 +470,22 @@ def _models_of_counts(
 
     The limitations of counts are appended to `notes`.
     """
-    fit_of_label, dependent_raters = dict[str, Fit](), []
+    fitter_of_label, dependent_rater_names = dict[str, Fit](), []
     for rater in counts.raters:
-        outcomes = counts.outcomes.filter(pl.col("rater") == rater)
-        is_independent = counts.items.get(rater, 0) >= int(outcomes.select(list(SIGNS)).to_numpy().sum())
-        fit_rater = partial(fit_counts, outcomes, systems=counts.systems, independent=is_independent, options=options)
-        fit_of_label[f"|{rater}"] = fit_rater
-        if not is_independent:
-            dependent_raters.append(rater)
+        outcome_rows = counts.outcomes.filter(pl.col("rater") == rater)
+        is_independent_rater = counts.items.get(rater, 0) >= int(outcome_rows.select(list(SIGNS)).to_numpy().sum())
+        fit_rater = partial(
+            fit_counts, outcome_rows, systems=counts.systems, independent=is_independent_rater, options=options
+        )
+        fitter_of_label[f"|{rater}"] = fit_rater
+        if not is_independent_rater:
+            dependent_rater_names.append(rater)
     message = (
-        f"{join_labels(dependent_raters, limit=4)}: counts do not record which comparisons share an item, so "
+        f"{join_labels(dependent_rater_names, limit=4)}: counts do not record which comparisons share an item, so "
         "there are no intervals and no tests; for intervals and tests, give the study instead of counts"
     )
-    notes += [*build_notes(("counts-share-items", bool(dependent_raters), message)), *uncorrected_notes(counts)]
-    return {("", rater): f"|{rater}" for rater in counts.raters}, fit_of_label
+    notes += [*build_notes(("counts-share-items", bool(dependent_rater_names), message)), *uncorrected_notes(counts)]
+    return {("", rater): f"|{rater}" for rater in counts.raters}, fitter_of_label
 
 
 def _check_counts(systems: Sequence[str], covariates: Sequence[str], setting: PreferenceOptions) -> None:

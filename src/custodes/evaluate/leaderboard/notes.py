@@ -32,25 +32,25 @@ def notes_on(
 ) -> list[Note]:
     """Return the notes of one aspect on the model of each rater; `note_rules` are the rules of earlier notes."""
     aspect_text = label_of(aspect)
-    raters_of_message = defaultdict[tuple[str, str], list[str]](list)  # by rule and message
+    raters_of_rule_and_message = defaultdict[tuple[str, str], list[str]](list)  # by rule and message
     for rater, model in model_of_rater.items():
         for rule, message in _messages(systems, model, options.confidence):
-            raters_of_message[rule, message].append(rater)
+            raters_of_rule_and_message[rule, message].append(rater)
     for correction in corrected_models:
         if correction.reason:
             message = f"there is no correction, because {correction.reason}"
             if correction.p_random < NOT_RANDOM:
                 message += "; the ranking by annotators holds only for the comparisons that annotators rated"
-            raters_of_message["not-corrected", message].append(correction.metric)
+            raters_of_rule_and_message["not-corrected", message].append(correction.metric)
         elif correction.order_averaged:
             message = (
                 "annotators and metric saw outputs in different orders; the order is averaged out, because annotators "
                 "did not see one system of a pair first significantly more often"
             )
-            raters_of_message["order-averaged", message].append(correction.metric)
+            raters_of_rule_and_message["order-averaged", message].append(correction.metric)
     notes = [
         Note(rule=rule, message=f"{join_labels(rater_names, limit=4)}{aspect_text}: {message}", aspect=aspect)
-        for (rule, message), rater_names in raters_of_message.items()
+        for (rule, message), rater_names in raters_of_rule_and_message.items()
     ]
     if (
         HUMAN in model_of_rater
@@ -63,50 +63,52 @@ def notes_on(
             "the two systems are only sides of a pair (chosen, rejected), a leaderboard has no meaning"
         )
         notes += build_notes(("one-sided-annotators", True, message), aspect=aspect)
-    if HUMAN in model_of_rater and (fit_tests := model_of_rater[HUMAN].direct) is not None:
+    if HUMAN in model_of_rater and (pair_tests := model_of_rater[HUMAN].direct) is not None:
         message = (
-            f"strengths by human ratings do not fit {fit_tests.misfit.sum()} of {plural(len(fit_tests.misfit), 'pair')}"
-            f" of systems{aspect_text}: the win rate differs significantly from the expected win rate (column p_fit of"
-            " the table pairs)"
+            f"strengths by human ratings do not fit {pair_tests.misfit.sum()} of "
+            f"{plural(len(pair_tests.misfit), 'pair')} of systems{aspect_text}: the win rate differs significantly"
+            " from the expected win rate (column p_fit of the table pairs)"
         )
-        notes += build_notes(("misfit", bool(fit_tests.misfit.any()), message), aspect=aspect)
-    n_clusters = min((model.strengths.clusters for model in model_of_rater.values()), default=FEW)
-    notes += few_clusters_notes(n_clusters, options.resamples, aspect=aspect)
+        notes += build_notes(("misfit", bool(pair_tests.misfit.any()), message), aspect=aspect)
+    min_n_clusters = min((model.strengths.clusters for model in model_of_rater.values()), default=FEW)
+    notes += few_clusters_notes(min_n_clusters, options.resamples, aspect=aspect)
     one_item_text = (
         f"there is only one item or cluster{aspect_text}, so nothing can be resampled and there are no intervals"
     )
-    return [*notes, *build_notes(("one-item", n_clusters < 2, one_item_text), aspect=aspect)]
+    return [*notes, *build_notes(("one-item", min_n_clusters < 2, one_item_text), aspect=aspect)]
 
 
 def uncorrected_notes(counts: OutcomeCounts) -> list[Note]:
     """Return the note on metrics that could correct human ratings if the study were given instead of counts."""
-    is_correctable = counts.metric_only.sum(axis=(0, 2)) * counts.paired.sum(axis=(0, 2, 3)) > 0
-    metrics = list(compress(counts.metrics, is_correctable))
+    is_correctable_metric = counts.metric_only.sum(axis=(0, 2)) * counts.paired.sum(axis=(0, 2, 3)) > 0
+    correctable_metrics = list(compress(counts.metrics, is_correctable_metric))
     message = (
-        f"{join_labels(metrics, limit=4)}: counts do not record which comparisons annotators and a metric share, so "
-        "human ratings are not corrected by metrics; for the correction, give the study instead of counts"
+        f"{join_labels(correctable_metrics, limit=4)}: counts do not record which comparisons annotators and a metric "
+        "share, so human ratings are not corrected by metrics; for the correction, give the study instead of counts"
     )
-    return build_notes(("counts-not-corrected", len(metrics), message))
+    return build_notes(("counts-not-corrected", len(correctable_metrics), message))
 
 
 def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> list[tuple[str, str]]:
     """Return the rules and messages of the notes on one model."""
-    component_of_system, is_unknown_system, pair_win_rates = parts(model), model.unknown, model.pairs
+    component_of_system, is_unknown_system, pair_rates = parts(model), model.unknown, model.pairs
     component_texts = [
         _list_systems(systems, (component_of_system == component_number) & ~is_unknown_system)
         for component_number in np.unique(component_of_system[~is_unknown_system])
     ]
     components_text = f"systems that are not connected by comparisons cannot be compared: {' | '.join(component_texts)}"
-    is_all_ties = pair_win_rates is not None and not pair_win_rates.outcomes[:, [0, 2]].any()
-    unbounded_text = "" if is_all_ties else _unbounded_message(systems, model)
+    has_only_ties = pair_rates is not None and not pair_rates.outcomes[:, [0, 2]].any()
+    unbounded_text = "" if has_only_ties else _unbounded_message(systems, model)
     has_unmet_opponents = ((model.opponents < (~is_unknown_system).sum() - 1) & ~is_unknown_system).any()
     has_intervals = len(model.strengths.draws) > 1 and model.strengths.n_units > 1
     n_clusters, n_units = model.strengths.clusters, model.strengths.n_units
     units_text = f"{n_clusters} clusters of items" + (
         f" (like {n_units:.1f} equal clusters)" if n_units < n_clusters - 0.05 else ""
     )
-    n_units_needed = next(n for n in count(2) if can_be_significant(n, 1 - confidence))
-    candidate_messages = [
+    n_units_needed = next(
+        n_equal_clusters for n_equal_clusters in count(2) if can_be_significant(n_equal_clusters, 1 - confidence)
+    )
+    candidate_notes = [
         (
             "no-test",
             has_intervals and not is_testable(model, confidence),
@@ -115,34 +117,41 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
         ),
         (
             "no-battle",
-            is_unknown_system.any() and pair_win_rates is not None,
+            is_unknown_system.any() and pair_rates is not None,
             f"there are no comparisons of {_list_systems(systems, is_unknown_system)}, so their strengths cannot be "
             "estimated",
         ),
         ("split", len(component_texts) > 1, f"{components_text}. Ranks and groups hold within each part"),
-        ("all-ties", is_all_ties, "every comparison is a tie, so systems do not differ"),
+        ("all-ties", has_only_ties, "every comparison is a tie, so systems do not differ"),
         ("unbeaten", unbounded_text, unbounded_text),
         (
             "not-all-met",
-            has_unmet_opponents and pair_win_rates is not None,
+            has_unmet_opponents and pair_rates is not None,
             "not all pairs of systems were compared, so win rates are against different opponents; the ranking uses "
             "strengths, which account for the opponents",
         ),
     ]
-    for cycle, smallest_win_rate, _, _ in model.cycles:
-        cycle_text = ", ".join(f"{systems[a]} beats {systems[b]}" for a, b in pairwise([*cycle, cycle[0]]))
+    for system_cycle, smallest_win_rate, _, _ in model.cycles:
+        cycle_text = ", ".join(
+            f"{systems[winner_index]} beats {systems[loser_index]}"
+            for winner_index, loser_index in pairwise([*system_cycle, system_cycle[0]])
+        )
         message = (
             f"{cycle_text} (each significantly, with at least {smallest_win_rate:.0%} of the points), so no ranking "
             "describes these systems; read the table pairs instead of the strengths"
         )
-        candidate_messages.append(("cycle", True, message))
-    candidate_messages += [
-        ("unvaried", True, f"{name} does not vary within systems, so strengths are not adjusted for {name}")
-        for name in model.unvaried
+        candidate_notes.append(("cycle", True, message))
+    candidate_notes += [
+        (
+            "unvaried",
+            True,
+            f"{covariate_name} does not vary within systems, so strengths are not adjusted for {covariate_name}",
+        )
+        for covariate_name in model.unvaried
     ]
-    missing_text = f"{model.missing} comparisons are excluded, because the value of a covariate is missing"
-    candidate_messages.append(("no-covariate", model.missing, missing_text))
-    return [(rule, message) for rule, is_needed, message in candidate_messages if is_needed]
+    missing_covariate_text = f"{model.missing} comparisons are excluded, because the value of a covariate is missing"
+    candidate_notes.append(("no-covariate", model.missing, missing_covariate_text))
+    return [(rule, message) for rule, is_needed, message in candidate_notes if is_needed]
 
 
 def _unbounded_message(systems: Sequence[str], model: FittedModel) -> str:
@@ -160,8 +169,8 @@ def _unbounded_message(systems: Sequence[str], model: FittedModel) -> str:
     ]
     if not group_texts:
         return ""
-    owner_text = "its strength" if is_unbounded_system.sum() == 1 else "their strengths"
-    return f"{', '.join(group_texts)}, so one bound of {owner_text} is unknown"
+    possessive_text = "its strength" if is_unbounded_system.sum() == 1 else "their strengths"
+    return f"{', '.join(group_texts)}, so one bound of {possessive_text} is unknown"
 
 
 def _list_systems(systems: Sequence[str], is_listed: Bools) -> str:

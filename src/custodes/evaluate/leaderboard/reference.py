@@ -27,43 +27,49 @@ FEWEST_SYSTEMS = 2
 
 def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `reference`, with the highest win rate first."""
-    verdicts = select_aspect_rows(study.preferences.frame, aspect)
-    for (rater,), verdict_rows in verdicts.group_by("rater", maintain_order=True):
-        reference_system = _reference(verdict_rows)
+    aspect_verdicts = select_aspect_rows(study.preferences.frame, aspect)
+    for (rater,), rater_verdicts in aspect_verdicts.group_by("rater", maintain_order=True):
+        reference_system = _reference(rater_verdicts)
         if reference_system is None:
             continue
-        verdict_rows = _reference_verdicts(verdict_rows, reference_system, study)
-        system_rows = [
+        reference_verdicts = _reference_verdicts(rater_verdicts, reference_system, study)
+        row_of_each_system = [
             {
                 "rater": str(rater),
                 "system": str(system),
                 "reference": reference_system,
                 **_row(system_verdicts, confidence),
             }
-            for (system,), system_verdicts in verdict_rows.group_by("system", maintain_order=True)
+            for (system,), system_verdicts in reference_verdicts.group_by("system", maintain_order=True)
         ]
-        yield from sorted(system_rows, key=lambda row: -row["win_rate"])
+        yield from sorted(row_of_each_system, key=lambda row: -row["win_rate"])
 
 
 def _reference(verdict_rows: pl.DataFrame) -> str | None:
     """Return the system that takes part in every comparison; None if there is no such system or more than one."""
-    pair_rows = verdict_rows.select("system_a", "system_b").unique()
-    common_systems = set.intersection(*({*pair} for pair in pair_rows.iter_rows()))
-    return common_systems.pop() if len(common_systems) == 1 and pair_rows.height >= FEWEST_SYSTEMS else None
+    distinct_pair_rows = verdict_rows.select("system_a", "system_b").unique()
+    systems_in_all_pairs = set.intersection(*({*pair} for pair in distinct_pair_rows.iter_rows()))
+    return (
+        systems_in_all_pairs.pop()
+        if len(systems_in_all_pairs) == 1 and distinct_pair_rows.height >= FEWEST_SYSTEMS
+        else None
+    )
 
 
 def _reference_verdicts(verdict_rows: pl.DataFrame, reference_system: str, study: Study) -> pl.DataFrame:
     """Return a row per verdict with system, cluster, `won` (1, .5 or 0), `graded` (probability of winning) and
     `longer` (length minus length of the reference, in characters)."""
-    is_first_system = pl.col("system_b") == reference_system
-    p_a_expression, p_tie_expression, p_b_expression = (pl.col(name) for name in CHANCES)
-    points_expression = pl.when(is_first_system).then(p_a_expression).otherwise(p_b_expression) + p_tie_expression / 2
-    won_expression = (1 + pl.when(is_first_system).then("preference").otherwise(-pl.col("preference"))) / 2
+    is_system_a_expression = pl.col("system_b") == reference_system
+    p_a_expression, p_tie_expression, p_b_expression = (pl.col(column_name) for column_name in CHANCES)
+    graded_points_expression = (
+        pl.when(is_system_a_expression).then(p_a_expression).otherwise(p_b_expression) + p_tie_expression / 2
+    )
+    won_expression = (1 + pl.when(is_system_a_expression).then("preference").otherwise(-pl.col("preference"))) / 2
     verdict_rows = verdict_rows.select(
         "item",
         won=won_expression.cast(pl.Float64),
-        graded=points_expression,
-        system=pl.when(is_first_system).then("system_a").otherwise("system_b"),
+        graded=graded_points_expression,
+        system=pl.when(is_system_a_expression).then("system_a").otherwise("system_b"),
     )
     cluster_series = study.items.item_rows(verdict_rows["item"])["cluster"]
     verdict_rows = verdict_rows.with_columns(
@@ -97,13 +103,13 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
     rate_and_bounds_of_column["length_controlled_win_rate"] = _length_controlled(
         graded_points, length_differences, cluster_codes, confidence
     )
-    suffixes = ("", "_low", "_high")
+    column_suffixes = ("", "_low", "_high")
     return {
         "n": verdict_rows.height,
         **{
-            f"{column_name}{suffix}": value
+            f"{column_name}{column_suffix}": rate_or_bound
             for column_name, rate_and_bounds in rate_and_bounds_of_column.items()
-            for suffix, value in zip(suffixes, rate_and_bounds, strict=True)
+            for column_suffix, rate_or_bound in zip(column_suffixes, rate_and_bounds, strict=True)
         },
         "reason": reason,
     }
@@ -112,14 +118,15 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
 def _mean(values: Floats, cluster_codes: Ints, confidence: float) -> Sequence[float]:
     """Return a mean and the bounds of Student's t interval over clusters."""
     n_clusters = int(cluster_codes.max()) + 1
-    cluster_sums, n_values_of_cluster = (
-        unit_sums(summands, units=cluster_codes, n_units=n_clusters) for summands in (values, np.ones(len(values)))
+    value_sum_of_cluster, n_values_of_cluster = (
+        unit_sums(values_or_ones, units=cluster_codes, n_units=n_clusters)
+        for values_or_ones in (values, np.ones(len(values)))
     )
     mean = float(values.mean())
     if n_clusters < 2:
         return mean, np.nan, np.nan
     standard_error = np.sqrt(
-        n_clusters / (n_clusters - 1) * ((cluster_sums - mean * n_values_of_cluster) ** 2).sum()
+        n_clusters / (n_clusters - 1) * ((value_sum_of_cluster - mean * n_values_of_cluster) ** 2).sum()
     ) / len(values)
     half_width = student_quantile(confidence, n_clusters) * float(standard_error)
     return mean, max(mean - half_width, 0.0), min(mean + half_width, 1.0)
@@ -134,4 +141,4 @@ def _length_controlled(
         return np.nan, np.nan, np.nan
     design_matrix = np.stack([np.ones(len(win_points)), np.tanh(length_differences / length_difference_sd)], axis=1)
     coefficient_and_bounds = first_coefficient(win_points, design_matrix, cluster_codes, confidence=confidence)
-    return [float(1 / (1 + np.exp(-value))) for value in coefficient_and_bounds[:3]]
+    return [float(1 / (1 + np.exp(-log_odds))) for log_odds in coefficient_and_bounds[:3]]

@@ -101,12 +101,12 @@ def simulate_ideal_metric(pairs: RatedPairs, n_further_items: int, rng: np.rando
     The metric also rates `n_further_items` items, for which human preferences are drawn from the outcome proportions of
     the pair.
     """
-    cumulative_shares = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(pairs.human == ABSENT, 0, 1 - pairs.human)]
-    metric_kinds = (rng.random(pairs.human.shape) > cumulative_shares[:2]).sum(axis=0)
-    metric_signs = np.where(pairs.human == ABSENT, ABSENT, 1 - metric_kinds).astype(np.int8)
+    cumulative_probabilities = np.cumsum(IDEAL_MIXTURE, axis=0)[:, np.where(pairs.human == ABSENT, 0, 1 - pairs.human)]
+    metric_outcome_codes = (rng.random(pairs.human.shape) > cumulative_probabilities[:2]).sum(axis=0)
+    metric_signs = np.where(pairs.human == ABSENT, ABSENT, 1 - metric_outcome_codes).astype(np.int8)
     human_outcome_counts = pairs.outcome
-    metric_shares = human_outcome_counts / human_outcome_counts.sum(axis=1, keepdims=True) @ IDEAL_MIXTURE.T
-    return replace(pairs, metric=metric_signs, metric_more=rng.multinomial(n_further_items, metric_shares))
+    metric_outcome_shares = human_outcome_counts / human_outcome_counts.sum(axis=1, keepdims=True) @ IDEAL_MIXTURE.T
+    return replace(pairs, metric=metric_signs, metric_more=rng.multinomial(n_further_items, metric_outcome_shares))
 
 
 def permute_systems(pairs: RatedPairs, rng: np.random.Generator) -> RatedPairs:
@@ -114,52 +114,64 @@ def permute_systems(pairs: RatedPairs, rng: np.random.Generator) -> RatedPairs:
 
     The two systems of each pair are then equal on average, and clusters stay whole."""
     n_systems, n_units = int(pairs.systems.max()) + 1, int(pairs.units.max()) + 1
-    system_permutation = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[pairs.units]
-    first_systems, second_systems = (system_permutation[:, pairs.systems[:, side]].T for side in range(2))
-    metric_totals = pairs.metric_more.sum(axis=0)
-    expected_shares = (metric_totals + metric_totals[::-1]) / max(1, 2 * metric_totals.sum())
-    metric_more = (
-        rng.multinomial(pairs.metric_more.sum(axis=1), expected_shares) if metric_totals.any() else pairs.metric_more
+    permuted_systems_of_item = rng.permuted(np.tile(np.arange(n_systems), (n_units, 1)), axis=1)[pairs.units]
+    first_system_indices, second_system_indices = (
+        permuted_systems_of_item[:, pairs.systems[:, side_index]].T for side_index in range(2)
     )
-    signs = np.stack([pairs.human, pairs.metric])
-    sign_matrix = np.full((2, n_systems, n_systems, signs.shape[2]), ABSENT, dtype=np.int8)
-    sign_matrix[:, pairs.systems[:, 0], pairs.systems[:, 1]] = signs
-    sign_matrix[:, pairs.systems[:, 1], pairs.systems[:, 0]] = np.where(signs == ABSENT, ABSENT, -signs)
-    human, metric = sign_matrix[:, first_systems, second_systems, np.arange(signs.shape[2])]
-    return replace(pairs, human=human, metric=metric, metric_more=metric_more)
+    metric_outcome_totals = pairs.metric_more.sum(axis=0)
+    symmetric_outcome_shares = (metric_outcome_totals + metric_outcome_totals[::-1]) / max(
+        1, 2 * metric_outcome_totals.sum()
+    )
+    further_outcome_counts = (
+        rng.multinomial(pairs.metric_more.sum(axis=1), symmetric_outcome_shares)
+        if metric_outcome_totals.any()
+        else pairs.metric_more
+    )
+    human_and_metric_signs = np.stack([pairs.human, pairs.metric])
+    signs_of_ordered_pair = np.full((2, n_systems, n_systems, human_and_metric_signs.shape[2]), ABSENT, dtype=np.int8)
+    signs_of_ordered_pair[:, pairs.systems[:, 0], pairs.systems[:, 1]] = human_and_metric_signs
+    signs_of_ordered_pair[:, pairs.systems[:, 1], pairs.systems[:, 0]] = np.where(
+        human_and_metric_signs == ABSENT, ABSENT, -human_and_metric_signs
+    )
+    human_signs, metric_signs = signs_of_ordered_pair[
+        :, first_system_indices, second_system_indices, np.arange(human_and_metric_signs.shape[2])
+    ]
+    return replace(pairs, human=human_signs, metric=metric_signs, metric_more=further_outcome_counts)
 
 
 def order_answers(replications: Sequence[RatedPairs], seeds: Sequence[int]) -> Answers:
     """Return the preferences of all replications, each in a random order that is drawn with the replication's seed."""
-    answer_masks = [pairs.human != ABSENT for pairs in replications]
+    human_rated_masks = [replication.human != ABSENT for replication in replications]
     cluster_of_item = replications[0].units
     # Positions have the smallest integer type, because replications x pairs x items is a large number.
     order_dtype = np.min_scalar_type(-len(cluster_of_item))
     item_orders = np.stack(
         [
-            annotation_order(is_available_answer, cluster_of_item, np.random.default_rng(seed)).astype(order_dtype)
-            for is_available_answer, seed in zip(answer_masks, seeds, strict=True)
+            annotation_order(is_human_rated, cluster_of_item, np.random.default_rng(seed)).astype(order_dtype)
+            for is_human_rated, seed in zip(human_rated_masks, seeds, strict=True)
         ]
     )
-    kind_codes = np.stack(
+    annotation_kind_codes = np.stack(
         [
-            np.take_along_axis(annotation_kinds(pairs.human, pairs.metric), item_order, axis=1)
-            for pairs, item_order in zip(replications, item_orders, strict=True)
+            np.take_along_axis(annotation_kinds(replication.human, replication.metric), item_order, axis=1)
+            for replication, item_order in zip(replications, item_orders, strict=True)
         ]
     )
 
     def items_after(n_answers: Ints) -> PairItems:
-        human_signs = np.full_like(kind_codes, ABSENT)
-        answered_signs = np.where(
-            np.arange(kind_codes.shape[2]) < n_answers[..., np.newaxis], 1 - kind_codes // 4, np.int8(ABSENT)
+        human_signs = np.full_like(annotation_kind_codes, ABSENT)
+        signs_in_item_order = np.where(
+            np.arange(annotation_kind_codes.shape[2]) < n_answers[..., np.newaxis],
+            1 - annotation_kind_codes // 4,
+            np.int8(ABSENT),
         )
-        np.put_along_axis(human_signs, item_orders, answered_signs, axis=2)
+        np.put_along_axis(human_signs, item_orders, signs_in_item_order, axis=2)
         return PairItems(human=human_signs, systems=replications[0].systems, units=cluster_of_item)
 
     return Answers(
-        kinds=kind_codes,
-        available=np.stack([is_available_answer.sum(axis=1) for is_available_answer in answer_masks]),
-        metric=np.stack([pairs.metric_outcome for pairs in replications]),
+        kinds=annotation_kind_codes,
+        available=np.stack([is_human_rated.sum(axis=1) for is_human_rated in human_rated_masks]),
+        metric=np.stack([replication.metric_outcome for replication in replications]),
         items=items_after,
         clustered=is_clustered(cluster_of_item),
     )
@@ -174,10 +186,10 @@ def comparisons_of(study: Study, setting: PreferenceOptions) -> tuple[RaterCompa
         study.select(human=setting["human"])  # raises InputError if there are no human ratings yet
 
     def compare_annotators() -> tuple[RaterComparison, ...]:
-        raters = study.raters.with_kinds(dict.fromkeys(annotator_names, "human")).select_raters(annotator_names)
-        annotators_only_study = replace(study, raters=raters)
-        annotators_setting: PreferenceOptions = {**setting, "metrics": None}
-        selected_study = annotators_only_study.select(**selection_arguments(annotators_setting), one_side=True)
-        return compare_selection(selected_study, annotators_setting)
+        human_raters = study.raters.with_kinds(dict.fromkeys(annotator_names, "human")).select_raters(annotator_names)
+        annotators_only_study = replace(study, raters=human_raters)
+        annotators_only_setting: PreferenceOptions = {**setting, "metrics": None}
+        selected_study = annotators_only_study.select(**selection_arguments(annotators_only_setting), one_side=True)
+        return compare_selection(selected_study, annotators_only_setting)
 
     return study.once(("annotators alone", repr(setting)), compare_annotators)

@@ -31,8 +31,8 @@ _NEXT = 1e-6  # move to the neighbouring floating-point number
 class Ruling(NamedTuple):
     """Result of an interim analysis of a pair.
 
-    `n` is the number of answers: `wins`, `ties` and `losses` of the first system. `used` are the positions of the
-    answers in the order of the pair. `decision` is 1, 0 or -1, and `is_open` tells whether more answers are needed.
+    `n` is the number of answers, the sum of `wins`, `ties` and `losses` of the first system. `used` are the positions
+    of the answers in the order of the pair. `decision` is 1, 0 or -1. `is_open` tells whether more answers are needed.
     `low` and `high` are bounds of the margin. While the pair is open, the bounds hold simultaneously over all analyses.
     After the pair has ended, the bounds hold for the final analysis, and the margin is the median-unbiased estimate.
     """
@@ -105,13 +105,7 @@ class ConcurrentAnnotation:
     """
 
     def __init__(
-        self,
-        *,
-        orders: Sequence[Sequence[int]],
-        rule: Rule,
-        systems: Ints,
-        units: Ints,
-        metric: Signs | None = None,
+        self, *, orders: Sequence[Sequence[int]], rule: Rule, systems: Ints, units: Ints, metric: Signs | None = None
     ) -> None:
         self.rule = rule
         self.n: list[int] = []
@@ -124,14 +118,14 @@ class ConcurrentAnnotation:
         self.is_common = rule.estimator.needs_items
         self._units = np.asarray(units)
         self._pairs: list[PairState] = []
-        for pair, order in enumerate(orders):
-            self._append(order, systems[pair], None if metric is None else metric[pair])
+        for pair_index, item_order in enumerate(orders):
+            self._append(item_order, systems[pair_index], None if metric is None else metric[pair_index])
         self._start_next_looks()
 
     @property
     def orders(self) -> list[tuple[int, ...]]:
         """The items of every pair in random order."""
-        return [pair.order for pair in self._pairs]
+        return [pair_state.order for pair_state in self._pairs]
 
     def add(self, order: Sequence[int], systems: Sequence[int], metric_row: Signs | None = None) -> int:
         """Add a pair later, and return its number. Items without an entry in `units` become separate clusters."""
@@ -148,7 +142,7 @@ class ConcurrentAnnotation:
         vars(annotation_copy).update(
             {name: list(value) if isinstance(value, list) else value for name, value in vars(self).items()}
         )
-        annotation_copy._pairs = [replace(pair, places=list(pair.places)) for pair in self._pairs]
+        annotation_copy._pairs = [replace(pair_state, places=list(pair_state.places)) for pair_state in self._pairs]
         return annotation_copy
 
     def free_slots(self, pair: int) -> list[int]:
@@ -191,8 +185,8 @@ class ConcurrentAnnotation:
     def impossible(self, pair: int, position: int) -> Ruling | None:
         """Record that annotators cannot judge a comparison.
 
-        The next usable position replaces the refused position. If there is none, the analysis has one answer fewer. The
-        preference is unknown, so refusals never count as ties.
+        The next usable position replaces the refused position. Without such a position, the analysis has one answer
+        fewer. The preference is unknown, so refusals never count as ties.
         """
         self._set_position(pair, position, ABSENT, (FREE,))
         pair_state = self._pairs[pair]
@@ -244,10 +238,10 @@ class ConcurrentAnnotation:
 
     def state_bytes(self) -> bytes:
         """Return the state as bytes; equal states have equal bytes."""
-        places = [pair.places for pair in self._pairs]
-        state = [places, self.n, self.look, self.target, self.is_open, self.decision, self.why]
+        answers_of_pairs = [pair_state.places for pair_state in self._pairs]
+        state_fields = [answers_of_pairs, self.n, self.look, self.target, self.is_open, self.decision, self.why]
         # The order in which pairs were closed is excluded, because it depends on time.
-        return _ORDERED.encode([*state, sorted(self.rulings, key=lambda ruling: ruling[:2])])
+        return _ORDERED.encode([*state_fields, sorted(self.rulings, key=lambda ruling: ruling[:2])])
 
     # --- one pair
 
@@ -279,13 +273,13 @@ class ConcurrentAnnotation:
     def _refit(self, pair: int, reopened_positions: Sequence[int], begun_positions: Collection[int]) -> None:
         """Determine the end of the current analysis again, after `reopened_positions` became usable."""
         pair_state = self._pairs[pair]
-        n_earlier = pair_state.looks[-1][1] if pair_state.looks else 0
-        usable_positions, n_needed = pair_state.usable_places(pair_state.begin), self.target[pair] - n_earlier
+        n_earlier_answers = pair_state.looks[-1][1] if pair_state.looks else 0
+        usable_positions, n_needed = (pair_state.usable_places(pair_state.begin), self.target[pair] - n_earlier_answers)
         if not any(
             position >= pair_state.end and position not in reopened_positions for position in usable_positions
         ):  # the analysis may have been shortened for lack of items
             n_needed = min(
-                n_needed + len(reopened_positions), max(n_needed, self.rule.looks[self.look[pair]] - n_earlier)
+                n_needed + len(reopened_positions), max(n_needed, self.rule.looks[self.look[pair]] - n_earlier_answers)
             )
         settled_indices = [
             i
@@ -293,16 +287,16 @@ class ConcurrentAnnotation:
             if pair_state.places[position] != FREE or position in begun_positions
         ]
         n_needed = max(n_needed, 1 + max(settled_indices, default=-1))
-        self.target[pair] = n_earlier + n_needed
+        self.target[pair] = n_earlier_answers + n_needed
         pair_state.end = usable_positions[n_needed - 1] + 1
 
     def _close(self, pair: int, reason: str) -> None:
         self.is_open[pair], self.why[pair] = False, reason
 
     def _reopen_pairs(self, closing_reason: str) -> None:
-        for pair, reason in enumerate(self.why):
-            if reason == closing_reason:
-                self.is_open[pair], self.why[pair] = True, ""
+        for pair_index, pair_reason in enumerate(self.why):
+            if pair_reason == closing_reason:
+                self.is_open[pair_index], self.why[pair_index] = True, ""
         self._start_next_looks()
 
     # --- interim analyses
@@ -338,14 +332,14 @@ class ConcurrentAnnotation:
         due_pairs = [pair for pair in due_pairs if self.is_open[pair]]
         ruling_of_pair = {}
         for look in sorted({self.look[pair] for pair in due_pairs}):
-            look_pairs = [self._pairs[pair] for pair in due_pairs if self.look[pair] == look]
-            contributing_pairs = self._pairs if self.is_common else look_pairs
-            for ruling, reason in rulings(
-                self.rule, look_pairs, contributing_pairs=contributing_pairs, units=self._units
+            look_pair_states = [self._pairs[pair] for pair in due_pairs if self.look[pair] == look]
+            contributing_states = self._pairs if self.is_common else look_pair_states
+            for ruling, closing_reason in rulings(
+                self.rule, look_pair_states, contributing_states=contributing_states, units=self._units
             ):
                 ruling_of_pair[ruling.pair], self.decision[ruling.pair] = ruling, ruling.decision
-                if reason:
-                    self._close(ruling.pair, reason)
+                if closing_reason:
+                    self._close(ruling.pair, closing_reason)
         return ruling_of_pair
 
     def _start_next_looks(self) -> None:
@@ -354,33 +348,37 @@ class ConcurrentAnnotation:
         If the budget may not cover an analysis, the pair waits for the other pairs; then the pairs share the remaining
         budget evenly.
         """
-        waiting_pairs_and_looks = []
-        for pair in range(len(self.n)):
-            if self.is_open[pair] and self._pairs[pair].is_judged:
-                later_looks = range(self.look[pair] + 1, len(self.rule.looks))
-                look = next((look for look in later_looks if self._count_missing_answers(pair, look) > 0), None)
+        pair_looks = []
+        for pair_index in range(len(self.n)):
+            if self.is_open[pair_index] and self._pairs[pair_index].is_judged:
+                later_looks = range(self.look[pair_index] + 1, len(self.rule.looks))
+                look = next((look for look in later_looks if self._count_missing_answers(pair_index, look) > 0), None)
                 if look is None:  # no further analysis needs answers
-                    self._close(pair, "items")
+                    self._close(pair_index, "items")
                 else:
-                    waiting_pairs_and_looks.append((pair, look))
-        covered_looks = {look for look in {look for _, look in waiting_pairs_and_looks} if self._is_covered(look)}
-        uncovered = [(pair, look) for pair, look in waiting_pairs_and_looks if look not in covered_looks]
-        for pair, look in waiting_pairs_and_looks:
+                    pair_looks.append((pair_index, look))
+        covered_looks = {look for look in {look for _, look in pair_looks} if self._is_covered(look)}
+        uncovered_pair_looks = [(pair_index, look) for pair_index, look in pair_looks if look not in covered_looks]
+        for pair_index, look in pair_looks:
             if look in covered_looks:
-                self._start_look(pair, look, self._count_missing_answers(pair, look))
-        if not uncovered:
+                self._start_look(pair_index, look, self._count_missing_answers(pair_index, look))
+        if not uncovered_pair_looks:
             return
         n_due_answers = self._count_due_answers()
-        has_incomplete_look = any(self.is_open[pair.number] and not pair.is_judged for pair in self._pairs)
+        has_incomplete_look = any(
+            self.is_open[pair_state.number] and not pair_state.is_judged for pair_state in self._pairs
+        )
         if has_incomplete_look and n_due_answers < self.rule.budget:
             return  # wait until the other pairs have completed their analyses
-        n_missing = np.array([self._count_missing_answers(pair, look) for pair, look in uncovered])
-        granted_answers = grant_requests(n_missing, np.array(max(0, self.rule.budget - n_due_answers)))
-        for (pair, look), n_granted in zip(uncovered, granted_answers.tolist(), strict=True):
+        n_missing_answers = np.array(
+            [self._count_missing_answers(pair_index, look) for pair_index, look in uncovered_pair_looks]
+        )
+        n_granted_answers = grant_requests(n_missing_answers, np.array(max(0, self.rule.budget - n_due_answers)))
+        for (pair_index, look), n_granted in zip(uncovered_pair_looks, n_granted_answers.tolist(), strict=True):
             if n_granted:
-                self._start_look(pair, look, n_granted)
+                self._start_look(pair_index, look, n_granted)
             else:
-                self._close(pair, "budget")
+                self._close(pair_index, "budget")
 
     def _count_due_answers(self) -> int:
         """Return the number of answers at the time when all current analyses will be complete."""
@@ -395,9 +393,9 @@ class ConcurrentAnnotation:
         if self.rule.budget == sys.maxsize:
             return True
         n_further_answers = sum(
-            max(0, self.n[pair] + self._count_missing_answers(pair, look) - self.target[pair])
-            for pair, is_open in enumerate(self.is_open)
-            if is_open
+            max(0, self.n[pair_index] + self._count_missing_answers(pair_index, look) - self.target[pair_index])
+            for pair_index, is_open_pair in enumerate(self.is_open)
+            if is_open_pair
         )
         return self._count_due_answers() + n_further_answers <= self.rule.budget
 
@@ -409,66 +407,73 @@ class ConcurrentAnnotation:
 
 
 def rulings(
-    rule: Rule, pairs: Sequence[PairState], *, contributing_pairs: Sequence[PairState], units: Ints
+    rule: Rule, pair_states: Sequence[PairState], *, contributing_states: Sequence[PairState], units: Ints
 ) -> Iterator[tuple[Ruling, str]]:
     """Yield the results of pairs at one interim analysis, with the reason for closing each pair.
 
-    The reason is 'rule', 'items' or empty (the pair stays open). `contributing_pairs` are all pairs (including `pairs`)
-    that contribute answers: estimators may use several pairs, and items of several pairs may share clusters. `units`
-    (items,) is the cluster of each item.
+    The reason is 'rule', 'items' or empty (the pair stays open). `contributing_states` are all pairs (including
+    `pair_states`) that contribute answers: estimators may use several pairs, and items of several pairs may share
+    clusters. `units` (items,) is the cluster of each item.
     """
-    (look,) = {pair.looks[-1][0] for pair in pairs}
-    human_signs = np.full((len(contributing_pairs), len(units)), ABSENT, dtype=np.int8)
-    for row_index, pair in enumerate(contributing_pairs):
-        human_signs[row_index, list(pair.order[: pair.begin])] = pair.places[: pair.begin]
-    pair_numbers = [pair.number for pair in pairs]
-    is_analysed_pair = np.array([pair.number in pair_numbers for pair in contributing_pairs])
-    metric_signs = np.full((len(pairs), len(units)), ABSENT, dtype=np.int8)
-    for row_index, pair in enumerate(pairs):
-        if pair.metric is not None:  # the stored order may lack items that were added later
-            metric_signs[row_index, : len(pair.metric)] = pair.metric
+    (look,) = {pair_state.looks[-1][0] for pair_state in pair_states}
+    human_signs = np.full((len(contributing_states), len(units)), ABSENT, dtype=np.int8)
+    for row_index, pair_state in enumerate(contributing_states):
+        human_signs[row_index, list(pair_state.order[: pair_state.begin])] = pair_state.places[: pair_state.begin]
+    pair_numbers = [pair_state.number for pair_state in pair_states]
+    is_analysed_pair = np.array([pair_state.number in pair_numbers for pair_state in contributing_states])
+    metric_signs = np.full((len(pair_states), len(units)), ABSENT, dtype=np.int8)
+    for row_index, pair_state in enumerate(pair_states):
+        if pair_state.metric is not None:  # the stored order may lack items that were added later
+            metric_signs[row_index, : len(pair_state.metric)] = pair_state.metric
     kind_codes = annotation_kinds(human_signs[is_analysed_pair], metric_signs)
     outcome_counts = tables(
-        np.stack([(kind_codes == kind).sum(axis=1) for kind in range(KINDS)], axis=1), outcome_of(metric_signs)
+        np.stack([(kind_codes == kind_code).sum(axis=1) for kind_code in range(KINDS)], axis=1),
+        outcome_of(metric_signs),
     )
     pair_items = None
     if rule.estimator.needs_items or is_clustered(units):
         pair_items = PairItems(
-            human=human_signs, systems=np.array([pair.systems for pair in contributing_pairs]), units=units
+            human=human_signs, systems=np.array([pair_state.systems for pair_state in contributing_states]), units=units
         )
-    n_at_last_look = np.array([min(rule.looks[-1], pair.usable) for pair in pairs])
+    last_look_counts = np.array([min(rule.looks[-1], pair_state.usable) for pair_state in pair_states])
     decisions, is_open_pair, _ = analyse_tables(
         rule,
         outcome_counts,
         analysis_index=look,
-        n_at_last_analysis=n_at_last_look,
+        n_at_last_analysis=last_look_counts,
         items=pair_items,
         is_analysed_pair=is_analysed_pair,
     )
     estimates = estimates_on(
         rule, outcome_counts, analysis_index=look, items=pair_items, is_analysed_pair=is_analysed_pair
     )
-    for i, pair in enumerate(pairs):
-        n_answers = pair.looks[-1][1]
-        reason = "rule" if not is_open_pair[i] else "items" if n_answers >= n_at_last_look[i] else ""
+    for i, pair_state in enumerate(pair_states):
+        n_answers = pair_state.looks[-1][1]
+        closing_reason = "rule" if not is_open_pair[i] else "items" if n_answers >= last_look_counts[i] else ""
         margin_and_bounds = _margin(
-            rule, pair, int(decisions[i]), reason, LookEstimates(*(values[i : i + 1] for values in estimates))
+            rule,
+            pair_state,
+            int(decisions[i]),
+            closing_reason,
+            LookEstimates(*(estimate_values[i : i + 1] for estimate_values in estimates)),
         )
         used_positions = tuple(
-            position for position, answer in enumerate(pair.places[: pair.begin]) if answer != ABSENT
+            position
+            for position, answer_sign in enumerate(pair_state.places[: pair_state.begin])
+            if answer_sign != ABSENT
         )
         wins, ties, losses = outcome_counts.human[i].tolist()
-        decision_fields = (int(decisions[i]), not reason, float(estimates.theta[i]))
-        yield (
-            Ruling(
-                pair.number, look, n_answers, wins, ties, losses, *decision_fields, *margin_and_bounds, used_positions
-            ),
-            reason,
+        ruling = Ruling(
+            *(pair_state.number, look, n_answers, wins, ties, losses),
+            *(int(decisions[i]), not closing_reason, float(estimates.theta[i])),
+            *margin_and_bounds,
+            used_positions,
         )
+        yield ruling, closing_reason
 
 
 def _margin(
-    rule: Rule, pair: PairState, decision: int, reason: str, estimate: LookEstimates
+    rule: Rule, pair: PairState, decision: int, closing_reason: str, look_estimates: LookEstimates
 ) -> tuple[float, float, float]:
     """Return the margin with bounds.
 
@@ -476,18 +481,20 @@ def _margin(
     ordering. Otherwise, the bounds hold simultaneously over all analyses.
     """
     is_last_look = pair.looks[-1][0] + 1 == len(rule.looks)
-    if reason == "rule" or (reason and is_last_look):
+    if closing_reason == "rule" or (closing_reason and is_last_look):
         look_indices, answer_counts = np.array(pair.looks).T
         boundary_values = np.array(rule.bounds)[look_indices]
-        # Theta is exact, so it decides. If z is near the boundary, it is moved to the side of the boundary that agrees
-        # with theta.
-        score, threshold_score = estimate.score, boundary_values[-1] * estimate.error
+        # Theta is exact, so theta decides. If z is near the boundary, z is moved to the side of the boundary that
+        # agrees with theta.
+        score_statistic, boundary_score = look_estimates.score, boundary_values[-1] * look_estimates.error
         if decision:
-            score = decision * np.maximum(decision * score, threshold_score * (1 + _NEXT))
+            score_statistic = decision * np.maximum(decision * score_statistic, boundary_score * (1 + _NEXT))
         elif is_last_look:
-            score = np.clip(score, -threshold_score * (1 - _NEXT), threshold_score * (1 - _NEXT))
-        stagewise_estimate = stagewise(score, estimate.error, n=answer_counts, bounds=boundary_values, level=rule.gamma)
+            score_statistic = np.clip(score_statistic, -boundary_score * (1 - _NEXT), boundary_score * (1 - _NEXT))
+        stagewise_estimate = stagewise(
+            score_statistic, look_estimates.error, n=answer_counts, bounds=boundary_values, level=rule.gamma
+        )
         if np.isfinite(stagewise_estimate.estimate[0]):
-            margin, low, high = (float(values[0]) for values in stagewise_estimate[:3])
+            margin, low, high = (float(bound_array[0]) for bound_array in stagewise_estimate[:3])
             return margin, low, high
-    return float(estimate.margin[0]), float(estimate.low[0]), float(estimate.high[0])
+    return float(look_estimates.margin[0]), float(look_estimates.low[0]), float(look_estimates.high[0])

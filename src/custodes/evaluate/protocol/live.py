@@ -33,7 +33,7 @@ __all__ = ["Annotation", "Decision", "State", "decisions", "next_annotations", "
 FORMAT = "custodes-protocol"
 VERSION = 2
 SIGNS = {1, 0, -1, ABSENT}
-"""Codes of preferences: 1 if the first system of the pair is better, 0 for a tie, -1 if it is worse, else a refusal."""
+"""Codes of preferences: 1 (the first system is better), 0 (tie), -1 (the second system is better), ABSENT (refused)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,9 @@ class State:
     """The state of a live protocol as plain values, which can be saved to a file.
 
     `answers` has, for each of `pairs`, a mapping from items to preferences of the first system: 1, 0, -1, or -128 if
-    the comparison could not be judged, so that another item replaces it. `seed` determines the orders of items and the
-    random numbers of estimators. `metric` (pairs, items) are preferences of the metric, empty without a metric. `units`
-    is the cluster of each item. Questions and decisions follow from these values (see
-    `live_annotation`).
+    the comparison could not be judged (another item then replaces the item). `seed` determines the orders of items and
+    the random numbers of estimators. `metric` (pairs, items) are preferences of the metric, empty without a metric.
+    `units` is the cluster of each item. Questions and decisions follow from these values (see `live_annotation`).
     """
 
     systems: tuple[str, ...]
@@ -69,7 +68,7 @@ class State:
     @cached_property
     def numbers(self) -> dict[str, int]:
         """The index of each item."""
-        return {item: k for k, item in enumerate(self.items)}
+        return {item: item_index for item_index, item in enumerate(self.items)}
 
     @cached_property
     def places(self) -> Ints:
@@ -96,24 +95,27 @@ class State:
             units=np.array(self.units),
             metric=np.array(self.metric, dtype=np.int8) if self.metric else None,
         )
-        remaining_answers_by_pair = [
-            {int(self.places[pair, self.numbers[item]]): preference for item, preference in answers.items()}
-            for pair, answers in enumerate(self.answers)
+        remaining_answers_of_pairs = [
+            {
+                int(self.places[pair_index, self.numbers[item]]): preference
+                for item, preference in preference_of_item.items()
+            }
+            for pair_index, preference_of_item in enumerate(self.answers)
         ]
-        while requested_positions := [
-            (pair, position)
-            for pair, answers in enumerate(remaining_answers_by_pair)
-            for position in answers
-            if live_annotation.is_in_current_look(pair, position)
+        while requested_pairs_and_positions := [
+            (pair_index, position)
+            for pair_index, preference_of_position in enumerate(remaining_answers_of_pairs)
+            for position in preference_of_position
+            if live_annotation.is_in_current_look(pair_index, position)
         ]:
-            for pair, position in requested_positions:
-                live_annotation.answer(pair, position, remaining_answers_by_pair[pair].pop(position))
-        return live_annotation, sum(map(len, remaining_answers_by_pair))
+            for pair_index, position in requested_pairs_and_positions:
+                live_annotation.answer(pair_index, position, remaining_answers_of_pairs[pair_index].pop(position))
+        return live_annotation, sum(map(len, remaining_answers_of_pairs))
 
     def after(self, live_annotation: ConcurrentAnnotation, answers: tuple[dict[str, int], ...]) -> State:
         """Return the state after further answers; `live_annotation` has the questions and decisions after them."""
         state = replace(self, answers=answers)
-        # The values below do not depend on the answers.
+        # `live_annotation` contains the further answers; the remaining values do not depend on answers.
         state.__dict__.update(live_annotation=live_annotation, rule=self.rule, numbers=self.numbers, places=self.places)
         return state
 
@@ -126,36 +128,36 @@ class State:
         """Read a state that `to_json` wrote; raise `InputError` for other files, and for edited files."""
         try:
             json_bytes = text.encode() if isinstance(text, str) else bytes(memoryview(text))
-            header = decode(json_bytes, _HEAD)
+            file_header = decode(json_bytes, _HEAD)
             reject(
-                (header.format != FORMAT, f"the format is {short_repr(header.format)}, not {FORMAT!r}"),
+                (file_header.format != FORMAT, f"the format is {short_repr(file_header.format)}, not {FORMAT!r}"),
                 (
-                    header.version != VERSION,
-                    f"the file has version {header.version} of the format, but {VERSION} is required",
+                    file_header.version != VERSION,
+                    f"the file has version {file_header.version} of the format, but {VERSION} is required",
                 ),
             )
-            state_file = decode(json_bytes, _FILE)
-            if not is_lossless(json_bytes, state_file):
+            decoded_file = decode(json_bytes, _FILE)
+            if not is_lossless(json_bytes, decoded_file):
                 raise InputError("fields are missing, or unknown fields are present")
-            check(state_file.state)
-            if digest(state_file.state) != state_file.digest:
+            check(decoded_file.state)
+            if digest(decoded_file.state) != decoded_file.digest:
                 raise InputError("the content does not match the digest, so the file was edited")
         except (InputError, OptionError, TypeError, UnicodeEncodeError) as problem:
             raise InputError(
                 f"not a valid state of a protocol: {problem}. Restore the last valid copy of the file, or start again "
                 "with the same seed and enter the answers again"
             ) from None
-        return state_file.state
+        return decoded_file.state
 
     @classmethod
     def read(cls, path: str | Path) -> State:
         """Read the state from a file."""
         try:
-            text = read_small_file(Path(path), "a state")
+            json_text = read_small_file(Path(path), "a state")
         except (OSError, TypeError, ValueError) as problem:
-            reason = problem.strerror if isinstance(problem, OSError) else problem
-            raise InputError(f"cannot read {short_repr(path)}: {reason}") from None
-        return cls.from_json(text)
+            failure_reason = problem.strerror if isinstance(problem, OSError) else problem
+            raise InputError(f"cannot read {short_repr(path)}: {failure_reason}") from None
+        return cls.from_json(json_text)
 
 
 class _Head(msgspec.Struct):
@@ -180,22 +182,24 @@ _FILE = msgspec.json.Decoder(_File)
 def check(state: State) -> None:
     """Raise `OptionError` for an inconsistent state."""
     n_pairs, n_items = len(state.pairs), len(state.items)
-    for kind_text, names, minimum in (("systems", state.systems, 2), ("items", state.items, 1)):
-        check_at_least(kind_text, len(names), minimum)
-        if repeated_names := sorted(name for name, n in Counter(names).items() if n > 1):
-            raise OptionError(f"{kind_text} must be distinct, but these occur twice: {join_labels(repeated_names)}")
-    distinct_preferences = {preference for answers in state.answers for preference in answers.values()}.union(
-        *state.metric
+    for label_kind, labels, min_labels in (("systems", state.systems, 2), ("items", state.items, 1)):
+        check_at_least(label_kind, len(labels), min_labels)
+        if repeated_labels := sorted(label for label, n_uses in Counter(labels).items() if n_uses > 1):
+            raise OptionError(f"{label_kind} must be distinct, but these occur twice: {join_labels(repeated_labels)}")
+    distinct_preferences = {
+        preference for preference_of_item in state.answers for preference in preference_of_item.values()
+    }.union(*state.metric)
+    unknown_items = {item for preference_of_item in state.answers for item in preference_of_item} - set(state.items)
+    sign_row_lengths = {len(sign_row) for sign_row in state.metric}
+    has_valid_units = len(state.units) == n_items and all(
+        0 <= cluster_number < n_items for cluster_number in state.units
     )
-    unknown_items = {item for answers in state.answers for item in answers} - set(state.items)
-    row_lengths = {len(sign_row) for sign_row in state.metric}
-    has_valid_units = len(state.units) == n_items and all(0 <= unit < n_items for unit in state.units)
     reject(
         (list(state.systems) != sorted(state.systems), "systems must be sorted"),
         (not has_valid_units, f"units must be a number from 0 to {n_items - 1} for each of the {n_items} items"),
         (len(state.answers) != n_pairs, f"answers must have an entry for each of the {n_pairs} pairs of systems"),
         (
-            len(state.metric) not in (0, n_pairs) or not row_lengths <= {n_items},
+            len(state.metric) not in (0, n_pairs) or not sign_row_lengths <= {n_items},
             f"metric must have a row for each of the {n_pairs} pairs and a value for each of the {n_items} items",
         ),
         (not distinct_preferences <= SIGNS, f"preferences must be {', '.join(map(str, sorted(SIGNS)))}"),
@@ -265,15 +269,17 @@ def start(
     _, seed_number = resolve_seed(seed)
     if seed_number is None or seed is None:
         raise OptionError(f"seed={short_repr(seed)} cannot be saved in a state file; give a whole number")
-    (single_estimator,), (rule,) = select_estimators_and_rules(estimator, stopping, is_without_metric=metric is None)
-    unit_of_cluster = {cluster: i for i, cluster in enumerate(dict.fromkeys(item_clusters))}
+    (single_estimator,), (stopping_rule,) = select_estimators_and_rules(
+        estimator, stopping, is_without_metric=metric is None
+    )
+    unit_of_cluster = {cluster: cluster_index for cluster_index, cluster in enumerate(dict.fromkeys(item_clusters))}
     state = State(
         systems=system_names,
         items=items,
         units=tuple(unit_of_cluster[cluster] for cluster in item_clusters),
         metric=() if metric is None else _metric_rows(metric, system_names, items),
         estimator=single_estimator.name,
-        stopping=rule,
+        stopping=stopping_rule,
         seed=seed_number,
         answers=({},) * comb(len(system_names), 2),
     )
@@ -292,8 +298,8 @@ def next_annotations(state: State) -> list[Annotation]:
     """
     live_annotation = state.live_annotation
     return [
-        Annotation(state.items[live_annotation.orders[pair_index][position]], *pair)
-        for pair_index, pair in enumerate(state.pairs)
+        Annotation(state.items[live_annotation.orders[pair_index][position]], *system_pair)
+        for pair_index, system_pair in enumerate(state.pairs)
         for position in live_annotation.free_slots(pair_index)
     ]
 
@@ -313,8 +319,8 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
     >>> decisions(state)[0].annotations, next_annotations(state)
     (1, [])
     """
-    index_of_pair = {pair: pair_index for pair_index, pair in enumerate(state.pairs)}
-    answers_by_pair, new_answers = list(state.answers), []
+    index_of_pair = {system_pair: pair_index for pair_index, system_pair in enumerate(state.pairs)}
+    answers_of_pairs, new_pair_position_signs = list(state.answers), []
     for item, system_a, system_b, preference in _verdicts(verdicts):
         for label_kind, label, allowed_labels in (
             ("item", item, state.numbers),
@@ -330,8 +336,8 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
         first_system, second_system = sorted((system_a, system_b))
         signed_preference = ABSENT if preference is None else preference if system_a == first_system else -preference
         pair_index = index_of_pair[first_system, second_system]
-        if item in answers_by_pair[pair_index]:
-            if answers_by_pair[pair_index][item] != signed_preference:
+        if item in answers_of_pairs[pair_index]:
+            if answers_of_pairs[pair_index][item] != signed_preference:
                 raise InputError(
                     f"{first_system!r} against {second_system!r} on {item!r} already has a different answer; "
                     "omit this answer"
@@ -343,14 +349,14 @@ def record(state: State, verdicts: Iterable[tuple[str, str, str, int | None]]) -
                 f"{first_system!r} against {second_system!r} on {item!r} is not requested now; answer only "
                 "questions of next_annotations"
             )
-        if answers_by_pair[pair_index] is state.answers[pair_index]:
-            answers_by_pair[pair_index] = dict(answers_by_pair[pair_index])
-        answers_by_pair[pair_index][item] = signed_preference
-        new_answers.append((pair_index, position, signed_preference))
+        if answers_of_pairs[pair_index] is state.answers[pair_index]:
+            answers_of_pairs[pair_index] = dict(answers_of_pairs[pair_index])
+        answers_of_pairs[pair_index][item] = signed_preference
+        new_pair_position_signs.append((pair_index, position, signed_preference))
     live_annotation = state.live_annotation.copy()
-    for answer in new_answers:
-        live_annotation.answer(*answer)
-    return state.after(live_annotation, tuple(answers_by_pair))
+    for pair_position_sign in new_pair_position_signs:
+        live_annotation.answer(*pair_position_sign)
+    return state.after(live_annotation, tuple(answers_of_pairs))
 
 
 @check_arguments
@@ -364,14 +370,18 @@ def decisions(state: State) -> list[Decision]:
     margin_and_bounds_of_pair = {
         ruling.pair: (ruling.margin, ruling.low, ruling.high) for ruling in live_annotation.rulings
     }
-    numbered_pair_states = enumerate(
-        zip(state.pairs, live_annotation.decision, live_annotation.n, live_annotation.is_open, strict=True)
-    )
     return [
         Decision(
-            *pair, "=+-"[decision], n_answers, is_open, n_answers > 0, *margin_and_bounds_of_pair.get(pair_index, ())
+            *system_pair,
+            "=+-"[decision_sign],
+            n_answers,
+            is_open,
+            n_answers > 0,
+            *margin_and_bounds_of_pair.get(pair_index, ()),
         )
-        for pair_index, (pair, decision, n_answers, is_open) in numbered_pair_states
+        for pair_index, (system_pair, decision_sign, n_answers, is_open) in enumerate(
+            zip(state.pairs, live_annotation.decision, live_annotation.n, live_annotation.is_open, strict=True)
+        )
     ]
 
 
@@ -381,11 +391,11 @@ def _verdicts(answers: Iterable[tuple[str, str, str, int | None]]) -> Iterator[t
     if not is_collection(answers):
         raise InputError(f"verdicts {short_repr(answers)}: {expected_text}, one entry per answer")
     for answer in answers:
-        if len(fields := tuple(answer) if is_collection(answer) else ()) != 4 or not all(
-            isinstance(name, str) for name in fields[:3]
+        if len(answer_fields := tuple(answer) if is_collection(answer) else ()) != 4 or not all(
+            isinstance(label, str) for label in answer_fields[:3]
         ):
             raise InputError(f"verdict {short_repr(answer)}: {expected_text}")
-        item, system_a, system_b, preference = fields
+        item, system_a, system_b, preference = answer_fields
         if preference is not None and not (is_whole(preference) and preference in (1, 0, -1)):
             raise InputError(
                 f"preference {short_repr(preference)} for {item!r} is not allowed; allowed: 1, 0, -1, or None "
@@ -408,16 +418,16 @@ def _metric_rows(metric: Comparisons, systems: tuple[str, ...], items: tuple[str
             f"metric: preferences of {len(metric.raters)} raters ({join_labels(metric.raters)}); give preferences of "
             "one rater"
         )
-    system_pairs, code_arrays = (
-        list(zip(metric.system_a, metric.system_b, strict=True)),
-        (metric.pair, metric.item, metric.sign),
-    )
+    systems_of_pair_code = list(zip(metric.system_a, metric.system_b, strict=True))
     sign_of_comparison = {
-        (*system_pairs[pair_code], metric.items[item_code]): sign
-        for pair_code, item_code, sign in zip(*(codes.tolist() for codes in code_arrays), strict=True)
+        (*systems_of_pair_code[pair_code], metric.items[item_code]): sign
+        for pair_code, item_code, sign in zip(
+            metric.pair.tolist(), metric.item.tolist(), metric.sign.tolist(), strict=True
+        )
     }
     sign_rows = tuple(
-        tuple(sign_of_comparison.get((*pair, item), ABSENT) for item in items) for pair in combinations(systems, 2)
+        tuple(sign_of_comparison.get((*system_pair, item), ABSENT) for item in items)
+        for system_pair in combinations(systems, 2)
     )
     if {sign for sign_row in sign_rows for sign in sign_row} == {ABSENT}:
         raise InputError(

@@ -57,15 +57,17 @@ PILOT_PAIR = tuple(
 def _powers(power_table: pl.DataFrame) -> Iterator[View]:
     """Yield views of the power by margin (rows) and number of annotations (columns)."""
     for aspect_name, aspect_table in split_by_aspect(power_table, "aspect"):
-        names = ["system_a", "system_b"] if aspect_table["system_a"].is_not_null().any() else []
-        pivoted_power = aspect_table.pivot("annotations", index=["pair", *names, "margin"], values="power").drop("pair")
+        system_columns = ["system_a", "system_b"] if aspect_table["system_a"].is_not_null().any() else []
+        pivoted_power = aspect_table.pivot(
+            "annotations", index=["pair", *system_columns, "margin"], values="power"
+        ).drop("pair")
         yield View(
             title=title_with_aspect(
                 "probability that annotators alone find the better system, by annotations per pair", aspect_name
             ),
             header=tuple(pivoted_power.columns),
-            rows=tuple(tuple(_cell(value) for value in row) for row in pivoted_power.rows()),
-            numeric=(*[False] * (1 + len(names)), *[True] * (pivoted_power.width - 1 - len(names))),
+            rows=tuple(tuple(_cell(cell_content) for cell_content in power_row) for power_row in pivoted_power.rows()),
+            numeric=(*[False] * (1 + len(system_columns)), *[True] * (pivoted_power.width - 1 - len(system_columns))),
         )
 
 
@@ -202,36 +204,42 @@ def plan(
     """
     check_at_least("items", items, 1)
     _check_size(items, replications, n_pairs=1)
-    generator = np.random.default_rng(rng)
+    root_generator = np.random.default_rng(rng)
     if pilot is None:
-        for name, option_value in setting.items():
-            if option_value != DEFAULTS[name]:  # type: ignore[literal-required]
-                raise OptionError(f"{name} selects from a pilot study, but there is none; omit it, or give a pilot")
+        for option_name, option_value in setting.items():
+            if option_value != DEFAULTS[option_name]:  # type: ignore[literal-required]
+                raise OptionError(
+                    f"{option_name} selects from a pilot study, but there is none; omit it, or give a pilot"
+                )
         refuse_ignored_argument(plan, "it applies to the forecast, which needs a pilot study", confidence=confidence)
         worlds = [assumed_world(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
     else:
-        for name, assumption in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
-            if assumption is not None:
-                raise OptionError(f"{name} and a pilot study contradict each other; omit {name} or the pilot study")
-        worlds = list(pilot_worlds(pilot, setting, replications, generator))
+        for argument_name, argument_value in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
+            if argument_value is not None:
+                raise OptionError(
+                    f"{argument_name} and a pilot study contradict each other; omit {argument_name} or the pilot study"
+                )
+        worlds = list(pilot_worlds(pilot, setting, replications, root_generator))
     is_without_metric = worlds[0].channel is None
     if is_without_metric:
-        reason_text = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
-        refuse_ignored_argument(plan, reason_text, metric_items=metric_items)
-    estimators, rules = select_estimators_and_rules(estimator, stopping, is_without_metric=is_without_metric)
+        no_metric_reason = f"no metric rates these items; {'give a channel' if pilot is None else 'select metrics'}"
+        refuse_ignored_argument(plan, no_metric_reason, metric_items=metric_items)
+    estimators, stopping_rules = select_estimators_and_rules(estimator, stopping, is_without_metric=is_without_metric)
     for single_estimator in estimators:
         if single_estimator.needs_items:
             raise OptionError(
                 f"estimator={single_estimator.name!r} needs the items of a study, which a plan does not simulate; use "
                 "estimator='human'"
             )
-    _check_rounds(items, rules)
-    first_look = min(rule.looks[0] if rule.looks else rule.batch for rule in rules)
-    plan_parts: list[dict[str, pl.DataFrame]] = []
+    _check_rounds(items, stopping_rules)
+    n_first_look_annotations = min(
+        stopping_rule.looks[0] if stopping_rule.looks else stopping_rule.batch for stopping_rule in stopping_rules
+    )
+    plan_tables: list[dict[str, pl.DataFrame]] = []
     notes: list[Note] = []
     # Simulated draws do not depend on the order of aspects or metrics.
-    study_generators = labelled_generators([f"{world.aspect}\n{world.metric}" for world in worlds], generator)
-    forecast_generators = labelled_generators([world.aspect for world in worlds], generator)
+    study_generators = labelled_generators([f"{world.aspect}\n{world.metric}" for world in worlds], root_generator)
+    forecast_generators = labelled_generators([world.aspect for world in worlds], root_generator)
     worlds_and_generators = list(zip(worlds, study_generators, forecast_generators, strict=True))
     for world, study_generator, forecast_generator in progress(
         worlds_and_generators, total=len(worlds_and_generators), desc="plan"
@@ -239,12 +247,18 @@ def plan(
         _check_size(items, replications, n_pairs=len(world.shares))
         simulated_answers = _simulate_answers(world, items, metric_items, study_generator)
         rows_of_table = {
-            "plan": _rows(world, simulated_answers, rules, list(dict.fromkeys([HUMAN, *estimators])), study_generator),
-            "power": [_power(world, items, rules[0].gamma)],
-            "saving": [_saving_columns(world, 1 - first_look / (items + metric_items))],
-            "forecast": _forecast(world, items, rules, confidence, forecast_generator),
+            "plan": _rows(
+                world, simulated_answers, stopping_rules, list(dict.fromkeys([HUMAN, *estimators])), study_generator
+            ),
+            "power": [_power(world, items, stopping_rules[0].gamma)],
+            "saving": [_saving_columns(world, 1 - n_first_look_annotations / (items + metric_items))],
+            "forecast": _forecast(world, items, stopping_rules, confidence, forecast_generator),
         }
-        plan_parts += [Plan.part(world.aspect, **{name: row}) for name, rows in rows_of_table.items() for row in rows]
+        plan_tables += [
+            Plan.part(world.aspect, **{table_name: table_row})
+            for table_name, table_rows in rows_of_table.items()
+            for table_row in table_rows
+        ]
         notes += _pilot_notes(world, items, replications)
     notes += build_notes(
         (
@@ -255,7 +269,7 @@ def plan(
             "2025)",
         )
     )
-    return Plan.from_parts(plan_parts, notes)
+    return Plan.from_parts(plan_tables, notes)
 
 
 def _check_size(n_items: int, replications: int, *, n_pairs: int) -> None:
@@ -278,20 +292,32 @@ def _check_rounds(n_items: int, rules: Iterable[Stopping]) -> None:
 
 def _simulate_answers(world: World, n_items: int, n_metric_items: int, rng: np.random.Generator) -> Answers:
     """Return the answers of simulated studies."""
-    share_draws, channel = world.possible, world.channel
-    draws_shape = share_draws.shape[:2]
-    kinds, metric_counts = np.empty((*draws_shape, n_items), dtype=np.int8), np.zeros((*draws_shape, 3), dtype=np.int64)
-    study_slices = list(chunks(len(kinds), kinds[0].size))
+    outcome_share_draws, confusion_matrix = world.possible, world.channel
+    draws_shape = outcome_share_draws.shape[:2]
+    kind_codes, metric_outcome_counts = (
+        np.empty((*draws_shape, n_items), dtype=np.int8),
+        np.zeros((*draws_shape, 3), dtype=np.int64),
+    )
+    study_slices = list(chunks(len(kind_codes), kind_codes[0].size))
     for study_slice in study_slices:
-        kinds[study_slice] = 4 * drawn_kinds(share_draws[study_slice], n_items, rng) + 3 * (channel is None)
-    if channel is not None:
+        kind_codes[study_slice] = 4 * drawn_kinds(outcome_share_draws[study_slice], n_items, rng) + 3 * (
+            confusion_matrix is None
+        )
+    if confusion_matrix is not None:
         for study_slice in study_slices:
-            metric_outcomes = drawn_kinds(channel[kinds[study_slice] // 4], 1, rng)[..., 0]  # on annotated items
-            kinds[study_slice] += metric_outcomes
-            metric_counts[study_slice] = np.stack([(metric_outcomes == k).sum(axis=-1) for k in range(3)], axis=-1)
-        metric_shares = share_draws @ channel
-        metric_counts += rng.multinomial(n_metric_items, metric_shares / metric_shares.sum(axis=-1, keepdims=True))
-    return Answers(kinds=kinds, available=np.full(draws_shape, n_items, dtype=np.int64), metric=metric_counts)
+            # on annotated items
+            metric_outcome_codes = drawn_kinds(confusion_matrix[kind_codes[study_slice] // 4], 1, rng)[..., 0]
+            kind_codes[study_slice] += metric_outcome_codes
+            metric_outcome_counts[study_slice] = np.stack(
+                [(metric_outcome_codes == outcome_code).sum(axis=-1) for outcome_code in range(3)], axis=-1
+            )
+        metric_outcome_shares = outcome_share_draws @ confusion_matrix
+        metric_outcome_counts += rng.multinomial(
+            n_metric_items, metric_outcome_shares / metric_outcome_shares.sum(axis=-1, keepdims=True)
+        )
+    return Answers(
+        kinds=kind_codes, available=np.full(draws_shape, n_items, dtype=np.int64), metric=metric_outcome_counts
+    )
 
 
 def _rows(
@@ -302,31 +328,41 @@ def _rows(
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of the table `plan`. For each rule, annotators alone come first, as the reference for savings."""
-    shares = world.possible
-    reference_decisions = np.sign(shares[..., 0] - shares[..., 2]).astype(np.int8)
+    outcome_share_draws = world.possible
+    reference_decisions = np.sign(outcome_share_draws[..., 0] - outcome_share_draws[..., 2]).astype(np.int8)
     for stopping in rules:
-        mean_without_metric = np.nan
+        mean_annotations_without_metric = np.nan
         for estimator in estimators:
             rule = stopping.rule(estimator, most=answers.kinds.shape[-1], seed=int(rng.integers(2**63)))
-            outcome = replay(answers, rule, reference_decisions=reference_decisions, reference_proportions=shares)
-            mean_annotations, interval_width = outcome.n.mean(axis=1), margin_width(shares, outcome.n, gamma=rule.gamma)
+            replay_outcome = replay(
+                answers, rule, reference_decisions=reference_decisions, reference_proportions=outcome_share_draws
+            )
+            mean_annotations_of_study, interval_widths = (
+                replay_outcome.n.mean(axis=1),
+                margin_width(outcome_share_draws, replay_outcome.n, gamma=rule.gamma),
+            )
             if not estimator.uses_metric:
-                mean_without_metric = mean_annotations.mean()
+                mean_annotations_without_metric = mean_annotations_of_study.mean()
             elif world.channel is not None:
-                unannotated_share = 1 - outcome.n / answers.metric.sum(axis=-1)
-                interval_width = interval_width * np.sqrt(
-                    1 - preference_correlation(shares, world.channel) ** 2 * unannotated_share
+                unannotated_shares = 1 - replay_outcome.n / answers.metric.sum(axis=-1)
+                interval_widths = interval_widths * np.sqrt(
+                    1 - preference_correlation(outcome_share_draws, world.channel) ** 2 * unannotated_shares
                 )
             yield {
                 "metric": world.metric if estimator.uses_metric else NONE,
                 "estimator": estimator.name,
                 "stopping": str(stopping),
-                "replications": len(mean_annotations),
-                **with_sd("annotations", mean_annotations),
-                "decided": (outcome.decision != 0).mean(),
-                **{name: values.mean() for name, values in errors_of(reference_decisions, outcome.decision).items()},
-                "interval_width": interval_width.mean(),
-                "saving": 1 - mean_annotations.mean() / mean_without_metric if estimator.uses_metric else None,
+                "replications": len(mean_annotations_of_study),
+                **with_sd("annotations", mean_annotations_of_study),
+                "decided": (replay_outcome.decision != 0).mean(),
+                **{
+                    error_name: error_rates.mean()
+                    for error_name, error_rates in errors_of(reference_decisions, replay_outcome.decision).items()
+                },
+                "interval_width": interval_widths.mean(),
+                "saving": 1 - mean_annotations_of_study.mean() / mean_annotations_without_metric
+                if estimator.uses_metric
+                else None,
             }
 
 
@@ -336,24 +372,30 @@ def _forecast(
     """Yield the rows of the table `forecast`. Without a pilot, or if the pilot has all items, there are no rows."""
     if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= n_items).any():
         return
-    pilot_counts, item_overlap = world.pilot.outcome, shared_items(world.pilot)
-    answers = continue_pilot(pilot_counts, world.possible, n_items=n_items, rng=rng)
+    pilot_outcome_counts, item_overlap = world.pilot.outcome, shared_items(world.pilot)
+    answers = continue_pilot(pilot_outcome_counts, world.possible, n_items=n_items, rng=rng)
     for stopping in rules:
         rule = stopping.rule(HUMAN, most=n_items, seed=0)
-        if pilot_counts.sum() > rule.budget:
+        if pilot_outcome_counts.sum() > rule.budget:
             continue  # the pilot has already exceeded the budget
         annotation_shares, correct_shares = forecast(answers, rule)
-        pilot_share, largest_share = pilot_counts.sum() / (len(pilot_counts) * n_items), rule.looks[-1] / n_items
-        annotation_shares = np.maximum(annotation_shares, pilot_share)  # annotations of the pilot are already spent
+        pilot_annotation_share, max_annotation_share = (
+            pilot_outcome_counts.sum() / (len(pilot_outcome_counts) * n_items),
+            rule.looks[-1] / n_items,
+        )
+        # Annotations of the pilot are already spent.
+        annotation_shares = np.maximum(annotation_shares, pilot_annotation_share)
         share_low, share_high = np.clip(
-            share_interval(annotation_shares, confidence=confidence, shared=item_overlap), pilot_share, largest_share
+            share_interval(annotation_shares, confidence=confidence, shared=item_overlap),
+            pilot_annotation_share,
+            max_annotation_share,
         )
         correct_low, correct_high = percentile_interval(correct_shares, confidence=confidence)
         if len(annotation_shares) < FEWEST_RESAMPLES:
             share_low, share_high, correct_low, correct_high = np.full(4, np.nan)
         yield {
             "stopping": str(stopping),
-            "pilot": int(pilot_counts.sum()),
+            "pilot": int(pilot_outcome_counts.sum()),
             "share": annotation_shares.mean(),
             "share_low": share_low,
             "share_high": share_high,
@@ -367,30 +409,30 @@ def _pilot_notes(world: World, n_items: int, replications: int) -> list[Note]:
     """Return notes on limits of the forecast."""
     if world.pilot is None:
         return []
-    most_annotations, aspect_text = int(world.pilot.outcome.sum(axis=1).max()), label_of(world.aspect)
+    max_pair_annotations, aspect_text = int(world.pilot.outcome.sum(axis=1).max()), label_of(world.aspect)
     return build_notes(
         (
             "no-forecast",
-            most_annotations >= n_items,
-            f"items={n_items}: the pilot already has up to {most_annotations} annotations of a pair{aspect_text}, so "
-            "the table forecast is empty; for a forecast, give a larger number",
+            max_pair_annotations >= n_items,
+            f"items={n_items}: the pilot already has up to {max_pair_annotations} annotations of a pair{aspect_text}, "
+            "so the table forecast is empty; for a forecast, give a larger number",
         ),
         (
             "few-replications",
-            most_annotations < n_items and replications < FEWEST_RESAMPLES,
+            max_pair_annotations < n_items and replications < FEWEST_RESAMPLES,
             f"replications={replications} is too few for the intervals of the forecast{aspect_text}; give at least "
             f"{FEWEST_RESAMPLES}",
         ),
         (
             "shared-items",
-            most_annotations < n_items and shared_items(world.pilot) > MOST_SHARED,
+            max_pair_annotations < n_items and shared_items(world.pilot) > MOST_SHARED,
             f"pairs of the pilot share most items{aspect_text}, so the errors of pairs are correlated, and the "
             "interval of the forecast is wider. With very many pairs, the interval is still too narrow: draw the items "
             "of each pair at random",
         ),
         (
             "forecast-of-items",
-            most_annotations < n_items and world.clustered,
+            max_pair_annotations < n_items and world.clustered,
             f"the forecast treats new items as independent{aspect_text}; items of one document contain less "
             "information",
         ),
@@ -400,26 +442,36 @@ def _pilot_notes(world: World, n_items: int, replications: int) -> list[Note]:
 
 def _power(world: World, n_items: int, gamma: float) -> dict[str, Any]:
     """Return the columns of `power`: exact power of annotators alone, by pair and number of annotations."""
-    curve_numbers = np.array([n_annotations for n_annotations in CURVE if n_annotations < n_items] + [n_items])
+    curve_annotation_counts = np.array(
+        [annotation_counts for annotation_counts in CURVE if annotation_counts < n_items] + [n_items]
+    )
     n_pairs = len(world.shares)
-    pair_shares, n_annotations = np.repeat(world.shares, len(curve_numbers), axis=0), np.tile(curve_numbers, n_pairs)
-    margins = np.round(pair_shares[:, 0] - pair_shares[:, 2], 12)  # without rounding error of assumed margins
-    power_better, power_worse = human_power(pair_shares, n_annotations, gamma=gamma)
+    pair_outcome_shares, annotation_counts = (
+        np.repeat(world.shares, len(curve_annotation_counts), axis=0),
+        np.tile(curve_annotation_counts, n_pairs),
+    )
+    # Rounding removes the floating-point error of assumed margins.
+    margins = np.round(pair_outcome_shares[:, 0] - pair_outcome_shares[:, 2], 12)
+    probability_first_better, probability_first_worse = human_power(pair_outcome_shares, annotation_counts, gamma=gamma)
     return {
-        "pair": np.repeat(np.arange(1, n_pairs + 1), len(curve_numbers)),
+        "pair": np.repeat(np.arange(1, n_pairs + 1), len(curve_annotation_counts)),
         **dict(
             zip(
                 ("system_a", "system_b"),
-                np.repeat(np.array(world.systems, dtype=object), len(curve_numbers), axis=1).tolist(),
+                np.repeat(np.array(world.systems, dtype=object), len(curve_annotation_counts), axis=1).tolist(),
                 strict=True,
             )
         ),
         "margin": margins,
-        "ties": pair_shares[:, 1],
-        "annotations": n_annotations,
-        "power": np.select([margins > 0, margins < 0], [power_better, power_worse], np.nan),
-        "wrong": np.select([margins > 0, margins < 0], [power_worse, power_better], power_better + power_worse),
-        "interval_width": margin_width(pair_shares, n_annotations, gamma=gamma),
+        "ties": pair_outcome_shares[:, 1],
+        "annotations": annotation_counts,
+        "power": np.select([margins > 0, margins < 0], [probability_first_better, probability_first_worse], np.nan),
+        "wrong": np.select(
+            [margins > 0, margins < 0],
+            [probability_first_worse, probability_first_better],
+            probability_first_better + probability_first_worse,
+        ),
+        "interval_width": margin_width(pair_outcome_shares, annotation_counts, gamma=gamma),
     }
 
 

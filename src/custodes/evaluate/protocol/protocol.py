@@ -213,13 +213,13 @@ def protocol(
     generator = np.random.default_rng(rng)
     root_seed = int(generator.integers(2**63))
     comparisons = comparisons_of(study, setting)
-    paper_estimator_and_rule = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
+    paper_rule_pair = (HUMAN, replace(USUAL, gamma=rules[0].gamma))
     task_list = [
-        (comparison, metric, list(dict.fromkeys([*metric_settings, *[paper_estimator_and_rule] * (metric == NONE)])))
+        (comparison, metric, list(dict.fromkeys([*estimator_rule_pairs, *[paper_rule_pair] * (metric == NONE)])))
         for comparison in comparisons
         for metric in dict.fromkeys((NONE, *comparison.metrics, *[IDEAL] * (ideal > 0)))
         if (
-            metric_settings := [
+            estimator_rule_pairs := [
                 (single_estimator, rule)
                 for single_estimator in estimators
                 if single_estimator.uses_metric == (metric != NONE)
@@ -233,48 +233,46 @@ def protocol(
         task: tuple[RaterComparison, str, list[tuple[Estimator, Stopping]]], _: np.random.Generator
     ) -> list[dict[str, pl.DataFrame]]:
         comparison, metric, estimators_and_rules = task
-        task_pairs = rated_pairs(comparison, NONE if metric == IDEAL else metric)
+        task_rated_pairs = rated_pairs(comparison, NONE if metric == IDEAL else metric)
         if metric == IDEAL:
-            task_pairs = simulate_ideal_metric(task_pairs, ideal, _rng(root_seed, comparison, 3))
-        # The memory holds position, outcome and counts of each annotation, for the data and for the null.
-        check_memory("replications", replications, 4.0 * (1 + null) * replications * task_pairs.human.size)
+            task_rated_pairs = simulate_ideal_metric(task_rated_pairs, ideal, _rng(root_seed, comparison, 3))
+        # The memory holds position, outcome and counts of each annotation, for the data and for the null hypothesis.
+        check_memory("replications", replications, 4.0 * (1 + null) * replications * task_rated_pairs.human.size)
         # Each replication has a seed: additional replications do not change the first ones, and all rows of the table
         # use the same orders of items.
         replication_seeds = _rng(root_seed, comparison, 0).integers(2**63, size=replications).tolist()
-        pairs_of_scenarios = [
-            [task_pairs] * replications,
+        replicates_of_scenarios = [
+            [task_rated_pairs] * replications,
             *[
                 [
-                    permute_systems(task_pairs, np.random.default_rng([replication_seed, 1]))
+                    permute_systems(task_rated_pairs, np.random.default_rng([replication_seed, 1]))
                     for replication_seed in replication_seeds
                 ]
             ]
             * null,
         ]
-        answers_of_scenarios = [
-            order_answers(scenario_pairs, replication_seeds) for scenario_pairs in pairs_of_scenarios
-        ]
+        answers_of_scenarios = [order_answers(replicates, replication_seeds) for replicates in replicates_of_scenarios]
         estimator_seed = int(_rng(root_seed, comparison, 1).integers(2**63))
-        rows = [
-            _row(metric, estimator, rule, estimator_seed, task_pairs, answers_of_scenarios)
+        row_mappings = [
+            _row(metric, estimator, rule, estimator_seed, task_rated_pairs, answers_of_scenarios)
             for estimator, rule in estimators_and_rules
         ]
         if metric != NONE:
-            rows.append({"naive": _naive_row(metric, task_pairs, rules[0].gamma)})
-        return [Protocol.part(comparison.aspect, **row) for row in rows]
+            row_mappings.append({"naive": _naive_row(metric, task_rated_pairs, rules[0].gamma)})
+        return [Protocol.part(comparison.aspect, **rows_of_table) for rows_of_table in row_mappings]
 
-    parts_by_task = map_parts(
+    tables_by_task = map_parts(
         answer_task, task_list, rng=generator, progress=progress, desc="protocol", label=lambda task: task[1]
     )
-    table_parts = [part for task_parts in parts_by_task for part in task_parts]
-    table_parts += [_reference(comparison, root_seed, rules[0].gamma, resamples) for comparison in comparisons]
+    all_tables = [frame_of_table for tables_of_task in tables_by_task for frame_of_table in tables_of_task]
+    all_tables += [_reference(comparison, root_seed, rules[0].gamma, resamples) for comparison in comparisons]
     notes = [note for comparison in comparisons for note in _study_notes(comparison)]
-    rows = [row for part in table_parts if "protocol" in part for row in part["protocol"].rows(named=True)]
-    n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
-    return Protocol.from_parts(
-        table_parts,
-        [*notes, *_infinite_notes(rows), *_savings(rows, rules[0].gamma), *_notes(estimators, rules, n_pairs)],
-    )
+    protocol_rows = [
+        row for frame_of_table in all_tables for row in frame_of_table.get("protocol", pl.DataFrame()).rows(named=True)
+    ]
+    max_n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
+    notes += [*_infinite_notes(protocol_rows), *_savings(protocol_rows, rules[0].gamma)]
+    return Protocol.from_parts(all_tables, [*notes, *_notes(estimators, rules, max_n_pairs)])
 
 
 def _rng(root_seed: int, comparison: RaterComparison, purpose: int) -> np.random.Generator:
@@ -294,62 +292,64 @@ def _row(
 
     `answers_of_scenarios` are the answers of the study and, if the null is simulated, answers for equal systems.
     """
-    reference_decisions, n_available_annotations = pairs.reference(stopping.gamma), answers_of_scenarios[0].available
+    reference_decisions, available_annotation_counts = (
+        pairs.reference(stopping.gamma),
+        answers_of_scenarios[0].available,
+    )
     rule = stopping.rule(
         estimator,
         most=max(int(scenario_answers.available.max()) for scenario_answers in answers_of_scenarios),
         seed=seed,
     )
-    truths = np.stack([pairs.truth, pairs.mode])[:, np.newaxis]
-    outcomes_of_scenarios = [
-        replay(scenario_answers, rule, reference_decisions=reference_decisions, reference_proportions=truths)
+    true_shares = np.stack([pairs.truth, pairs.mode])[:, np.newaxis]
+    replays_of_scenarios = [
+        replay(scenario_answers, rule, reference_decisions=reference_decisions, reference_proportions=true_shares)
         for scenario_answers in answers_of_scenarios
     ]
-    fixed_decisions = [
-        decide_fixed_design(scenario_answers, rule, n_total=outcome.n.sum(axis=1))
-        for scenario_answers, outcome in zip(answers_of_scenarios, outcomes_of_scenarios, strict=True)
+    fixed_decisions_of_scenarios = [
+        decide_fixed_design(scenario_answers, rule, n_total=scenario_replay.n.sum(axis=1))
+        for scenario_answers, scenario_replay in zip(answers_of_scenarios, replays_of_scenarios, strict=True)
     ]
-    outcome, key_columns = (
-        outcomes_of_scenarios[0],
-        {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)},
-    )
-    errors, correct_fixed = (
-        errors_of(reference_decisions, outcome.decision),
-        errors_of(reference_decisions, fixed_decisions[0])["correct"],
-    )
-    undefined_rates = np.full(len(outcome.n), np.nan)
-    false_decisions, false_fixed_decisions = (
+    study_replay = replays_of_scenarios[0]
+    key_columns = {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)}
+    rates_of_error_type = errors_of(reference_decisions, study_replay.decision)
+    correct_fixed_rates = errors_of(reference_decisions, fixed_decisions_of_scenarios[0])["correct"]
+    undefined_rates = np.full(len(study_replay.n), np.nan)
+    false_decision_rates, false_fixed_decision_rates = (
         (scenario_decisions[1] != 0).mean(axis=1) if len(answers_of_scenarios) > 1 else undefined_rates
-        for scenario_decisions in ([e.decision for e in outcomes_of_scenarios], fixed_decisions)
+        for scenario_decisions in (
+            [scenario_replay.decision for scenario_replay in replays_of_scenarios],
+            fixed_decisions_of_scenarios,
+        )
     )
     values_of_column = {
-        "annotations": outcome.n.sum(axis=1),
-        "share": (outcome.n / n_available_annotations).mean(axis=1),
-        **errors,
-        "gain": errors["correct"] - correct_fixed,
-        "kld": outcome.kld[-1, 0],
-        "kld_mode": outcome.kld[-1, 1],
-        "null_error": false_decisions,
+        "annotations": study_replay.n.sum(axis=1),
+        "share": (study_replay.n / available_annotation_counts).mean(axis=1),
+        **rates_of_error_type,
+        "gain": rates_of_error_type["correct"] - correct_fixed_rates,
+        "kld": study_replay.kld[-1, 0],
+        "kld_mode": study_replay.kld[-1, 1],
+        "null_error": false_decision_rates,
     }
     columns_with_sd: dict[str, Any] = {}
-    for name, values in values_of_column.items():
-        columns_with_sd |= with_sd(name, values)
-    mean_annotations_of_look = outcome.annotations.mean(axis=1)
+    for column_name, column_values in values_of_column.items():
+        columns_with_sd |= with_sd(column_name, column_values)
+    mean_annotations_of_look = study_replay.annotations.mean(axis=1)
     curve_columns = {
         "round": np.arange(1, len(rule.looks) + 1),
         "look": rule.looks,
         "annotations": mean_annotations_of_look,
-        "share": mean_annotations_of_look / n_available_annotations[0].sum(),
-        **{name: getattr(outcome, name).mean(axis=1) for name in ("decided", "correct")},
-        **dict(zip(("kld", "kld_mode"), outcome.kld.mean(axis=-1).T, strict=True)),
+        "share": mean_annotations_of_look / available_annotation_counts[0].sum(),
+        **{column_name: getattr(study_replay, column_name).mean(axis=1) for column_name in ("decided", "correct")},
+        **dict(zip(("kld", "kld_mode"), study_replay.kld.mean(axis=-1).T, strict=True)),
     }
     return {
         "protocol": {
             **key_columns,
-            "replications": len(outcome.n),
+            "replications": len(study_replay.n),
             **columns_with_sd,
-            "correct_fixed": correct_fixed.mean(),
-            "null_error_fixed": false_fixed_decisions.mean(),
+            "correct_fixed": correct_fixed_rates.mean(),
+            "null_error_fixed": false_fixed_decision_rates.mean(),
         },
         "curve": key_columns | curve_columns,
     }
@@ -363,7 +363,10 @@ def _naive_row(metric: str, pairs: RatedPairs, gamma: float) -> dict[str, Any]:
     proportion_of_error_type = errors_of(
         pairs.reference(gamma), np.where(metric_outcome_counts.sum(axis=1), decisions, np.nan)
     )
-    kld, kld_mode = (mean_kld(shares_of(metric_outcome_counts), truth) for truth in (pairs.truth, pairs.mode))
+    kld, kld_mode = (
+        mean_kld(shares_of(metric_outcome_counts), true_outcome_shares)
+        for true_outcome_shares in (pairs.truth, pairs.mode)
+    )
     return {
         "metric": metric,
         "n": int(metric_outcome_counts.sum()),
@@ -380,15 +383,15 @@ def _reference(comparison: RaterComparison, root_seed: int, gamma: float, resamp
     """
     pairs, design = rated_pairs(comparison, NONE), comparison.design
     reference_decisions = pairs.reference(gamma)
-    is_win_or_loss = np.stack([pairs.human == kind for kind in (1, -1)], axis=1).astype(np.float64)
+    win_loss_indicators = np.stack([pairs.human == outcome_sign for outcome_sign in (1, -1)], axis=1).astype(np.float64)
     cluster_weights = design.draw_weights(resamples, _rng(root_seed, comparison, 2))[1:]
-    cluster_counts = bootstrap.unit_sums(is_win_or_loss, units=design.units, n_units=design.n_units)
-    design_effect = pairs.effect[:, np.newaxis]
+    win_loss_counts_of_cluster = bootstrap.unit_sums(win_loss_indicators, units=design.units, n_units=design.n_units)
+    design_effects = pairs.effect[:, np.newaxis]
     correct_shares = np.full(len(cluster_weights) or 2, np.nan)
-    for block in chunks(len(cluster_weights), _NUMBERS * len(reference_decisions)):
-        resampled_counts = bootstrap.weighted_sums(cluster_weights[block], cluster_counts)
-        resampled_decisions = decide_by_counts(resampled_counts / design_effect, gamma)
-        correct_shares[block] = errors_of(reference_decisions, resampled_decisions)["correct"]
+    for resample_slice in chunks(len(cluster_weights), _NUMBERS * len(reference_decisions)):
+        resampled_counts = bootstrap.weighted_sums(cluster_weights[resample_slice], win_loss_counts_of_cluster)
+        resampled_decisions = decide_by_counts(resampled_counts / design_effects, gamma)
+        correct_shares[resample_slice] = errors_of(reference_decisions, resampled_decisions)["correct"]
     reference_columns = {
         "pairs": len(reference_decisions),
         "annotations": int(pairs.outcome.sum()),
@@ -402,15 +405,15 @@ def _reference(comparison: RaterComparison, root_seed: int, gamma: float, resamp
 
 def _study_notes(comparison: RaterComparison) -> list[Note]:
     """Return the notes of the comparison; notes on metrics are left out if no metric is used."""
-    annotator_rules = ("items-without-annotators", "all-ties", "one-item", "verdicts-vote", "annotators-not-selected")
-    notes = [note for note in comparison.notes if comparison.metrics or note.rule in annotator_rules]
-    n_silent_pairs = int((comparison.human_signs == ABSENT).all(axis=1).sum())
+    human_note_rules = ("items-without-annotators", "all-ties", "one-item", "verdicts-vote", "annotators-not-selected")
+    notes = [note for note in comparison.notes if comparison.metrics or note.rule in human_note_rules]
+    n_unrated_pairs = int((comparison.human_signs == ABSENT).all(axis=1).sum())
     message = (
-        f"{n_silent_pairs} pairs of systems have no human-rated item{label_of(comparison.aspect)} and are excluded"
+        f"{n_unrated_pairs} pairs of systems have no human-rated item{label_of(comparison.aspect)} and are excluded"
     )
     return [
         *notes,
-        *build_notes(("pairs-without-annotators", n_silent_pairs, message), aspect=comparison.aspect),
+        *build_notes(("pairs-without-annotators", n_unrated_pairs, message), aspect=comparison.aspect),
         *not_random_note(
             comparison.metrics,
             random_part_p_values(comparison),

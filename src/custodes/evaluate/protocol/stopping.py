@@ -28,8 +28,8 @@ from custodes.stats.stopping.sequential import BOUNDARIES, group_sequential_boun
 class Stopping:
     """Rule for deciding a pair and for ending the annotation.
 
-    `stop` sets when a pair is closed. With 'decided', a pair is closed if theta is above 1 - gamma/2 or below gamma/2,
-    or beyond the limits that `boundary` sets. With 'futility', a pair is also closed if the probability of a decision
+    `stop` sets when a pair is closed. With 'decided', a pair is closed if theta is above 1 - gamma/2 or below gamma/2;
+    `boundary` may replace these limits. With 'futility', a pair is also closed if the probability of a decision
     by the last interim analysis is below `futility`. Every round adds `batch` annotations to each undecided pair.
     `looks` replaces `batch`: it lists the numbers of annotations per pair after each round. `budget` is the maximum
     number of all annotations. `boundary` is the boundary for repeated analyses: 'none' (as in the paper), 'pocock',
@@ -51,9 +51,11 @@ class Stopping:
         # All fields are validated, including fields to which the decoder gave the default.
         check_fields(self, {"looks": _looks, "boundary": _boundary})
         check_at_least("batch", self.batch, 1)
-        for field_name, reason in ineffective_fields(self.stop, self.looks).items():
+        for field_name, no_effect_reason in ineffective_fields(self.stop, self.looks).items():
             if field_name in self.changed_fields:
-                raise OptionError(f"{field_name}={short_repr(self.changed_fields[field_name])} has no effect: {reason}")
+                raise OptionError(
+                    f"{field_name}={short_repr(self.changed_fields[field_name])} has no effect: {no_effect_reason}"
+                )
 
     @property
     def changed_fields(self) -> dict[str, Any]:
@@ -63,16 +65,26 @@ class Stopping:
     def __str__(self) -> str:
         value_of_field = {**self.changed_fields, "looks": _format_looks(self.looks)}
         return ", ".join(
-            [self.stop, *(f"{name} {value_of_field[name]}" for name in self.changed_fields if name != "stop")]
+            [
+                self.stop,
+                *(
+                    f"{field_name} {value_of_field[field_name]}"
+                    for field_name in self.changed_fields
+                    if field_name != "stop"
+                ),
+            ]
         )
 
     def __repr__(self) -> str:
-        return f"Stopping({', '.join(f'{name}={value!r}' for name, value in self.changed_fields.items())})"
+        arguments_text = ", ".join(
+            f"{field_name}={field_value!r}" for field_name, field_value in self.changed_fields.items()
+        )
+        return f"Stopping({arguments_text})"
 
     def rule(self, estimator: Estimator, *, most: int, seed: int) -> Rule:
         """Return the rule for pairs with at most `most` annotations."""
         annotation_counts = self.looks or (*range(self.batch, most, self.batch), most)
-        looks = tuple(dict.fromkeys(min(n, most) for n in annotation_counts))
+        looks = tuple(dict.fromkeys(min(n_annotations, most) for n_annotations in annotation_counts))
         if isinstance(self.boundary, str):
             boundary_values = group_sequential_bounds(looks, shape=BOUNDARIES[self.boundary], level=self.gamma).tolist()
         else:
@@ -91,8 +103,12 @@ class Stopping:
 def _looks(looks: Any) -> tuple[int, ...] | None:
     if looks is None:
         return None
-    annotation_counts = tuple(check_at_least("looks", look, 1) for look in looks) if is_collection(looks) else ()
-    if not annotation_counts or any(b <= a for a, b in pairwise(annotation_counts)):
+    annotation_counts = (
+        tuple(check_at_least("looks", n_annotations, 1) for n_annotations in looks) if is_collection(looks) else ()
+    )
+    if not annotation_counts or any(
+        later_count <= earlier_count for earlier_count, later_count in pairwise(annotation_counts)
+    ):
         raise OptionError(
             f"looks={_format_looks(annotation_counts or looks)} is not allowed; give increasing numbers of annotations "
             "per pair, as in 10,20,40"
@@ -131,19 +147,23 @@ def select_estimators_and_rules(
     """
     if estimator is None:
         estimator = next(
-            name
-            for name, candidate_estimator in ESTIMATORS.items()
+            estimator_name
+            for estimator_name, candidate_estimator in ESTIMATORS.items()
             if candidate_estimator.uses_metric is not is_without_metric
         )
     estimator_names = dict.fromkeys(value_list("estimator", estimator))
-    estimators = [ESTIMATORS[check_one_of("estimator", name, ESTIMATORS)] for name in estimator_names]
-    stopping_list: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
-    for rule in stopping_list:
+    estimators = [
+        ESTIMATORS[check_one_of("estimator", estimator_name, ESTIMATORS)] for estimator_name in estimator_names
+    ]
+    stopping_rules: list[Any] = list(stopping) if isinstance(stopping, list | tuple) else [stopping]
+    for rule in stopping_rules:
         if not isinstance(rule, Stopping):
             raise OptionError(f"stopping={short_repr(rule)} is not allowed; give cu.Stopping(...), or a list of these")
-    rules: tuple[Stopping, ...] = tuple(dict.fromkeys(stopping_list))
-    alternatives_text = " or ".join(
-        alternative.name for alternative in ESTIMATORS.values() if not alternative.uses_metric
+    rules: tuple[Stopping, ...] = tuple(dict.fromkeys(stopping_rules))
+    metric_free_names_text = " or ".join(
+        metric_free_estimator.name
+        for metric_free_estimator in ESTIMATORS.values()
+        if not metric_free_estimator.uses_metric
     )
     reject(
         (
@@ -158,7 +178,7 @@ def select_estimators_and_rules(
             (
                 is_without_metric and candidate_estimator.uses_metric,
                 f"estimator={candidate_estimator.name!r} needs a metric, but metrics='none'; select metrics, or use "
-                f"{alternatives_text}",
+                f"{metric_free_names_text}",
             )
             for candidate_estimator in estimators
         ),

@@ -57,14 +57,14 @@ def assumed_world(
         [(1 - tie_rate + margin_values) / 2, np.full(len(margin_values), tie_rate), (1 - tie_rate - margin_values) / 2],
         axis=1,
     ).clip(0, 1)
-    share_draws = np.broadcast_to(outcome_shares, (replications, *outcome_shares.shape))
-    metric_name, metric_channel = (NONE, None) if channel is None else _channel_of(channel)
+    outcome_share_draws = np.broadcast_to(outcome_shares, (replications, *outcome_shares.shape))
+    metric_name, metric_confusion_matrix = (NONE, None) if channel is None else _channel_of(channel)
     return World(
         aspect="",
         metric=metric_name,
         shares=outcome_shares,
-        possible=share_draws,
-        channel=metric_channel,
+        possible=outcome_share_draws,
+        channel=metric_confusion_matrix,
         systems=([None] * len(margin_values), [None] * len(margin_values)),
     )
 
@@ -91,26 +91,27 @@ def _channel_of(channel: ArrayLike | Literal["ideal"]) -> tuple[str, Floats]:
 
 def pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: np.random.Generator) -> Iterator[World]:
     comparisons = comparisons_of(pilot, setting)
-    generators = labelled_generators([comparison.aspect for comparison in comparisons], rng)
-    for comparison, posterior_generator in zip(comparisons, generators, strict=True):
-        human_rows, design = comparison.preferences.select_rater(0), comparison.design
-        pair_codes, pair_indices = np.unique(human_rows.pair, return_inverse=True)  # pairs compared by annotators
+    aspect_generators = labelled_generators([comparison.aspect for comparison in comparisons], rng)
+    for comparison, posterior_generator in zip(comparisons, aspect_generators, strict=True):
+        human_comparisons, design = comparison.preferences.select_rater(0), comparison.design
+        # Pairs compared by annotators.
+        compared_pair_codes, pair_index_of_comparison = np.unique(human_comparisons.pair, return_inverse=True)
         human_pilot = Pilot(
-            pair=pair_indices,
-            unit=design.units[human_rows.item],
-            sign=human_rows.sign,
-            systems=design.pairs[pair_codes],
+            pair=pair_index_of_comparison,
+            unit=design.units[human_comparisons.item],
+            sign=human_comparisons.sign,
+            systems=design.pairs[compared_pair_codes],
         )
-        share_draws = posterior_shares(human_pilot, n_draws=n_draws, rng=posterior_generator)
-        first_names, second_names = np.take(comparison.systems, human_pilot.systems.T).tolist()
+        outcome_share_draws = posterior_shares(human_pilot, n_draws=n_draws, rng=posterior_generator)
+        first_system_names, second_system_names = np.take(comparison.systems, human_pilot.systems.T).tolist()
         for metric_index, metric in enumerate(comparison.metrics or (NONE,)):
             yield World(
                 aspect=comparison.aspect,
                 metric=metric,
                 shares=shares_of(human_pilot.outcome),
-                possible=share_draws,
+                possible=outcome_share_draws,
                 channel=None if metric == NONE else _confusion_matrix(comparison, metric_index),
-                systems=(first_names, second_names),
+                systems=(first_system_names, second_system_names),
                 pilot=None if metric_index else human_pilot,
                 clustered=design.has_clusters,
             )

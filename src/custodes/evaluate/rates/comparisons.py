@@ -24,12 +24,13 @@ from custodes.stats.sign_test import adjust
 EQUIVALENCE_MARGIN = 0.05
 """Largest difference of TPR, and of TNR, with which systems may share error rates."""
 FEWEST_OF_LABEL = 10
-"""Minimum number of human labels with a label, in each of two groups of outputs, for a test of TPR or TNR."""
+"""Minimum number of positive (TPR) or negative (TNR) human labels in each of two groups of outputs for a test."""
 CONTINUITY = 0.3
 """Continuity correction of a difference of TPR or TNR, as a multiple of 1/n + 1/n of the two numbers of human labels.
 
-Without it, the probability of a false finding at level .05 is up to .094 with 10 to 15 labels, with it up to .05. With
-the multiple .5 of Yates (1934), it is up to .038, and fewer true differences are found.
+With 10 to 15 labels, the probability of a false finding at level .05 is up to .094 without the correction, and up to
+.05 with the correction. With the multiple .5 of Yates (1934), this probability is up to .038, and fewer true
+differences are found.
 """
 ERROR_RATES = {"tpr": 1, "tnr": 0}
 """Human label on which each error rate is conditional."""
@@ -76,27 +77,37 @@ class Tails(NamedTuple):
     @classmethod
     def from_draws(cls, estimate_and_draws: Floats, least_confidence: float) -> Tails:
         """Return the tails for intervals at the level `least_confidence` or higher."""
-        value, draws = float(estimate_and_draws[0]), np.sort(estimate_and_draws[1:])
-        k = max(int((1 - least_confidence) / 2 * (len(draws) + 1)), 1)
-        return cls(value, draws[:k].copy(), draws[-k:].copy(), len(draws), float(draws.mean()), float(draws.std()))
+        estimate, sorted_draws = float(estimate_and_draws[0]), np.sort(estimate_and_draws[1:])
+        n_kept_draws = max(int((1 - least_confidence) / 2 * (len(sorted_draws) + 1)), 1)
+        return cls(
+            estimate,
+            sorted_draws[:n_kept_draws].copy(),
+            sorted_draws[-n_kept_draws:].copy(),
+            len(sorted_draws),
+            float(sorted_draws.mean()),
+            float(sorted_draws.std()),
+        )
 
     def interval(self, confidence: float, correction: float = 0.0) -> Interval:
         """Return the interval that excludes 0 if and only if `two_sided_p` is at most 1 - `confidence`.
 
-        The bounds are draws. If there are too few draws for a bound, it comes from a normal approximation of the tail.
+        A bound is a draw or, if there are too few draws, comes from a normal approximation of the tail.
         A `correction` for continuity extends both bounds, up to differences of 1.
         """
         from scipy.special import ndtri
 
         if not np.isfinite(self.value):
             return UNDEFINED
-        n_outside = int((1 - confidence) / 2 * (self.n_draws + 1))
-        low, high = self.lowest[max(n_outside - 1, 0)], self.highest[-max(n_outside, 1)]
-        if not n_outside:
+        n_draws_outside = int((1 - confidence) / 2 * (self.n_draws + 1))
+        lower_bound, upper_bound = self.lowest[max(n_draws_outside - 1, 0)], self.highest[-max(n_draws_outside, 1)]
+        if not n_draws_outside:
             half_width = ndtri((1 + confidence) / 2) * self.sd
-            low, high = min(low, self.mean - half_width), max(high, self.mean + half_width)
-        low, high = min(low, self.value) - correction, max(high, self.value) + correction
-        return Interval(self.value, float(max(low, -1.0)), float(min(high, 1.0)))
+            lower_bound, upper_bound = (
+                min(lower_bound, self.mean - half_width),
+                max(upper_bound, self.mean + half_width),
+            )
+        lower_bound, upper_bound = min(lower_bound, self.value) - correction, max(upper_bound, self.value) + correction
+        return Interval(self.value, float(max(lower_bound, -1.0)), float(min(upper_bound, 1.0)))
 
 
 class ErrorTest(NamedTuple):
@@ -113,18 +124,22 @@ def error_differences(first_rates: JudgeRates, second_rates: JudgeRates) -> dict
 
     The human labels of one system are treated as independent of the human labels of the other system.
     """
-    differences = {}
-    for name, label_code in ERROR_RATES.items():
-        first_n, second_n = (
-            0.0 if rates.pairs is None else float(rates.pairs.counts.labelled[:, label_code].sum())
-            for rates in (first_rates, second_rates)
+    difference_of_rate = {}
+    for rate_name, label_code in ERROR_RATES.items():
+        n_first_labels, n_second_labels = (
+            0.0 if judge_rates.pairs is None else float(judge_rates.pairs.counts.labelled[:, label_code].sum())
+            for judge_rates in (first_rates, second_rates)
         )
-        values = np.full(2, np.nan)
+        estimate_and_draws = np.full(2, np.nan)
         if first_rates.n_both_labels and second_rates.n_both_labels:
-            values = first_rates.error_rates[name] - second_rates.error_rates[name]
-        correction = CONTINUITY * (1 / first_n + 1 / second_n) if first_n and second_n else 1.0
-        differences[name] = ErrorDifference(values, correction, min(first_n, second_n) > FEWEST_OF_LABEL - 0.5)
-    return differences
+            estimate_and_draws = first_rates.error_rates[rate_name] - second_rates.error_rates[rate_name]
+        continuity_correction = (
+            CONTINUITY * (1 / n_first_labels + 1 / n_second_labels) if n_first_labels and n_second_labels else 1.0
+        )
+        difference_of_rate[rate_name] = ErrorDifference(
+            estimate_and_draws, continuity_correction, min(n_first_labels, n_second_labels) > FEWEST_OF_LABEL - 0.5
+        )
+    return difference_of_rate
 
 
 def correlation(first_influence: Floats, second_influence: Floats, units: Ints, n_equal_clusters: Floats) -> float:
@@ -146,15 +161,23 @@ def correlation(first_influence: Floats, second_influence: Floats, units: Ints, 
     0.2857
     """
     n_units = int(units.max(initial=-1)) + 1
-    n_clusters_of_unit = multiplicity_by_unit(n_equal_clusters, units=units, n_units=n_units)
-    first_sums, second_sums = unit_sums(np.stack([first_influence, second_influence]), units=units, n_units=n_units)
-    norms = [np.sqrt((sums**2 * n_clusters_of_unit).sum()) for sums in (first_sums, second_sums)]
+    n_equal_clusters_of_unit = multiplicity_by_unit(n_equal_clusters, units=units, n_units=n_units)
+    first_cluster_sums, second_cluster_sums = unit_sums(
+        np.stack([first_influence, second_influence]), units=units, n_units=n_units
+    )
+    norms = [
+        np.sqrt((cluster_sums**2 * n_equal_clusters_of_unit).sum())
+        for cluster_sums in (first_cluster_sums, second_cluster_sums)
+    ]
     if not all(norms):
         return 0.0
-    first_sums, second_sums = first_sums / norms[0], second_sums / norms[1]
-    r = float((first_sums * second_sums * n_clusters_of_unit).sum())
-    cluster_deviations = first_sums * second_sums - r / 2 * (first_sums**2 + second_sums**2)  # by the delta method
-    squared_standard_error = float((cluster_deviations**2 * n_clusters_of_unit).sum())
+    first_cluster_sums, second_cluster_sums = first_cluster_sums / norms[0], second_cluster_sums / norms[1]
+    r = float((first_cluster_sums * second_cluster_sums * n_equal_clusters_of_unit).sum())
+    # By the delta method.
+    cluster_deviations = first_cluster_sums * second_cluster_sums - r / 2 * (
+        first_cluster_sums**2 + second_cluster_sums**2
+    )
+    squared_standard_error = float((cluster_deviations**2 * n_equal_clusters_of_unit).sum())
     return float(np.clip(r**3 / (r**2 + squared_standard_error), -0.99, 0.99)) if r else 0.0
 
 
@@ -165,8 +188,10 @@ def rate_difference(
     if not np.isfinite(first_rates.corrected.value + second_rates.corrected.value):
         return np.full(2, np.nan)
     shared_correlation = correlation(first_rates.influence, second_rates.influence, outputs.unit, outputs.number)
-    second_draws = correlate_draws(first_rates.rate_draws, second_rates.rate_draws, shared_correlation, rng)
-    return np.append(first_rates.corrected.value - second_rates.corrected.value, first_rates.rate_draws - second_draws)
+    correlated_second_draws = correlate_draws(first_rates.rate_draws, second_rates.rate_draws, shared_correlation, rng)
+    return np.append(
+        first_rates.corrected.value - second_rates.corrected.value, first_rates.rate_draws - correlated_second_draws
+    )
 
 
 def human_difference(
@@ -177,11 +202,11 @@ def human_difference(
         return np.full(2, np.nan)
     first_draws, second_draws = (
         rng.beta(
-            rates.human_n * rates.human.value + PRIOR,
-            rates.human_n * (1 - rates.human.value) + PRIOR,
-            size=len(rates.rate_draws),
+            judge_rates.human_n * judge_rates.human.value + PRIOR,
+            judge_rates.human_n * (1 - judge_rates.human.value) + PRIOR,
+            size=len(judge_rates.rate_draws),
         )
-        for rates in (first_rates, second_rates)
+        for judge_rates in (first_rates, second_rates)
     )
     shared_correlation = correlation(
         first_rates.human_influence, second_rates.human_influence, outputs.unit, outputs.number
@@ -227,13 +252,13 @@ def difference_rows(
             ),
             "p_value": _p_value(corrected_differences),
             "errors": {
-                name: ErrorTest(
+                rate_name: ErrorTest(
                     Tails.from_draws(difference.values, confidence),
                     difference.correction,
                     difference.is_tested,
                     difference.p_value,
                 )
-                for name, difference in error_differences(rates_a, rates_b).items()
+                for rate_name, difference in error_differences(rates_a, rates_b).items()
             },
         }
 
@@ -246,28 +271,34 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
     """Yield the rows of all metrics with adjusted p-values, decisions, error rates and the favoured system.
 
     P-values and intervals are adjusted by Bonferroni's method. For the corrected difference, the family is the pairs
-    and labels of one metric. For error rates, it is all metrics, pairs, labels and both error rates.
+    and labels of one metric. For error rates, the family is all metrics, pairs, labels and both
+    error rates.
     """
-    n_error_tests = max(1, sum(difference.is_tested for row in rows for difference in row["errors"].values()))
+    n_error_tests = max(1, sum(error_test.is_tested for row in rows for error_test in row["errors"].values()))
     n_tests_of_metric = Counter(row["metric"] for row in rows if np.isfinite(row["p_value"]))
     for row in rows:
         p_adjusted = np.minimum(row["p_value"] * n_tests_of_metric[row["metric"]], 1.0)
-        sign = "+" if row["corrected_difference"] > 0 else "-"
-        error_columns: dict[str, float] = {}
+        sign_text = "+" if row["corrected_difference"] > 0 else "-"
+        error_rate_columns: dict[str, float] = {}
         favoured_systems = set()
-        for name, difference in row["errors"].items():
-            interval = difference.tails.interval(1 - (1 - confidence) / n_error_tests, difference.correction)
-            p_value = np.minimum(difference.p_value * n_error_tests, 1.0)
-            error_columns |= {**estimate_with_bounds(f"{name}_difference", interval), f"p_{name}": p_value}
-            if p_value <= alpha:  # a higher TPR and a lower TNR both raise the judge's rate
-                favoured_systems.add(row["system_a" if (interval.value > 0) == (name == "tpr") else "system_b"])
-        columns = {name: value for name, value in row.items() if name != "errors"}
+        for rate_name, error_test in row["errors"].items():
+            interval = error_test.tails.interval(1 - (1 - confidence) / n_error_tests, error_test.correction)
+            adjusted_error_p = np.minimum(error_test.p_value * n_error_tests, 1.0)
+            error_rate_columns |= {
+                **estimate_with_bounds(f"{rate_name}_difference", interval),
+                f"p_{rate_name}": adjusted_error_p,
+            }
+            if adjusted_error_p <= alpha:  # a higher TPR and a lower TNR both raise the judge's rate
+                favoured_systems.add(row["system_a" if (interval.value > 0) == (rate_name == "tpr") else "system_b"])
+        kept_columns = {
+            column_name: column_value for column_name, column_value in row.items() if column_name != "errors"
+        }
         yield (
-            columns
-            | error_columns
+            kept_columns
+            | error_rate_columns
             | {
                 "p_adjusted": p_adjusted,
-                "decision": "" if np.isnan(p_adjusted) else "=" if p_adjusted > alpha else sign,
+                "decision": "" if np.isnan(p_adjusted) else "=" if p_adjusted > alpha else sign_text,
                 "favoured": favoured_systems.pop() if len(favoured_systems) == 1 else "",
             }
         )
@@ -275,8 +306,15 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
 
 def has_equivalent_rates(system_rates: Sequence[JudgeRates], *, alpha: float) -> bool:
     """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
-    differences = (of_rate for pair in combinations(system_rates, 2) for of_rate in error_differences(*pair).values())
-    intervals = (estimate_interval(difference.values, 1 - 2 * alpha) for difference in differences)
+    error_rate_differences = (
+        error_rate_difference
+        for rates_pair in combinations(system_rates, 2)
+        for error_rate_difference in error_differences(*rates_pair).values()
+    )
+    intervals = (
+        estimate_interval(error_rate_difference.values, 1 - 2 * alpha)
+        for error_rate_difference in error_rate_differences
+    )
     return all(interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in intervals)
 
 
@@ -292,8 +330,8 @@ def slice_row(
 ) -> dict[str, Any]:
     """Return a row of the table `slices` with the differences from all other slices (`signs`) and their unadjusted
     p-values."""
-    errors = error_differences(slice_rates, other_rates)
-    rate_differences = rate_difference(slice_rates, other_rates, outputs, rng)
+    difference_of_rate = error_differences(slice_rates, other_rates)
+    rate_difference_draws = rate_difference(slice_rates, other_rates, outputs, rng)
     return {
         "metric": metric,
         "slice": slice_name,
@@ -303,9 +341,9 @@ def slice_row(
         **estimate_with_bounds("corrected_rate", slice_rates.corrected),
         **estimate_with_bounds("tpr", estimate_interval(slice_rates.error_rates["tpr"], confidence)),
         **estimate_with_bounds("tnr", estimate_interval(slice_rates.error_rates["tnr"], confidence)),
-        "p_rate": _p_value(rate_differences),
-        **{f"p_{name}": difference.p_value for name, difference in errors.items()},
-        "signs": [rate_differences[0], *(difference.values[0] for difference in errors.values())],
+        "p_rate": _p_value(rate_difference_draws),
+        **{f"p_{rate_name}": difference.p_value for rate_name, difference in difference_of_rate.items()},
+        "signs": [rate_difference_draws[0], *(difference.values[0] for difference in difference_of_rate.values())],
     }
 
 
@@ -333,13 +371,15 @@ def add_findings(rows: Sequence[dict[str, Any]], *, alpha: float) -> Iterator[di
 
     P-values are adjusted over metrics, slices and tests (Holm).
     """
-    p_values = np.array([[row[column] for column in FINDINGS] for row in rows], dtype=np.float64)
-    adjusted_p = adjust(p_values.ravel(), correction="holm").reshape(p_values.shape)
-    for row, adjusted_p_of_row in zip(rows, adjusted_p, strict=True):
+    p_values = np.array([[row[p_column] for p_column in FINDINGS] for row in rows], dtype=np.float64)
+    adjusted_p_values = adjust(p_values.ravel(), correction="holm").reshape(p_values.shape)
+    for row, adjusted_p_of_row in zip(rows, adjusted_p_values, strict=True):
         finding_texts = [
-            f"{'higher' if sign > 0 else 'lower'} {quantity}"
-            for quantity, p_value, sign in zip(FINDINGS.values(), adjusted_p_of_row, row["signs"], strict=True)
+            f"{'higher' if difference > 0 else 'lower'} {rate_label}"
+            for rate_label, p_value, difference in zip(FINDINGS.values(), adjusted_p_of_row, row["signs"], strict=True)
             if p_value <= alpha
         ]
-        columns = {name: value for name, value in row.items() if name != "signs"}
-        yield columns | dict(zip(FINDINGS, adjusted_p_of_row, strict=True)) | {"finding": ", ".join(finding_texts)}
+        kept_columns = {
+            column_name: column_value for column_name, column_value in row.items() if column_name != "signs"
+        }
+        yield kept_columns | dict(zip(FINDINGS, adjusted_p_of_row, strict=True)) | {"finding": ", ".join(finding_texts)}

@@ -33,7 +33,7 @@ FEWEST_DESIGNED = 10
 
 
 UNSEEN = 0.01
-"""Level of the test of the hypothesis that annotators labelled also outputs without a label of the judge."""
+"""Level of the test of the hypothesis that annotators also labelled outputs without a label of the judge."""
 
 UNDEFINED = Interval(np.nan, np.nan, np.nan)
 
@@ -79,14 +79,16 @@ class StratifiedLabels:
     def counts(self) -> LabelCounts:
         """Weighted counts of human labels, and of all outputs, in each stratum."""
         labelled_row_indices = np.flatnonzero(self.outputs.has_human_label)
-        weighted_labels = (self.outputs.gold[labelled_row_indices] * self.weights[labelled_row_indices, np.newaxis]).T
-        label_counts = [
-            np.bincount(self.stratum[labelled_row_indices], weights=label_weights, minlength=self.n_strata)
-            for label_weights in weighted_labels
+        label_weight_rows = (self.outputs.gold[labelled_row_indices] * self.weights[labelled_row_indices, np.newaxis]).T
+        stratum_counts_of_labels = [
+            np.bincount(self.stratum[labelled_row_indices], weights=weights_of_label, minlength=self.n_strata)
+            for weights_of_label in label_weight_rows
         ]
         output_weights = self.totalled * self.outputs.number
-        output_counts = np.bincount(self.stratum, weights=output_weights, minlength=self.n_strata)
-        return LabelCounts(np.stack(label_counts, axis=1).astype(np.float64), output_counts.astype(np.float64))
+        output_counts_of_stratum = np.bincount(self.stratum, weights=output_weights, minlength=self.n_strata)
+        return LabelCounts(
+            np.stack(stratum_counts_of_labels, axis=1).astype(np.float64), output_counts_of_stratum.astype(np.float64)
+        )
 
     @property
     def estimate(self) -> Floats:
@@ -99,7 +101,7 @@ class StratifiedLabels:
         return self if self.sampling == "by-label" else replace(self, totalled=np.ones(len(self.stratum)))
 
     def influence(self, statistic: Callable[[Floats], Floats]) -> Floats:
-        """Return the influence (n,) of one equal output of each row on a statistic of proportions.
+        """Return, for each row (n,), the influence of one of its equal outputs on a statistic of proportions.
 
         The proportions have the shape (..., strata, labels).
         """
@@ -117,12 +119,16 @@ class StratifiedLabels:
         design_effect = cluster_divisor(
             self.outputs, influence, self.confidence, is_labelled=self.outputs.has_human_label
         )
-        weight_sums, squared_weight_sums = (
+        weight_sums_of_stratum, squared_weight_sums_of_stratum = (
             np.bincount(self.stratum, weights=self.weights**exponent, minlength=self.n_strata)[:, np.newaxis]
             for exponent in (1, 2)
         )
-        effective_labels = self.counts.labelled * np.nan_to_num(ratio(weight_sums, squared_weight_sums)) / design_effect
-        return LabelCounts(effective_labels, self.counts.total / design_effect)
+        effective_label_counts = (
+            self.counts.labelled
+            * np.nan_to_num(ratio(weight_sums_of_stratum, squared_weight_sums_of_stratum))
+            / design_effect
+        )
+        return LabelCounts(effective_label_counts, self.counts.total / design_effect)
 
     def posterior(self, counts: LabelCounts, *, prior: float = PRIOR) -> Floats:
         """Return the estimate and the posterior draws, (1 + draws, strata, labels), from effective counts."""
@@ -194,11 +200,11 @@ class JudgeRates:
         """Return the rates of the same outputs, corrected by the TPR and TNR of `pooled` (Rogan and Gladen)."""
         if not self.n:
             return self
-        judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
-        effective_labels = pooled.effective(pooled.influence(positive_rate)).labelled
-        counts = LabelCounts(effective_labels, judge_counts)
-        rate_of_judged = positive_rate(joint_posterior(counts, sampling="by-label", rng=pooled.rng))
-        estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * rate_of_judged + self.unjudged[:, 1]
+        effective_judge_counts = self.judge_n * np.array([1 - self.judge.value, self.judge.value])
+        effective_label_counts = pooled.effective(pooled.influence(positive_rate)).labelled
+        label_counts = LabelCounts(effective_label_counts, effective_judge_counts)
+        rate_draws_of_judged = positive_rate(joint_posterior(label_counts, sampling="by-label", rng=pooled.rng))
+        estimate_and_draws = (1 - self.unjudged.sum(axis=1)) * rate_draws_of_judged + self.unjudged[:, 1]
         return replace(
             self,
             rate_draws=estimate_and_draws[1:],
@@ -214,8 +220,8 @@ class JudgeRates:
     @property
     def human_variance(self) -> float:
         """Posterior variance of the rate by human labels alone (Jeffreys' prior)."""
-        n_positive, n_labels = self.human_n * self.human.value, self.human_n
-        return rate_variance(LabelCounts(np.array([[n_labels - n_positive, n_positive]]), np.ones(1)))
+        n_positive_labels, n_labels = self.human_n * self.human.value, self.human_n
+        return rate_variance(LabelCounts(np.array([[n_labels - n_positive_labels, n_positive_labels]]), np.ones(1)))
 
     def values(self, statistic: Callable[[Floats], Floats]) -> Floats:
         """Return a measure of agreement followed by its draws, (1 + draws,); NaN without a judge or human labels."""
@@ -228,12 +234,13 @@ class JudgeRates:
 
     def measures(self, *, confidence: float, ordered: bool) -> dict[str, Interval]:
         """Return the measures of agreement; measures for two labels are undefined if there are more labels."""
-        undefined_measures = dict.fromkeys((*BINARY, *GENERAL, "kappa", "alpha"), UNDEFINED)
+        undefined_intervals = dict.fromkeys((*BINARY, *GENERAL, "kappa", "alpha"), UNDEFINED)
         if self.pairs is None or not self.n_both_labels:
-            return undefined_measures
-        measure_of_name = measure_functions(self.pairs.n_strata, self.n_both_labels, ordered=ordered)
-        return undefined_measures | {
-            name: estimate_interval(self.values(measure), confidence) for name, measure in measure_of_name.items()
+            return undefined_intervals
+        function_of_measure = measure_functions(self.pairs.n_strata, self.n_both_labels, ordered=ordered)
+        return undefined_intervals | {
+            measure_name: estimate_interval(self.values(measure_function), confidence)
+            for measure_name, measure_function in function_of_measure.items()
         }
 
 
@@ -305,87 +312,90 @@ def judge_rates(
     is_judged = is_selected & ~np.isnan(labels)
     only_judged = only_judged or has_only_judged(outputs.only(is_selected), labels[is_selected], sampling)
     label_strata = _label_strata(outputs.only(is_judged), labels[is_judged].astype(np.intp), settings)
-    is_used = is_judged if only_judged else is_selected
-    used_outputs, is_judged_output = outputs.only(is_used), is_judged[is_used]
-    has_human_label, weights = used_outputs.has_human_label, _label_weights(used_outputs)
+    is_used_output = is_judged if only_judged else is_selected
+    used_outputs, is_judged_output = outputs.only(is_used_output), is_judged[is_used_output]
+    has_human_label, label_weights = used_outputs.has_human_label, _label_weights(used_outputs)
     # With 'by-label', outputs with a human label are a separate set, which does not count in the estimated rate.
     is_estimated_output = ~has_human_label if sampling == "by-label" else np.ones(len(has_human_label), dtype=bool)
-    fewest_strata = label_strata.n_strata if strata is None else int(strata[is_used].max(initial=0)) + 1
-    label_or_bin = np.nan_to_num(labels[is_used]).astype(np.intp) if strata is None else strata[is_used]
-    undivided_strata = np.where(is_judged_output, label_or_bin, fewest_strata)
-    stratum = (
-        undivided_strata
-        if sampling == "by-label"
-        else designed_strata(undivided_strata, used_outputs.weight, has_human_label, fewest=FEWEST_DESIGNED)
+    n_undivided_strata = label_strata.n_strata if strata is None else int(strata[is_used_output].max(initial=0)) + 1
+    label_or_bin_codes = (
+        np.nan_to_num(labels[is_used_output]).astype(np.intp) if strata is None else strata[is_used_output]
     )
-    strata_of_rate = StratifiedLabels(
+    undivided_stratum_of_output = np.where(is_judged_output, label_or_bin_codes, n_undivided_strata)
+    stratum_of_output = (
+        undivided_stratum_of_output
+        if sampling == "by-label"
+        else designed_strata(undivided_stratum_of_output, used_outputs.weight, has_human_label, fewest=FEWEST_DESIGNED)
+    )
+    rate_strata = StratifiedLabels(
         outputs=used_outputs,
-        stratum=stratum,
-        weights=weights,
+        stratum=stratum_of_output,
+        weights=label_weights,
         totalled=is_estimated_output.astype(np.float64),
-        n_strata=max(int(stratum.max(initial=0)) + 1, fewest_strata),
+        n_strata=max(int(stratum_of_output.max(initial=0)) + 1, n_undivided_strata),
         **settings,
     )
     n_labelled, n_both_labels = int(has_human_label.sum()), int(label_strata.outputs.has_human_label.sum())
-    n, n_judged = (
-        int(used_outputs.number[is_estimated_output & is_counted].sum()) for is_counted in (True, is_judged_output)
+    n_estimated_outputs, n_judged_outputs = (
+        int(used_outputs.number[is_estimated_output & is_counted_output].sum())
+        for is_counted_output in (True, is_judged_output)
     )
-    influence = strata_of_rate.influence(positive_rate)
-    unstratified = replace(
-        strata_of_rate, stratum=np.zeros_like(stratum), n_strata=1, sampling="random", totalled=weights
+    influence = rate_strata.influence(positive_rate)
+    unstratified_labels = replace(
+        rate_strata, stratum=np.zeros_like(stratum_of_output), n_strata=1, sampling="random", totalled=label_weights
     )
-    human_influence = unstratified.influence(positive_rate)
-    effective_n_human, effective_n_judged = float(unstratified.effective(human_influence).labelled.sum()), 0.0
+    human_influence = unstratified_labels.influence(positive_rate)
+    effective_n_human, effective_n_judged = float(unstratified_labels.effective(human_influence).labelled.sum()), 0.0
     corrected_rate = human_rate = judge_rate = UNDEFINED
-    rate_draws, variance, unjudged = np.full(1, np.nan), np.nan, np.zeros((1, 2))
-    counts = strata_of_rate.counts
-    if n_both_labels and n:
-        is_divided = strata_of_rate.n_strata > fewest_strata + (not is_judged_output.all())
-        prior = NEUTRAL_PRIOR if (is_divided or sampling == "by-judge") and strata is None else PRIOR
-        effective_counts = strata_of_rate.effective(influence)
-        joint_values = strata_of_rate.posterior(effective_counts, prior=prior)
-        has_variance = sampling != "by-label" and len(outputs.words) == 2
-        variance = rate_variance(effective_counts, prior=prior) if has_variance else np.nan
-        estimate_and_draws = positive_rate(joint_values)
-        unjudged = joint_values[:, np.unique(stratum[~is_judged_output])].sum(axis=1)
+    rate_draws, corrected_rate_variance, unjudged_shares = np.full(1, np.nan), np.nan, np.zeros((1, 2))
+    stratum_counts = rate_strata.counts
+    if n_both_labels and n_estimated_outputs:
+        has_divided_strata = rate_strata.n_strata > n_undivided_strata + (not is_judged_output.all())
+        prior_weight = NEUTRAL_PRIOR if (has_divided_strata or sampling == "by-judge") and strata is None else PRIOR
+        effective_counts = rate_strata.effective(influence)
+        joint_proportion_draws = rate_strata.posterior(effective_counts, prior=prior_weight)
+        is_variance_defined = sampling != "by-label" and len(outputs.words) == 2
+        corrected_rate_variance = rate_variance(effective_counts, prior=prior_weight) if is_variance_defined else np.nan
+        estimate_and_draws = positive_rate(joint_proportion_draws)
+        unjudged_shares = joint_proportion_draws[:, np.unique(stratum_of_output[~is_judged_output])].sum(axis=1)
         rate_draws, corrected_rate = estimate_and_draws[1:], estimate_interval(estimate_and_draws, confidence)
     if n_labelled and sampling == "random":
-        human_rate = _wilson(float(positive_rate(unstratified.estimate)), effective_n_human, confidence)
-    is_unlabelled_stratum = counts.labelled.sum(axis=1) == 0
-    if n_judged:
-        is_counted = is_estimated_output & is_judged_output
-        is_positive_label, n_equal_outputs = (
-            (labels[is_used][is_counted] == 1).astype(np.float64),
-            used_outputs.number[is_counted],
+        human_rate = _wilson(float(positive_rate(unstratified_labels.estimate)), effective_n_human, confidence)
+    is_unlabelled_stratum = stratum_counts.labelled.sum(axis=1) == 0
+    if n_judged_outputs:
+        is_counted_output = is_estimated_output & is_judged_output
+        is_positive_judge_label, n_equal_outputs = (
+            (labels[is_used_output][is_counted_output] == 1).astype(np.float64),
+            used_outputs.number[is_counted_output],
         )
-        positive_share = float((is_positive_label * n_equal_outputs).sum() / n_judged)
-        effective_n_judged = n_judged / cluster_divisor(
-            used_outputs.only(is_counted), is_positive_label - positive_share, confidence
+        judge_positive_share = float((is_positive_judge_label * n_equal_outputs).sum() / n_judged_outputs)
+        effective_n_judged = n_judged_outputs / cluster_divisor(
+            used_outputs.only(is_counted_output), is_positive_judge_label - judge_positive_share, confidence
         )
-        judge_rate = _wilson(positive_share, effective_n_judged, confidence)
-    influence_of_all_outputs = np.zeros((2, len(labels)))
-    influence_of_all_outputs[:, is_used] = influence, human_influence
+        judge_rate = _wilson(judge_positive_share, effective_n_judged, confidence)
+    influences_of_all_outputs = np.zeros((2, len(labels)))
+    influences_of_all_outputs[:, is_used_output] = influence, human_influence
     return JudgeRates(
         rate_draws=rate_draws,
-        rate_variance=variance,
-        unjudged=unjudged,
+        rate_variance=corrected_rate_variance,
+        unjudged=unjudged_shares,
         pairs=label_strata,
-        influence=influence_of_all_outputs[0],
-        human_influence=influence_of_all_outputs[1],
+        influence=influences_of_all_outputs[0],
+        human_influence=influences_of_all_outputs[1],
         corrected=corrected_rate,
         human=human_rate,
         judge=judge_rate,
-        n=n,
+        n=n_estimated_outputs,
         n_labelled=n_labelled,
         n_both_labels=n_both_labels,
-        n_unjudged=n - n_judged,
-        n_left_out=int(outputs.number[is_selected & ~is_used].sum()),
-        rarer=float(counts.labelled.sum(axis=0).min()),
+        n_unjudged=n_estimated_outputs - n_judged_outputs,
+        n_left_out=int(outputs.number[is_selected & ~is_used_output].sum()),
+        rarer=float(stratum_counts.labelled.sum(axis=0).min()),
         judge_n=effective_n_judged,
         human_n=effective_n_human,
         unlabelled=0.0
         if sampling == "by-label"
-        else float(ratio(counts.total[is_unlabelled_stratum].sum(), counts.total.sum())),
+        else float(ratio(stratum_counts.total[is_unlabelled_stratum].sum(), stratum_counts.total.sum())),
     )
 
 
@@ -413,18 +423,18 @@ def _label_weights(outputs: LabelledOutputs) -> Floats:
 
 def _label_strata(outputs: LabelledOutputs, label_codes: Ints, settings: EstimateSettings) -> StratifiedLabels:
     """Return the outputs with a label of the judge, by this label, for measures of agreement."""
-    weights, sampling = _label_weights(outputs), settings["sampling"]
-    is_counted = ~outputs.has_human_label if sampling == "by-label" else np.ones(len(weights), dtype=bool)
+    label_weights, sampling = _label_weights(outputs), settings["sampling"]
+    is_counted_output = ~outputs.has_human_label if sampling == "by-label" else np.ones(len(label_weights), dtype=bool)
     label_strata = StratifiedLabels(
         outputs=outputs,
         stratum=label_codes,
-        weights=weights,
-        totalled=weights if sampling == "random" else is_counted.astype(np.float64),
+        weights=label_weights,
+        totalled=label_weights if sampling == "random" else is_counted_output.astype(np.float64),
         n_strata=len(outputs.words),
         **settings,
     )
     if sampling == "by-label" and np.isnan(label_strata.estimate).any():  # no unlabelled output, or judge at chance
-        return replace(label_strata, sampling="random", totalled=weights)
+        return replace(label_strata, sampling="random", totalled=label_weights)
     return label_strata
 
 

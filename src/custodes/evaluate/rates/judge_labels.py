@@ -41,7 +41,7 @@ class JudgeLabels:
         self, outputs: LabelledOutputs, is_selected_output: Bools | None = None, **settings: Unpack[EstimateSettings]
     ) -> JudgeRates:
         """Return the rates of the selected outputs (n,), by default of all outputs."""
-        judge_rates_of_outputs = judge_rates(
+        estimated_rates = judge_rates(
             outputs,
             self.labels,
             is_selected_output,
@@ -50,9 +50,9 @@ class JudgeLabels:
             **settings,
         )
         if self.name == HUMAN:
-            return replace(judge_rates_of_outputs, pairs=None, judge=UNDEFINED, unlabelled=0.0)
+            return replace(estimated_rates, pairs=None, judge=UNDEFINED, unlabelled=0.0)
         has_no_threshold = self.scores is not None and not np.isfinite(self.threshold)
-        return replace(judge_rates_of_outputs, judge=UNDEFINED) if has_no_threshold else judge_rates_of_outputs
+        return replace(estimated_rates, judge=UNDEFINED) if has_no_threshold else estimated_rates
 
     def rates_by_system(self, outputs: LabelledOutputs, **settings: Unpack[EstimateSettings]) -> dict[str, JudgeRates]:
         """Return the rates of the outputs of each system, with influences of all outputs (0 for other systems)."""
@@ -76,8 +76,8 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
     which thresholds are cross-fitted. Without `threshold`, scores only form strata.
     """
     if not outputs.metrics:
-        same_label = np.zeros(len(outputs.system))
-        yield JudgeLabels(name=HUMAN, labels=same_label, evaluated=same_label, strata=same_label.astype(np.intp))
+        equal_labels = np.zeros(len(outputs.system))
+        yield JudgeLabels(name=HUMAN, labels=equal_labels, evaluated=equal_labels, strata=equal_labels.astype(np.intp))
     for metric, labels_or_scores, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
         if is_score and is_confidence(metric) and not outputs.is_score.all():
             continue
@@ -93,22 +93,24 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
             if isinstance(threshold_or_target, ThresholdTarget)
             else threshold_or_target
         )
-        judge_labels = np.where(has_score, labels_or_scores >= cutoff, np.nan)  # all negative without a threshold
-        cross_fitted = judge_labels.copy()
+        judge_labels = np.where(has_score, labels_or_scores >= cutoff, np.nan)  # all 0 if the cutoff is NaN
+        cross_fitted_judge_labels = judge_labels.copy()
         if isinstance(threshold_or_target, ThresholdTarget):
-            cross_fitted[has_score_and_human_label] = cross_fitted_labels(
+            cross_fitted_judge_labels[has_score_and_human_label] = cross_fitted_labels(
                 labels_or_scores[has_score_and_human_label],
                 is_positive_human_label,
                 threshold_or_target,
                 fold=outputs.unit[has_score_and_human_label] % FOLDS,
             )
-        strata = np.zeros(len(labels_or_scores), dtype=np.intp)
-        strata[has_score] = score_strata(labels_or_scores[has_score], n_labelled=int(has_score_and_human_label.sum()))
+        score_stratum_codes = np.zeros(len(labels_or_scores), dtype=np.intp)
+        score_stratum_codes[has_score] = score_strata(
+            labels_or_scores[has_score], n_labelled=int(has_score_and_human_label.sum())
+        )
         yield JudgeLabels(
             name=metric,
             labels=judge_labels,
-            evaluated=cross_fitted,
-            strata=strata,
+            evaluated=cross_fitted_judge_labels,
+            strata=score_stratum_codes,
             scores=labels_or_scores,
             threshold=cutoff,
         )
@@ -126,21 +128,27 @@ def parsed_threshold(threshold_text: str) -> float | ThresholdTarget:
 def sampling_test(
     outputs: LabelledOutputs, judges: Sequence[JudgeLabels], *, by_system: bool
 ) -> tuple[float, str, str]:
-    """Test whether the outputs with a human label are a random sample of all outputs. With `by_system`, test this
-    within each system, because systems may have different proportions of labelled outputs.
+    """Test whether the outputs with a human label are a random sample of all outputs. With `by_system`, make
+    the test within each system, because systems may have different proportions of labelled outputs.
 
     Returns the smallest p-value of `sampling_p_value`, adjusted for the number of systems (Bonferroni), the name of the
     judge with this p-value, and ` of SYSTEM` (or an empty text).
     """
-    groups = [("", np.ones(len(outputs.system), dtype=bool))]
+    texts_and_masks = [("", np.ones(len(outputs.system), dtype=bool))]
     if by_system and len(outputs.systems) > 1:
-        groups = [(f" of {system}", outputs.system == code) for code, system in enumerate(outputs.systems)]
-    tests = [
-        (len(groups) * sampling_p_value(outputs.only(is_of_group), judge.labels[is_of_group]), judge.name, group_text)
-        for group_text, is_of_group in groups
+        texts_and_masks = [
+            (f" of {system}", outputs.system == system_code) for system_code, system in enumerate(outputs.systems)
+        ]
+    p_judge_text_tuples = [
+        (
+            len(texts_and_masks) * sampling_p_value(outputs.only(is_group_output), judge.labels[is_group_output]),
+            judge.name,
+            group_text,
+        )
+        for group_text, is_group_output in texts_and_masks
         for judge in judges
     ]
-    return min(tests, key=lambda test: float(np.nan_to_num(test[0], nan=1)))
+    return min(p_judge_text_tuples, key=lambda test: float(np.nan_to_num(test[0], nan=1)))
 
 
 def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
@@ -152,20 +160,27 @@ def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
     """
     labels = labels if has_only_judged(outputs, labels, "random") else np.nan_to_num(labels, nan=-1.0)
     judged_outputs, judge_labels = outputs.only(~np.isnan(labels)), labels[~np.isnan(labels)]
-    has_human_label, number = judged_outputs.has_human_label, judged_outputs.number
+    has_human_label, n_equal_outputs = judged_outputs.has_human_label, judged_outputs.number
     if has_human_label.all() or not has_human_label.any():
         return np.nan
-    n_of_part = np.bincount(has_human_label, weights=number)  # outputs without and with a human label
+    # Outputs without and with a human label.
+    n_outputs_by_has_human_label = np.bincount(has_human_label, weights=n_equal_outputs)
     distinct_labels = np.unique(judge_labels)
     p_values = []
     for label in distinct_labels[1:] if len(distinct_labels) == 2 else distinct_labels:
         has_this_label = judge_labels == label
-        n_with_label = np.bincount(has_human_label, weights=number * has_this_label)
-        residuals = has_this_label - n_with_label.sum() / number.sum()
-        influence = residuals * np.where(has_human_label, 1, -1) / n_of_part[has_human_label.astype(np.intp)]
-        design_effect = influence_design_effect(influence, judged_outputs.unit, multiplicity=number).effect
-        table = np.stack([n_with_label, n_of_part - n_with_label]) / np.nan_to_num(design_effect, nan=1.0)
-        p_values.append(fisher_p_value(table.round()))
+        n_of_this_label_by_has_human_label = np.bincount(has_human_label, weights=n_equal_outputs * has_this_label)
+        label_residuals = has_this_label - n_of_this_label_by_has_human_label.sum() / n_equal_outputs.sum()
+        influence = (
+            label_residuals
+            * np.where(has_human_label, 1, -1)
+            / n_outputs_by_has_human_label[has_human_label.astype(np.intp)]
+        )
+        design_effect = influence_design_effect(influence, judged_outputs.unit, multiplicity=n_equal_outputs).effect
+        effective_table = np.stack(
+            [n_of_this_label_by_has_human_label, n_outputs_by_has_human_label - n_of_this_label_by_has_human_label]
+        ) / np.nan_to_num(design_effect, nan=1.0)
+        p_values.append(fisher_p_value(effective_table.round()))
     return float(min(1.0, min(p_values) * len(p_values)))
 
 
@@ -177,10 +192,17 @@ def fisher_p_value(table: Floats) -> float:
     """
     from scipy.special import gammaln
 
-    (n_row, _), (n_column, _), n = table.sum(axis=1), table.sum(axis=0), table.sum()
-    counts = np.arange(max(0, n_row + n_column - n), min(n_row, n_column) + 1)
-    cells = np.stack([counts, n_row - counts, n_column - counts, n - n_row - n_column + counts])
-    log_probabilities = -gammaln(cells + 1).sum(axis=0)
+    (n_first_row, _), (n_first_column, _), n_total = table.sum(axis=1), table.sum(axis=0), table.sum()
+    upper_left_counts = np.arange(max(0, n_first_row + n_first_column - n_total), min(n_first_row, n_first_column) + 1)
+    cell_counts = np.stack(
+        [
+            upper_left_counts,
+            n_first_row - upper_left_counts,
+            n_first_column - upper_left_counts,
+            n_total - n_first_row - n_first_column + upper_left_counts,
+        ]
+    )
+    log_probabilities = -gammaln(cell_counts + 1).sum(axis=0)
     probabilities = np.exp(log_probabilities - log_probabilities.max())
-    observed = probabilities[int(table[0, 0] - counts[0])]
-    return float(probabilities[probabilities <= observed * (1 + 1e-7)].sum() / probabilities.sum())
+    observed_probability = probabilities[int(table[0, 0] - upper_left_counts[0])]
+    return float(probabilities[probabilities <= observed_probability * (1 + 1e-7)].sum() / probabilities.sum())

@@ -19,7 +19,7 @@ from custodes.stats.rates.scores import ThresholdTarget, roc
 from custodes.stats.ratios import ratio
 
 SEPARATING = 0.5
-"""Minimum of Youden's index at which scores are taken as scores of the judge's positive label."""
+"""Minimum value of Youden's index with which scores count as scores of the judge's positive label."""
 
 ROUNDING = 1e-9
 """Relative rounding error of a confidence."""
@@ -83,48 +83,51 @@ def judged_outputs(study: Study, outputs: LabelledOutputs, judge: int, signal: s
     OptionError
         If there is no measure of confidence.
     """
-    metric, labels = outputs.metrics[judge], outputs.judged[judge]
-    is_judged_output = ~np.isnan(labels)
-    labelled_by_judge = outputs.only(is_judged_output)
-    if labelled_by_judge.table["item"].is_duplicated().any():
+    metric, judge_label_codes = outputs.metrics[judge], outputs.judged[judge]
+    is_judged_output = ~np.isnan(judge_label_codes)
+    outputs_with_judge_label = outputs.only(is_judged_output)
+    if outputs_with_judge_label.table["item"].is_duplicated().any():
         raise InputError(
             "route: some items have several outputs, but probabilities are given by item; select one system with "
             "systems=NAME, or give each output a separate item"
         )
-    label_codes = labels[is_judged_output].astype(np.intp)
-    signal_name = signal or _signal(study, labelled_by_judge, judge)
-    note_text = ""
+    known_label_codes = judge_label_codes[is_judged_output].astype(np.intp)
+    signal_name = signal or _signal(study, outputs_with_judge_label, judge)
+    signal_note_text = ""
     if signal_name == REPEATS:
-        confidence_values = _modal_label_share(study, labelled_by_judge, metric)
+        confidence_of_output = _modal_label_share(study, outputs_with_judge_label, metric)
     elif signal_name == JUDGES:
-        judge_labels = labelled_by_judge.judged[~labelled_by_judge.is_score]
-        confidence_values = ratio(
-            (judge_labels == labelled_by_judge.judged[judge]).sum(axis=0), (~np.isnan(judge_labels)).sum(axis=0)
+        labels_of_judges = outputs_with_judge_label.judged[~outputs_with_judge_label.is_score]
+        confidence_of_output = ratio(
+            (labels_of_judges == outputs_with_judge_label.judged[judge]).sum(axis=0),
+            (~np.isnan(labels_of_judges)).sum(axis=0),
         )
     else:
-        confidence_values, note_text = _certainty(
-            _column(study, labelled_by_judge, signal_name),
-            label_codes,
+        confidence_of_output, signal_note_text = _certainty(
+            _column(study, outputs_with_judge_label, signal_name),
+            known_label_codes,
             signal_name,
-            positive_label=labelled_by_judge.words[1],
+            positive_label=outputs_with_judge_label.words[1],
         )
-    if not np.isfinite(confidence_values).any():
+    if not np.isfinite(confidence_of_output).any():
         raise InputError(
             f"route: {signal_name} has no confidence for the labels of {metric}; name another measure with signal=NAME"
         )
     return JudgedOutputs(
-        outputs=labelled_by_judge,
+        outputs=outputs_with_judge_label,
         metric=metric,
         signal=signal_name,
-        codes=label_codes,
-        certainty=np.where(np.isfinite(confidence_values), confidence_values, -np.inf),
-        notes=build_notes(("signal", bool(note_text), note_text), aspect=labelled_by_judge.aspect),
+        codes=known_label_codes,
+        certainty=np.where(np.isfinite(confidence_of_output), confidence_of_output, -np.inf),
+        notes=build_notes(("signal", bool(signal_note_text), signal_note_text), aspect=outputs_with_judge_label.aspect),
     )
 
 
 def _signal(study: Study, outputs: LabelledOutputs, judge: int) -> str:
     metric = outputs.metrics[judge]
-    score_metrics = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if is_score]
+    score_metrics = [
+        metric_name for metric_name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if is_score
+    ]
     if metric + EXPECTED_SUFFIX in score_metrics:
         return metric + EXPECTED_SUFFIX
     if len(score_metrics) == 1:
@@ -144,11 +147,19 @@ def _signal(study: Study, outputs: LabelledOutputs, judge: int) -> str:
 
 def _confidence_columns(study: Study, metric: str, *, is_only_judge: bool) -> list[str]:
     """Return the columns of outputs that hold the confidence of a judge, such as `judge_confidence` for the judge
-    `judge_label`. With only one judge, the rest of the name has no meaning."""
-    column_names = [] if study.attributes is None else study.attributes.columns
-    words_of_column = {name: set(split_name(name)) for name in column_names if CONFIDENCES & set(split_name(name))}
-    own_columns = [name for name, words in words_of_column.items() if words - CONFIDENCES <= set(split_name(metric))]
-    return own_columns or (list(words_of_column) if is_only_judge else [])
+    `judge_label`. If no column names the only judge, all columns of confidence are returned."""
+    attribute_columns = [] if study.attributes is None else study.attributes.columns
+    words_of_column = {
+        column_name: set(split_name(column_name))
+        for column_name in attribute_columns
+        if CONFIDENCES & set(split_name(column_name))
+    }
+    columns_of_judge = [
+        column_name
+        for column_name, name_words in words_of_column.items()
+        if name_words - CONFIDENCES <= set(split_name(metric))
+    ]
+    return columns_of_judge or (list(words_of_column) if is_only_judge else [])
 
 
 def _rating_rows(study: Study, outputs: LabelledOutputs, metric: str) -> pl.DataFrame:
@@ -159,20 +170,20 @@ def _rating_rows(study: Study, outputs: LabelledOutputs, metric: str) -> pl.Data
 
 def _modal_label_share(study: Study, outputs: LabelledOutputs, metric: str) -> Floats:
     """Return the proportion of repeats of each output that give the most frequent label of the output."""
-    vote_counts = _rating_rows(study, outputs, metric).group_by(*KEY, "score").len()
-    share_of_output = vote_counts.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
-    shares = outputs.table.join(share_of_output, on=KEY, how="left", maintain_order="left")["len"]
-    return shares.fill_null(np.nan).to_numpy()
+    vote_count_rows = _rating_rows(study, outputs, metric).group_by(*KEY, "score").len()
+    modal_share_rows = vote_count_rows.group_by(KEY).agg(pl.col("len").max() / pl.col("len").sum())
+    modal_share_series = outputs.table.join(modal_share_rows, on=KEY, how="left", maintain_order="left")["len"]
+    return modal_share_series.fill_null(np.nan).to_numpy()
 
 
 def _column(study: Study, outputs: LabelledOutputs, signal_name: str) -> Floats:
     if signal_name in outputs.metrics:
         return np.asarray(outputs.judged[outputs.metrics.index(signal_name)])
     signal_series = values_of(study, outputs.table, signal_name, option="signal")
-    number_series = signal_series.cast(pl.Float64, strict=False)
-    if number_series.null_count() > signal_series.null_count():
+    numeric_series = signal_series.cast(pl.Float64, strict=False)
+    if numeric_series.null_count() > signal_series.null_count():
         raise OptionError(f"signal={signal_name!r}: must be a column of numbers")
-    return number_series.fill_null(np.nan).to_numpy()
+    return numeric_series.fill_null(np.nan).to_numpy()
 
 
 def _certainty(
@@ -182,13 +193,15 @@ def _certainty(
 
     `signal_values` are either confidence in the judge's label, or scores of the positive label.
     """
-    has_value = np.isfinite(signal_values)
-    roc_curve = roc(signal_values[has_value], label_codes[has_value] == 1)
-    is_separating = np.nan_to_num(roc_curve.tpr - roc_curve.fpr).max(initial=0.0) >= SEPARATING
-    if is_confidence(signal_name) or not is_separating:
+    has_signal_value = np.isfinite(signal_values)
+    roc_curve = roc(signal_values[has_signal_value], label_codes[has_signal_value] == 1)
+    is_signal_separating = np.nan_to_num(roc_curve.tpr - roc_curve.fpr).max(initial=0.0) >= SEPARATING
+    if is_confidence(signal_name) or not is_signal_separating:
         return signal_values, f"{signal_name} is read as the confidence in the label"
-    cutoff = ThresholdTarget.parse("youden").threshold(signal_values[has_value], label_codes[has_value] == 1)
-    return np.abs(signal_values - cutoff), (
-        f"{signal_name} is read as a score of {positive_label!r}, and the distance from {cutoff:.3g} is the "
+    score_cutoff = ThresholdTarget.parse("youden").threshold(
+        signal_values[has_signal_value], label_codes[has_signal_value] == 1
+    )
+    return np.abs(signal_values - score_cutoff), (
+        f"{signal_name} is read as a score of {positive_label!r}, and the distance from {score_cutoff:.3g} is the "
         "confidence; to give the confidence itself, use a column with 'confidence' in its name"
     )

@@ -87,12 +87,12 @@ def judge_table() -> Any:
         *(
             (share if measure_name in PROPORTIONS else score)(
                 measure_name,
-                doc,
+                description,
                 measure_name.upper() if len(measure_name) <= 3 else "",
                 interval=True,
                 essential=measure_name in ESSENTIAL,
             )
-            for measure_name, doc in MEASURES.items()
+            for measure_name, description in MEASURES.items()
         ),
         score(
             "threshold",
@@ -126,11 +126,11 @@ def equal_labels(outputs: LabelledOutputs) -> Ratios:
     judges = list(comparable_judges(outputs))
     is_equal_label, has_both_labels = np.zeros((2, len(judges), len(outputs.system)))
     for judge_index, judge in enumerate(judges):
-        row_indices = np.flatnonzero(outputs.has_human_label & ~np.isnan(judge.evaluated))  # outputs with both labels
-        is_equal_label[judge_index, row_indices] = outputs.gold[
-            row_indices, judge.evaluated[row_indices].astype(np.intp)
+        output_indices = np.flatnonzero(outputs.has_human_label & ~np.isnan(judge.evaluated))  # with both labels
+        is_equal_label[judge_index, output_indices] = outputs.gold[
+            output_indices, judge.evaluated[output_indices].astype(np.intp)
         ]
-        has_both_labels[judge_index, row_indices] = 1
+        has_both_labels[judge_index, output_indices] = 1
     return Ratios(
         labels=[(judge.name, "accuracy") for judge in judges],
         numerator=is_equal_label,
@@ -151,9 +151,9 @@ def judge_row(
         "label": outputs.words[1] if len(outputs.words) == 2 else "",
         "n_labelled": judge_rates.n_both_labels,
         **{
-            column_name: value
-            for name, estimate in estimate_of_measure.items()
-            for column_name, value in estimate_with_bounds(name, estimate).items()
+            column_name: estimate_or_bound
+            for measure, interval in estimate_of_measure.items()
+            for column_name, estimate_or_bound in estimate_with_bounds(measure, interval).items()
         },
         "threshold": judge.threshold,
         "human_agreement": outputs.human_agreement,
@@ -176,11 +176,11 @@ def confusion_rows(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRa
             "metric": metric,
             "label": judge_label,
             "human_label": human_label,
-            "n": overall_rates.pairs.counts.labelled[i, j],
-            "proportion": joint_proportions[i, j] if overall_rates.n_both_labels else np.nan,
+            "n": overall_rates.pairs.counts.labelled[judge_code, human_code],
+            "proportion": joint_proportions[judge_code, human_code] if overall_rates.n_both_labels else np.nan,
         }
-        for i, judge_label in enumerate(outputs.words)
-        for j, human_label in enumerate(outputs.words)
+        for judge_code, judge_label in enumerate(outputs.words)
+        for human_code, human_label in enumerate(outputs.words)
     ]
 
 
@@ -190,20 +190,20 @@ def roc_rows(outputs: LabelledOutputs, judge: JudgeLabels) -> list[dict[str, Any
     if not 0 < is_positive_label.sum() < len(is_positive_label):
         return []
     roc_curve = roc(scores, is_positive_label)
-    points_above_threshold = np.flatnonzero(roc_curve.threshold >= judge.threshold)
-    chosen_index = int(points_above_threshold[-1]) if len(points_above_threshold) else 0
+    indices_above_threshold = np.flatnonzero(roc_curve.threshold >= judge.threshold)
+    chosen_point_index = int(indices_above_threshold[-1]) if len(indices_above_threshold) else 0
     point_indices = np.unique(
-        np.append(np.linspace(0, len(roc_curve.threshold) - 1, MOST_POINTS).astype(np.intp), chosen_index)
+        np.append(np.linspace(0, len(roc_curve.threshold) - 1, MOST_POINTS).astype(np.intp), chosen_point_index)
     )
     return [
         {
             "metric": judge.name,
-            "threshold": roc_curve.threshold[i],
-            "tpr": roc_curve.tpr[i],
-            "fpr": roc_curve.fpr[i],
-            "chosen": bool(i == chosen_index),
+            "threshold": roc_curve.threshold[point_index],
+            "tpr": roc_curve.tpr[point_index],
+            "fpr": roc_curve.fpr[point_index],
+            "chosen": bool(point_index == chosen_point_index),
         }
-        for i in point_indices
+        for point_index in point_indices
     ]
 
 
@@ -214,17 +214,18 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
     scores, is_positive_label, _ = _labelled_scores(outputs, judge)
     if not len(scores):
         return []
-    score_bins = score_strata(scores, n_labelled=len(scores))
-    _, bin_of_output, n_outputs_of_bin = np.unique(score_bins, return_inverse=True, return_counts=True)
+    stratum_of_output = score_strata(scores, n_labelled=len(scores))
+    _, bin_of_output, n_outputs_of_bin = np.unique(stratum_of_output, return_inverse=True, return_counts=True)
     mean_scores, positive_rates = (
-        np.bincount(bin_of_output, weights=values) / n_outputs_of_bin for values in (scores, is_positive_label)
+        np.bincount(bin_of_output, weights=scores_or_labels) / n_outputs_of_bin
+        for scores_or_labels in (scores, is_positive_label)
     )
     lower_bounds, upper_bounds = wilson_interval(
         positive_rates, n_outputs_of_bin, quantile=float(ndtri((1 + confidence) / 2))
     )
     column_names = ("score", "n_labelled", "human_rate", "human_rate_low", "human_rate_high")
     bin_rows = zip(mean_scores, n_outputs_of_bin, positive_rates, lower_bounds, upper_bounds, strict=True)
-    return [{"metric": judge.name} | dict(zip(column_names, row, strict=True)) for row in bin_rows]
+    return [{"metric": judge.name} | dict(zip(column_names, bin_row, strict=True)) for bin_row in bin_rows]
 
 
 def _labelled_scores(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floats, Bools, Ints]:
@@ -250,17 +251,22 @@ def replacement_rows(
     if not is_multiply_labelled.any():
         return
     shared_outputs = outputs.only(is_multiply_labelled)
-    annotator_numbers = _numbers(shared_outputs, shared_outputs.annotated)
-    for metric, labels, is_score in zip(
+    annotator_label_numbers = _numbers(shared_outputs, shared_outputs.annotated)
+    for metric, labels_or_scores, is_score in zip(
         shared_outputs.metrics, shared_outputs.judged, shared_outputs.is_score, strict=True
     ):
         if is_score and not shared_outputs.ordered:
             continue
-        judge_numbers = labels if is_score else _numbers(shared_outputs, labels)
+        judge_label_numbers = labels_or_scores if is_score else _numbers(shared_outputs, labels_or_scores)
         test_replacement = partial(
-            replacement, judge_numbers, annotator_numbers, ordered=shared_outputs.ordered, epsilon=epsilon, level=alpha
+            replacement,
+            judge_label_numbers,
+            annotator_label_numbers,
+            ordered=shared_outputs.ordered,
+            epsilon=epsilon,
+            level=alpha,
         )
-        test_by_output = test_replacement(units=np.arange(len(judge_numbers)))
+        test_by_output = test_replacement(units=np.arange(len(judge_label_numbers)))
         test_by_cluster = test_replacement(units=shared_outputs.unit) if shared_outputs.has_clusters else test_by_output
         yield (
             _judge_row(metric, test_by_output, test_by_cluster, shared_outputs, epsilon, confidence),
@@ -272,8 +278,8 @@ def _numbers(outputs: LabelledOutputs, label_codes: Floats) -> Floats:
     """Return labels as numbers: the values of ordered labels, the codes of labels without an order."""
     if not outputs.ordered:
         return label_codes
-    number_of_label = np.array([float(word) for word in outputs.words])
-    return np.where(np.isnan(label_codes), np.nan, number_of_label[np.nan_to_num(label_codes).astype(np.intp)])
+    number_of_code = np.array([float(label) for label in outputs.words])
+    return np.where(np.isnan(label_codes), np.nan, number_of_code[np.nan_to_num(label_codes).astype(np.intp)])
 
 
 def _judge_row(
@@ -286,7 +292,7 @@ def _judge_row(
 ) -> dict[str, Any]:
     n_tested_annotators = int(np.isfinite(test_by_cluster.p).sum())
     has_enough_annotators = n_tested_annotators >= FEWEST_ANNOTATORS
-    half_width = student_quantile(confidence, len(np.unique(outputs.unit))) * test_by_cluster.error
+    interval_half_width = student_quantile(confidence, len(np.unique(outputs.unit))) * test_by_cluster.error
     advantage_probability = test_by_cluster.advantage_probability
     return {
         "metric": metric,
@@ -295,8 +301,8 @@ def _judge_row(
         "winning_rate": test_by_cluster.winning_rate if has_enough_annotators else np.nan,
         "may_replace": test_by_cluster.winning_rate >= PASSED if has_enough_annotators else None,
         "advantage_probability": advantage_probability,
-        "advantage_probability_low": max(advantage_probability - half_width, 0.0),
-        "advantage_probability_high": min(advantage_probability + half_width, 1.0),
+        "advantage_probability_low": max(advantage_probability - interval_half_width, 0.0),
+        "advantage_probability_high": min(advantage_probability + interval_half_width, 1.0),
         "winning_rate_outputs": test_by_output.winning_rate if has_enough_annotators else np.nan,
         "reason": ""
         if has_enough_annotators
@@ -312,14 +318,14 @@ def _annotator_rows(
         {
             "metric": metric,
             "annotator": annotator,
-            "n": int(replacement_test.n[i]),
-            "advantage": replacement_test.advantage[i],
-            "difference": replacement_test.difference[i],
-            "p_adjusted": replacement_test.p[i],
-            "replaceable": bool(replacement_test.p[i] <= alpha),
+            "n": int(replacement_test.n[annotator_index]),
+            "advantage": replacement_test.advantage[annotator_index],
+            "difference": replacement_test.difference[annotator_index],
+            "p_adjusted": replacement_test.p[annotator_index],
+            "replaceable": bool(replacement_test.p[annotator_index] <= alpha),
         }
-        for i, annotator in enumerate(outputs.annotators)
-        if np.isfinite(replacement_test.p[i])
+        for annotator_index, annotator in enumerate(outputs.annotators)
+        if np.isfinite(replacement_test.p[annotator_index])
     ]
 
 
@@ -327,8 +333,8 @@ def label_notes(outputs: LabelledOutputs) -> list[Note]:
     """Return the notes on the human labels of an aspect."""
     n_outputs, n_labelled = int(outputs.number.sum()), int(outputs.has_human_label.sum())
     n_clusters = len(np.unique(outputs.unit[outputs.has_human_label]))
-    labels, is_binary = outputs.words, len(outputs.words) == 2
-    n_outputs_of_label = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(labels))
+    label_names, is_binary = outputs.words, len(outputs.words) == 2
+    n_outputs_of_label = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(label_names))
     n_rarer_label = float(n_outputs_of_label.min())
     return build_notes(
         (
@@ -345,7 +351,7 @@ def label_notes(outputs: LabelledOutputs) -> list[Note]:
         (
             "few-of-a-label",
             bool(n_labelled) and is_binary and n_rarer_label < FEW_LABELS,
-            f"only {n_rarer_label:.0f} human labels are {labels[int(np.argmin(n_outputs_of_label))]!r}, but an "
+            f"only {n_rarer_label:.0f} human labels are {label_names[int(np.argmin(n_outputs_of_label))]!r}, but an "
             f"estimate of the error rates of a judge needs at least {FEW_LABELS}; label more outputs to which a judge "
             "gives this label",
         ),
@@ -381,8 +387,8 @@ def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, rates_of_system: Ma
         if system_rates.n_both_labels and system_rates.unlabelled > 0
     }
     share_texts = [
-        f"{'under 1%' if share < 0.01 else format(share, '.0%')} of the outputs of {system}"
-        for system, share in unlabelled_share_of_system.items()
+        f"{'under 1%' if unlabelled_share < 0.01 else format(unlabelled_share, '.0%')} of the outputs of {system}"
+        for system, unlabelled_share in unlabelled_share_of_system.items()
     ]
     label_text = "a score bin" if judge.scores is not None else "a label of this judge"
     if any(system_rates.n_unjudged for system_rates in rates_of_system.values()):
@@ -403,15 +409,19 @@ def unjudged_notes(outputs: LabelledOutputs, judge: JudgeLabels, sampling: Sampl
     """Return the notes on outputs without a label of the judge, which count in rates or are left out (see `rates`)."""
     is_unjudged = np.isnan(judge.labels)
     has_only_judged_outputs = has_only_judged(outputs, judge.labels, sampling)
-    texts: dict[bool, list[str]] = {True: [], False: []}
+    left_out_texts, counted_texts = list[str](), list[str]()
     for system_code, system in enumerate(outputs.systems):
         is_of_system = outputs.system == system_code
-        n_unjudged, n_outputs = (int(outputs.number[rows].sum()) for rows in (is_of_system & is_unjudged, is_of_system))
+        n_unjudged, n_outputs = (
+            int(outputs.number[is_counted].sum()) for is_counted in (is_of_system & is_unjudged, is_of_system)
+        )
         is_left_out = has_only_judged_outputs or has_only_judged(
             outputs.only(is_of_system), judge.labels[is_of_system], sampling
         )
         if n_unjudged:
-            texts[is_left_out].append(f"{n_unjudged} of {n_outputs} outputs of {system}")
+            (left_out_texts if is_left_out else counted_texts).append(
+                f"{n_unjudged} of {n_outputs} outputs of {system}"
+            )
     reason_text = (
         "because sampling='by-label' needs a label of the judge for every output"
         if sampling == "by-label"
@@ -420,14 +430,14 @@ def unjudged_notes(outputs: LabelledOutputs, judge: JudgeLabels, sampling: Sampl
     return build_notes(
         (
             "outputs-left-out",
-            bool(texts[True]),
-            f"{judge.name} gives no usable label to {join_labels(texts[True])}; the rates are only those of the other "
-            f"outputs, {reason_text}",
+            bool(left_out_texts),
+            f"{judge.name} gives no usable label to {join_labels(left_out_texts)}; the rates are only those of the "
+            f"other outputs, {reason_text}",
         ),
         (
             "outputs-without-judge-label",
-            bool(texts[False]),
-            f"{judge.name} gives no usable label to {join_labels(texts[False])}; these outputs count in human and "
+            bool(counted_texts),
+            f"{judge.name} gives no usable label to {join_labels(counted_texts)}; these outputs count in human and "
             "corrected rates, but not in the judge's rate and in measures such as TPR",
         ),
         aspect=outputs.aspect,
@@ -443,24 +453,24 @@ def judge_notes(
     calibration: str,
 ) -> list[Note]:
     """Return the notes on the labels of one judge; `overall_rates` has the estimates for all outputs."""
-    is_random = sampling == "random" and (outputs.weight == outputs.weight[0]).all()
-    sampling_p, _, group_text = sampling_test(outputs, [judge], by_system=True)
+    is_random_assumed = sampling == "random" and (outputs.weight == outputs.weight[0]).all()
+    sampling_p, _, system_text = sampling_test(outputs, [judge], by_system=True)
     estimate_of_measure = overall_rates.measures(confidence=0.99, ordered=False)
     scores = np.empty(0) if judge.scores is None else judge.scores[~np.isnan(judge.scores)]
     labels_by_threshold = np.unique(judge.labels[~np.isnan(judge.labels)])
-    has_equal_labels = scores.size > 0 and np.isfinite(judge.threshold) and len(labels_by_threshold) == 1
+    has_only_one_label = scores.size > 0 and np.isfinite(judge.threshold) and len(labels_by_threshold) == 1
     is_perfect_judge = overall_rates.n_both_labels >= 2 * FEW_CLUSTERS and estimate_of_measure["accuracy"].value == 1
     return build_notes(
         (
             "labelled-part-not-random",
-            is_random and sampling_p < SAMPLING_ALPHA,
-            f"the outputs{group_text} with a human label are not a random sample with respect to the labels of "
+            is_random_assumed and sampling_p < SAMPLING_ALPHA,
+            f"the outputs{system_text} with a human label are not a random sample with respect to the labels of "
             f"{judge.name} (p = {sampling_p:.2g}); say how outputs were selected: sampling='by-judge' or 'by-label', "
             "or a column of inclusion probabilities",
         ),
         (
             "threshold-outside-scores",
-            has_equal_labels,
+            has_only_one_label,
             f"the threshold {judge.threshold:g} gives all outputs the same label; scores of {judge.name} lie between "
             f"{scores.min(initial=np.inf):g} and {scores.max(initial=-np.inf):g}, so give a threshold between these",
         ),

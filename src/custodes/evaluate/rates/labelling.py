@@ -65,7 +65,7 @@ class Labelling(Result):
 
     needed: pl.DataFrame = table(
         "One row per slice and quantity: number of human labels needed, including existing labels. For a difference, "
-        "it is the number for each of the two systems.",
+        "each of the two systems needs this number.",
         label("metric", "the judge"),
         label("slice", "value of the column `by`; null if `by` is not set"),
         label("quantity", "`corrected_rate`, `tpr`, `tnr`, or `difference` of two systems"),
@@ -168,10 +168,10 @@ def labelling(
         named_slices, notes = _slices(selected_study, two_label_outputs, judge_index, by)
         rows_of_table: dict[str, list[dict[str, Any]]] = {"needed": [], "allocation": [], "outputs": []}
         slices_of_note = dict[Note, list[str]]()
-        generators = (
+        slice_generators = (
             labelled_generators((str(slice_name) for slice_name, _ in named_slices), aspect_rng) if by else [aspect_rng]
         )
-        for (slice_name, slice_outputs), generator in zip(named_slices, generators, strict=True):
+        for (slice_name, slice_outputs), slice_generator in zip(named_slices, slice_generators, strict=True):
             labelling_plan = _LabellingPlan(slice_outputs, judge_index, accuracy=accuracy, confidence=confidence)
             if target == "difference" and len(labelling_plan.systems) < 2:
                 raise OptionError("target='difference' needs two systems; give corrected_rate, tpr or tnr")
@@ -180,12 +180,12 @@ def labelling(
                 np.array([add]) if add is not None else labelling_plan.missing_labels(needed_rows, target)
             )
             n_added_labels = labelling_plan.allocate_labels(target, n_missing_labels)
-            tables = {
+            new_rows_of_table = {
                 "needed": needed_rows,
                 "allocation": labelling_plan.allocation_rows(n_added_labels),
-                "outputs": labelling_plan.draw_outputs(n_added_labels, generator).to_dicts(),
+                "outputs": labelling_plan.draw_outputs(n_added_labels, slice_generator).to_dicts(),
             }
-            for table_name, table_rows in tables.items():
+            for table_name, table_rows in new_rows_of_table.items():
                 rows_of_table[table_name] += [{**row, "slice": slice_name} for row in table_rows]
             for note in labelling_plan.notes(target, n_added_labels):
                 slices_of_note.setdefault(note, []).append(str(slice_name))
@@ -193,9 +193,9 @@ def labelling(
             notes.append(replace(note, message=f"{join_labels(slice_names, limit=3)}: {note.message}") if by else note)
         return Labelling.part(outputs.aspect, **rows_of_table), notes
 
-    parts = labelled_outputs(selected_study, consensus="vote")
+    outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
     return merge_parts(
-        Labelling, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="labelling"
+        Labelling, answer, outputs_of_aspects, rng=rng, notes=selected_study.notes, progress=progress, desc="labelling"
     )
 
 
@@ -210,18 +210,18 @@ def _slices(
         return [(None, outputs)], []
     slice_names, slice_of_output = slices_of(study, outputs.table, slice_column)
     is_judged_output = np.isfinite(outputs.judged[judge_index])
-    named_masks = [
+    names_and_masks = [
         (slice_name, slice_of_output == slice_code)
         for slice_code, slice_name in enumerate(slice_names)
         if (is_judged_output & (slice_of_output == slice_code)).any()
     ]
     n_outputs_outside = int((is_judged_output & (slice_of_output < 0)).sum())
     message = f"{n_outputs_outside} outputs without a value of {slice_column!r} are in no slice"
-    if not named_masks:
+    if not names_and_masks:
         raise InputError(
             f"by={slice_column!r}: no output with a label of the judge has a value in this column; give another column"
         )
-    return [(slice_name, outputs.only(is_in_slice)) for slice_name, is_in_slice in named_masks], build_notes(
+    return [(slice_name, outputs.only(is_in_slice)) for slice_name, is_in_slice in names_and_masks], build_notes(
         ("no-slice", n_outputs_outside, message), aspect=outputs.aspect
     )
 
@@ -247,8 +247,8 @@ class _LabellingPlan:
         human_label_counts = self.rows @ np.nan_to_num(outputs.gold)
         # The prior of each system comes from the rates over all systems. A system without human labels has the rates of
         # its prior.
-        prior = stratum_rates(human_label_counts.sum(axis=0), np.array([1 - accuracy, accuracy]))
-        self.rates = np.array([stratum_rates(label_counts, prior) for label_counts in human_label_counts])
+        prior_rates = stratum_rates(human_label_counts.sum(axis=0), np.array([1 - accuracy, accuracy]))
+        self.rates = np.array([stratum_rates(label_counts, prior_rates) for label_counts in human_label_counts])
         self.confidence = confidence
         self.quantile = float(ndtri((1 + confidence) / 2))
         self.power = float(ndtri(POWER))
@@ -271,7 +271,7 @@ class _LabellingPlan:
         statistic: Callable[[Floats], Floats],
     ) -> Floats:
         """Return the best mixture of Neyman's allocation (optimal for many labels) and proportional allocation."""
-        mixed_shares = [neyman_share * neyman_shares + (1 - neyman_share) * weights for neyman_share in MIXTURES]
+        mixed_shares = [neyman_weight * neyman_shares + (1 - neyman_weight) * weights for neyman_weight in MIXTURES]
         n_labels = min(TYPICAL_LABELS, int(n_outputs.sum()))
         interval_widths = [
             self._width(label_shares, rates, n_outputs, statistic, n_labels) for label_shares in mixed_shares
@@ -293,20 +293,20 @@ class _LabellingPlan:
 
     def requirement_rows(self, width: float, difference: float) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `needed`."""
-        for i, system_code in enumerate(self.systems):
-            weights, rates, n_outputs = self.weights[i], self.rates[i], self.n[i]
+        for system_index, system_code in enumerate(self.systems):
+            weights, rates, n_outputs = self.weights[system_index], self.rates[system_index], self.n[system_index]
             yield self._row(
                 "corrected_rate",
                 self.outputs.systems[system_code],
                 width,
-                int(self.labelled[i].sum()),
+                int(self.labelled[system_index].sum()),
                 *(
                     fewest_labels(
                         partial(self._width, label_shares, rates, n_outputs, positive_rate),
                         width,
                         most=int(n_outputs.sum()),
                     )
-                    for label_shares in (self.shares[i], weights)
+                    for label_shares in (self.shares[system_index], weights)
                 ),
                 n_without_judge=self._labels_without_judge(float(weights @ rates), width),
             )
@@ -324,20 +324,20 @@ class _LabellingPlan:
                     for label_shares in (self.error_share(positive=is_tpr), ratio(n_outputs, n_outputs.sum()))
                 ),
             )
-        for i, j in combinations(range(len(self.systems)), 2):
-            positive_rates = (self.weights * self.rates).sum(axis=1)[[i, j]]
+        for index_pair in combinations(range(len(self.systems)), 2):
+            positive_rates = (self.weights * self.rates).sum(axis=1)[list(index_pair)]
             standard_error = difference / (self.quantile + self.power)
-            most_labels = int(self.n[[i, j]].sum(axis=1).min())
+            max_labels = int(self.n[list(index_pair)].sum(axis=1).min())
             yield self._row(
                 "difference",
-                " and ".join(self.outputs.systems[self.systems[k]] for k in (i, j)),
+                " and ".join(self.outputs.systems[self.systems[i]] for i in index_pair),
                 difference,
-                int(self.labelled[[i, j]].sum(axis=1).min()),
+                int(self.labelled[list(index_pair)].sum(axis=1).min()),
                 *(
                     fewest_labels(
-                        partial(self._difference_deviation, (i, j), is_best_allocation),
+                        partial(self._difference_deviation, index_pair, is_best_allocation),
                         standard_error,
-                        most=most_labels,
+                        most=max_labels,
                     )
                     for is_best_allocation in (True, False)
                 ),
@@ -362,8 +362,10 @@ class _LabellingPlan:
     ) -> float:
         """Return the standard deviation of the difference of two rates, if each system has `n_labels` labels."""
         label_shares = self.shares if is_best_allocation else self.weights
-        draws = (expected_posterior(label_shares[i], self.rates[i], self.n[i], n_labels) for i in system_indices)
-        return float(np.sqrt(sum(float(positive_rate(draws_of_system).var()) for draws_of_system in draws)))
+        draws_of_systems = (
+            expected_posterior(label_shares[i], self.rates[i], self.n[i], n_labels) for i in system_indices
+        )
+        return float(np.sqrt(sum(float(positive_rate(system_draws).var()) for system_draws in draws_of_systems)))
 
     def _labels_without_judge(self, rate: float, width: float) -> int | None:
         """Return the number of labels for a Wilson interval of this width without the judge."""
@@ -405,10 +407,10 @@ class _LabellingPlan:
         if target in ("tpr", "tnr"):
             return np.array([max(0, (row["by_judge"] or 0) - row["labelled"]) for row in target_rows])
         system_indices = combinations(range(len(self.systems)), 2 if target == "difference" else 1)
-        most_needed_labels = np.zeros(len(self.systems), dtype=np.int64)
+        max_needed_labels = np.zeros(len(self.systems), dtype=np.int64)
         for compared_system_indices, row in zip(system_indices, target_rows, strict=True):
-            np.maximum.at(most_needed_labels, list(compared_system_indices), row["by_judge"] or 0)
-        return np.asarray(np.maximum(most_needed_labels - self.labelled.sum(axis=1), 0))
+            np.maximum.at(max_needed_labels, list(compared_system_indices), row["by_judge"] or 0)
+        return np.asarray(np.maximum(max_needed_labels - self.labelled.sum(axis=1), 0))
 
     def allocate_labels(self, target: str, n_missing_labels: Ints) -> Ints:
         """Return the number of outputs to label next, (systems, 2).
@@ -419,23 +421,23 @@ class _LabellingPlan:
             label_shares = np.nan_to_num(ratio(self.n, self.n.sum(axis=0))) * self.error_share(positive=target == "tpr")
         else:
             label_shares = self.shares / len(self.systems)
-        values_of_groups = (
-            cell_values.reshape(len(n_missing_labels), -1)
-            for cell_values in (label_shares, self.labelled, self.n - self.labelled)
+        grouped_arrays = (
+            cell_array.reshape(len(n_missing_labels), -1)
+            for cell_array in (label_shares, self.labelled, self.n - self.labelled)
         )
-        n_added = [
+        added_counts = [
             allocation(
                 group_shares,
-                n_labelled=labelled,
-                n_available=available,
+                n_labelled=labelled_counts,
+                n_available=available_counts,
                 n=int(n_group_labels),
                 least_per_stratum=FEWEST,
             )
-            for group_shares, labelled, available, n_group_labels in zip(
-                *values_of_groups, n_missing_labels, strict=True
+            for group_shares, labelled_counts, available_counts, n_group_labels in zip(
+                *grouped_arrays, n_missing_labels, strict=True
             )
         ]
-        return np.array(n_added).reshape(-1, 2)
+        return np.array(added_counts).reshape(-1, 2)
 
     def allocation_rows(self, n_added: Ints) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `allocation`."""
@@ -452,20 +454,20 @@ class _LabellingPlan:
 
     def draw_outputs(self, n_added: Ints, rng: np.random.Generator) -> pl.DataFrame:
         """Return the rows of the table `outputs`, sorted by item; the order of the input has no effect."""
-        sampled_outputs = []
+        sampled_tables = []
         for system_index, label_code in np.ndindex(n_added.shape):
-            unlabelled_outputs = self.outputs.table.filter(
+            unlabelled_table = self.outputs.table.filter(
                 pl.Series(self.rows[system_index, label_code] & ~self.outputs.has_human_label)
             ).sort("item")
-            sampled_rows = np.sort(rng.permutation(unlabelled_outputs.height)[: n_added[system_index, label_code]])
-            sampled_outputs.append(
-                unlabelled_outputs[sampled_rows].select(
+            sampled_indices = np.sort(rng.permutation(unlabelled_table.height)[: n_added[system_index, label_code]])
+            sampled_tables.append(
+                unlabelled_table[sampled_indices].select(
                     "item",
                     "system",
-                    probability=pl.lit(n_added[system_index, label_code] / max(unlabelled_outputs.height, 1)),
+                    probability=pl.lit(n_added[system_index, label_code] / max(unlabelled_table.height, 1)),
                 )
             )
-        return pl.concat(sampled_outputs).sort("item", "system")
+        return pl.concat(sampled_tables).sort("item", "system")
 
     def notes(self, target: str, n_added: Ints) -> list[Note]:
         """Return the notes on the assumptions of the plan."""

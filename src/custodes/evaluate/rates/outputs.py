@@ -119,39 +119,43 @@ class LabelledOutputs:
         binary_gold = np.stack(
             [self.gold[:, ~is_positive_code].sum(axis=1), self.gold[:, is_positive_code].sum(axis=1)], axis=1
         )
-        binary_judged = self.judged.copy()
+        binary_judge_codes = self.judged.copy()
         for metric_index in np.flatnonzero(~self.is_score):
-            has_judge_label = ~np.isnan(binary_judged[metric_index])
-            binary_judged[metric_index, has_judge_label] = is_positive_code[
-                binary_judged[metric_index, has_judge_label].astype(np.intp)
+            has_judge_label = ~np.isnan(binary_judge_codes[metric_index])
+            binary_judge_codes[metric_index, has_judge_label] = is_positive_code[
+                binary_judge_codes[metric_index, has_judge_label].astype(np.intp)
             ]
         negative_words = [
             word for word, is_positive_word in zip(self.words, is_positive_code, strict=True) if not is_positive_word
         ]
         negative_name = negative_words[0] if len(negative_words) == 1 else f"not {positive}"
-        return replace(self, words=(negative_name, positive), ordered=False, gold=binary_gold, judged=binary_judged)
+        return replace(
+            self, words=(negative_name, positive), ordered=False, gold=binary_gold, judged=binary_judge_codes
+        )
 
 
 def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
-    labels = outputs.words
+    label_names = outputs.words
     rule_match = re.fullmatch(r"(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)", positive.strip())
     if rule_match and outputs.ordered:
-        number_of_label, cutoff = np.array([float(label) for label in labels]), float(rule_match[2])
+        number_of_code, cutoff = np.array([float(label) for label in label_names]), float(rule_match[2])
         is_positive_code = {
-            ">=": number_of_label >= cutoff,
-            "<=": number_of_label <= cutoff,
-            ">": number_of_label > cutoff,
-            "<": number_of_label < cutoff,
+            ">=": number_of_code >= cutoff,
+            "<=": number_of_code <= cutoff,
+            ">": number_of_code > cutoff,
+            "<": number_of_code < cutoff,
         }[rule_match[1]]
     else:
         positive_words = label_words(pl.Series([positive, *positive.split(",")])).fill_null("").to_list()
-        positive_words = positive_words[:1] if positive_words[0] in labels else positive_words[1:]
-        is_positive_code = np.isin(labels, positive_words) & (set(positive_words) <= set(labels))
+        positive_words = positive_words[:1] if positive_words[0] in label_names else positive_words[1:]
+        is_positive_code = np.isin(label_names, positive_words) & (set(positive_words) <= set(label_names))
     if not is_positive_code.any() or is_positive_code.all():
-        allowed_text = f"a label ({join_labels(labels)})" + (", or a rule such as '>=4'" if outputs.ordered else "")
+        allowed_text = f"a label ({join_labels(label_names)})" + (
+            ", or a rule such as '>=4'" if outputs.ordered else ""
+        )
         raise OptionError(
             f"positive={positive!r} selects {'no' if not is_positive_code.any() else 'every'} label; allowed: "
-            f"{allowed_text}{suggestion(positive, labels)}"
+            f"{allowed_text}{suggestion(positive, label_names)}"
         )
     return np.asarray(is_positive_code)
 
@@ -168,8 +172,8 @@ def view_of_positive(outputs: LabelledOutputs, positive: str | None) -> Labelled
         return outputs.binarise_labels(positive)
     if len(outputs.words) > 2 and not outputs.ordered:
         human_words = _words_of_codes(outputs, np.flatnonzero(np.nansum(outputs.gold, axis=0)))
-        for metric, codes, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
-            judge_words = [] if is_score else _words_of_codes(outputs, np.unique(codes[~np.isnan(codes)]))
+        for metric, judge_codes, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
+            judge_words = [] if is_score else _words_of_codes(outputs, np.unique(judge_codes[~np.isnan(judge_codes)]))
             if human_words and judge_words and not set(human_words) & set(judge_words):
                 raise InputError(
                     f"{metric} and the annotators have no label in common (labels of {metric}: "
@@ -201,7 +205,9 @@ def binary_outputs(outputs: LabelledOutputs, positive: str | None, *, verb: str)
 
 def judge_position(outputs: LabelledOutputs, metric: str | None, *, verb: str) -> int:
     """Return the position of the metric with this name or, by default, of the only metric that gives labels."""
-    label_metrics = [name for name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if not is_score]
+    label_metrics = [
+        metric_name for metric_name, is_score in zip(outputs.metrics, outputs.is_score, strict=True) if not is_score
+    ]
     if not label_metrics:
         raise InputError(
             f"{verb} needs a metric that gives labels; without one, label a random part of the outputs and use rates"
@@ -233,15 +239,15 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
     label_scale = study.labels.get(aspect)
     if label_scale is None:
         label_scale, rating_rows = _numeric_scale(study, rating_rows, aspect)
-    unlabelled_outputs = study.unlabelled.filter(
+    unlabelled_rows = study.unlabelled.filter(
         pl.col("aspect") == aspect, pl.col("system").is_in(rating_rows["system"].unique().implode())
     )
-    output_table = pl.concat([rating_rows.select(KEY), unlabelled_outputs.select(KEY)]).unique(maintain_order=True)
+    output_table = pl.concat([rating_rows.select(KEY), unlabelled_rows.select(KEY)]).unique(maintain_order=True)
     numbered_rows = rating_rows.select(KEY).join(
         output_table.with_row_index("row"), on=KEY, how="left", maintain_order="left"
     )
     output_of_row = numbered_rows["row"].to_numpy().astype(np.intp)
-    codes_of_rater = {
+    codes_or_scores_of_rater = {
         rater: _aggregate_repeats(
             rating_rows["score"].to_numpy()[is_of_rater],
             output_of_row[is_of_rater],
@@ -252,31 +258,33 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
         for is_of_rater in [(rating_rows["rater"] == rater).to_numpy()]
     }
     annotator_names, metric_names = (
-        [rater for rater in rater_names if not np.isnan(codes_of_rater[rater]).all()]
+        [rater for rater in rater_names if not np.isnan(codes_or_scores_of_rater[rater]).all()]
         for rater_names in (study.humans, study.metrics)
     )
     annotator_codes, metric_codes = (
-        np.array([codes_of_rater[rater] for rater in rater_names]).reshape(len(rater_names), output_table.height)
+        np.array([codes_or_scores_of_rater[rater] for rater in rater_names]).reshape(
+            len(rater_names), output_table.height
+        )
         for rater_names in (annotator_names, metric_names)
     )
     item_table = study.items.item_rows(output_table["item"])
     cluster_expression = pl.when(pl.col("cluster") == "").then("item " + pl.col("item")).otherwise("cluster")
     cluster_codes: Ints = item_table.select(cluster_expression).to_series().rank("dense").to_numpy().astype(np.intp) - 1
     inclusion_probabilities, n_equal_clusters = (
-        item_table[name].fill_null(1.0).to_numpy() for name in ("probability", "n_outputs")
+        item_table[column_name].fill_null(1.0).to_numpy() for column_name in ("probability", "n_outputs")
     )
     if study.items.has_equal_outputs:
-        row_indices, cluster_codes, n_equal_clusters = _split_labelled_clusters(
+        source_row_indices, cluster_codes, n_equal_clusters = _split_labelled_clusters(
             cluster_codes, n_equal_clusters, ~np.isnan(annotator_codes).all(axis=0)
         )
         annotator_codes, metric_codes, inclusion_probabilities, output_table = (
-            annotator_codes[:, row_indices],
-            metric_codes[:, row_indices],
-            inclusion_probabilities[row_indices],
-            output_table[row_indices],
+            annotator_codes[:, source_row_indices],
+            metric_codes[:, source_row_indices],
+            inclusion_probabilities[source_row_indices],
+            output_table[source_row_indices],
         )
-    gold, human_agreement, human_alpha, n_undecided = _gold(annotator_codes, label_scale, consensus)
-    system_series = output_table["system"].unique().sort()
+    gold_label_shares, human_agreement, human_alpha, n_undecided = _gold(annotator_codes, label_scale, consensus)
+    distinct_system_series = output_table["system"].unique().sort()
     notes = build_notes(
         (
             "annotators-undecided",
@@ -289,12 +297,12 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
         aspect=aspect,
         words=label_scale.words,
         ordered=label_scale.ordered,
-        systems=tuple(system_series),
+        systems=tuple(distinct_system_series),
         metrics=tuple(metric_names),
         annotators=tuple(annotator_names),
-        system=output_table["system"].cast(pl.Enum(system_series)).to_physical().to_numpy().astype(np.intp),
+        system=output_table["system"].cast(pl.Enum(distinct_system_series)).to_physical().to_numpy().astype(np.intp),
         unit=cluster_codes,
-        gold=gold,
+        gold=gold_label_shares,
         annotated=annotator_codes,
         judged=metric_codes,
         is_score=np.array([rater in label_scale.scores for rater in metric_names], dtype=bool),
@@ -319,9 +327,11 @@ def _split_labelled_clusters(
     (array([0, 0, 1]), array([0, 1, 2]), array([1., 1., 5.]))
     """
     is_labelled_cluster = np.bincount(cluster_codes, weights=has_human_label)[cluster_codes] > 0
-    n_copies = np.where(is_labelled_cluster, n_equal_clusters, 1).astype(np.intp)
-    source_row_indices = np.repeat(np.arange(len(cluster_codes)), n_copies)
-    copy_indices = np.arange(len(source_row_indices)) - np.repeat(np.cumsum(n_copies) - n_copies, n_copies)
+    n_copies_of_row = np.where(is_labelled_cluster, n_equal_clusters, 1).astype(np.intp)
+    source_row_indices = np.repeat(np.arange(len(cluster_codes)), n_copies_of_row)
+    copy_indices = np.arange(len(source_row_indices)) - np.repeat(
+        np.cumsum(n_copies_of_row) - n_copies_of_row, n_copies_of_row
+    )
     _, split_cluster_codes = np.unique(
         np.stack([cluster_codes[source_row_indices], copy_indices]), axis=1, return_inverse=True
     )
@@ -356,23 +366,25 @@ def _numeric_scale(study: Study, rating_rows: pl.DataFrame, aspect: str) -> tupl
         or (distinct_scores != distinct_scores.round()).any()
         or distinct_scores.len() > MOST_STEPS
     ):
-        study_text = f"{study.name}{f' ({aspect})' if aspect else ''}"
+        study_and_aspect_text = f"{study.name}{f' ({aspect})' if aspect else ''}"
         raise InputError(
-            f"{study_text}: ratings are scores with {distinct_scores.len()} different values, but rates needs labels, "
-            f"or at most {MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
+            f"{study_and_aspect_text}: ratings are scores with {distinct_scores.len()} different values, but rates "
+            f"needs labels, or at most {MOST_STEPS} different whole numbers; for scores, use leaderboard or agreement"
         )
-    scale_steps = [0, 1] if set(distinct_scores) <= {0, 1} else [int(value) for value in distinct_scores]
-    scores_of_rater = rating_rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())
-    score_raters = {
-        rater for rater, rater_scores in scores_of_rater.iter_rows() if not set(rater_scores) <= set(scale_steps)
+    scale_steps = [0, 1] if set(distinct_scores) <= {0, 1} else [int(score) for score in distinct_scores]
+    distinct_scores_by_rater = rating_rows.group_by("rater", maintain_order=True).agg(pl.col("score").unique())
+    raters_with_other_scores = {
+        rater
+        for rater, distinct_rater_scores in distinct_scores_by_rater.iter_rows()
+        if not set(distinct_rater_scores) <= set(scale_steps)
     }
     code_of_step = {float(step): float(code) for code, step in enumerate(scale_steps)}
     code_expression = pl.col("score").replace_strict(code_of_step, default=None)
     rating_rows = rating_rows.with_columns(
-        score=pl.when(pl.col("rater").is_in(list(score_raters))).then("score").otherwise(code_expression)
+        score=pl.when(pl.col("rater").is_in(list(raters_with_other_scores))).then("score").otherwise(code_expression)
     )
     return LabelScale(
-        words=tuple(map(str, scale_steps)), ordered=len(scale_steps) > 2, scores=frozenset(score_raters)
+        words=tuple(map(str, scale_steps)), ordered=len(scale_steps) > 2, scores=frozenset(raters_with_other_scores)
     ), rating_rows
 
 
@@ -398,9 +410,9 @@ def _gold(annotator_codes: Floats, scale: LabelScale, consensus: Consensus) -> t
         return label_shares, np.nan, np.nan, 0
     coincidence_matrix = coincidences(annotator_labels, units=np.zeros(n_outputs, dtype=np.intp), n_units=1)[0]
     agreement = float(ratio(np.trace(coincidence_matrix), coincidence_matrix.sum()))
-    reliability = float(alpha(coincidence_matrix, scale="ordinal" if scale.ordered else "nominal"))
+    krippendorff_alpha = float(alpha(coincidence_matrix, scale="ordinal" if scale.ordered else "nominal"))
     if consensus == "kept":
-        return label_shares, agreement, reliability, 0
+        return label_shares, agreement, krippendorff_alpha, 0
     votes_or_posterior = (
         dawid_skene(annotator_labels, iterations=DAWID_SKENE_ITERATIONS).posterior
         if consensus == "dawid-skene"
@@ -408,9 +420,14 @@ def _gold(annotator_codes: Floats, scale: LabelScale, consensus: Consensus) -> t
     )
     votes_or_posterior = np.where(annotator_labels.n_votes[:, None] > 0, votes_or_posterior, 0.0)
     majority_labels = np.where(annotator_labels.n_votes > 0, majority_label(votes_or_posterior), UNKNOWN)
-    gold = np.full((n_outputs, n_labels), np.nan)
-    gold[majority_labels != UNKNOWN] = np.eye(n_labels)[majority_labels[majority_labels != UNKNOWN]]
-    return gold, agreement, reliability, int(((majority_labels == UNKNOWN) & (annotator_labels.n_votes > 0)).sum())
+    consensus_label_shares = np.full((n_outputs, n_labels), np.nan)
+    consensus_label_shares[majority_labels != UNKNOWN] = np.eye(n_labels)[majority_labels[majority_labels != UNKNOWN]]
+    return (
+        consensus_label_shares,
+        agreement,
+        krippendorff_alpha,
+        int(((majority_labels == UNKNOWN) & (annotator_labels.n_votes > 0)).sum()),
+    )
 
 
 def has_known_positive(labels: tuple[str, ...]) -> bool:

@@ -340,7 +340,7 @@ def rates(
     if threshold is not None:
         parsed_threshold(threshold)
     selected_study = study.select(**setting, one_side=True)
-    answer = partial(
+    answer_aspect = partial(
         _answer,
         study=selected_study,
         positive=positive,
@@ -368,7 +368,7 @@ def rates(
         ),
     )
     return merge_parts(
-        Rates, answer, outputs_of_aspects, rng=rng, notes=selected_study.notes, progress=progress, desc="rates"
+        Rates, answer_aspect, outputs_of_aspects, rng=rng, notes=selected_study.notes, progress=progress, desc="rates"
     )
 
 
@@ -428,8 +428,10 @@ def _answer(
         overall_rates = judge.rates(selected_outputs, **settings)
         rows_of_table["judges"].append(judge_row(selected_outputs, judge, overall_rates, confidence=confidence))
         rows_of_table["confusion"] += confusion_rows(selected_outputs, judge.name, overall_rates)
-    for row, annotator_rows in replacement_rows(outputs, epsilon=epsilon, alpha=alpha, confidence=confidence):
-        rows_of_table["replacement"].append(row)
+    for replacement_row, annotator_rows in replacement_rows(
+        outputs, epsilon=epsilon, alpha=alpha, confidence=confidence
+    ):
+        rows_of_table["replacement"].append(replacement_row)
         rows_of_table["replacement_annotators"] += annotator_rows
     rows_of_table["differences"] = list(add_decisions(rows_of_table["differences"], alpha=alpha, confidence=confidence))
     if rows_of_table["slices"]:
@@ -445,8 +447,8 @@ def _system_estimates(
     if judge.name == HUMAN:
         return rates_of_system, "human labels"
     method = "rogan-gladen" if settings["sampling"] == "by-label" else "post-stratified"
-    is_shareable = len(rates_of_system) > 1 and calibration == "shared"
-    if is_shareable and has_equivalent_rates(list(rates_of_system.values()), alpha=alpha):
+    can_share_error_rates = len(rates_of_system) > 1 and calibration == "shared"
+    if can_share_error_rates and has_equivalent_rates(list(rates_of_system.values()), alpha=alpha):
         overall_rates = judge.threshold_judge.rates(outputs, **settings)
         if overall_rates.pairs is not None:
             shared_rates = {
@@ -463,7 +465,7 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
     if np.isfinite(human_rate.value) and system_rates.rate_variance > 0:
         variance_ratio = system_rates.human_variance / system_rates.rate_variance
         n_saved_labels = system_rates.n_labelled * max(0.0, variance_ratio - 1)
-    reasons = (
+    conditions_and_reasons = (
         (not system_rates.n_labelled, "no human labels"),
         (not system_rates.n_both_labels, NO_COMMON_OUTPUT),
         (
@@ -491,5 +493,5 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
         **estimate_with_bounds("corrected_rate", corrected_rate),
         "method": method if system_rates.n_both_labels else "",
         "labels_saved": round(n_saved_labels) if np.isfinite(n_saved_labels) else None,
-        "reason": next((reason for is_applicable, reason in reasons if is_applicable), ""),
+        "reason": next((reason for is_applicable, reason in conditions_and_reasons if is_applicable), ""),
     }

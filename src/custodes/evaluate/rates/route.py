@@ -157,63 +157,71 @@ def route(
 
     def answer(outputs: LabelledOutputs, aspect_rng: np.random.Generator) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         two_label_outputs = binary_outputs(outputs, positive, verb="route")
-        judge_labels = judged_outputs(
+        labels_and_confidence = judged_outputs(
             selected_study, two_label_outputs, judge_position(two_label_outputs, metric, verb="route"), signal
         )
-        accepted_threshold, candidate_rows, reason_text = threshold, list[dict[str, Any]](), ""
-        if accepted_threshold is None:
-            accepted_threshold, candidate_rows, reason_text = _search_threshold(
-                judge_labels, largest_disagreement=disagreement, confidence=confidence
+        confidence_threshold, candidate_rows, reason_text = threshold, list[dict[str, Any]](), ""
+        if confidence_threshold is None:
+            confidence_threshold, candidate_rows, reason_text = _search_threshold(
+                labels_and_confidence, largest_disagreement=disagreement, confidence=confidence
             )
-        is_accepted_output = judge_labels.is_confident(accepted_threshold)
-        strata, n_added_of_stratum = (
-            _error_allocation(judge_labels, add)
+        is_accepted_output = labels_and_confidence.is_confident(confidence_threshold)
+        stratum_of_output, n_added_of_stratum = (
+            _error_allocation(labels_and_confidence, add)
             if add is not None
-            else _audit_allocation(judge_labels, is_accepted_output, audit)
+            else _audit_allocation(labels_and_confidence, is_accepted_output, audit)
         )
-        is_labelled_next, probabilities = _draw_outputs(judge_labels, strata, n_added_of_stratum, aspect_rng)
-        tables: dict[str, Any] = {
+        is_labelled_next, label_probabilities = _draw_outputs(
+            labels_and_confidence, stratum_of_output, n_added_of_stratum, aspect_rng
+        )
+        columns_of_table: dict[str, Any] = {
             "threshold": {
-                "metric": judge_labels.metric,
-                "signal": judge_labels.signal,
-                "n": len(judge_labels.codes),
-                **_threshold_columns(judge_labels, accepted_threshold, confidence=confidence),
+                "metric": labels_and_confidence.metric,
+                "signal": labels_and_confidence.signal,
+                "n": len(labels_and_confidence.codes),
+                **_threshold_columns(labels_and_confidence, confidence_threshold, confidence=confidence),
                 "add": int(is_labelled_next.sum()),
                 "reason": reason_text,
             },
             "candidates": candidate_rows,
             "alarm": {}
             if threshold is None
-            else _alarm_columns(judge_labels, is_accepted_output, largest_disagreement=disagreement, alpha=alpha),
+            else _alarm_columns(
+                labels_and_confidence, is_accepted_output, largest_disagreement=disagreement, alpha=alpha
+            ),
             "outputs": {
-                "item": judge_labels.outputs.table["item"],
-                "system": judge_labels.outputs.table["system"],
-                "label": np.array(two_label_outputs.words)[judge_labels.codes],
-                "certainty": np.where(np.isfinite(judge_labels.certainty), judge_labels.certainty, np.nan),
+                "item": labels_and_confidence.outputs.table["item"],
+                "system": labels_and_confidence.outputs.table["system"],
+                "label": np.array(two_label_outputs.words)[labels_and_confidence.codes],
+                "certainty": np.where(
+                    np.isfinite(labels_and_confidence.certainty), labels_and_confidence.certainty, np.nan
+                ),
                 "accepted": is_accepted_output,
-                "probability": probabilities,
+                "probability": label_probabilities,
                 "label_next": is_labelled_next,
             },
         }
-        return Route.part(outputs.aspect, **tables), [
-            *judge_labels.notes,
+        return Route.part(outputs.aspect, **columns_of_table), [
+            *labels_and_confidence.notes,
             *_notes(
-                judge_labels,
+                labels_and_confidence,
                 is_calibrated=threshold is None,
-                n_unjudged=len(outputs.system) - len(judge_labels.codes),
+                n_unjudged=len(outputs.system) - len(labels_and_confidence.codes),
             ),
         ]
 
-    parts = labelled_outputs(selected_study, consensus="vote")
-    return merge_parts(Route, answer, parts, rng=rng, notes=selected_study.notes, progress=progress, desc="route")
+    outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
+    return merge_parts(
+        Route, answer, outputs_of_aspects, rng=rng, notes=selected_study.notes, progress=progress, desc="route"
+    )
 
 
 def _threshold_columns(judge_labels: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:
     """Return the columns on the judgements with at least this confidence."""
     is_accepted_output = judge_labels.is_confident(threshold)
     n_labelled, n_wrong = (
-        float((is_accepted_output & output_mask).sum())
-        for output_mask in (judge_labels.outputs.has_human_label, judge_labels.wrong)
+        float((is_accepted_output & is_counted).sum())
+        for is_counted in (judge_labels.outputs.has_human_label, judge_labels.wrong)
     )
     return {
         "threshold": threshold if np.isfinite(threshold) else np.nan,
@@ -254,16 +262,23 @@ def _search_threshold(
         ),
         error=InputError,
     )
-    finite_certainty = judge_labels.certainty[np.isfinite(judge_labels.certainty)]
-    thresholds = np.unique(np.quantile(finite_certainty, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
-    threshold_rows = [_threshold_columns(judge_labels, float(level), confidence=confidence) for level in thresholds]
-    n_labelled_of_threshold = np.array([row["n_labelled"] for row in threshold_rows], dtype=np.float64)
-    n_wrong = np.nan_to_num(np.array([row["disagreement"] for row in threshold_rows])) * n_labelled_of_threshold
-    is_tested_threshold, last_passed = fixed_sequence(
-        np.round(n_wrong), n_labelled_of_threshold, most=largest_disagreement, confidence=confidence
+    known_confidences = judge_labels.certainty[np.isfinite(judge_labels.certainty)]
+    thresholds = np.unique(np.quantile(known_confidences, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
+    threshold_rows = [
+        _threshold_columns(judge_labels, float(threshold), confidence=confidence) for threshold in thresholds
+    ]
+    n_labelled_of_threshold = np.array(
+        [threshold_row["n_labelled"] for threshold_row in threshold_rows], dtype=np.float64
+    )
+    n_wrong_of_threshold = (
+        np.nan_to_num(np.array([threshold_row["disagreement"] for threshold_row in threshold_rows]))
+        * n_labelled_of_threshold
+    )
+    is_tested_threshold, last_passed_index = fixed_sequence(
+        np.round(n_wrong_of_threshold), n_labelled_of_threshold, most=largest_disagreement, confidence=confidence
     )
     is_passed_threshold = is_tested_threshold & (
-        np.array([row["disagreement_bound"] for row in threshold_rows]) <= largest_disagreement
+        np.array([threshold_row["disagreement_bound"] for threshold_row in threshold_rows]) <= largest_disagreement
     )
     is_above_first_test = np.cumsum(is_tested_threshold) == 0
     threshold_outcomes = np.where(
@@ -272,11 +287,11 @@ def _search_threshold(
         np.where(is_tested_threshold, "fails", np.where(is_above_first_test, "too few labels", "not tested")),
     )
     threshold_rows = [
-        {"metric": judge_labels.metric} | row | {"outcome": str(outcome)}
-        for row, outcome in zip(threshold_rows, threshold_outcomes, strict=True)
+        {"metric": judge_labels.metric} | threshold_row | {"outcome": str(outcome)}
+        for threshold_row, outcome in zip(threshold_rows, threshold_outcomes, strict=True)
     ]
-    if last_passed >= 0:
-        return float(thresholds[last_passed]), threshold_rows, ""
+    if last_passed_index >= 0:
+        return float(thresholds[last_passed_index]), threshold_rows, ""
     if not is_tested_threshold.any():
         reason_text = (
             f"the test of a threshold needs {fewest_needed_labels} human labels above the threshold; there are only "
@@ -284,12 +299,12 @@ def _search_threshold(
         )
     else:
         first_tested_row = threshold_rows[int(np.argmax(is_tested_threshold))]
-        rate, judgements_text = (
+        disagreement_rate, judgements_text = (
             first_tested_row["disagreement"],
             f"{first_tested_row['n_labelled']} labelled judgements with the highest confidence",
         )
-        n_enough_labels = labels_needed(rate) if rate < largest_disagreement else None
-        reason_text = f"{rate:.1%} of the {judgements_text} differ from the human label" + (
+        n_enough_labels = labels_needed(disagreement_rate) if disagreement_rate < largest_disagreement else None
+        reason_text = f"{disagreement_rate:.1%} of the {judgements_text} differ from the human label" + (
             f"; if the rate stays the same, {n_enough_labels} labels would be enough" if n_enough_labels else ""
         )
     return np.inf, threshold_rows, reason_text
@@ -301,12 +316,12 @@ def _audit_allocation(judge_labels: JudgedOutputs, is_accepted_output: Bools, au
     All outputs whose judgement is not accepted are labelled. Of the outputs with an accepted judgement, a part is
     labelled as an audit.
     """
-    strata = judge_labels.codes * 2 + is_accepted_output
-    n_unlabelled_of_stratum = np.bincount(strata[~judge_labels.outputs.has_human_label], minlength=4)
+    stratum_of_output = judge_labels.codes * 2 + is_accepted_output
+    n_unlabelled_of_stratum = np.bincount(stratum_of_output[~judge_labels.outputs.has_human_label], minlength=4)
     n_audited_of_stratum = np.minimum(
         n_unlabelled_of_stratum, np.maximum(np.ceil(audit * n_unlabelled_of_stratum), FEWEST)
     ).astype(np.int64)
-    return strata, np.where(np.arange(4) % 2, n_audited_of_stratum, n_unlabelled_of_stratum)
+    return stratum_of_output, np.where(np.arange(4) % 2, n_audited_of_stratum, n_unlabelled_of_stratum)
 
 
 def _classes(judge_labels: JudgedOutputs) -> Ints:
@@ -322,16 +337,22 @@ def _error_allocation(judge_labels: JudgedOutputs, add: int) -> tuple[Ints, Ints
 
     The number of outputs to label depends on the expected error (Neyman's allocation).
     """
-    strata, stratum_shape = _classes(judge_labels), (2, len(CLASSES) + 1)
-    n_outputs, n_labelled, n_wrong = (
-        np.bincount(strata, weights=output_mask, minlength=2 * stratum_shape[1]).astype(np.float64)
-        for output_mask in (np.ones(len(strata)), judge_labels.outputs.has_human_label, judge_labels.wrong)
+    stratum_of_output, stratum_shape = _classes(judge_labels), (2, len(CLASSES) + 1)
+    n_outputs_of_stratum, labelled_counts, n_wrong_of_stratum = (
+        np.bincount(stratum_of_output, weights=output_weights, minlength=2 * stratum_shape[1]).astype(np.float64)
+        for output_weights in (
+            np.ones(len(stratum_of_output)),
+            judge_labels.outputs.has_human_label,
+            judge_labels.wrong,
+        )
     )
-    error_rate_of_stratum = error_rates(n_wrong.reshape(stratum_shape), n_labelled.reshape(stratum_shape)).ravel()
-    stratum_weights = n_outputs / n_outputs.sum()
-    target_shares = (1 - UNIFORM) * rate_shares(stratum_weights, error_rate_of_stratum) + UNIFORM * stratum_weights
+    error_rate_of_stratum = error_rates(
+        n_wrong_of_stratum.reshape(stratum_shape), labelled_counts.reshape(stratum_shape)
+    ).ravel()
+    stratum_shares = n_outputs_of_stratum / n_outputs_of_stratum.sum()
+    target_shares = (1 - UNIFORM) * rate_shares(stratum_shares, error_rate_of_stratum) + UNIFORM * stratum_shares
     n_labelled_of_stratum, n_unlabelled_of_stratum = (
-        counts.astype(np.int64) for counts in (n_labelled, n_outputs - n_labelled)
+        float_counts.astype(np.int64) for float_counts in (labelled_counts, n_outputs_of_stratum - labelled_counts)
     )
     n_added_of_stratum = allocation(
         target_shares,
@@ -340,10 +361,10 @@ def _error_allocation(judge_labels: JudgedOutputs, add: int) -> tuple[Ints, Ints
         n=add,
         least_per_stratum=FEWEST,
     )
-    n_empty_strata = int(((n_outputs > 0) & (n_labelled + n_added_of_stratum == 0)).sum())
+    n_empty_strata = int(((n_outputs_of_stratum > 0) & (labelled_counts + n_added_of_stratum == 0)).sum())
     if n_empty_strata:
         raise OptionError(f"add={add}: {n_empty_strata} classes of confidence would have no human label; increase add")
-    return strata, n_added_of_stratum
+    return stratum_of_output, n_added_of_stratum
 
 
 def _draw_outputs(
@@ -358,10 +379,10 @@ def _draw_outputs(
     rank_of_output = (
         judge_labels.outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy().astype(np.intp) - 1
     )
-    for stratum in np.unique(strata):
-        unlabelled_indices = np.flatnonzero((strata == stratum) & ~has_human_label)
+    for stratum_code in np.unique(strata):
+        unlabelled_indices = np.flatnonzero((strata == stratum_code) & ~has_human_label)
         unlabelled_indices = unlabelled_indices[np.argsort(rank_of_output[unlabelled_indices])]
-        is_labelled_next[rng.permutation(unlabelled_indices)[: n_added_of_stratum[stratum]]] = True
+        is_labelled_next[rng.permutation(unlabelled_indices)[: n_added_of_stratum[stratum_code]]] = True
     n_labelled_of_stratum = np.bincount(strata, weights=has_human_label | is_labelled_next)
     return is_labelled_next, np.asarray(ratio(n_labelled_of_stratum, np.bincount(strata)))[strata]
 

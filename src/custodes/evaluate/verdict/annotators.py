@@ -14,19 +14,20 @@ alpha is at least the second threshold, single ratings are reliable."""
 
 def reliability(view: AspectResults) -> Iterator[str]:
     """Yield a sentence on the agreement of annotators, for each type of answer."""
-    for row, scale in _estimated_rows(view):
-        alpha_text = estimate_with_interval(row, f"alpha_{scale}")
+    for agreement_row, alpha_scale in _estimated_rows(view):
+        alpha_text = estimate_with_interval(agreement_row, f"alpha_{alpha_scale}")
         yield (
-            f"{_grade(row, f'alpha_{scale}')} Krippendorff's α of the {row['answer_type']} is {alpha_text} ({scale}; "
-            f"1: perfect agreement, 0: agreement by chance; {plural(row['annotators'], 'annotator')})."
+            f"{_grade(agreement_row, f'alpha_{alpha_scale}')} Krippendorff's α of the {agreement_row['answer_type']} "
+            f"is {alpha_text} ({alpha_scale}; 1: perfect agreement, 0: agreement by chance; "
+            f"{plural(agreement_row['annotators'], 'annotator')})."
         )
 
 
 def is_agreement_by_chance(view: AspectResults) -> bool:
     """Return whether the whole interval of alpha is at or below 0 for some type of answer."""
     return any(
-        row[f"alpha_{scale}_high"] is not None and row[f"alpha_{scale}_high"] <= 0
-        for row, scale in _estimated_rows(view)
+        agreement_row[f"alpha_{alpha_scale}_high"] is not None and agreement_row[f"alpha_{alpha_scale}_high"] <= 0
+        for agreement_row, alpha_scale in _estimated_rows(view)
     )
 
 
@@ -34,25 +35,25 @@ def is_agreement_unclear(view: AspectResults) -> bool:
     """Return whether alpha is not significantly above 0 for some type of answer, and may be below `TENTATIVE`."""
     return any(
         None not in (low, high) and low <= 0 < high < TENTATIVE
-        for row, scale in _estimated_rows(view)
-        for low, high in [(row[f"alpha_{scale}_low"], row[f"alpha_{scale}_high"])]
+        for agreement_row, alpha_scale in _estimated_rows(view)
+        for low, high in [(agreement_row[f"alpha_{alpha_scale}_low"], agreement_row[f"alpha_{alpha_scale}_high"])]
     )
 
 
 def _estimated_rows(view: AspectResults) -> Iterator[tuple[Row, str]]:
     """Yield the row of each type of answer with an estimate of alpha, and the scale of alpha: ordinal or nominal."""
-    for row in view.agreement_of_annotators:
-        scale = "ordinal" if row["alpha_ordinal"] is not None else "nominal"
-        if row[f"alpha_{scale}"] is not None:
-            yield row, scale
+    for agreement_row in view.agreement_of_annotators:
+        alpha_scale = "ordinal" if agreement_row["alpha_ordinal"] is not None else "nominal"
+        if agreement_row[f"alpha_{alpha_scale}"] is not None:
+            yield agreement_row, alpha_scale
 
 
-def _grade(row: Row, name: str) -> str:
+def _grade(agreement_row: Row, alpha_column: str) -> str:
     """Return the statement on the reliability of single ratings that both bounds of the interval support."""
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    low, high = agreement_row[f"{alpha_column}_low"], agreement_row[f"{alpha_column}_high"]
     if low is None or high is None:
         return "Without an interval, the agreement of the annotators cannot be judged."
-    grades = (
+    conditions_and_texts = (
         (
             high <= 0,
             "On single outputs, the annotators agree no better than by chance; check the scale and the names of items "
@@ -71,4 +72,4 @@ def _grade(row: Row, name: str) -> str:
         (low >= TENTATIVE, "Single human ratings are reliable enough for tentative conclusions."),
         (True, "It is inconclusive whether single human ratings are reliable."),
     )
-    return next(text for is_grade, text in grades if is_grade)
+    return next(grade_text for is_applicable, grade_text in conditions_and_texts if is_applicable)

@@ -29,61 +29,75 @@ LEAST_FAILED = 0.01
 
 def faults(view: AspectResults) -> Iterator[str]:
     """Yield sentences on preferences that change with the presentation order, and on findings about judges."""
-    orders, findings = view.judges["orders"], view.judges["findings"]
-    agreement_of_rater = dict(view.judges["repeats"].select("rater", "agreement_within_order").drop_nulls().iter_rows())
-    rank_of_metric = {row["metric"]: i for i, row in enumerate(view.standing)}
-    rows_with_flips = orders.filter(pl.col("flip_rate").is_not_null()).to_dicts()
-    for row in sorted(rows_with_flips, key=lambda row: rank_of_metric.get(row["rater"], len(rank_of_metric)))[
-        :MOST_NAMED
-    ]:
+    order_rows, finding_rows = view.judges["orders"], view.judges["findings"]
+    repeat_agreement_of_rater = dict(
+        view.judges["repeats"].select("rater", "agreement_within_order").drop_nulls().iter_rows()
+    )
+    rank_of_metric = {standing_row["metric"]: rank for rank, standing_row in enumerate(view.standing)}
+    rows_with_flips = order_rows.filter(pl.col("flip_rate").is_not_null()).to_dicts()
+    for flip_row in sorted(
+        rows_with_flips, key=lambda flip_row: rank_of_metric.get(flip_row["rater"], len(rank_of_metric))
+    )[:MOST_NAMED]:
         repeat_text = (
-            f" When a query is repeated in the same order, {percent(agreement_of_rater.get(row['rater']))} of the "
-            "verdicts agree."
+            f" When a query is repeated in the same order, {percent(repeat_agreement_of_rater.get(flip_row['rater']))} "
+            "of the verdicts agree."
         )
         yield (
-            f"{row['rater']} reverses its preference in {estimate_with_interval(row, 'flip_rate', write=percent)} of"
-            f" {plural(row['n_both_orders'], 'comparison')} when the presentation order is "
-            "reversed (a change from or to a tie is not counted)."
-            + (repeat_text if row["rater"] in agreement_of_rater else "")
+            f"{flip_row['rater']} reverses its preference in "
+            f"{estimate_with_interval(flip_row, 'flip_rate', write=percent)} of "
+            f"{plural(flip_row['n_both_orders'], 'comparison')} when the presentation order is reversed (a change from "
+            "or to a tie is not counted)." + (repeat_text if flip_row["rater"] in repeat_agreement_of_rater else "")
         )
     yield from _failure_sentences(view)
-    conclusive = findings.filter(~pl.col("finding").is_in(["", INCONCLUSIVE])).sort("p_adjusted", "p_value")
-    raters_with_both_orders = set(orders.filter(pl.col("n_both_orders") > 0)["rater"])
+    conclusive_rows = finding_rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE])).sort("p_adjusted", "p_value")
+    raters_with_both_orders = set(order_rows.filter(pl.col("n_both_orders") > 0)["rater"])
     # Judges of the top group come first.
-    for row in sorted(conclusive.to_dicts(), key=lambda row: row["rater"] not in view.leaders)[:MOST_NAMED]:
-        is_one_order = row["kind"] == POSITION and row["rater"] not in raters_with_both_orders
-        estimate = ONE_ORDER if is_one_order else FAULTS[row["kind"]]
-        text = estimate.format(points=estimate_with_interval(row, "estimate", digits=0), factor=row["factor"])
-        yield f"{row['rater']} {row['finding']}: {text}."
-    if conclusive.height > MOST_NAMED:
-        n_raters_with_faults, n_raters = conclusive["rater"].n_unique(), findings["rater"].n_unique()
+    for finding_row in sorted(
+        conclusive_rows.to_dicts(), key=lambda finding_row: finding_row["rater"] not in view.leaders
+    )[:MOST_NAMED]:
+        has_only_one_order = finding_row["kind"] == POSITION and finding_row["rater"] not in raters_with_both_orders
+        finding_template = ONE_ORDER if has_only_one_order else FAULTS[finding_row["kind"]]
+        finding_text = finding_template.format(
+            points=estimate_with_interval(finding_row, "estimate", digits=0), factor=finding_row["factor"]
+        )
+        yield f"{finding_row['rater']} {finding_row['finding']}: {finding_text}."
+    if conclusive_rows.height > MOST_NAMED:
+        n_raters_with_faults, n_raters = conclusive_rows["rater"].n_unique(), finding_rows["rater"].n_unique()
         yield (
-            f"In all, {plural(conclusive.height, 'fault')} were found, in {n_raters_with_faults} of {n_raters} raters."
+            f"In all, {plural(conclusive_rows.height, 'fault')} were found, in {n_raters_with_faults} of {n_raters} "
+            "raters."
         )
 
 
 def _failure_sentences(view: AspectResults) -> Iterator[str]:
     """Yield sentences on failure rates of judges, reasons for failures, and comparisons that failures exclude."""
-    missing = view.judges["missing"]
-    n_half_answered_of = dict(
+    missing_rows = view.judges["missing"]
+    n_half_answered_of_rater = dict(
         view.judges["orders"].filter(pl.col("n_half_answered") > 0).select("rater", "n_half_answered").iter_rows()
     )
-    failure_rows = missing.filter(
-        pl.col("factor") == ALL, (pl.col("failure_rate") >= LEAST_FAILED) | pl.col("rater").is_in([*n_half_answered_of])
+    failure_rows = missing_rows.filter(
+        pl.col("factor") == ALL,
+        (pl.col("failure_rate") >= LEAST_FAILED) | pl.col("rater").is_in([*n_half_answered_of_rater]),
     )
-    for row in failure_rows.sort("failure_rate", descending=True, maintain_order=True).head(MOST_NAMED).to_dicts():
-        reasons = (
-            missing.filter(pl.col("factor") == REASON, rater=row["rater"]).select("level", "failure_rate").iter_rows()
+    for failure_row in (
+        failure_rows.sort("failure_rate", descending=True, maintain_order=True).head(MOST_NAMED).to_dicts()
+    ):
+        reasons_and_rates = (
+            missing_rows.filter(pl.col("factor") == REASON, rater=failure_row["rater"])
+            .select("level", "failure_rate")
+            .iter_rows()
         )
-        reasons_text = ", ".join(f"{reason} {percent(share)}" for reason, share in reasons)
-        text = (
-            f"{row['rater']} gave no verdict in {estimate_with_interval(row, 'failure_rate', write=percent)} of"
-            f" {plural(row['queried'], 'question')}{f' ({reasons_text})' if reasons_text else ''}."
+        reasons_text = ", ".join(f"{reason} {percent(rate)}" for reason, rate in reasons_and_rates)
+        failure_text = (
+            f"{failure_row['rater']} gave no verdict in "
+            f"{estimate_with_interval(failure_row, 'failure_rate', write=percent)} of "
+            f"{plural(failure_row['queried'], 'question')}{f' ({reasons_text})' if reasons_text else ''}."
         )
-        if row["rater"] in n_half_answered_of:
-            text += (
-                f" Of the comparisons queried in both orders, {plural(n_half_answered_of[row['rater']], 'comparison')} "
-                f"{'has' if n_half_answered_of[row['rater']] == 1 else 'have'} a verdict in only one order. Questions "
-                "that combine both orders into one verdict exclude such comparisons."
+        if failure_row["rater"] in n_half_answered_of_rater:
+            failure_text += (
+                " Of the comparisons queried in both orders, "
+                f"{plural(n_half_answered_of_rater[failure_row['rater']], 'comparison')} "
+                f"{'has' if n_half_answered_of_rater[failure_row['rater']] == 1 else 'have'} a verdict in only one "
+                "order. Questions that combine both orders into one verdict exclude such comparisons."
             )
-        yield text
+        yield failure_text

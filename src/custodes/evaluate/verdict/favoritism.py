@@ -27,65 +27,75 @@ def favours(view: AspectResults) -> Iterator[str]:
     The metric that agrees best comes first, then other metrics of the top group, then all remaining metrics. Within
     each of these classes, larger partiality comes first.
     """
-    conclusive = view.partiality.filter(pl.col("partiality").is_not_null(), pl.col("finding") != INCONCLUSIVE)
-    if not conclusive.height:
-        reasons = names(view.partiality["reason"].unique(maintain_order=True).to_list())
-        yield f"Whether a metric is partial to a system is inconclusive{': ' if reasons else ''}{reasons}."
+    conclusive_rows = view.partiality.filter(pl.col("partiality").is_not_null(), pl.col("finding") != INCONCLUSIVE)
+    if not conclusive_rows.height:
+        reasons_text = names(view.partiality["reason"].unique(maintain_order=True).to_list())
+        yield f"Whether a metric is partial to a system is inconclusive{': ' if reasons_text else ''}{reasons_text}."
         return
-    uninformative = view.metrics_on_side("unclear", "below")
-    best_metrics = [row["metric"] for row in view.standing[:1]]
-    rows = sorted(
-        (row for row in view.partial if row["metric"] not in uninformative),
-        key=lambda row: (row["metric"] not in best_metrics, row["metric"] not in view.leaders, -abs(row["partiality"])),
+    uninformative_metrics = view.metrics_on_side("unclear", "below")
+    best_metrics = [standing_row["metric"] for standing_row in view.standing[:1]]
+    finding_rows = sorted(
+        (finding_row for finding_row in view.partial if finding_row["metric"] not in uninformative_metrics),
+        key=lambda finding_row: (
+            finding_row["metric"] not in best_metrics,
+            finding_row["metric"] not in view.leaders,
+            -abs(finding_row["partiality"]),
+        ),
     )
-    finding_groups = near_copy_groups(rows)
-    reported_metrics = [row["metric"] for group in finding_groups[:MOST_NAMED] for row in group]
-    for group in finding_groups[:MOST_NAMED]:
-        yield _finding_line(view, group)
+    finding_groups = near_copy_groups(finding_rows)
+    reported_metrics = [
+        finding_row["metric"] for finding_group in finding_groups[:MOST_NAMED] for finding_row in finding_group
+    ]
+    for finding_group in finding_groups[:MOST_NAMED]:
+        yield _finding_line(view, finding_group)
     yield from _overall_scores(view, reported_metrics)
-    informative_metrics = {row["metric"] for group in finding_groups for row in group}
+    informative_metrics = {finding_row["metric"] for finding_group in finding_groups for finding_row in finding_group}
     if not view.partial:
         yield "No metric is significantly partial to a system."
     elif not finding_groups:
-        metrics = list(dict.fromkeys(row["metric"] for row in view.partial))
+        partial_metrics = list(dict.fromkeys(finding_row["metric"] for finding_row in view.partial))
         verb_text, subject_text = (
             (rated_systems(view.partial), "this metric is")
-            if len(metrics) == 1
+            if len(partial_metrics) == 1
             else ("over-rate or under-rate some system", "these metrics are")
         )
         yield (
-            f"Only {names(metrics, limit=MOST_NAMED)} {verb_text}, and {subject_text} not significantly better than "
-            "chance."
+            f"Only {names(partial_metrics, limit=MOST_NAMED)} {verb_text}, and {subject_text} not significantly better "
+            "than chance."
         )
     elif len(informative_metrics) > len(set(reported_metrics)):
-        n_metrics = conclusive.filter(~pl.col("metric").is_in(uninformative))["metric"].n_unique()
+        n_informative_metrics = conclusive_rows.filter(~pl.col("metric").is_in(uninformative_metrics))[
+            "metric"
+        ].n_unique()
         yield (
-            f"In all, {len(informative_metrics)} of {plural(n_metrics, 'metric')} that are significantly better than "
-            "chance over-rate or under-rate some system."
+            f"In all, {len(informative_metrics)} of {plural(n_informative_metrics, 'metric')} that are significantly "
+            "better than chance over-rate or under-rate some system."
         )
-    is_inconclusive = (pl.col("finding") == INCONCLUSIVE).all().over("system")
-    systems = view.partiality.filter(is_inconclusive)["system"].unique(maintain_order=True).to_list()
-    if systems:
-        yield f"Whether a metric is partial to {names(systems)} is inconclusive."
+    is_inconclusive_expression = (pl.col("finding") == INCONCLUSIVE).all().over("system")
+    inconclusive_systems = (
+        view.partiality.filter(is_inconclusive_expression)["system"].unique(maintain_order=True).to_list()
+    )
+    if inconclusive_systems:
+        yield f"Whether a metric is partial to {names(inconclusive_systems)} is inconclusive."
 
 
-def near_copy_groups(rows: list[Row]) -> list[list[Row]]:
+def near_copy_groups(finding_rows: list[Row]) -> list[list[Row]]:
     """Return groups of findings. A group has the first finding of a metric and the same finding of its near copies.
     Each metric is in exactly one group."""
-    groups: list[list[Row]] = []
+    finding_groups: list[list[Row]] = []
     grouped_metrics: set[str] = set()
-    for row in rows:
-        if row["metric"] not in grouped_metrics:
-            copies = [
-                other
-                for other in rows
-                if other["metric"] in row["near_copies"]
-                and other["metric"] not in grouped_metrics
-                and (other["system"], other["finding"]) == (row["system"], row["finding"])
+    for finding_row in finding_rows:
+        if finding_row["metric"] not in grouped_metrics:
+            copy_rows = [
+                other_row
+                for other_row in finding_rows
+                if other_row["metric"] in finding_row["near_copies"]
+                and other_row["metric"] not in grouped_metrics
+                and (other_row["system"], other_row["finding"]) == (finding_row["system"], finding_row["finding"])
             ]
-            groups.append([row, *copies])
-            grouped_metrics |= {one["metric"] for one in groups[-1]}
-    return groups
+            finding_groups.append([finding_row, *copy_rows])
+            grouped_metrics |= {group_row["metric"] for group_row in finding_groups[-1]}
+    return finding_groups
 
 
 def do_near_copies(copies: list[str]) -> str:
@@ -93,38 +103,50 @@ def do_near_copies(copies: list[str]) -> str:
     return f"{'does its near copy' if len(copies) == 1 else 'do its near copies'} {names(copies)}"
 
 
-def _finding_line(view: AspectResults, group: list[Row]) -> str:
+def _finding_line(view: AspectResults, finding_group: list[Row]) -> str:
     """Return a line on the finding of the first metric of a group, with ranks, near copies and further findings."""
-    row, *copy_rows = group
-    metric, system = row["metric"], row["system"]
-    value, low, high = (row[f"partiality{end}"] for end in ("", "_low", "_high"))
-    if row["finding"] != FAVOURED:  # the direction is given by the verb
-        value, low, high = (None if one is None else -one for one in (value, high, low))
-    is_uncertain = _has_uncertain_size(row)
+    finding_row, *copy_rows = finding_group
+    metric, system = finding_row["metric"], finding_row["system"]
+    partiality, low, high = (finding_row[f"partiality{suffix}"] for suffix in ("", "_low", "_high"))
+    if finding_row["finding"] != FAVOURED:  # the direction is given by the verb
+        partiality, low, high = (
+            None if estimate_or_bound is None else -estimate_or_bound for estimate_or_bound in (partiality, high, low)
+        )
+    is_uncertain = _has_uncertain_size(finding_row)
     copy_texts = [
-        other["metric"] + ("" if is_uncertain else f" ({number(abs(other['partiality']), digits=0)} points)")
-        for other in copy_rows
+        copy_row["metric"] + ("" if is_uncertain else f" ({number(abs(copy_row['partiality']), digits=0)} points)")
+        for copy_row in copy_rows
     ]
     copy_subject = "Its near copy also" if len(copy_rows) == 1 else "Its near copies also"
-    copy_verb = RATES[row["finding"]] if len(copy_rows) == 1 else RATES[row["finding"]].removesuffix("s")
+    copy_verb = (
+        RATES[finding_row["finding"]] if len(copy_rows) == 1 else RATES[finding_row["finding"]].removesuffix("s")
+    )
     copies_text = f" {copy_subject} {copy_verb} {system}: {names(copy_texts, limit=MOST_NAMED)}." if copy_rows else ""
-    p_text = p_value_phrase(row["p_adjusted"])
+    p_text = p_value_phrase(finding_row["p_adjusted"])
     if is_uncertain:
         finding_text = (
-            f"{metric} {RATES[row['finding']]} {system}, compared with its scores of the other systems ({p_text}). "
-            f"According to these scores, {metric} should give {system} rank {row['rank_without']}; it gives rank "
-            f"{row['rank']}, and the annotators give rank {row['rank_human']}. The expected rank is farther from the "
-            f"human rank than the rank by {metric}, so the size of the effect cannot be estimated.{copies_text}"
+            f"{metric} {RATES[finding_row['finding']]} {system}, compared with its scores of the other systems "
+            f"({p_text}). According to these scores, {metric} should give {system} rank {finding_row['rank_without']}; "
+            f"it gives rank {finding_row['rank']}, and the annotators give rank {finding_row['rank_human']}. The "
+            f"expected rank is farther from the human rank than the rank by {metric}, so the size of the effect cannot "
+            f"be estimated.{copies_text}"
         )
     else:
         finding_text = (
-            f"{metric} {RATES[row['finding']]} {system} by {interval(value, low, high, digits=0)} points of win rate, "
-            f"adjusted for {view.aspect or 'quality'} and sampling error ({p_text}).{copies_text} {system} has rank "
-            f"{row['rank_human']} by the annotators and rank {row['rank']} by {metric}."
+            f"{metric} {RATES[finding_row['finding']]} {system} by {interval(partiality, low, high, digits=0)} points "
+            f"of win rate, adjusted for {view.aspect or 'quality'} and sampling error ({p_text}).{copies_text} "
+            f"{system} has rank {finding_row['rank_human']} by the annotators and rank {finding_row['rank']} by "
+            f"{metric}."
         )
-    text = f"{finding_text} Do not compare {system} with other systems by {metric} alone."
-    further_findings = [other for other in view.partial if other["metric"] == metric and other["system"] != system]
-    return f"{text} {metric} also {rated_systems(further_findings)}." if further_findings else text
+    finding_and_advice_text = f"{finding_text} Do not compare {system} with other systems by {metric} alone."
+    further_findings = [
+        other_row for other_row in view.partial if other_row["metric"] == metric and other_row["system"] != system
+    ]
+    return (
+        f"{finding_and_advice_text} {metric} also {rated_systems(further_findings)}."
+        if further_findings
+        else finding_and_advice_text
+    )
 
 
 def _has_uncertain_size(row: Row) -> bool:
@@ -140,7 +162,7 @@ def _has_uncertain_size(row: Row) -> bool:
 def _overall_scores(view: AspectResults, metrics: list[str]) -> Iterator[str]:
     """Yield a sentence on metrics that have no score for the aspect, so that scores without an aspect are used."""
     metrics_without_aspect = set(view.overall.filter("overall")["metric"])
-    if affected_metrics := [name for name in metrics if name in metrics_without_aspect]:
+    if affected_metrics := [metric for metric in metrics if metric in metrics_without_aspect]:
         subject_text = (
             "Every metric has one score for all aspects"
             if view.overall["overall"].all()
@@ -156,25 +178,29 @@ def flips(view: AspectResults) -> Iterator[str]:
         return
     yield from map(sentence, view.replicated)
     # Metrics that agree less than by chance may have the opposite direction, so they reverse many decisions.
-    below = view.metrics_on_side("below")
-    reversals = [
-        (row["better"], row["worse"], metrics)
-        for row in view.reversals.to_dicts()
-        if (metrics := [name for name in row["metrics"] if name not in below])
+    metrics_below_chance = view.metrics_on_side("below")
+    reversal_tuples = [
+        (reversal_row["better"], reversal_row["worse"], metrics)
+        for reversal_row in view.reversals.to_dicts()
+        if (metrics := [metric for metric in reversal_row["metrics"] if metric not in metrics_below_chance])
     ]
-    has_reversal_below = any(name in below for metrics in view.reversals["metrics"] for name in metrics)
-    if not reversals:
-        without_text = ", except metrics that agree less than by chance," if has_reversal_below else ""
+    has_reversal_below = any(
+        metric in metrics_below_chance for metrics in view.reversals["metrics"] for metric in metrics
+    )
+    if not reversal_tuples:
+        exception_text = ", except metrics that agree less than by chance," if has_reversal_below else ""
         yield (
-            f"No metric{without_text} significantly reverses a decision of the annotators (all metrics and pairs "
+            f"No metric{exception_text} significantly reverses a decision of the annotators (all metrics and pairs "
             "tested together)."
         )
-    for better, worse, metrics in sorted(reversals, key=lambda row: -len(row[2]))[:MOST_NAMED]:
+    for better, worse, metrics in sorted(reversal_tuples, key=lambda reversal_tuple: -len(reversal_tuple[2]))[
+        :MOST_NAMED
+    ]:
         yield (
             f"Annotators rate {better} significantly better than {worse}; {subject_with_verb(metrics, 'says', 'say')} "
             "the opposite."
         )
-    if len(reversals) > MOST_NAMED:
-        yield f"In all, {plural(len(reversals), 'pair')} are significantly reversed by some metric."
-    if reversals and has_reversal_below:
+    if len(reversal_tuples) > MOST_NAMED:
+        yield f"In all, {plural(len(reversal_tuples), 'pair')} are significantly reversed by some metric."
+    if reversal_tuples and has_reversal_below:
         yield "Metrics that agree with the annotators less than by chance are not counted here."

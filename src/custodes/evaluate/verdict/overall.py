@@ -20,13 +20,15 @@ from custodes.evaluate.verdict.weaknesses import (
 
 def design(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on aspects on which the annotators agree no better than by chance."""
-    aspects = [view.aspect for view in views if is_agreement_by_chance(view)]
-    if aspects:
+    chance_level_aspects = [view.aspect for view in views if is_agreement_by_chance(view)]
+    if chance_level_aspects:
         yield (
-            f"On {_aspects_text(aspects, views)}, annotators agree no better than by chance on single outputs: check "
-            "the scale and the names of items and systems before you report results of such an aspect."
+            f"On {_aspects_text(chance_level_aspects, views)}, annotators agree no better than by chance on single "
+            "outputs: check the scale and the names of items and systems before you report results of such an aspect."
         )
-    unclear_aspects = [view.aspect for view in views if is_agreement_unclear(view) and view.aspect not in aspects]
+    unclear_aspects = [
+        view.aspect for view in views if is_agreement_unclear(view) and view.aspect not in chance_level_aspects
+    ]
     if unclear_aspects:
         yield (
             f"On {_aspects_text(unclear_aspects, views)}, annotators do not agree significantly better than by chance "
@@ -39,46 +41,49 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
     top_groups = [view.top for view in views if not (view.sided or view.split or view.not_random) and view.board]
     if len(top_groups) < len(views) or not all(top_groups):
         return
-    every_text = _all_aspects_text(views)
-    systems_in_every_top = [name for name in top_groups[0] if all(name in top for top in top_groups)]
+    all_aspects_text = _all_aspects_text(views)
+    systems_in_every_top = [system for system in top_groups[0] if all(system in top_group for top_group in top_groups)]
     aspects_with_single_top = [
-        view.aspect for view, top in zip(views, top_groups, strict=True) if top == systems_in_every_top
+        view.aspect for view, top_group in zip(views, top_groups, strict=True) if top_group == systems_in_every_top
     ]
     if len(systems_in_every_top) == 1 and len(aspects_with_single_top) == len(views):
-        yield f"{systems_in_every_top[0]} is best on {every_text}."
+        yield f"{systems_in_every_top[0]} is best on {all_aspects_text}."
         if systems_in_every_top[0] in views[0].reference_systems:
             yield f"This system looks like the reference. Of the other systems, {_first_text(views, position=1)}."
     elif systems_in_every_top:
-        only_text = "Only " if len(systems_in_every_top) == 1 else ""
+        only_prefix = "Only " if len(systems_in_every_top) == 1 else ""
         top_text = subject_with_verb(systems_in_every_top, "is", "are")
-        single_text = (
+        single_top_text = (
             f" On {names(aspects_with_single_top)}, {systems_in_every_top[0]} is best."
             if aspects_with_single_top
             else ""
         )
         yield (
-            f"{_first_text(views, position=0)}. {only_text}{top_text} in the top group (not significantly worse than "
-            f"any other system) on {every_text}.{single_text}"
+            f"{_first_text(views, position=0)}. {only_prefix}{top_text} in the top group (not significantly worse than "
+            f"any other system) on {all_aspects_text}.{single_top_text}"
         )
     else:
-        top_texts = [" or ".join(top) if len(top) <= MOST_NAMED else f"one of {len(top)}" for top in top_groups]
-        aspect_texts = [f"{top} on {view.aspect}" for view, top in zip(views, top_texts, strict=True)]
+        top_texts = [
+            " or ".join(top_group) if len(top_group) <= MOST_NAMED else f"one of {len(top_group)}"
+            for top_group in top_groups
+        ]
+        aspect_texts = [f"{group_text} on {view.aspect}" for view, group_text in zip(views, top_texts, strict=True)]
         yield f"No system is in the top group on every aspect. The best system is {names(aspect_texts)}."
     undecided_texts = [
-        f"{view.aspect} ({plural(len(top), 'candidate')})"
-        for view, top in zip(views, top_groups, strict=True)
-        if len(top) > 1
+        f"{view.aspect} ({plural(len(top_group), 'candidate')})"
+        for view, top_group in zip(views, top_groups, strict=True)
+        if len(top_group) > 1
     ]
     if undecided_texts:
         yield f"Which system is best is undecided on {names(undecided_texts)}."
-    undecided_others = [
+    undecided_other_texts = [
         f"{view.aspect} ({plural(n_candidates, 'candidate')})"
         for view in views
         if view.board[0]["system"] in view.reference_systems
-        and (n_candidates := 1 + sum(view.is_undecided(view.board[1], row) for row in view.board[2:])) > 1
+        and (n_candidates := 1 + sum(view.is_undecided(view.board[1], system_row) for system_row in view.board[2:])) > 1
     ]
-    if undecided_others:
-        yield f"Which of the other systems is best is undecided on {names(undecided_others)}."
+    if undecided_other_texts:
+        yield f"Which of the other systems is best is undecided on {names(undecided_other_texts)}."
 
 
 def _first_text(views: Sequence[AspectResults], *, position: int) -> str:
@@ -100,49 +105,58 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
             "better than chance and not significantly worse than any other metric"
             f"{' (best mean rank first)' if len(metrics_in_every_top) > 1 else ''}."
         )
-        if affected := [name for name in metrics_in_every_top if _findings(views, name)]:
+        if partial_metrics := [metric for metric in metrics_in_every_top if _findings(views, metric)]:
             metrics_of_finding: dict[tuple[str, str], list[str]] = {}
-            for name in affected:
-                for finding in _findings(views, name):
-                    metrics_of_finding.setdefault(finding, []).append(name)
-            affected_text = names(
+            for metric in partial_metrics:
+                for finding in _findings(views, metric):
+                    metrics_of_finding.setdefault(finding, []).append(metric)
+            partiality_text = names(
                 [
                     f"{subject_with_verb(metrics, verb, verb.removesuffix('s'))} {system_text}"
                     for (verb, system_text), metrics in metrics_of_finding.items()
                 ],
                 limit=MOST_NAMED,
             )
-            others = [name for name in metrics_in_every_top if name not in affected]
-            others_text = f"; no partiality of {names(others, limit=MOST_NAMED)} is significant" if others else ""
-            yield f"Of these metrics, {affected_text}{others_text}."
-        chosen = candidate(views)
-        without_text = " without significant partiality" if affected and chosen not in affected else ""
+            other_metrics = [metric for metric in metrics_in_every_top if metric not in partial_metrics]
+            others_text = (
+                f"; no partiality of {names(other_metrics, limit=MOST_NAMED)} is significant" if other_metrics else ""
+            )
+            yield f"Of these metrics, {partiality_text}{others_text}."
+        chosen_metric = candidate(views)
+        without_partiality_text = (
+            " without significant partiality" if partial_metrics and chosen_metric not in partial_metrics else ""
+        )
         reason_text = (
             ""
             if len(metrics_in_every_top) == 1
-            else f": it is the only one of these metrics{without_text}"
-            if len(metrics_in_every_top) - len(affected) == 1 and without_text
-            else f": it has the best mean rank of these metrics{without_text}"
+            else f": it is the only one of these metrics{without_partiality_text}"
+            if len(metrics_in_every_top) - len(partial_metrics) == 1 and without_partiality_text
+            else f": it has the best mean rank of these metrics{without_partiality_text}"
         )
         reference_text = (
             "The following choice is provisional, because the reference is among the systems. "
             if views[0].reference_systems
             else ""
         )
-        yield f"{reference_text}If one metric is needed for {_all_aspects_text(views)}, use {chosen}{reason_text}."
+        yield (
+            f"{reference_text}If one metric is needed for {_all_aspects_text(views)}, use {chosen_metric}{reason_text}."
+        )
         if all(view.ordered for view in views):
-            values = [row["value"] for view in views for row in view.standing if row["metric"] == chosen]
+            agreement_values = [
+                standing_row["value"]
+                for view in views
+                for standing_row in view.standing
+                if standing_row["metric"] == chosen_metric
+            ]
             yield (
-                f"Kendall's τ within items of {chosen} is {_range(values, number)}, depending on the aspect (0: "
-                "chance, 1: the order of the annotators)."
+                f"Kendall's τ within items of {chosen_metric} is {_range(agreement_values, number)}, depending on the "
+                "aspect (0: chance, 1: the order of the annotators)."
             )
         yield from _best_of_aspects(views)
     else:
-        aspect_leaders = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
+        leader_texts = [f"{view.leaders[0]} on {view.aspect}" for view in views if view.leaders]
         leaders_text = (
-            f"; {subject_with_verb(aspect_leaders, 'agrees', 'agree')} best with the annotators"
-            if aspect_leaders
-            else ""
+            f"; {subject_with_verb(leader_texts, 'agrees', 'agree')} best with the annotators" if leader_texts else ""
         )
         yield f"No metric is in the top group and better than chance on every aspect{leaders_text}."
 
@@ -155,33 +169,43 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
             aspects_of_metric.setdefault(metric, []).append(view.aspect)
     if len(aspects_of_metric) > 1:
         best_texts = [f"{metric} ({names(aspects)})" for metric, aspects in aspects_of_metric.items()]
-        metrics_of_aspects = [{row["metric"] for row in view.standing} for view in views]
+        metrics_of_aspects = [{standing_row["metric"] for standing_row in view.standing} for view in views]
         n_partly_scored = len(set.union(*metrics_of_aspects) - set.intersection(*metrics_of_aspects))
-        scores_text = (
+        partial_scores_text = (
             f" {plural(n_partly_scored, 'metric has', 'metrics have')} scores for some aspects only."
             if n_partly_scored
             else ""
         )
-        decided = [view.aspect for view in views if len(view.leaders) == 1]
-        lead_text = f"significant on {_aspects_text(decided, views)}" if decided else "significant on no aspect"
+        decided_aspects = [view.aspect for view in views if len(view.leaders) == 1]
+        lead_text = (
+            f"significant on {_aspects_text(decided_aspects, views)}" if decided_aspects else "significant on no aspect"
+        )
         yield (
             f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}. Its lead "
-            f"over all other metrics is {lead_text}.{scores_text}"
+            f"over all other metrics is {lead_text}.{partial_scores_text}"
         )
 
 
 def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield a sentence on the decisions of the metric that `trust` names, on each aspect."""
     metric = candidate(views)
-    rows = {view.aspect: row for view in _of_systems(views) if (row := decisions_of(view, metric))}
-    if rows:
+    decisions_of_aspect = {
+        view.aspect: metric_decisions for view in _of_systems(views) if (metric_decisions := decisions_of(view, metric))
+    }
+    if decisions_of_aspect:
         correct_text, undecided_text = (
-            names([f"{aspect} {percent(rate)}" for aspect, rate in zip(rows, rates, strict=True)])
-            for rates in zip(*((row.errors["correct"], row.undecided) for row in rows.values()), strict=True)
+            names([f"{aspect} {percent(rate)}" for aspect, rate in zip(decisions_of_aspect, aspect_rates, strict=True)])
+            for aspect_rates in zip(
+                *(
+                    (metric_decisions.errors["correct"], metric_decisions.undecided)
+                    for metric_decisions in decisions_of_aspect.values()
+                ),
+                strict=True,
+            )
         )
         reversed_text, missed_text, additional_text = (
-            _range([row.errors[name] for row in rows.values()], percent)
-            for name in ("inversion", "omission", "insertion")
+            _range([metric_decisions.errors[error_name] for metric_decisions in decisions_of_aspect.values()], percent)
+            for error_name in ("inversion", "omission", "insertion")
         )
         yield (
             f"{metric} reaches the same decision as the annotators (better, worse or undecided) on these proportions "
@@ -195,15 +219,17 @@ def decisions(views: Sequence[AspectResults]) -> Iterator[str]:
 def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield sentences on the weaknesses of the metric that `trust` names, over all aspects."""
     metric = candidate(views)
-    useless = [view.aspect for view in _of_systems(views) if is_no_better_than_none(decisions_of(view, metric))]
-    if useless:
-        aspects_text = _aspects_text(useless, views)
-        best_of_useless = {view: view.standing[0]["metric"] for view in views if view.aspect in useless}
-        is_best_useless = {*best_of_useless.values()} != {metric} and all(
-            is_no_better_than_none(decisions_of(view, best_metric)) for view, best_metric in best_of_useless.items()
+    useless_aspects = [view.aspect for view in _of_systems(views) if is_no_better_than_none(decisions_of(view, metric))]
+    if useless_aspects:
+        aspects_text = _aspects_text(useless_aspects, views)
+        best_metric_of_view = {view: view.standing[0]["metric"] for view in views if view.aspect in useless_aspects}
+        are_best_metrics_useless = {*best_metric_of_view.values()} != {metric} and all(
+            is_no_better_than_none(decisions_of(view, best_metric)) for view, best_metric in best_metric_of_view.items()
         )
         best_text = (
-            " The same holds for decisions by the metric with the highest agreement there." if is_best_useless else ""
+            " The same holds for decisions by the metric with the highest agreement there."
+            if are_best_metrics_useless
+            else ""
         )
         yield (
             f"In these data, decisions by {metric} are no better than no decision on {aspects_text}: use human ratings "
@@ -227,52 +253,59 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
 def labels(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield sentences on the comparisons that would decide which system is best."""
     ranked_views = [view for view in _of_systems(views) if view.board and not view.not_random]
-    pairs_of_aspect = {view.aspect: undecided(view) for view in ranked_views}
-    references = {view.board[0]["system"] for view in ranked_views} & views[0].reference_systems
+    undecided_of_aspect = {view.aspect: undecided(view) for view in ranked_views}
+    leading_references = {view.board[0]["system"] for view in ranked_views} & views[0].reference_systems
     if views[0].has_problems:
         yield "First solve the problems under 'Read this first'."
-    if references:
+    if leading_references:
         provisional_text = " Until then, the metric named above is provisional." if candidate(views) else ""
-        then_text = "Then exclude" if views[0].has_problems else "Exclude"
+        exclude_text = "Then exclude" if views[0].has_problems else "Exclude"
         yield (
-            f"{then_text} the reference (--systems '!{min(references)}') and summarise again, to learn which of the "
-            f"other systems is best and which metric agrees best on them.{provisional_text}"
+            f"{exclude_text} the reference (--systems '!{min(leading_references)}') and summarise again, to learn "
+            f"which of the other systems is best and which metric agrees best on them.{provisional_text}"
         )
         return
-    decided = [view.aspect for view in ranked_views if len(view.top) == 1 and not pairs_of_aspect[view.aspect].n_top]
-    if decided:
-        yield f"On {_aspects_text(decided, views)}, more comparisons are not needed to name the best system."
-    forecasts = [
+    decided_aspects = [
+        view.aspect for view in ranked_views if len(view.top) == 1 and not undecided_of_aspect[view.aspect].n_top
+    ]
+    if decided_aspects:
+        yield f"On {_aspects_text(decided_aspects, views)}, more comparisons are not needed to name the best system."
+    ranked_forecasts = [
         (
             view.board[0]["system"] not in (system_a, system_b),
-            n_more,
-            f"{pair_forecast_text(system_a, system_b, n_more)} ({view.aspect})",
+            n_comparisons,
+            f"{pair_forecast_text(system_a, system_b, n_comparisons)} ({view.aspect})",
         )
         for view in ranked_views
-        for system_a, system_b, n_more in pairs_of_aspect[view.aspect].forecasts
+        for system_a, system_b, n_comparisons in undecided_of_aspect[view.aspect].forecasts
     ]  # pairs with the system that ranks first come first
-    if forecasts:
-        yield forecast_text([text for *_, text in sorted(forecasts)[:MOST_NAMED]])
+    if ranked_forecasts:
+        yield forecast_text([text for *_, text in sorted(ranked_forecasts)[:MOST_NAMED]])
     for view in ranked_views:
-        yield from advice_without_forecast(view, pairs_of_aspect[view.aspect], f" on {view.aspect}")
+        yield from advice_without_forecast(view, undecided_of_aspect[view.aspect], f" on {view.aspect}")
 
 
 def candidate(views: Sequence[AspectResults]) -> str:
-    """Return the metric of the top group of every aspect with the best mean rank, or ''.
+    """Return the metric with the best mean rank among those in the top group of every aspect; '' without such metrics.
 
     A metric without significant partiality comes first.
     """
-    metrics = leaders_everywhere(views)
-    return next((name for name in metrics if not _findings(views, name)), metrics[0] if metrics else "")
+    leading_metrics = leaders_everywhere(views)
+    return next(
+        (metric for metric in leading_metrics if not _findings(views, metric)),
+        leading_metrics[0] if leading_metrics else "",
+    )
 
 
 def _findings(views: Sequence[AspectResults], metric: str) -> list[tuple[str, str]]:
     """Return the significant findings of partiality of a metric: `over-rates` and `SYSTEM on ASPECT and ASPECT`."""
     aspects_of_finding: dict[tuple[str, str], list[str]] = {}
     for view in _of_systems(views):
-        for row in view.partial:
-            if row["metric"] == metric:
-                aspects_of_finding.setdefault((RATES[row["finding"]], row["system"]), []).append(view.aspect)
+        for partiality_row in view.partial:
+            if partiality_row["metric"] == metric:
+                aspects_of_finding.setdefault((RATES[partiality_row["finding"]], partiality_row["system"]), []).append(
+                    view.aspect
+                )
     return [
         (verb, f"{system} on {_aspects_text(aspects, views)}") for (verb, system), aspects in aspects_of_finding.items()
     ]
@@ -285,30 +318,37 @@ def _of_systems(views: Sequence[AspectResults]) -> list[AspectResults]:
 
 def _range(values: Sequence[float], write: Callable[[float], str]) -> str:
     """Return the smallest and the largest value as text; one number if both have the same text."""
-    low, high = write(min(values)), write(max(values))
-    return low if low == high else f"{low} to {high}"
+    low_text, high_text = write(min(values)), write(max(values))
+    return low_text if low_text == high_text else f"{low_text} to {high_text}"
 
 
 def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
     """Return the metrics that are in the top group and better than chance on every aspect, by their mean rank."""
-    metrics = [{*view.leaders} & {*view.metrics_on_side("above")} for view in views]
-    ranks = [{row["metric"]: rank for rank, row in enumerate(view.standing)} for view in views]
-    return sorted(set.intersection(*metrics), key=lambda name: (sum(rank[name] for rank in ranks), name))
+    leaders_of_views = [{*view.leaders} & {*view.metrics_on_side("above")} for view in views]
+    ranks_of_views = [
+        {standing_row["metric"]: rank for rank, standing_row in enumerate(view.standing)} for view in views
+    ]
+    return sorted(
+        set.intersection(*leaders_of_views),
+        key=lambda metric: (sum(rank_of_metric[metric] for rank_of_metric in ranks_of_views), metric),
+    )
 
 
 def chance(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Yield sentences on metrics that are not significantly better than chance on any aspect, or worse on some."""
-    above, below = ({name for view in views for name in view.metrics_on_side(side)} for side in ("above", "below"))
-    metrics = list(dict.fromkeys(row["metric"] for view in views for row in view.standing))
-    unclear = [name for name in metrics if name not in above | below]
-    if unclear and above | below:
-        yield f"{subject_with_verb(unclear, 'is', 'are')} not significantly better than chance on any aspect."
-    for name in metrics:
-        if name in below - above:
-            aspects = [view.aspect for view in views if name in view.metrics_on_side("below")]
+    """Yield sentences on metrics that are significantly better than chance on no aspect, or worse on some aspects."""
+    metrics_above_chance, metrics_below_chance = (
+        {metric for view in views for metric in view.metrics_on_side(side)} for side in ("above", "below")
+    )
+    metrics = list(dict.fromkeys(standing_row["metric"] for view in views for standing_row in view.standing))
+    unclear_metrics = [metric for metric in metrics if metric not in metrics_above_chance | metrics_below_chance]
+    if unclear_metrics and metrics_above_chance | metrics_below_chance:
+        yield f"{subject_with_verb(unclear_metrics, 'is', 'are')} not significantly better than chance on any aspect."
+    for metric in metrics:
+        if metric in metrics_below_chance - metrics_above_chance:
+            aspects_below_chance = [view.aspect for view in views if metric in view.metrics_on_side("below")]
             yield (
-                f"{name} is significantly better than chance on no aspect, and agrees with the annotators "
-                f"significantly less than by chance on {names(aspects)}."
+                f"{metric} is significantly better than chance on no aspect, and agrees with the annotators "
+                f"significantly less than by chance on {names(aspects_below_chance)}."
             )
 
 
@@ -320,25 +360,39 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
     """
     metrics_in_every_top, informative_metrics = (
         leaders_everywhere(views),
-        {name for view in views for name in view.metrics_on_side("above")},
+        {metric for view in views for metric in view.metrics_on_side("above")},
     )
-    views = _of_systems(views)
-    findings_by_aspect = [
-        {(row["metric"], row["system"], row["finding"]): row for row in view.partial} for view in views
+    system_views = _of_systems(views)
+    finding_rows_of_aspects = [
+        {
+            (finding_row["metric"], finding_row["system"], finding_row["finding"]): finding_row
+            for finding_row in view.partial
+        }
+        for view in system_views
     ]
-    rows = [
-        row
-        for key, row in (findings_by_aspect[-1].items() if findings_by_aspect else ())
-        if key[0] in informative_metrics and all(key in of_aspect for of_aspect in findings_by_aspect)
+    common_findings = [
+        finding_row
+        for finding_key, finding_row in (finding_rows_of_aspects[-1].items() if finding_rows_of_aspects else ())
+        if finding_key[0] in informative_metrics
+        and all(finding_key in rows_of_finding for rows_of_finding in finding_rows_of_aspects)
     ]
-    groups = near_copy_groups(
-        sorted(rows, key=lambda row: (row["metric"] not in metrics_in_every_top, -abs(row["partiality"])))
+    finding_groups = near_copy_groups(
+        sorted(
+            common_findings,
+            key=lambda finding_row: (
+                finding_row["metric"] not in metrics_in_every_top,
+                -abs(finding_row["partiality"]),
+            ),
+        )
     )
-    for row, *copies in groups[:MOST_NAMED]:
-        copies_text = f", and so {do_near_copies([copy['metric'] for copy in copies])}" if copies else ""
-        yield f"{row['metric']} {RATES[row['finding']]} {row['system']} on {_all_aspects_text(views)}{copies_text}."
-    if len(groups) > MOST_NAMED:
-        n_metrics_text = plural(len({row["metric"] for row in rows}), "metric")
+    for finding_row, *copy_rows in finding_groups[:MOST_NAMED]:
+        copies_text = f", and so {do_near_copies([copy_row['metric'] for copy_row in copy_rows])}" if copy_rows else ""
+        yield (
+            f"{finding_row['metric']} {RATES[finding_row['finding']]} {finding_row['system']} on "
+            f"{_all_aspects_text(system_views)}{copies_text}."
+        )
+    if len(finding_groups) > MOST_NAMED:
+        n_metrics_text = plural(len({finding_row["metric"] for finding_row in common_findings}), "metric")
         yield f"In all, {n_metrics_text} over-rate or under-rate some system on every aspect."
 
 

@@ -26,16 +26,20 @@ def slices(view: AspectResults) -> Iterator[str]:
     If slices were compared without a finding, or could not be compared, one sentence states this.
     """
     n_rows, n_tests, n_findings = 0, 0, 0
-    for question, write in (("agreement", _agreement), ("consistency", _consistency), ("favoritism", _favoritism)):
-        table = view.slices[question]
-        findings = table.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
-        rows = findings.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
-        n_findings += len(rows)
-        if table["slice"].n_unique() > 1:
-            n_rows, n_tests = n_rows + table.height, n_tests + table["p_value"].count()
-        yield from map(write, rows[:MOST_NAMED])
-        if len(rows) > MOST_NAMED:
-            yield f"In all, the table slices of {question} has {len(rows)} significant findings."
+    for question_name, write_sentence in (
+        ("agreement", _agreement),
+        ("consistency", _consistency),
+        ("favoritism", _favoritism),
+    ):
+        slice_rows = view.slices[question_name]
+        finding_rows = slice_rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
+        finding_dicts = finding_rows.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
+        n_findings += len(finding_dicts)
+        if slice_rows["slice"].n_unique() > 1:
+            n_rows, n_tests = n_rows + slice_rows.height, n_tests + slice_rows["p_value"].count()
+        yield from map(write_sentence, finding_dicts[:MOST_NAMED])
+        if len(finding_dicts) > MOST_NAMED:
+            yield f"In all, the table slices of {question_name} has {len(finding_dicts)} significant findings."
     if n_rows and not n_findings:
         yield (
             f"No finding in a slice is significant ({n_tests} tests of agreement, consistency and partiality)."
@@ -43,7 +47,7 @@ def slices(view: AspectResults) -> Iterator[str]:
             else "No slice has enough items for a test of agreement, consistency or partiality."
         )
     if not n_rows:
-        yield from dict.fromkeys(f"{note[0].upper()}{note[1:]}." for note in view.slice_notes)
+        yield from dict.fromkeys(f"{note_text[0].upper()}{note_text[1:]}." for note_text in view.slice_notes)
 
 
 def _rates(row: Row) -> str:

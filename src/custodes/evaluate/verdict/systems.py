@@ -29,7 +29,7 @@ LARGEST_ODDS = 100
 def best(view: AspectResults) -> Iterator[str]:
     """Yield sentences on the best system, or on the candidates, or on the reason why no system can be named."""
     if view.split:
-        groups_text = "; ".join(names(group) for group in view.split)
+        groups_text = "; ".join(names(system_group) for system_group in view.split)
         yield (
             f"{len(view.split)} groups of systems are not connected by comparisons ({groups_text}), so it is "
             f"unknown which of all systems is best.{_best_within_groups(view)}"
@@ -38,32 +38,33 @@ def best(view: AspectResults) -> Iterator[str]:
         return
     if not view.board:
         return
-    if row := view.not_random:
+    if not_random_row := view.not_random:
         yield (
-            f"Which system is best cannot be estimated: annotators judged {row['labels']} of the "
-            f"{row['battles']} comparisons that {row['metric']} judged, and the human comparisons are not "
-            f"a random part ({p_value_phrase(row['p_random'])}). A system may win because of how its comparisons were "
-            "selected; let annotators judge a random part of all comparisons."
+            f"Which system is best cannot be estimated: annotators judged {not_random_row['labels']} of the "
+            f"{not_random_row['battles']} comparisons that {not_random_row['metric']} judged, and the human "
+            f"comparisons are not a random part ({p_value_phrase(not_random_row['p_random'])}). A system may win "
+            "because of how its comparisons were selected; let annotators judge a random part of all comparisons."
         )
         return
-    if row := view.corrected:
+    if corrected_row := view.corrected:
         coverage_text = (
-            f"Annotators judged {row['labels']} of the {row['battles']} comparisons that {row['metric']} judged."
+            f"Annotators judged {corrected_row['labels']} of the {corrected_row['battles']} comparisons that "
+            f"{corrected_row['metric']} judged."
         )
-        if row["reason"]:
-            reason = sentence(row["reason"])
+        if corrected_row["reason"]:
+            reason_text = sentence(corrected_row["reason"])
             yield (
-                f"{coverage_text} The metric cannot be used to estimate the missing human preferences: {reason} "
+                f"{coverage_text} The metric cannot be used to estimate the missing human preferences: {reason_text} "
                 "The following sentences use human comparisons only."
             )
         else:
             yield (
-                f"{coverage_text} Preferences of {row['metric']} replace the missing human preferences. They are "
-                "corrected for the errors of the metric on the annotated part, which is assumed to be a random "
+                f"{coverage_text} Preferences of {corrected_row['metric']} replace the missing human preferences. They "
+                "are corrected for the errors of the metric on the annotated part, which is assumed to be a random "
                 "part."
             )
     yield from map(_cycle, view.cycles)
-    if not any({*row["cycle"].split(" > ")} & {*view.top} for row in view.cycles):
+    if not any({*cycle_row["cycle"].split(" > ")} & {*view.top} for cycle_row in view.cycles):
         yield _top_group_text(view)
         yield from _next_to_reference(view)
     yield from map(sentence, view.unbeaten)
@@ -72,40 +73,47 @@ def best(view: AspectResults) -> Iterator[str]:
 
 def _best_within_groups(view: AspectResults) -> str:
     """Return a sentence on the top group of each group of connected systems, after a space; empty without tests."""
-    top_groups = [[name for name in group if name in view.top] for group in view.split]
+    top_groups = [[system for system in system_group if system in view.top] for system_group in view.split]
     if not all(top_groups):
         return ""
-    texts = [
-        f"one of {len(top)} systems" if len(top) > MOST_LISTED else " or ".join(top) + " (undecided)" * (len(top) > 1)
-        for top in top_groups
+    group_texts = [
+        f"one of {len(top_group)} systems"
+        if len(top_group) > MOST_LISTED
+        else " or ".join(top_group) + " (undecided)" * (len(top_group) > 1)
+        for top_group in top_groups
     ]
-    return f" Best within these groups: {'; '.join(texts)}."
+    return f" Best within these groups: {'; '.join(group_texts)}."
 
 
 def interim(view: AspectResults) -> Iterator[str]:
     """Yield a sentence on decisions of interim analyses, which may differ from the joint test of all pairs."""
     if not view.interim:
         return
-    text_of_decision = {"+": "{system_a} better than {system_b}", "-": "{system_b} better than {system_a}"}
-    decisions = [
-        text_of_decision[row["decision"]].format_map(row) for row in view.interim if row["decision"] in text_of_decision
+    template_of_decision = {"+": "{system_a} better than {system_b}", "-": "{system_b} better than {system_a}"}
+    decision_texts = [
+        template_of_decision[interim_row["decision"]].format_map(interim_row)
+        for interim_row in view.interim
+        if interim_row["decision"] in template_of_decision
     ]
-    n_undecided = len(view.interim) - len(decisions)
-    decision_text = f"found {names(decisions, limit=MOST_LISTED)}" if decisions else "decided no pair"
-    undecided_text = f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decisions and n_undecided else ""
+    n_undecided = len(view.interim) - len(decision_texts)
+    decision_text = f"found {names(decision_texts, limit=MOST_LISTED)}" if decision_texts else "decided no pair"
+    undecided_text = (
+        f"; {plural(n_undecided, 'pair is', 'pairs are')} undecided" if decision_texts and n_undecided else ""
+    )
     yield (
         f"The interim analyses {decision_text}{undecided_text}. They test each pair separately, and their decisions "
         "hold only for these annotators."
     )
 
 
-def _cycle(row: Row) -> str:
+def _cycle(cycle_row: Row) -> str:
     """Return sentences on the systems of a cycle, in which each system wins against the next system."""
-    first, *others = row["cycle"].split(" > ")
+    first_system, *other_systems = cycle_row["cycle"].split(" > ")
     return (
-        f"No ranking describes these systems: {first} beats {', which beats '.join(others)}. Each system wins at least "
-        f"{percent(row['win_rate'])} of the points against the next system ({p_value_phrase(row['p_direct'])}, all "
-        "pairs tested together). Choose between two systems by their direct comparisons."
+        f"No ranking describes these systems: {first_system} beats {', which beats '.join(other_systems)}. Each system "
+        f"wins at least {percent(cycle_row['win_rate'])} of the points against the next system "
+        f"({p_value_phrase(cycle_row['p_direct'])}, all pairs tested together). Choose between two systems by their "
+        "direct comparisons."
     )
 
 
@@ -115,10 +123,10 @@ def _next_to_reference(view: AspectResults) -> Iterator[str]:
     if first_row["system"] not in view.reference_systems or len(other_rows) < 2:
         return
     next_row = other_rows[0]
-    equals = [row["system"] for row in other_rows[1:] if view.is_undecided(next_row, row)]
+    equal_systems = [other_row["system"] for other_row in other_rows[1:] if view.is_undecided(next_row, other_row)]
     equals_text = (
-        f"It does not differ significantly from {names(equals, limit=MOST_LISTED)}"
-        if equals
+        f"It does not differ significantly from {names(equal_systems, limit=MOST_LISTED)}"
+        if equal_systems
         else "It is significantly better than all other systems"
     )
     yield (
@@ -136,48 +144,56 @@ def _odds(value: float | None, *, digits: int) -> str:
 
 def _top_group_text(view: AspectResults) -> str:
     """Return sentences on the top group, and on the win rate of the first system."""
-    first_row, (leader, *other_systems), top_systems = view.board[0], [row["system"] for row in view.board], view.top
+    first_row, (leading_system, *other_systems), top_systems = (
+        view.board[0],
+        [system_row["system"] for system_row in view.board],
+        view.top,
+    )
     # A corrected model gives strengths only; intervals of win rates do not hold if sampling depended on outcomes.
     if first_row["win_rate"] is not None and not view.stopped:
         win_rate_text = estimate_with_interval(first_row, "win_rate", write=percent)
         rate_text = f"wins {win_rate_text} of its comparisons, averaged over opponents (a tie counts half)"
     else:
         odds_and_bounds = [
-            None if first_row[name] is None else exp(first_row[name])
-            for name in ("strength", "strength_low", "strength_high")
+            None if first_row[column_name] is None else exp(first_row[column_name])
+            for column_name in ("strength", "strength_low", "strength_high")
         ]
         odds_text = interval(*odds_and_bounds, digits=1, write=_odds)
         rate_text = f"wins {odds_text} times as often as it loses against an average system"
     if first_row["rank_low"] is None:
         no_test_text = sentence(view.no_test or "without intervals, this rank cannot be compared with chance")
-        return f"{leader} ranks first by human ratings: it {rate_text}. {no_test_text}"
+        return f"{leading_system} ranks first by human ratings: it {rate_text}. {no_test_text}"
     if len(top_systems) == len(other_systems) == 1:
-        return f"{leader} is better than {other_systems[0]}: it {rate_text}."
+        return f"{leading_system} is better than {other_systems[0]}: it {rate_text}."
     if len(top_systems) == 1:
         lead_text = (
             f": significantly better than each of the other {len(other_systems)} systems"
             if first_row["rank_high"] == 1
             else ""
         )
-        return f"{leader} is best{lead_text}. It {rate_text}."
-    n_behind = 1 + len(other_systems) - len(top_systems)
-    if not n_behind:
+        return f"{leading_system} is best{lead_text}. It {rate_text}."
+    n_systems_behind = 1 + len(other_systems) - len(top_systems)
+    if not n_systems_behind:
         top_text = names(top_systems) if len(top_systems) <= MOST_NAMED else f"the {len(top_systems)} systems"
         return (
-            f"It is undecided which of {top_text} is best: no difference among these systems is significant. {leader} "
-            f"ranks first: it {rate_text}."
+            f"It is undecided which of {top_text} is best: no difference among these systems is significant. "
+            f"{leading_system} ranks first: it {rate_text}."
         )
     candidates_text = (
         f"One of {len(top_systems)} systems"
         if len(top_systems) > MOST_LISTED
         else " or ".join(names(top_systems).rsplit(" and ", 1))
     )
-    rest_text = "The other system is" if n_behind == 1 else f"The other {n_behind} systems are"
-    rows_behind = [row for row in view.board if not row["may_be_first"]]
-    better_text = "some other system" if any(view.is_undecided(first_row, row) for row in rows_behind) else leader
+    behind_text = "The other system is" if n_systems_behind == 1 else f"The other {n_systems_behind} systems are"
+    system_rows_behind = [system_row for system_row in view.board if not system_row["may_be_first"]]
+    better_systems_text = (
+        "some other system"
+        if any(view.is_undecided(first_row, system_row) for system_row in system_rows_behind)
+        else leading_system
+    )
     return (
-        f"{candidates_text} is best; which one is undecided. {leader} ranks first: it {rate_text}. {rest_text} "
-        f"significantly worse than {better_text}."
+        f"{candidates_text} is best; which one is undecided. {leading_system} ranks first: it {rate_text}. "
+        f"{behind_text} significantly worse than {better_systems_text}."
     )
 
 
@@ -202,46 +218,55 @@ def undecided(view: AspectResults) -> Undecided:
     this pair are used. There is no forecast for a corrected leaderboard, for many systems, and for a system whose
     strength has an unknown bound.
     """
-    pairs = [pair for pair in combinations(view.board, 2) if pair[0]["part"] == pair[1]["part"]]
-    undecided_pairs = [pair for pair in pairs if view.is_undecided(*pair)]
-    pairs_with_leader = [pair for pair in undecided_pairs if any(row["rank"] == 1 for row in pair)]
-    pairs_in_top_group = [
-        pair for pair in undecided_pairs if pair not in pairs_with_leader and all(row["may_be_first"] for row in pair)
+    row_pairs = [row_pair for row_pair in combinations(view.board, 2) if row_pair[0]["part"] == row_pair[1]["part"]]
+    undecided_row_pairs = [row_pair for row_pair in row_pairs if view.is_undecided(*row_pair)]
+    row_pairs_with_leader = [
+        row_pair for row_pair in undecided_row_pairs if any(system_row["rank"] == 1 for system_row in row_pair)
     ]
-    rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().iter_rows()
-    n_more_of_pair = {frozenset((a, b)): float(n_text) for a, b, n_text in rows}
+    row_pairs_in_top_group = [
+        row_pair
+        for row_pair in undecided_row_pairs
+        if row_pair not in row_pairs_with_leader and all(system_row["may_be_first"] for system_row in row_pair)
+    ]
+    forecast_rows = view.pairs.select("system_a", "system_b", "more_comparisons").drop_nulls().iter_rows()
+    n_more_of_pair = {
+        frozenset((system_a, system_b)): float(n_comparisons) for system_a, system_b, n_comparisons in forecast_rows
+    }
     forecasts = []
-    for group in (pairs_with_leader, pairs_in_top_group):
-        systems = [(a["system"], b["system"]) for a, b in group]
-        with_forecast = [
-            (*pair, n_more_of_pair[frozenset(pair)]) for pair in systems if frozenset(pair) in n_more_of_pair
+    for ranked_row_pairs in (row_pairs_with_leader, row_pairs_in_top_group):
+        system_pairs = [(first_row["system"], second_row["system"]) for first_row, second_row in ranked_row_pairs]
+        pairs_with_forecast = [
+            (*system_pair, n_more_of_pair[frozenset(system_pair)])
+            for system_pair in system_pairs
+            if frozenset(system_pair) in n_more_of_pair
         ]
-        forecasts += sorted(with_forecast, key=itemgetter(2))
-    n_top = len(pairs_with_leader) + len(pairs_in_top_group)
-    return Undecided(len(pairs), len(undecided_pairs), n_top, forecasts)
+        forecasts += sorted(pairs_with_forecast, key=itemgetter(2))
+    n_top_pairs = len(row_pairs_with_leader) + len(row_pairs_in_top_group)
+    return Undecided(len(row_pairs), len(undecided_row_pairs), n_top_pairs, forecasts)
 
 
 def labels(view: AspectResults) -> Iterator[str]:
     """Yield sentences on undecided pairs, and on further comparisons that would decide which system is best."""
-    pairs = undecided(view)
-    if view.not_random or not pairs.n_undecided:
+    undecided_pairs = undecided(view)
+    if view.not_random or not undecided_pairs.n_undecided:
         return
     has_reference = view.board[0]["system"] in view.reference_systems
+    no_need_text = ", so more comparisons are not needed to name the best system"
     yield (
-        f"{pairs.n_undecided} of {plural(pairs.n_pairs, 'pair')} of systems "
-        f"{'is' if pairs.n_undecided == 1 else 'are'} undecided (all pairs tested together); {pairs.n_top or 'none'} "
-        f"of them {'concern' if pairs.n_top > 1 else 'concerns'} which system is best"
-        f"{'' if pairs.n_top or has_reference else ', so more comparisons are not needed to name the best system'}."
+        f"{undecided_pairs.n_undecided} of {plural(undecided_pairs.n_pairs, 'pair')} of systems "
+        f"{'is' if undecided_pairs.n_undecided == 1 else 'are'} undecided (all pairs tested together); "
+        f"{undecided_pairs.n_top or 'none'} of them {'concern' if undecided_pairs.n_top > 1 else 'concerns'} which "
+        f"system is best{'' if undecided_pairs.n_top or has_reference else no_need_text}."
     )
-    if has_reference and not pairs.n_top and len(view.board) > 2 and view.is_undecided(*view.board[1:3]):
-        reference = view.board[0]["system"]
+    if has_reference and not undecided_pairs.n_top and len(view.board) > 2 and view.is_undecided(*view.board[1:3]):
+        reference_system = view.board[0]["system"]
         yield (
-            f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference}') to "
-            "rank them alone."
+            f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference_system}') "
+            "to rank them alone."
         )
-    yield from advice_without_forecast(view, pairs)
-    if pairs.forecasts:
-        yield forecast_text([pair_forecast_text(*forecast) for forecast in pairs.forecasts[:MOST_NAMED]])
+    yield from advice_without_forecast(view, undecided_pairs)
+    if undecided_pairs.forecasts:
+        yield forecast_text([pair_forecast_text(*forecast) for forecast in undecided_pairs.forecasts[:MOST_NAMED]])
 
 
 def pair_forecast_text(system_a: str, system_b: str, n_more: float) -> str:

@@ -161,10 +161,10 @@ def verdict(
     shared_options: dict[str, Any] = {"rng": rng, "progress": progress, **setting}
     interval_options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, **shared_options}
     study = study.with_cache()
-    chosen_study = study.select(**selection_arguments(setting), one_side=True)
+    selected_study = study.select(**selection_arguments(setting), one_side=True)
     if by:
-        check_slices(study, chosen_study, by)
-    if chosen_study.metrics and not chosen_study.humans:
+        check_slices(study, selected_study, by)
+    if selected_study.metrics and not selected_study.humans:
         return _metric_only_verdict(study, by, alpha, interval_options)
     results: dict[str, Result] = {"check": check(study, **shared_options)}
     with suppress(InputError):  # raised for a single annotator, or no answers
@@ -179,7 +179,7 @@ def verdict(
             resamples=resamples,
             rng=rng,
         )
-    if not chosen_study.metrics:
+    if not selected_study.metrics:
         return verdict_of({**results, "leaderboard": leaderboard(study, **interval_options)})
     agreement_result = agreement(study, by=by, alpha=alpha, **interval_options)
     favoritism_result = favoritism(study, by=by, alpha=alpha, **interval_options)  # raises if metrics have no outputs
@@ -197,10 +197,14 @@ def verdict(
 
 def _metric_only_verdict(study: Study, by: str | None, alpha: float, options: dict[str, Any]) -> Verdict:
     """Return the verdict on a study without human ratings."""
-    check_options = {name: value for name, value in options.items() if name not in ("confidence", "resamples")}
+    check_options = {
+        option_name: option_value
+        for option_name, option_value in options.items()
+        if option_name not in ("confidence", "resamples")
+    }
     complementarity_options = {
         **selection_arguments(check_options),
-        **{name: options[name] for name in ("confidence", "resamples", "rng", "progress")},
+        **{option_name: options[option_name] for option_name in ("confidence", "resamples", "rng", "progress")},
     }
     results: dict[str, Result] = {"check": check(study, **check_options), "leaderboard": leaderboard(study, **options)}
     with nullcontext() if by else suppress(InputError):  # raised without repeats and known orders
@@ -220,7 +224,7 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
 
     If `results` has no agreement, the verdict is only about systems.
     """
-    problems = results["check"].to_frame("problems").filter(aspect="")
+    study_problem_rows = results["check"].to_frame("problems").filter(aspect="")
     if "rates" in results:
         labelled_aspects = results["rates"].to_frame("rates")["aspect"].unique(maintain_order=True)
         statements_of_aspect = {
@@ -228,7 +232,7 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
         }
         first_aspect, *_ = statements_of_aspect
         statements_of_aspect[first_aspect] = [
-            *(("design", text) for text in serious(problems, results["check"].to_frame("raters")["rater"])),
+            *(("design", text) for text in serious(study_problem_rows, results["check"].to_frame("raters")["rater"])),
             *statements_of_aspect[first_aspect],
         ]
         return Verdict.from_parts(
@@ -238,34 +242,38 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
         ranked_aspects = results["leaderboard"].to_frame("systems")["aspect"].unique(maintain_order=True)
         aspect_names = [str(aspect) for aspect in ranked_aspects]
         return Verdict.from_parts(
-            [_part(name, metric_sentences(results, name, first=name == aspect_names[0])) for name in aspect_names], ()
+            [
+                _part(aspect_name, metric_sentences(results, aspect_name, first=aspect_name == aspect_names[0]))
+                for aspect_name in aspect_names
+            ],
+            (),
         )
     is_without_metrics = "agreement" not in results
-    result_table = (
+    aspect_table = (
         results["leaderboard"].to_frame("systems") if is_without_metrics else results["agreement"].to_frame("metrics")
     )
-    aspects = [str(aspect) for aspect in result_table["aspect"].unique(maintain_order=True)]
+    aspects = [str(aspect) for aspect in aspect_table["aspect"].unique(maintain_order=True)]
     views = [AspectResults(results, aspect) for aspect in aspects]
-    kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or not is_without_metrics]
+    statement_kinds = [kind for kind in SUBJECTS if kind in OF_SYSTEMS or not is_without_metrics]
     # A problem without an aspect concerns the whole study; a view without an aspect already has this problem.
     study_statements = (
         []
         if "" in aspects
-        else [("design", text) for text in serious(problems, results["check"].to_frame("raters")["rater"])]
+        else [("design", text) for text in serious(study_problem_rows, results["check"].to_frame("raters")["rater"])]
     )
-    parts = []
+    verdict_parts = []
     if len(views) > 1:
-        study_statements += [(kind, text) for kind in ACROSS if kind in kinds for text in ACROSS[kind](views)]
-        parts, study_statements = [_part("", study_statements)], []
+        study_statements += [(kind, text) for kind in ACROSS if kind in statement_kinds for text in ACROSS[kind](views)]
+        verdict_parts, study_statements = [_part("", study_statements)], []
     for view in views:
-        view_kinds = [kind for kind in kinds if not (view.sided and kind in NOT_OF_SIDES)]
-        parts.append(
+        kinds_of_view = [kind for kind in statement_kinds if not (view.sided and kind in NOT_OF_SIDES)]
+        verdict_parts.append(
             _part(
                 view.aspect,
-                [*study_statements, *((kind, text) for kind in view_kinds for text in SUBJECTS[kind](view))],
+                [*study_statements, *((kind, text) for kind in kinds_of_view for text in SUBJECTS[kind](view))],
             )
         )
-    return Verdict.from_parts(parts, ())
+    return Verdict.from_parts(verdict_parts, ())
 
 
 def _part(aspect: str, statements: Iterable[tuple[str, str]]) -> dict[str, pl.DataFrame]:

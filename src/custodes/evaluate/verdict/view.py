@@ -55,36 +55,38 @@ class AspectResults:
             return results[question].to_frame(table).filter(aspect=aspect)
 
         def messages(question: str, rule: str) -> list[str]:
-            return [n.message for n in results[question].notes if (n.rule, n.aspect) == (rule, aspect)]
+            return [note.message for note in results[question].notes if (note.rule, note.aspect) == (rule, aspect)]
 
         self.aspect = aspect
         self.problems = rows("check", "problems")
-        problems = results["check"].to_frame("problems")
-        self.has_problems = not problems.filter(pl.col("severity") != "info").is_empty()
-        reference_rows = results["check"].to_frame("problems").filter(rule="reference-system")
-        self.reference_systems = {str(examples[0]) for examples in reference_rows["examples"]}
-        self.metrics_of_reference = {str(name) for examples in reference_rows["examples"] for name in examples[1:]}
+        all_problem_rows = results["check"].to_frame("problems")
+        self.has_problems = not all_problem_rows.filter(pl.col("severity") != "info").is_empty()
+        reference_rows = all_problem_rows.filter(rule="reference-system")
+        self.reference_systems = {str(example_names[0]) for example_names in reference_rows["examples"]}
+        self.metrics_of_reference = {
+            str(metric) for example_names in reference_rows["examples"] for metric in example_names[1:]
+        }
         self.tie_rates = dict(rows("check", "raters").select("rater", "ties").iter_rows())
         self.sided = bool(self.problems["rule"].is_in(SIDED).any())
         self.agreement_of_annotators: list[Row] = rows("annotators", "agreement").to_dicts()
         self.lower = set(results["check"].to_frame("used").filter(~pl.col("higher_is_better"))["rater"])
-        accuracies = rows("agreement", "metrics").select(
-            "metric", *(SYSTEM_LEVEL + end for end in ("", "_low", "_high"))
+        accuracy_rows = rows("agreement", "metrics").select(
+            "metric", *(SYSTEM_LEVEL + suffix for suffix in ("", "_low", "_high"))
         )
-        standing = rows("agreement", "standing").join(accuracies, on="metric", maintain_order="left")
-        self.standing: list[Row] = standing.to_dicts()
+        standing_rows = rows("agreement", "standing").join(accuracy_rows, on="metric", maintain_order="left")
+        self.standing: list[Row] = standing_rows.to_dicts()
         self.ordered = bool(self.standing) and self.standing[0]["statistic"] == ORDERING
-        self.bounded = any(row["value_low"] is not None for row in self.standing)
+        self.bounded = any(standing_row["value_low"] is not None for standing_row in self.standing)
         self.tests = rows("agreement", "comparisons").filter(pl.col("p_adjusted").is_not_null())
         self.alpha = results["agreement"].provenance.options.get("alpha", 0.05)
         self.leaders = leaders(results["agreement"]).get(aspect, [])  # type: ignore[arg-type]
         self.partiality = rows("favoritism", "partiality")
         # Findings of partiality, with the most significant finding first.
-        findings = self.partiality.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
-        self.partial: list[Row] = findings.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
+        finding_rows = self.partiality.filter(pl.col("finding").is_in([FAVOURED, DISFAVOURED]))
+        self.partial: list[Row] = finding_rows.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
         question_names = ("agreement", "favoritism", "consistency")
-        self.slices = {name: rows(name, "slices") for name in question_names}
-        self.slice_notes = [text for name in question_names for text in messages(name, NOT_COMPARED)]
+        self.slices = {question_name: rows(question_name, "slices") for question_name in question_names}
+        self.slice_notes = [text for question_name in question_names for text in messages(question_name, NOT_COMPARED)]
         self.overall = rows("favoritism", "metrics").select("metric", "overall")
         self.correction = results["ranking"].provenance.options.get("correction", "none")
         self.errors, self.reversals = rows("ranking", "errors"), rows("ranking", "reversals")
@@ -95,37 +97,39 @@ class AspectResults:
         )
         self.cluster_noun = "annotator" if has_annotator_clusters else "cluster (such as a document)"
         self.replicated = messages("ranking", "self-agreement")
-        self.judges = {name: rows("consistency", name) for name in ("orders", "repeats", "missing", "findings")}
+        self.judges = {
+            table_name: rows("consistency", table_name) for table_name in ("orders", "repeats", "missing", "findings")
+        }
         best_metric = self.standing[0]["metric"] if self.standing else ""
-        corrected = rows("leaderboard", "corrected").filter(metric=best_metric)
-        self.corrected = _first(corrected.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles")))
+        corrected_rows = rows("leaderboard", "corrected").filter(metric=best_metric)
+        self.corrected = _first(corrected_rows.filter(pl.col("labels") <= FEW_LABELS * pl.col("battles")))
         # Set if the comparisons by annotators are not a random part of the comparisons by the best metric.
-        self.not_random = _first(corrected.filter(pl.col("p_random") < NOT_RANDOM))
+        self.not_random = _first(corrected_rows.filter(pl.col("p_random") < NOT_RANDOM))
         self.judge = f"{CORRECTED}{best_metric}" if self.corrected and not self.corrected["reason"] else HUMAN
         unbeaten_messages = messages("leaderboard", "unbeaten") if self.judge == HUMAN else []
         self.unbeaten = [message.partition(": ")[2] for message in unbeaten_messages if message.startswith(HUMAN)]
-        no_test_messages = [message.partition(": ") for message in messages("leaderboard", "no-test")]
-        no_test_messages.sort(key=lambda parts: self.judge not in parts[0])  # a cut list may lack `judge`
-        self.no_test = no_test_messages[0][2] if no_test_messages else ""
+        no_test_partitions = [message.partition(": ") for message in messages("leaderboard", "no-test")]
+        no_test_partitions.sort(key=lambda parts: self.judge not in parts[0])  # a shortened list may lack `judge`
+        self.no_test = no_test_partitions[0][2] if no_test_partitions else ""
         self.stopped = any(note.rule == SEQUENTIAL_RULE for note in results["leaderboard"].notes)
-        systems = rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)
-        self.board: list[Row] = systems.sort("part", "rank").to_dicts()
+        system_rows = rows("leaderboard", "systems").filter(pl.col("strength").is_not_null(), rater=self.judge)
+        self.board: list[Row] = system_rows.sort("part", "rank").to_dicts()
         self.pairs = rows("leaderboard", "pairs").filter(rater=self.judge)
         self.interim: list[Row] = rows("leaderboard", "interim").to_dicts()
         self.cycles: list[Row] = rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
         # Pairs that are decided by direct comparisons, because the strengths do not fit these pairs.
         alpha = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
-        directly_decided = self.pairs.filter(pl.col("direct").is_in(["+", "-"]) & (pl.col("p_fit") <= alpha))
+        directly_decided_rows = self.pairs.filter(pl.col("direct").is_in(["+", "-"]) & (pl.col("p_fit") <= alpha))
         self.decided_directly = {
-            frozenset(pair) for pair in directly_decided.select("system_a", "system_b").iter_rows()
+            frozenset(pair) for pair in directly_decided_rows.select("system_a", "system_b").iter_rows()
         }
 
-    def metrics_on_side(self, *names: str) -> list[str]:
+    def metrics_on_side(self, *sides: str) -> list[str]:
         """Return the metrics that are on one of these sides of the chance level: above, below or unclear."""
-        return [row["metric"] for row in self.standing if row["side"] in names]
+        return [standing_row["metric"] for standing_row in self.standing if standing_row["side"] in sides]
 
     def is_undecided(self, one: Row, other: Row) -> bool:
-        """Return whether two systems do not differ significantly, and their direct comparisons do not decide either."""
+        """Return whether neither the joint test nor the direct comparisons decide which of two systems is better."""
         pair = frozenset((one["system"], other["system"]))
         return share_a_letter(one, other) and pair not in self.decided_directly
 
@@ -133,14 +137,14 @@ class AspectResults:
     def split(self) -> list[list[str]]:
         """Groups of systems that are not connected by comparisons; empty if all systems are connected."""
         systems_of_part: dict[Any, list[str]] = {}
-        for row in self.board:
-            systems_of_part.setdefault(row["part"], []).append(row["system"])
+        for system_row in self.board:
+            systems_of_part.setdefault(system_row["part"], []).append(system_row["system"])
         return [*systems_of_part.values()] if len(systems_of_part) > 1 else []
 
     @property
     def top(self) -> list[str]:
         """The systems of the top group."""
-        return [row["system"] for row in self.board if row["may_be_first"]]
+        return [system_row["system"] for system_row in self.board if system_row["may_be_first"]]
 
 
 def _first(frame: pl.DataFrame) -> Row | None:
@@ -153,10 +157,10 @@ def leaders(agreement: Agreement) -> dict[str, list[str]]:
     If metrics were not tested against each other, the top group consists of all metrics above chance.
     """
     top_group_of_aspect: dict[str, list[str]] = {}
-    for (aspect,), rows in agreement.standing.group_by("aspect", maintain_order=True):
-        is_above = pl.col("side") == "above"
-        metrics = rows.filter(pl.col("may_be_best").fill_null(is_above))["metric"].to_list()
-        top_group_of_aspect[str(aspect)] = metrics if rows.filter(is_above).height else []
+    for (aspect,), standing_rows in agreement.standing.group_by("aspect", maintain_order=True):
+        is_above_expression = pl.col("side") == "above"
+        top_metrics = standing_rows.filter(pl.col("may_be_best").fill_null(is_above_expression))["metric"].to_list()
+        top_group_of_aspect[str(aspect)] = top_metrics if standing_rows.filter(is_above_expression).height else []
     return top_group_of_aspect
 
 
@@ -165,7 +169,7 @@ def rated_systems(findings: list[Row]) -> str:
     clauses = [
         f"{verb} {names(systems, limit=MOST_NAMED)}"
         for finding, verb in RATES.items()
-        if (systems := [row["system"] for row in findings if row["finding"] == finding])
+        if (systems := [finding_row["system"] for finding_row in findings if finding_row["finding"] == finding])
     ]
     return " and ".join(clauses)
 

@@ -55,46 +55,48 @@ def weaknesses(view: AspectResults) -> Iterator[str]:
 def decisions(view: AspectResults) -> Iterator[str]:
     """Yield sentences on the decisions of the metric that agrees best.
 
-    A second sentence says whether leaving all pairs undecided would be as close to the human decisions; it is left out
-    if annotators decide no pair.
+    A second sentence follows if the metric's decisions are no closer to the human decisions than no decision on any
+    pair, unless annotators decide no pair.
     """
     metric = view.standing[0]["metric"] if view.standing else ""
     if (metric_decisions := decisions_of(view, metric)) is None:
         return
-    errors = metric_decisions.errors
+    error_row = metric_decisions.errors
     other_pairs_text = (
         f" The metric has no decision on {plural(metric_decisions.other_pairs, 'other pair')} that annotators compared."
         if metric_decisions.other_pairs
         else ""
     )
-    correct, reversed_, missed, additional = (
-        estimate_with_interval(errors, name, write=percent)
-        for name in ("correct", "inversion", "omission", "insertion")
+    correct_text, reversed_text, missed_text, additional_text = (
+        estimate_with_interval(error_row, error_name, write=percent)
+        for error_name in ("correct", "inversion", "omission", "insertion")
     )
     yield (
         f"{_TESTS[view.correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) "
-        f"on {correct} of {plural(metric_decisions.pairs, 'system pair')} ({percent(metric_decisions.undecided)} if "
-        f"every pair is left undecided), reverses {reversed_}, misses a difference in {missed} and finds a "
-        f"difference that the annotators do not confirm in {additional}.{other_pairs_text}"
+        f"on {correct_text} of {plural(metric_decisions.pairs, 'system pair')} ({percent(metric_decisions.undecided)} "
+        f"if every pair is left undecided), reverses {reversed_text}, misses a difference in {missed_text} and finds a "
+        f"difference that the annotators do not confirm in {additional_text}.{other_pairs_text}"
     )
     if is_no_better_than_none(metric_decisions):
         yield (
             f"In these data, decisions by {metric} are no better than no decision: they equal the human decision for "
-            f"{percent(errors['correct'])} of {plural(metric_decisions.pairs, 'pair')} of systems; if every pair is "
+            f"{percent(error_row['correct'])} of {plural(metric_decisions.pairs, 'pair')} of systems; if every pair is "
             f"left undecided, the proportion is {percent(metric_decisions.undecided)}."
         )
 
 
 def decisions_of(view: AspectResults, metric: str) -> Decisions | None:
     """Return the decision errors of a metric; None if they are undefined."""
-    human_decisions = view.decisions.filter(rater=HUMAN)
-    metric_decisions = view.decisions.filter(rater=metric)
-    common_pairs = human_decisions.join(metric_decisions, on=["system_a", "system_b"], how="semi")
-    errors = view.errors.filter(pl.col("correct").is_not_null(), metric=metric).to_dicts()
-    if not errors or not common_pairs.height:
+    human_decision_rows = view.decisions.filter(rater=HUMAN)
+    metric_decision_rows = view.decisions.filter(rater=metric)
+    common_pair_rows = human_decision_rows.join(metric_decision_rows, on=["system_a", "system_b"], how="semi")
+    error_rows = view.errors.filter(pl.col("correct").is_not_null(), metric=metric).to_dicts()
+    if not error_rows or not common_pair_rows.height:
         return None
-    undecided_rate = common_pairs.filter(decision="=").height / common_pairs.height
-    return Decisions(errors[0], common_pairs.height, undecided_rate, human_decisions.height - common_pairs.height)
+    undecided_rate = common_pair_rows.filter(decision="=").height / common_pair_rows.height
+    return Decisions(
+        error_rows[0], common_pair_rows.height, undecided_rate, human_decision_rows.height - common_pair_rows.height
+    )
 
 
 def is_no_better_than_none(metric_decisions: Decisions | None) -> bool:
@@ -110,30 +112,33 @@ def is_no_better_than_none(metric_decisions: Decisions | None) -> bool:
 
 def _partiality(view: AspectResults, metric: str) -> Iterator[str]:
     """Yield sentences on the systems to which the partiality of a metric is significant or inconclusive."""
-    findings = [row for row in view.partial if row["metric"] == metric]
-    if findings:
+    finding_rows = [finding_row for finding_row in view.partial if finding_row["metric"] == metric]
+    if finding_rows:
         yield (
-            f"{metric} {rated_systems(findings)}. Do not compare "
-            f"{'this system' if len(findings) == 1 else 'these systems'} with others by {metric} alone."
+            f"{metric} {rated_systems(finding_rows)}. Do not compare "
+            f"{'this system' if len(finding_rows) == 1 else 'these systems'} with others by {metric} alone."
         )
     elif is_partiality_tested(view, metric):
         yield f"No partiality of {metric} to a system is significant, but some partiality may exist."
-    if unclear_systems := inconclusive_systems(view, metric):
-        reasons = names([*dict.fromkeys(unclear_systems.values())])
+    if reason_of_unclear_system := inconclusive_systems(view, metric):
+        reasons_text = names([*dict.fromkeys(reason_of_unclear_system.values())])
         yield (
-            f"Whether {metric} is partial to {names([*unclear_systems])} is inconclusive"
-            f"{f': {reasons}' if reasons else ''}."
+            f"Whether {metric} is partial to {names([*reason_of_unclear_system])} is inconclusive"
+            f"{f': {reasons_text}' if reasons_text else ''}."
         )
 
 
 def inconclusive_systems(view: AspectResults, metric: str) -> dict[str, str]:
     """Return the systems to which the partiality of a metric is inconclusive, with the reasons.
 
-    Systems for which every metric is inconclusive are left out, because a separate sentence names them.
+    Systems to which the partiality of every metric is inconclusive are left out, because a separate sentence names
+    them.
     """
-    is_unclear = pl.col("finding") == INCONCLUSIVE
-    rows = view.partiality.filter(is_unclear, ~is_unclear.all().over("system"), metric=metric)
-    return dict(rows.select("system", "reason").iter_rows())
+    is_inconclusive_expression = pl.col("finding") == INCONCLUSIVE
+    inconclusive_rows = view.partiality.filter(
+        is_inconclusive_expression, ~is_inconclusive_expression.all().over("system"), metric=metric
+    )
+    return dict(inconclusive_rows.select("system", "reason").iter_rows())
 
 
 def is_partiality_tested(view: AspectResults, metric: str) -> bool:

@@ -62,7 +62,7 @@ class Counts(NamedTuple):
         return Counts.from_rows(self.rows / divisor[..., np.newaxis])
 
     def distinct_tables(self) -> DistinctTables:
-        """Return the distinct tables in the format of `from_rows`, of which no two are mirror images.
+        """Return the distinct tables, no two of which are mirror images, in the format of `from_rows`.
 
         Equal tables thus get equal results, and a table with swapped systems gets exactly the mirrored result.
         """

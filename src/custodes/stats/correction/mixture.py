@@ -39,7 +39,7 @@ _GROUP = 500_000  # maximum number of draws of a group of tables that share gamm
 _COLUMNS = 2048  # maximum number of draws computed at once for one table
 _BLOCK = 32_768  # maximum number of draws computed at once for all tables, so that arrays fit the cache
 _SMALLEST = np.float32(1e-30)
-_NEARLY_NORMAL = 1000.0  # gamma draws of larger shape need no weights: up to four sigma, acceptance is 1 within .003
+_NEARLY_NORMAL = 1000.0  # with a larger shape, gamma draws need no weights: up to four sigma, acceptance is above .997
 
 
 def mixture_posterior(

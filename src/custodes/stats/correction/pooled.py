@@ -168,8 +168,8 @@ def _fit(
     standard_error = np.sqrt((influence_by_cluster**2).sum(axis=2) * variance_factor)
 
     # Contribution of each cluster to the difference between a pair's mean and its pooled margin. The difference is
-    # standardised by the number of annotations. Division by their variation would reject additivity if annotations are
-    # few and equal, because their variation is then 0.
+    # standardised by the number of annotations. Standardisation by the variation of the annotations would reject
+    # additivity if annotations are few and equal, because the variation is then 0.
     additivity_residuals_by_cluster = (
         np.where(n_annotations > 0, 1 / np.sqrt(np.maximum(n_annotations, 1)), 0.0)[..., np.newaxis]
         * residuals_by_cluster

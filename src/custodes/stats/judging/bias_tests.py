@@ -25,8 +25,8 @@ def slot_test(
     `numerators` and `denominators` (k, units) are the contributions of each cluster to numerator and denominator. Under
     the null hypothesis, the contribution of a cluster to the numerator is positive or negative with equal probability.
     So the score is the sum divided by the root of the sum of squared contributions, as in a sign test by clusters. The
-    sum of squares is multiplied by the factor of `few_clusters` and by `further_variance_factors` (k,), a further
-    factor of the variance. The interval contains the values that the test does not reject. Results are NaN without
+    sum of squares is multiplied by the factor of `few_clusters` and by `further_variance_factors` (k,).
+    The interval contains the values that the test does not reject. Results are NaN without
     data. If no cluster has a nonzero sum, p is 1 and there is no interval.
 
     >>> result = slot_test(np.ones((1, 9)), 2 * np.ones((1, 9)), further_variance_factors=np.ones(1), confidence=0.95)

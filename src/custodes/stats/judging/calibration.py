@@ -126,8 +126,8 @@ def correct_count_variance(probabilities: Floats, comparisons: Ints) -> float:
     >>> [round(correct_count_variance(two, np.array(comparisons)), 2) for comparisons in ([0, 1], [0, 0])]
     [0.18, 0.36]
 
-    Source: Spiegelhalter 1986, "Probabilistic prediction in patient management and clinical trials"; several verdicts
-    on one outcome are ours.
+    Source: Spiegelhalter 1986, "Probabilistic prediction in patient management and clinical trials"; the case of
+    several verdicts on one outcome is ours.
     """
     _, comparison_of_verdict = np.unique(comparisons, return_inverse=True)
     n_outcomes = probabilities.shape[1]
@@ -217,7 +217,7 @@ def expected_error(
     0.0
 
     Source: Naeini, Cooper and Hauskrecht 2015; Guo et al. 2017, "On calibration of modern neural networks".
-    Expectation: mean absolute value of a normal error, ours.
+    The expectation is the mean absolute value of a normal error (ours).
     """
     n_verdicts_of_bin, overconfidence = np.bincount(bin_of_verdict), verdict_confidences - correctness
     mean_overconfidence_of_bin = ratio(np.bincount(bin_of_verdict, weights=overconfidence), n_verdicts_of_bin)

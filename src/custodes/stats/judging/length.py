@@ -144,8 +144,8 @@ def density(thresholds: Floats) -> Floats:
 
 BLOCKS = 200
 LEAST_AGREEMENT = 0.05
-"""Minimum latent correlation of two annotators, adjusted for length. Below it, they do not count as measuring
-quality."""
+"""Minimum latent correlation of two annotators, adjusted for length. If their correlation is lower, they do
+not count as measuring quality."""
 
 LEAST_OF_STRATUM = 10
 """Minimum number of comparisons of a pair of systems for estimating its means and thresholds."""
@@ -156,9 +156,9 @@ fewer, for example because nearly all verdicts are ties, coarse ratings hide dif
 and latent normality does not hold."""
 
 MODEL_ERROR = 0.016
-"""Standard deviation, in simulations, of the effect that non-normal quality (coarse ratings) has on a fair judge. It is
-about one point of margin. It is combined with the standard error, since this effect would otherwise be significant with
-many comparisons."""
+"""Standard deviation, in simulations, of the effect that non-normal quality (coarse ratings) has on a fair judge:
+about one point of margin. This value is combined with the standard error. Otherwise, the effect would be significant
+with many comparisons."""
 
 
 class LengthBias(NamedTuple):

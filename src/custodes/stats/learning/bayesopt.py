@@ -81,7 +81,7 @@ def maximise(
     ([0.3, 0.3], (25, 2))
 
     Source: Jones, Schonlau and Welch 1998, expected improvement; Snoek, Larochelle and Adams 2012, the kernel;
-    Winata et al. 2024, "MetaMetrics", Section 3.3.1, the use.
+    Winata et al. 2024, "MetaMetrics", Section 3.3.1, the use for metrics.
     """
     evaluated_points = rng.random((n_initial, n_dims))
     objective_values = objective(evaluated_points)

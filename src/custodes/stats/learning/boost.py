@@ -37,8 +37,8 @@ SETTINGS: Settings = {"rounds": 100, "depth": 2, "rate": 0.05, "subsample": 0.8}
 34 metrics).
 
 The mean held-out tau-b over item-grouped folds is .266 on HANNA and .189 on SummEval. With 100 trees and XGBoost's
-defaults (depth 6, rate .3), it is .205 and .141. Deeper trees, a higher rate or more trees overfit these small, noisy
-data.
+defaults (depth 6, rate .3), tau-b is .205 and .141. Deeper trees, a higher rate or more trees overfit these small,
+noisy data.
 """
 
 
@@ -76,7 +76,7 @@ class Trees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         :
             Predictions (rows,). The prediction of a row does not depend on the other rows, not even in its last bit.
         """
-        with np.errstate(over="ignore"):  # overflow in single precision exceeds every threshold
+        with np.errstate(over="ignore"):  # infinity after overflow lies beyond every threshold
             single_precision_x = np.asfortranarray(x, dtype=np.float32)
         predictions = np.full(len(x), self.base, dtype=np.float32)
         for tree in self.trees:

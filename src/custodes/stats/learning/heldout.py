@@ -51,7 +51,8 @@ def predict_out_of_fold(
 def round_predictions(predictions: Floats) -> Floats:
     """Predictions (..., rows) of several models, rounded so that outputs with equal features tie on any processor.
 
-    Thirteen digits are kept: more would depend on the processor, and fewer would tie metrics with heavy tails.
+    Thirteen digits are kept. Further digits depend on the processor. With fewer digits, different predictions from
+    metrics with heavy tails would tie.
 
     >>> round_predictions(np.array([[0.1 + 0.2, 0.3, 1.0]])).tolist()
     [[0.3, 0.3, 1.0]]

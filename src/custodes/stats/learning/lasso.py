@@ -18,7 +18,7 @@ ALPHAS = np.logspace(0, -3, 30)
 
 _TOLERANCE = 1e-9  # tolerance of the optimality conditions: a copy of a column in use violates them by rounding error
 _RIDGE = 1e-12  # added to variances of 1, so that the weights of linearly dependent columns are unique
-_STEPS = 10_000  # maximum number of steps per penalty; weights are then close enough if rounding prevents convergence
+_STEPS = 10_000  # maximum number of steps per penalty: enough for good weights even if rounding prevents convergence
 
 
 def lasso_weights(x: Floats, y: Floats, *, alphas: Floats) -> Floats:
@@ -82,7 +82,9 @@ def _optimal_weights(
 ) -> Floats:
     """The optimal weights (p,) at a penalty, starting from the weights at a different penalty.
 
-    `weight_signs` (p,) has the signs of the weights of the columns in use, and 0 for all other columns; it is updated.
+    `weight_signs` (p,) has the signs of the weights of the columns in use, and 0 for all other columns. The
+    function changes `weight_signs` in place.
+
     For given columns and signs, the optimal weights solve a linear system. If a weight would change its sign on the way
     to this solution, its column is removed. Otherwise the column whose correlation with the residual exceeds the
     penalty most is added. Every step decreases the objective, so the search ends. If no column can be added, the

@@ -157,8 +157,8 @@ def _path(
 
     The first step for each further penalty is taken with the gradient and the Hessian of the previous penalty. A
     Hessian is reused only if a full step gains at most `reuse_threshold` times the previous gain; otherwise it is
-    recomputed. With reuse, the result is accurate to about 1e-8 of the loss. Without reuse, it is accurate to the
-    square of this value.
+    recomputed. With reuse, the result is accurate to about 1e-8 of the loss. Without reuse, the result is accurate
+    to the square of this value.
     """
     n_outputs, n_pairs, previous_penalty = len(pairs.x), max(1, len(pairs.winner)), 0.0
     hessian: Floats | None = None
@@ -196,7 +196,7 @@ def _path(
 
 
 def _log_loss(pairs: _Pairs, weights: Floats) -> tuple[float, Floats]:
-    """Sum of the log-loss over pairs, and the predicted probability of the other order of each pair (pairs,)."""
+    """Sum of the log-loss over pairs, and the predicted probability of the reversed order of each pair (pairs,)."""
     output_scores = pairs.x @ weights
     pair_margins = output_scores.take(pairs.winner) - output_scores.take(pairs.loser)
     exp_negative_margins = np.exp(-np.abs(pair_margins))

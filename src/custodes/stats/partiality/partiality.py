@@ -326,7 +326,7 @@ class _Search:
         ]
 
     def largest_rival_p_value(self, system: int) -> float:
-        """Leave each other system out of the curve in turn, and return the largest of the p-values of `system`."""
+        """Leave out every other system of the curve in turn, and return the largest of the p-values of `system`."""
         left_out_systems = np.setdiff1d(self.curve_systems, system)
         tested_systems = np.full(len(left_out_systems), system)
         p_values = [

@@ -34,7 +34,7 @@ _CLIP = 3.0  # before powers are taken, values are clipped at this many standard
 _TASTE_LEVEL = 0.99
 """Confidence level of the F test for annotators' individual preferences for systems.
 
-The variance of these preferences is added only if the test is significant: without evidence, it would reduce power.
+The variance of these preferences is added only if the test is significant. Otherwise, adding it would reduce power.
 """
 
 _TASTE_TAIL = 0.997

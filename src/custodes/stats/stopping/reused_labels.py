@@ -1,7 +1,7 @@
 """One-sided tests of one candidate after another on the same labels, with a bounded probability of any false opening.
 
 A candidate opens the gate if its test statistic exceeds a critical value. An opening is false if the candidate's true
-value is only at the threshold. The probability of any false opening is at most a level, even if the choice of a
+value is at most the threshold. The probability of any false opening is at most a level, even if the choice of a
 candidate depends on the results of earlier candidates.
 """
 
@@ -19,8 +19,8 @@ BEFORE_OPENING = 0.8
 """Proportion of the level for candidates up to the first opening.
 
 The remaining level is for candidates after the first opening. If the remaining level were smaller, few later candidates
-could open the gate. If it were larger, a searcher could exceed the level by trying near copies of a candidate that
-opened the gate, with knowledge of which candidates are barely good.
+could open the gate. If the remaining level were larger, a searcher who knows which candidates are barely good could
+exceed the level by testing near copies of a candidate that opened the gate.
 """
 
 REST_USED = 0.02

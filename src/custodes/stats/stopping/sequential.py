@@ -49,7 +49,7 @@ def group_sequential_bounds(information: Sequence[float] | Floats, *, shape: Sha
 
     information_fractions = np.asarray(information, dtype=np.float64)
     information_fractions = information_fractions / information_fractions[-1]
-    # the critical |z| of a single analysis, and that of equally many independent analyses
+    # the critical |z| of a single analysis, and Bonferroni's critical |z| for this number of analyses
     single_bound, bonferroni_bound = -ndtri(level / 2), -ndtri(level / 2 / len(information_fractions))
     if shape is None or len(information_fractions) == 1:
         return np.full(len(information_fractions), single_bound)

@@ -19,7 +19,7 @@ from custodes.stats.arrays import Floats, Ints
 from custodes.stats.strength.battles import BattleCounts
 
 _STEPS = 100
-_SMALL = 1e-10  # Newton's method stops at a smaller step
+_SMALL = 1e-10  # Newton's method stops if a step is smaller
 _DIVERGED = 25.0  # a larger |eta| means that the fit diverges because one side always wins
 _SINGULAR = 1e-11  # minimum ratio of the extreme eigenvalues of the scaled information
 
@@ -84,7 +84,7 @@ def fit(
         (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2,
     )
     n_coefficients = design.shape[1] + has_ties
-    level_projection = np.zeros((n_coefficients, n_coefficients))  # projection on unidentified component shifts
+    level_projection = np.zeros((n_coefficients, n_coefficients))  # projection onto unidentified shifts
     is_same_component = component[:, np.newaxis] == component
     level_projection[:n_systems, :n_systems] = is_same_component / is_same_component.sum(axis=1)
 

@@ -163,7 +163,7 @@ def _covariance_p_value(features: Any, surplus: Floats, unit: Ints, variance: Fl
         )
         squared_surplus_sum_of_unit = np.bincount(
             unit_of_row, weights=surplus**2
-        )  # sums of the surplus itself may all be 0
+        )  # squared, because unsquared sums may be 0
         effective_n = float(squared_surplus_sum_of_unit.sum() ** 2 / (squared_surplus_sum_of_unit**2).sum())
     sum_sds = np.sqrt(covariance_of_sums.diagonal().clip(0.0))
     is_varying_feature = sum_sds > _SAME * max(1.0, float(sum_sds.max(initial=0.0)))
