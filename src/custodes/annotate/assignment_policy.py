@@ -108,7 +108,7 @@ def may_add_second_opinion(state: StudyState) -> bool:
 
 def may_add_control_question(state: StudyState, worker: Annotator) -> bool:
     """Whether an idle annotator may get one more control question. The planned number is one in `gold_every` answers of
-    the annotator. It may be exceeded by `BEYOND`."""
+    the annotator. The number may exceed the plan by `BEYOND`."""
     answers_per_gold_question, answer_counts = state.plan.annotators.gold_every, worker.work
     return (
         answers_per_gold_question > 0
@@ -155,8 +155,8 @@ def primary_candidates(state: StudyState, worker: Annotator) -> list[Unit]:
 
 
 def _first_free_unit(state: StudyState, worker: Annotator, pair_index: int) -> Unit | None:
-    """Return the first free unit whose item this annotator has not seen. If there is none, return the first free unit
-    that this annotator never got, or None."""
+    """Return the first free unit whose item this annotator has not seen. If there is no such unit, return the first
+    free unit that this annotator never got, or None."""
     fallback_unit = None
     for unit in state.assignments.free_slots(pair_index):
         if unit.item not in worker.seen:

@@ -149,7 +149,8 @@ def study_provenance(
 
 
 def snapshot_of_file(path: Path) -> Snapshot:
-    """Return the current status of a study. It is read from a copy, because the study may be served meanwhile."""
+    """Return the current status of a study. The status is read from a copy, because the study may be served
+    meanwhile."""
     with tempfile.TemporaryDirectory(prefix="custodes-status-") as temporary_folder:
         copy_path = study_file.copy(path, Path(temporary_folder, "study.db"))
         with closing(Service.open(copy_path, threaded=False, durable=False)) as service:

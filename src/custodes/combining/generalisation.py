@@ -136,7 +136,7 @@ def _rows(
 ) -> dict[str, Any]:
     """Return table rows of the methods for one type of held-out unit.
 
-    - `scores_with_influences`: objective of each method and, last, of the best single metric.
+    - `scores_with_influences`: objective of each method, followed by that of the best single metric.
     - `seen_scores` (methods,): objective on the same comparisons, by models fitted to other items of the unit.
     - `resampled_unit`: what is resampled for the interval; `n_units` is the number of resampled units.
     - `folds`: number of folds over items, and number of folds over systems or data sets.

@@ -99,8 +99,8 @@ def convert(
     print_notes(study.notes)
     if n_probe_rows := study.probes.height:
         print_diagnostic(
-            f"note: the probes ({n_probe_rows} rows) are not converted; copy the file VERDICTS.probes.csv, which is "
-            "next to the verdicts, to NEW.probes.csv next to the new file of verdicts"
+            f"note: the probes ({n_probe_rows} rows) are not converted; to keep them, copy VERDICTS.probes.csv from "
+            "the folder of the verdicts, and name the copy NEW.probes.csv if the new verdicts are in NEW.csv"
         )
     if to == "every-eval-ever":
         n_verdicts = study.preferences.frame.height

@@ -122,8 +122,8 @@ def answer_tokens(judge: Judge) -> int:
 
 
 def count_tokens(request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[int, int, bool]:
-    """The numbers of input and output tokens of a reply, and whether the numbers are estimates. They are estimates if
-    the server reported no numbers."""
+    """The numbers of input and output tokens of a reply, and whether the numbers are estimates. The numbers are
+    estimated if the server reported none."""
     usage_fields = reply.get("usage")
     if isinstance(usage_fields, Mapping):
         n_input_tokens, n_output_tokens = (

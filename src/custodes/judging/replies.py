@@ -218,8 +218,8 @@ def _reject_repeated_keys(key_value_pairs: list[tuple[str, Any]]) -> dict[str, A
 
 
 def _is_quotation(text: str, verdict: _Verdict, prompt_texts: Sequence[str]) -> bool:
-    """Whether an object may be a quotation from the prompt. This holds if a text of the prompt contains the object,
-    unless the object is the last line of the reply."""
+    """Whether an object may be a quotation from the prompt. An object may be a quotation if a text of the prompt
+    contains the object, unless the object is the last line of the reply."""
     compact_answer, *compact_prompt_texts = (
         "".join(passage.split()) for passage in (text[verdict.start : verdict.end], *prompt_texts)
     )
