@@ -153,7 +153,7 @@ def _first_free_unit(state: StudyState, worker: Annotator, pair: int) -> Unit | 
     """Return the first free unit whose item this annotator has not seen. If there is none, return the first free unit
     that this annotator never got, or None."""
     fallback_unit = None
-    for unit in state.assignments.free_slots(pair):
+    for unit in state.assignments.iterate_free_units(pair):
         if unit.item not in worker.seen:
             return unit
         if fallback_unit is None and unit.id not in worker.had:
@@ -205,7 +205,7 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
     worker = session.worker
     free_units_of_item: dict[int, list[Unit]] = {}
     for pair in range(len(state.assignments.units_of_pair)):
-        for unit in state.assignments.free_slots(pair):
+        for unit in state.assignments.iterate_free_units(pair):
             if unit.id not in worker.had:
                 free_units_of_item.setdefault(unit.item, []).append(unit)
     begun_items = [item for item in free_units_of_item if item in worker.seen]

@@ -60,7 +60,7 @@ def reach_of(state: StudyState) -> Reach:
     ]
     n_free_answers, n_short_answers, useful_labels = 0, 0, set[str]()
     for pair, target in enumerate(assignments.engine.target):
-        free_units = assignments.free_slots(pair)
+        free_units = list(assignments.iterate_free_units(pair))
         free_unit_ids, n_lacking_answers = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
         max_answers = assignment_policy.cap(annotator_plan, target, n_able_annotators)
         n_free_answers += n_lacking_answers
