@@ -98,7 +98,8 @@ ENGLISH = {
     "copied": "Copied.",
     "return": "Return and finish",
     "welcome": "Take part",
-    "welcome_what": "You will answer this question {batch} times: “{question}” After that you can continue or stop.",
+    "welcome_what": "You will answer this question {batch} times: “{question}” After that you can "
+    "stop, or continue if there are more questions.",
     "worker_id": "Your worker id",
     "empty": "Leave this field empty",
     "start": "Start",
@@ -249,8 +250,8 @@ GERMAN = {
     "copied": "Kopiert.",
     "return": "Zurückkehren und abschließen",
     "welcome": "Teilnehmen",
-    "welcome_what": "Sie beantworten {batch}-mal diese Frage: „{question}“ Danach können Sie weitermachen oder "
-    "aufhören.",
+    "welcome_what": "Sie beantworten {batch}-mal diese Frage: „{question}“ Danach können Sie aufhören oder, "
+    "falls es noch Fragen gibt, weitermachen.",
     "worker_id": "Ihre Worker-ID",
     "empty": "Dieses Feld leer lassen",
     "start": "Beginnen",
