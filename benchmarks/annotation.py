@@ -54,7 +54,9 @@ class Client:
         self.failed = 0
 
     async def request(self, method: str, path: str, body: bytes = b"", cookie: str = "") -> tuple[int, bytes, bytes]:
-        """Return status, head and body."""
+        """Return status, head and body. As in a browser, a request on a connection that the server closed is sent again
+        on a new connection."""
+        is_reused = self._streams is not None
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
@@ -62,7 +64,13 @@ class Client:
         head += ["content-type: application/x-www-form-urlencoded"] if body else []
         head += [f"cookie: {cookie}"] if cookie else []
         writer.write("\r\n".join([*head, "", ""]).encode() + body)
-        header = await reader.readuntil(b"\r\n\r\n")
+        try:
+            header = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.close()
+            if not is_reused:
+                raise
+            return await self.request(method, path, body, cookie)
         match = re.search(rb"content-length: (\d+)", header.lower())
         content = await reader.readexactly(int(match[1])) if match else b""
         if b"connection: close" in header.lower():

@@ -88,6 +88,13 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in {slug(heading) for heading in headings}, target
 
 
+def test_the_files_that_explain_the_annotation_service_exist() -> None:
+    page = (ROOT / "docs" / "explanation" / "annotation-service.md").read_text(encoding="utf-8")
+    package = ROOT / "src" / "custodes"
+    missing = [name for name in re.findall(r"`([\w/]+\.py)`", page) if not any(package.rglob(name))]
+    assert not missing
+
+
 def test_links_of_the_site_lead_to_its_pages_or_to_the_repository() -> None:
     site = script("site")
     guide, changelog = ROOT / "docs" / "howto" / "a.md", ROOT / "CHANGELOG.md"

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from custodes.annotate import assignment_policy
-from custodes.annotate.assignments import Quota
+from custodes.annotate.assignments import Assignments, Quota
+from custodes.annotate.participants import Unit
 from custodes.annotate.service import Service
 from custodes.annotate.views import Ask, Begin, Break, Decline, VisitEnd, Wait
 from tests.annotate.studies import (
@@ -220,18 +221,35 @@ def test_ratings_end_with_their_budget(tmp_path: Path, per_item: int, budget: in
         check_restart(service)
 
 
+def test_a_question_does_not_visit_every_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, the time of an answer is proportional to the number of items and pairs."""
+    plan = plan_of(annotators=ALONE, stopping={"looks": (200,), "boundary": 9.0})
+    with open_service(study(tmp_path / "study.db", plan=plan, items=200)) as service:
+        token = new_annotator(service)
+        visited, lacks = list[int](), Assignments.lacks
+
+        def record(assignments: Assignments, unit: Unit) -> int:
+            visited.append(unit.id)
+            return lacks(assignments, unit)
+
+        monkeypatch.setattr(Assignments, "lacks", record)
+        answer(service, token, 1)
+        n_pairs = len(service._log.state.assignments.units_of_pair)
+        assert 0 < len(visited) < 10 * n_pairs
+
+
 def test_skipped_outputs_cost_no_budget() -> None:
     quota = Quota(budget=3)
     quota.add([3, 1])
-    assert [quota.free_slots(pair) for pair in (0, 1)] == [[0, 1], [0]]
+    assert [list(quota.iterate_free_slots(pair)) for pair in (0, 1)] == [[0, 1], [0]]
     quota.impossible(1, 0)
-    assert (quota.free_slots(0), quota.is_open, quota.target) == ([0, 1, 2], [True, False], [3, 0])
+    assert (list(quota.iterate_free_slots(0)), quota.is_open, quota.target) == ([0, 1, 2], [True, False], [3, 0])
     quota.impossible(0, 1)
-    assert (quota.free_slots(0), quota.target) == ([0, 2], [2, 0])
+    assert (list(quota.iterate_free_slots(0)), quota.target) == ([0, 2], [2, 0])
     quota.add([3])
-    assert (quota.free_slots(2), quota.target) == ([0], [2, 0, 1])
+    assert (list(quota.iterate_free_slots(2)), quota.target) == ([0], [2, 0, 1])
     quota.set_budget(None)
-    assert [quota.free_slots(pair) for pair in range(3)] == [[0, 2], [], [0, 1, 2]]
+    assert [list(quota.iterate_free_slots(pair)) for pair in range(3)] == [[0, 2], [], [0, 1, 2]]
 
 
 def test_a_budget_counts_the_answers_of_a_comparison(tmp_path: Path) -> None:

@@ -169,6 +169,14 @@ def test_external_ids_are_exported_on_request(path: Path, tmp_path: Path) -> Non
     assert named.select("rater", "external_id").rows() == [("w001", "external-1"), ("w002", "external-2")]
 
 
+def test_external_ids_are_exported_before_any_answer_counts(path: Path, tmp_path: Path) -> None:
+    with closing(connected(path)) as base:
+        exclude(base, 1)
+        exclude(base, 2)
+    named = pl.read_csv(export(path, tmp_path / "named", external_ids=True) / "raters.csv")
+    assert named.rows() == [("w001", "external-1"), ("w002", "external-2"), ("w003", "external-3")]
+
+
 def test_ratings(tmp_path: Path) -> None:
     plan = StudyPlan(question=Question(mode="rate"))
     study_path = new_file(tmp_path / "r.db", items=["d0", "d1"], systems=["Aster", "Birch"], plan=plan)

@@ -116,6 +116,7 @@ def test_links_begin_where_the_study_is_served(study: Path, tmp_path: Path, caps
     lines = output_of_serve(study, port)
     assert "/admin?key=" in lines[0]
     assert [text for text in lines if f"links that start with {default} do not lead to {local}" in text]
+    assert not [text for text in lines if "invite annotators" in text]  # they have links already
     assert link_starts(study, tmp_path / "b.csv") == [local]
     assert f"links begin with {local}" in capsys.readouterr().err
     assert not [text for text in output_of_serve(study, port) if "do not lead" in text]

@@ -79,7 +79,7 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
     """Return the worker's id (if the link or the submitted form contains it), and those other parameters whose names
     and values have the form of an id.
 
-    Raises InputError with a message for the visitor if the worker's id is invalid.
+    Raises InputError if the worker's id is invalid.
 
     >>> from custodes.annotate.plan import AnnotatorPlan
     >>> plan = StudyPlan(annotators=AnnotatorPlan(recruit="open", worker_id="PID"))

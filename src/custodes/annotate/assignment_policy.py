@@ -158,7 +158,7 @@ def _first_free_unit(state: StudyState, worker: Annotator, pair_index: int) -> U
     """Return the first free unit whose item this annotator has not seen. If there is no such unit, return the first
     free unit that this annotator never got, or None."""
     fallback_unit = None
-    for unit in state.assignments.free_slots(pair_index):
+    for unit in state.assignments.iterate_free_units(pair_index):
         if unit.item not in worker.seen:
             return unit
         if fallback_unit is None and unit.id not in worker.had:
@@ -216,7 +216,7 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
     worker = session.worker
     free_units_of_item_index: dict[int, list[Unit]] = {}
     for pair_index in range(len(state.assignments.units_of_pair)):
-        for unit in state.assignments.free_slots(pair_index):
+        for unit in state.assignments.iterate_free_units(pair_index):
             if unit.id not in worker.had:
                 free_units_of_item_index.setdefault(unit.item, []).append(unit)
     begun_item_indices = [item_index for item_index in free_units_of_item_index if item_index in worker.seen]

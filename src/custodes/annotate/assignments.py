@@ -23,7 +23,7 @@ from custodes.annotate.plan import StudyPlan, budget_of, rule_of
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation, Ruling
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs
-from custodes.stats.stopping.allocation import divide_evenly
+from custodes.stats.stopping.allocation import divide_evenly, iterate_positions
 
 REFUSALS = 2
 """A unit counts as refused when this number of annotators cannot judge it."""
@@ -120,10 +120,9 @@ class Quota:
         """Whether each system needs more answers."""
         return [FREE in position_statuses for position_statuses in self._allocated_statuses()]
 
-    def free_slots(self, pair: int) -> list[int]:
-        """The free positions of a system, in order."""
-        allocated_statuses = self._statuses_of_pair[pair][: self._n_allocated_of_pair[pair]]
-        return [position for position, position_status in enumerate(allocated_statuses) if position_status == FREE]
+    def iterate_free_slots(self, pair: int) -> Iterator[int]:
+        """Iterate over the free positions of a system, in order."""
+        return iterate_positions(self._statuses_of_pair[pair], FREE, 0, self._n_allocated_of_pair[pair])
 
     def is_settled(self, pair: int, position: int) -> bool:
         """Whether the position has an answer or was refused."""
@@ -258,10 +257,12 @@ class Assignments:
             if item_columns_of_pair[pair_index][n_previous_units:]:
                 self.engine_or_none.extend(pair_index, item_columns_of_pair[pair_index][n_previous_units:])
 
-    def free_slots(self, pair: int) -> list[Unit]:
-        """The units of the current interim analysis that further annotators may get, in order."""
-        units_of_free_positions = (self.units_of_pair[pair][position] for position in self.engine.free_slots(pair))
-        return [unit for unit in units_of_free_positions if self.lacks(unit) > 0]
+    def iterate_free_units(self, pair: int) -> Iterator[Unit]:
+        """Iterate over the units of the current interim analysis that further annotators may get, in order."""
+        units_of_free_positions = (
+            self.units_of_pair[pair][position] for position in self.engine.iterate_free_slots(pair)
+        )
+        return (unit for unit in units_of_free_positions if self.lacks(unit) > 0)
 
     def is_settled(self, unit: Unit) -> bool:
         """Whether the unit has all its answers or counts as refused."""

@@ -55,8 +55,11 @@ class Annotator:
     def is_able(self) -> bool:
         """Whether the annotator may get questions. The result is false if the annotator is excluded, erased or not
         qualified, or has declined or left every visit."""
-        has_declined = bool(self.sessions) and all(session.declined for session in self.sessions)
-        return not (self.excluded or self.forgotten or self.qualified is False or has_declined)
+        if self.excluded or self.forgotten or self.qualified is False:
+            return False
+        # The last visit alone decides in most cases. This property is computed for every annotator at every question.
+        sessions = self.sessions
+        return not (sessions and sessions[-1].declined and all(session.declined for session in sessions))
 
 
 @dataclass(slots=True, eq=False)

@@ -115,7 +115,7 @@ def serve(
                 tell(f"{study_name}: the link of annotator {annotator_label}: {served_site.url}/s/{token}")
             if open_link := served_site.join(study_name):
                 tell(f"{study_name}: annotators start at {open_link}")
-            elif not labels_and_tokens:
+            elif not service.snapshot().result().annotators:
                 tell(f"{study_name}: invite annotators on the owner's page")
         for study_name, former_address in served_site.moved.items():
             tell(

@@ -60,7 +60,7 @@ def reach_of(state: StudyState) -> Reach:
     ]
     n_free_answers, n_uncoverable_answers, labels_of_useful_annotators = 0, 0, set[str]()
     for pair_index, target_answers in enumerate(assignments.engine.target):
-        free_units = assignments.free_slots(pair_index)
+        free_units = list(assignments.iterate_free_units(pair_index))
         free_unit_ids, n_lacking_answers = {unit.id for unit in free_units}, sum(map(assignments.lacks, free_units))
         max_answers_per_annotator_and_pair = assignment_policy.cap(annotator_plan, target_answers, n_able_annotators)
         n_free_answers += n_lacking_answers

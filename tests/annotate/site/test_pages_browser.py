@@ -186,7 +186,7 @@ def test_no_text_runs(browser: Any) -> None:
 
 @pytest.mark.slow
 def test_no_text_runs_anywhere(browser: Any) -> None:
-    names = ("ask", "several", "slide", "consent", "typed", "join", "open", "finished", "return", "busy", "unknown")
+    names = ("ask", "several", "slide", "consent", "typed", "join", "open", "finished", "return", "busy", "invalid-id")
     pages, harmless_pages = [hostile(text) for text in PAYLOADS], hostile("quiet")
     pairs = {f"{k}-{name}": (page[name], harmless_pages[name]) for k, page in enumerate(pages) for name in names}
     nothing_runs(browser, pairs)

@@ -247,7 +247,9 @@ def test_a_worker_types_the_id(service: Service) -> None:
         assert dict(hidden_fields(page)) == {"hitId": "H1"}
         reply = client.post("/j/hotels", data={"hitId": "H1", "workerId": " "})
         assert (reply.status_code, "Your worker id" in reply.text) == (422, True)
-        assert client.post("/j/hotels", data={"workerId": "two words"}).status_code == 400
+        reply = client.post("/j/hotels", data={"workerId": "two words", "hitId": "H1"})
+        assert (reply.status_code, "This worker id is not valid" in reply.text) == (400, True)
+        assert dict(hidden_fields(reply.text)) == {"hitId": "H1"}
         reply = client.post("/j/hotels", data={"hitId": "H1", "workerId": "A1"})
         visitor = Visitor(client, reply.url.path.removeprefix("/s/"))
         page = visitor.first_question()
@@ -269,8 +271,10 @@ def test_annotators_of_a_platform(service: Service) -> None:
     back = "https://app.prolific.com/submissions/complete?cc={code}"
     set_recruiting(service, "open", worker_id="PROLIFIC_PID", return_url=back, batches=1)
     with site(service) as client:
-        assert "PROLIFIC_PID is not a valid id" in client.get("/j/hotels?PROLIFIC_PID=%7B%7Bx%7D%7D").text
-        assert client.get("/j/hotels?PROLIFIC_PID=%7B%7Bx%7D%7D").status_code == 400
+        reply = client.get("/j/hotels?PROLIFIC_PID=%7B%7Bx%7D%7D&STUDY_ID=st")
+        assert (reply.status_code, "This worker id is not valid" in reply.text) == (400, True)
+        assert dict(hidden_fields(reply.text)) == {"STUDY_ID": "st"}
+        assert '<input name="PROLIFIC_PID"' in reply.text  # the worker can type it
         page = client.get("/j/hotels", params=PROLIFIC | {"note": "two words"}).text
         assert dict(hidden_fields(page)) == PROLIFIC
         assert query_rows(service.path, "SELECT 1 FROM worker") == []  # opening a link creates no annotator

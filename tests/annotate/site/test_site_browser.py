@@ -279,6 +279,26 @@ def test_offline_and_back(start: Callable[..., Session]) -> None:
     assert len(answers(service)) == 1
 
 
+LOGIN, TOO_SLOW = "<h2>Sign in</h2>", '<p id="status"></p><div id="page"><h1>Too slow</h1></div>'
+
+
+@pytest.mark.parametrize(("status", "body"), [(200, LOGIN), (403, LOGIN), (408, TOO_SLOW)])
+def test_a_page_of_a_proxy_or_a_hotspot_does_not_replace_the_answer(
+    start: Callable[..., Session], status: int, body: str
+) -> None:
+    page, url, service, _, _ = start()
+    wait_for_number(page, 1)
+    pass_dead_time(page)
+    page.route(url, lambda route: route.fulfill(status=status, content_type="text/html", body=body))
+    page.keyboard.press("1")
+    page.get_by_role("status").get_by_text("Your answer will be sent").wait_for()
+    wait_for_number(page, 1)
+    page.unroute(url)
+    page.clock.fast_forward(31_000)
+    wait_for_number(page, 2)
+    assert len(answers(service)) == 1
+
+
 def test_a_study_that_cannot_write_is_asked_again(
     start: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:

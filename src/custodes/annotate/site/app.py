@@ -70,9 +70,16 @@ class Site:
         study_name, service = self._find_joinable_study(request)
         try:
             link_params = arrivals.link_parameters(service.plan, request.query_params)
-        except InputError as problem:
-            return HTMLResponse(pages.message("unknown", service.plan, message_text=str(problem)), 400)
+        except InputError:
+            return self._request_id(service, request.query_params, f"/j/{study_name}")
         return HTMLResponse(pages.render_arrival(service.plan, link_params, path=f"/j/{study_name}"))
+
+    def _request_id(self, service: Service, params: Mapping[str, str], page_path: str) -> Response:
+        """Return the entry page with a field for the worker's id, because the given id is invalid."""
+        other_params = {name: value for name, value in params.items() if name != service.plan.annotators.worker_id}
+        link_params = arrivals.link_parameters(service.plan, other_params)
+        page_html = pages.render_arrival(service.plan, link_params, path=page_path, notice="invalid_id")
+        return HTMLResponse(page_html, 400)
 
     async def join(self, request: Request) -> Response:
         _, service = self._find_joinable_study(request)
@@ -84,8 +91,8 @@ class Site:
         plan = service.plan
         try:
             link_params = arrivals.link_parameters(plan, form_fields)
-        except InputError as problem:
-            return HTMLResponse(pages.message("unknown", plan, message_text=str(problem)), 400)
+        except InputError:
+            return self._request_id(service, form_fields, request.url.path)
         worker_id = link_params.pop(plan.annotators.worker_id, "")
         if plan.annotators.worker_id and not worker_id:
             return HTMLResponse(pages.render_arrival(plan, link_params, path=request.url.path), 422)

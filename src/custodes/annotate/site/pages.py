@@ -208,25 +208,25 @@ def render_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) ->
     return render("help.html", plan=plan, path=path, examples=examples, answer=answer_of(plan))
 
 
-def render_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str) -> str:
+def render_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str, notice: str = "") -> str:
     """Render the entry page of an open link: a description of the study, and a button that passes on the parameters of
-    the link. If the plan needs the worker's id and the link lacks the id, the page has a field for it."""
+    the link. If the plan needs the worker's id and the link lacks the id, the page has a field for it. `notice` is the
+    key of a message to display."""
     worker_id = plan.annotators.worker_id
-    return render("join.html", plan=plan, path=path, params=params, typed="" if worker_id in params else worker_id)
+    typed = "" if worker_id in params else worker_id
+    return render("join.html", plan=plan, notice=notice, path=path, params=params, typed=typed)
 
 
 def message(
     message_key: str,
     plan: StudyPlan | None = None,
     *,
-    message_text: str = "",
     path: str = "",
     fields: Mapping[str, str] | None = None,
 ) -> str:
     """Render a page with one message. `message_key` is the key of the message in the words of the language. Without a
-    plan, the language is English. If `message_text` is given, it replaces the text below the heading. If `fields` are
-    given, the page has a form that sends them again to `path`."""
-    return render("message.html", plan=plan, kind=message_key, what=message_text, path=path, fields=fields or {})
+    plan, the language is English. If `fields` are given, the page has a form that sends them again to `path`."""
+    return render("message.html", plan=plan, kind=message_key, path=path, fields=fields or {})
 
 
 def render_error(status: int) -> str:

@@ -98,7 +98,8 @@ ENGLISH = {
     "copied": "Copied.",
     "return": "Return and finish",
     "welcome": "Take part",
-    "welcome_what": "You will answer this question {batch} times: “{question}” After that you can continue or stop.",
+    "welcome_what": "You will answer this question {batch} times: “{question}” After that you can "
+    "stop, or continue if there are more questions.",
     "worker_id": "Your worker id",
     "empty": "Leave this field empty",
     "start": "Start",
@@ -107,8 +108,8 @@ ENGLISH = {
     "refused": "No more participants at the moment",
     "refused_what": "The study has enough participants, or too many participants have recently arrived from your "
     "network. Please try again later.",
-    "unknown": "This link does not work",
-    "unknown_what": "Please return to the page that sent you here and start again.",
+    "invalid_id": "This worker id is not valid. An id has 1 to 100 letters, digits or characters . _ @ + -. Please "
+    "type your id, or start again from the page that sent you here.",
     "absent": "Page not found",
     "absent_what": "This link is not valid or has expired. Please check that you copied the whole link.",
     "too_large": "Your input is too long",
@@ -249,8 +250,8 @@ GERMAN = {
     "copied": "Kopiert.",
     "return": "Zurückkehren und abschließen",
     "welcome": "Teilnehmen",
-    "welcome_what": "Sie beantworten {batch}-mal diese Frage: „{question}“ Danach können Sie weitermachen oder "
-    "aufhören.",
+    "welcome_what": "Sie beantworten {batch}-mal diese Frage: „{question}“ Danach können Sie aufhören oder, "
+    "falls es noch Fragen gibt, weitermachen.",
     "worker_id": "Ihre Worker-ID",
     "empty": "Dieses Feld leer lassen",
     "start": "Beginnen",
@@ -259,8 +260,9 @@ GERMAN = {
     "refused": "Zurzeit ist keine Teilnahme möglich",
     "refused_what": "Die Studie hat genug Teilnehmende, oder aus Ihrem Netzwerk sind vor Kurzem zu viele "
     "Teilnehmende gekommen. Bitte versuchen Sie es später noch einmal.",
-    "unknown": "Dieser Link funktioniert nicht",
-    "unknown_what": "Bitte kehren Sie zu der Seite zurück, von der Sie kamen, und beginnen Sie noch einmal.",
+    "invalid_id": "Diese Worker-ID ist nicht gültig. Eine Worker-ID besteht aus 1 bis 100 Buchstaben, Ziffern oder den "
+    "Zeichen . _ @ + -. Bitte geben Sie Ihre Worker-ID ein, oder beginnen Sie noch einmal auf der Seite, von der Sie "
+    "kamen.",
     "absent": "Seite nicht gefunden",
     "absent_what": "Dieser Link ist ungültig oder abgelaufen. Bitte prüfen Sie, ob Sie ihn vollständig kopiert haben.",
     "too_large": "Ihre Eingabe ist zu lang",

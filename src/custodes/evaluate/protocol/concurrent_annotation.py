@@ -17,7 +17,14 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Ints, Signs, require
 from custodes.stats.clusters import is_clustered
 from custodes.stats.correction.estimator import PairItems
-from custodes.stats.stopping.allocation import KINDS, annotation_kinds, grant_requests, outcome_of, tables
+from custodes.stats.stopping.allocation import (
+    KINDS,
+    annotation_kinds,
+    grant_requests,
+    iterate_positions,
+    outcome_of,
+    tables,
+)
 from custodes.stats.stopping.rules import LookEstimates, Rule, analyse_tables, estimates_on
 from custodes.stats.stopping.sequential import stagewise
 
@@ -147,10 +154,13 @@ class ConcurrentAnnotation:
 
     def free_slots(self, pair: int) -> list[int]:
         """Return the free positions of the current analysis in ascending order."""
+        return list(self.iterate_free_slots(pair))
+
+    def iterate_free_slots(self, pair: int) -> Iterator[int]:
+        """Iterate over the free positions of the current analysis in ascending order."""
         pair_state = self._pairs[pair]
-        if not self.is_open[pair] or pair_state.is_judged:
-            return []
-        return [position for position in range(pair_state.begin, pair_state.end) if pair_state.places[position] == FREE]
+        if self.is_open[pair] and not pair_state.is_judged:
+            yield from iterate_positions(pair_state.places, FREE, pair_state.begin, pair_state.end)
 
     def open_pairs(self) -> list[int]:
         """Return the pairs with at least one free position in the current analysis."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -136,3 +138,16 @@ def tables(kind_counts: Ints, metric_outcomes: Ints) -> Counts:
     """
     count_table = kind_counts.reshape(*kind_counts.shape[:-1], 3, 4)
     return Counts(count_table[..., :3], metric_outcomes - count_table[..., :3].sum(axis=-2), count_table[..., 3])
+
+
+def iterate_positions(values: list[int], value: int, begin: int, end: int) -> Iterator[int]:
+    """Iterate over the positions of a value in `values[begin:end]`, in ascending order.
+
+    >>> list(iterate_positions([2, 1, 2, 2], 2, 0, 3))
+    [0, 2]
+    """
+    with suppress(ValueError):
+        while True:
+            position = values.index(value, begin, end)
+            yield position
+            begin = position + 1

@@ -25,9 +25,10 @@ async function send(address, options, stay) {
   busy = true;
   for (let pause = 1; ; pause = Math.min(2 * pause, 30)) {
     const reply = await fetch(address, options).catch(() => 0);
-    const page = reply && reply.status < 500 && reply.status !== 429 && await reply.text().catch(() => 0);
-    if (page) {
-      swap(new DOMParser().parseFromString(page, "text/html"), stay);
+    const text = reply && reply.status < 500 && ![408, 429].includes(reply.status) && await reply.text().catch(() => 0);
+    const made = text && new DOMParser().parseFromString(text, "text/html");
+    if (made && $("#page", made)) { // not the page of a proxy, or of a network that asks for a login
+      swap(made, stay);
       break;
     }
     say($("#status").dataset[options ? "kept" : "offline"]);
@@ -85,9 +86,10 @@ addEventListener("click", async (event) => {
   if (link?.dataset.swap !== undefined) { event.preventDefault(); send(link.href); }
   if (link?.dataset.dialog !== undefined) {
     event.preventDefault();
-    const page = await fetch(link.href).then((reply) => reply.text()).catch(() => 0);
-    if (!page) return location.assign(link.href);
-    $("#inside").replaceChildren($(".how", new DOMParser().parseFromString(page, "text/html")));
+    const page = await fetch(link.href).then((reply) => reply.text()).catch(() => "");
+    const how = $(".how", new DOMParser().parseFromString(page, "text/html"));
+    if (!how) return location.assign(link.href);
+    $("#inside").replaceChildren(how);
     $("#dialog").showModal();
   }
   if (copy) {
