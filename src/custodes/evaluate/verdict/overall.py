@@ -41,9 +41,7 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
         return
     every_text = _all_aspects_text(views)
     systems_in_every_top = [name for name in top_groups[0] if all(name in top for top in top_groups)]
-    aspects_with_single_top = [
-        view.aspect for view, top in zip(views, top_groups, strict=True) if top == systems_in_every_top
-    ]
+    aspects_with_single_top = [view.aspect for view, top in zip(views, top_groups, strict=True) if len(top) == 1]
     if len(systems_in_every_top) == 1 and len(aspects_with_single_top) == len(views):
         yield f"{systems_in_every_top[0]} is best on {every_text}."
         if systems_in_every_top[0] in views[0].reference_systems:
