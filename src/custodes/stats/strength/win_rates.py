@@ -31,7 +31,8 @@ class PairRates:
     effective : array of shape (pairs,)
         Effective number of independent comparisons.
     freedom : array of shape (pairs,)
-        Degrees of freedom of the standard error: the number of clusters minus one; inf if comparisons are independent.
+        Degrees of freedom of the standard error: the effective number of clusters minus one; inf if comparisons are
+        independent.
     rate, low, high : arrays of shape (pairs,)
         Win rate of the first system, with ties as half wins, and the bounds of its interval.
     """
@@ -132,8 +133,9 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
 
     For the interval, battles are reduced to the effective number that clusters and weights imply, and one more win and
     one more loss are added. The width of the interval is thus positive even if one side always won. If no cluster
-    contains several battles of a pair, battles count as independent. Otherwise, the bounds are NaN for every pair whose
-    battles are all in one cluster.
+    contains several battles of a pair, battles count as independent. Otherwise, Kish's effective number of clusters of
+    the pair determines the degrees of freedom, and the bounds are NaN for every pair whose battles are all in one
+    cluster.
 
     >>> rates = pair_rates(
     ...     Battles(
@@ -178,13 +180,14 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
         deviation_sums = np.bincount(pair_unit_of_battle, weights=weight * (sign - margin[pair_of_battle]))
         weight_sums = np.bincount(pair_unit_of_battle, weights=weight)
         n_equal_clusters = battles.clusters[pair_units % n_units]
-        n_clusters = np.bincount(pair_of_unit, weights=n_equal_clusters, minlength=n_pairs).astype(np.int64)
-        clustered_variance = np.bincount(
-            pair_of_unit, weights=n_equal_clusters * deviation_sums**2, minlength=n_pairs
-        ) * ratio(n_clusters, n_clusters - 1)
         effective_if_constant = ratio(
             total_weight**2, np.bincount(pair_of_unit, weights=n_equal_clusters * weight_sums**2, minlength=n_pairs)
         )
+        n_clusters = np.bincount(pair_of_unit, weights=n_equal_clusters, minlength=n_pairs)
+        n_clusters = np.where(n_clusters > 1, np.maximum(effective_if_constant, 2), n_clusters)
+        clustered_variance = np.bincount(
+            pair_of_unit, weights=n_equal_clusters * deviation_sums**2, minlength=n_pairs
+        ) * ratio(n_clusters, n_clusters - 1)
         sign_variance = ratio(sum_by_pair(weight * (sign - margin[pair_of_battle]) ** 2), total_weight)
         # Without variation, the correlation within clusters is unknown.
         effective_n = np.where(
