@@ -284,12 +284,12 @@ def _series(column_name: str, value_or_values: Any, dtype: Any, height: int) -> 
 
 
 def with_interval(
-    name: str, draws: Floats, confidence: float, *, clusters: int, bounds: intervals.Bounds
+    name: str, draws: Floats, confidence: float, *, clusters: float, bounds: intervals.Bounds
 ) -> dict[str, Floats]:
     """The columns of an estimate and of its interval bounds.
 
-    Row 0 of `draws` (1 + B, ...) is the estimate; the other B rows come from resamples of the clusters, whose number is
-    `clusters`. `bounds` is the range of the statistic.
+    Row 0 of `draws` (1 + B, ...) is the estimate; the other B rows come from resamples of clusters. The (effective)
+    number of clusters is `clusters`. `bounds` is the range of the statistic.
     """
     low, high = intervals.student_interval(draws, confidence=confidence, n_units=clusters, bounds=bounds)
     return {name: draws[0], f"{name}_low": low, f"{name}_high": high}

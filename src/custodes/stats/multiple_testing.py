@@ -205,7 +205,7 @@ def flip_tests(
     estimate: Floats,
     left: Floats,
     *,
-    present: Bools,
+    size: Bools | Ints,
     flips: Flips,
     confidence: float,
     alpha: float,
@@ -225,8 +225,8 @@ def flip_tests(
         Estimates.
     left : array of shape (blocks, k)
         Estimates from the data without each block. The estimate is undefined if this is NaN for a block with data.
-    present : array of bool of shape (blocks, k)
-        Whether a block has data for an estimate.
+    size : array of bool or int of shape (blocks, k)
+        Number of units of a block that an estimate uses; if it is bool, all blocks with data have equal sizes.
     flips : Flips
         Flips of the blocks, common to all estimates. Further flips, up to `MOST_FLIPS`, are drawn for p-values close to
         `alpha`.
@@ -241,28 +241,31 @@ def flip_tests(
 
     References
     ----------
-    Fisher 1935; Quenouille 1956; Romano and Wolf 2005 for the family (step-down of the largest t); Wallace 1959 for the
-    normal quantile of t.
+    Fisher 1935; Quenouille 1956; Busing, Meijer and van der Leeden 1999 for blocks of unequal size; Romano and Wolf
+    2005 for the family (step-down of the largest t); Wallace 1959 for the normal quantile of t.
 
     Examples
     --------
     >>> estimate, left = np.array([2.0]), np.array([[2.2], [2.0], [1.8], [2.1], [1.9], [2.0]])
     >>> flips = Flips(first=1 - 2 * (np.arange(64)[:, None] >> np.arange(6) & 1), exact=True)
-    >>> present = np.ones((6, 1), dtype=bool)
-    >>> result = flip_tests(estimate, left, present=present, flips=flips, confidence=0.9, alpha=0.1)
+    >>> size = np.ones((6, 1), dtype=bool)
+    >>> result = flip_tests(estimate, left, size=size, flips=flips, confidence=0.9, alpha=0.1)
     >>> result.p_value.round(3).tolist()  # (2 + 1) / (64 + 1): all signs equal, one way or the other
     [0.046]
     """
-    n_present_blocks = present.sum(axis=0)
+    is_present = size > 0
+    n_present_blocks = is_present.sum(axis=0)
     n_blocks = np.maximum(n_present_blocks, 2)
     is_defined = np.isfinite(estimate) & (n_present_blocks > 1)
     pseudo_sums, square_sums, relative_t = np.zeros((3, len(n_present_blocks)))
     scaled_pseudo = np.zeros((len(n_present_blocks), len(left)))
     for estimate_slice in chunks(len(n_present_blocks), len(left)):
         estimates_without_block = left[:, estimate_slice]
-        is_defined[estimate_slice] &= (np.isfinite(estimates_without_block) | ~present[:, estimate_slice]).all(axis=0)
-        is_present_block = present[:, estimate_slice] & is_defined[estimate_slice]
-        pseudo = pseudo_values(estimate[estimate_slice], estimates_without_block, is_present_block)
+        is_defined[estimate_slice] &= (np.isfinite(estimates_without_block) | ~is_present[:, estimate_slice]).all(
+            axis=0
+        )
+        used_size = size[:, estimate_slice] * is_defined[estimate_slice]
+        pseudo = pseudo_values(estimate[estimate_slice], estimates_without_block, used_size)
         pseudo_sums[estimate_slice], square_sums[estimate_slice] = (
             pseudo.sum(axis=1),
             np.einsum("ku,ku->k", pseudo, pseudo),
@@ -315,18 +318,22 @@ def flip_tests(
     )
 
 
-def pseudo_values(estimate: Floats, left: Floats, present: Bools) -> Floats:
+def pseudo_values(estimate: Floats, left: Floats, size: Bools | Ints) -> Floats:
     """Jackknife pseudo-values (k, blocks) of estimates (k,), from estimates without each block (blocks, k).
 
-    Pseudo-values are 0 for blocks that are not `present` (blocks, k), and 0 instead of rounding errors.
+    The pseudo-value of a mean is the sum over the block's units, divided by the mean `size` (blocks, k) of a block.
+    Pseudo-values are 0 for blocks of size 0, and 0 instead of rounding errors.
 
     >>> pseudo_values(np.array([2.0]), np.array([[2.5], [1.5]]), np.ones((2, 1), dtype=bool)).tolist()
     [[1.5, 2.5]]
+    >>> pseudo_values(np.array([2.0]), np.array([[5.0], [1.0]]), np.array([[3], [1]])).tolist()  # units 1, 1, 1 and 5
+    [[1.5, 2.5]]
     """
-    n = present.sum(axis=0)
-    values_or_zero = np.where(present & np.isfinite(left), left, 0.0)
-    centre_values = np.nan_to_num(estimate) + (n - 1) * values_or_zero.sum(axis=0) / np.maximum(n, 1)
-    pseudo = np.where(present, centre_values - (n - 1) * values_or_zero, 0.0).T
+    n, share = (size > 0).sum(axis=0), size / np.maximum(size.sum(axis=0), 1)
+    kept_share = np.where(size > 0, 1 - share, 0.0)
+    values_or_zero = np.where((size > 0) & np.isfinite(left), left, 0.0)
+    centre_values = (kept_share * values_or_zero).sum(axis=0) / np.maximum(kept_share.sum(axis=0), _SAME)
+    pseudo = (n * (kept_share * (centre_values - values_or_zero) + share * np.nan_to_num(estimate))).T
     pseudo[np.abs(pseudo) <= _SAME] = 0.0
     return np.ascontiguousarray(pseudo)
 

@@ -19,7 +19,7 @@ from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, multiple_testing
-from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions, round_for_sorting
+from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions, round_for_sorting, table_sums
 from custodes.stats.graphs import letters
 
 MOST_BLOCKS = 400
@@ -86,21 +86,20 @@ class Tester:
         comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=block_names))
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None, redraws_levels=False)
 
-    def has_marked_items(self, is_marked: Bools) -> Bools:
-        """(blocks, k): whether a block contains a marked item, for each row of `is_marked` (k, items)."""
-        block_has_item = np.zeros((len(self.left_out) - 1, len(is_marked)), dtype=bool)
+    def count_marked_items(self, is_marked: Bools) -> Ints:
+        """(blocks, k): number of marked items in a block, for each row of `is_marked` (k, items)."""
         row_indices, item_indices = np.nonzero(is_marked)
-        block_has_item[self.block[self.sample.comparison.design.units[item_indices]], row_indices] = True
-        return block_has_item
+        block_of_item = self.block[self.sample.comparison.design.units[item_indices]]
+        return table_sums(block_of_item, row_indices, shape=(len(self.left_out) - 1, len(is_marked)))
 
-    def sign_flip_tests(self, jackknife_values: Floats, block_has_data: Bools) -> multiple_testing.Family:
+    def sign_flip_tests(self, jackknife_values: Floats, n_block_items: Ints) -> multiple_testing.Family:
         """Return sign-flip tests of a family of k statistics with `jackknife_values` (1 + blocks, k).
 
-        `block_has_data` (blocks, k) tells whether a block has data for a statistic."""
+        `n_block_items` (blocks, k) are the numbers of items of a block that a statistic uses."""
         return multiple_testing.flip_tests(
             jackknife_values[0],
             jackknife_values[1:],
-            present=block_has_data,
+            size=n_block_items,
             flips=self.flips,
             confidence=self.confidence,
             alpha=self.alpha,
@@ -112,7 +111,7 @@ def chance_tests(tester: Tester, statistic_name: str) -> multiple_testing.Family
     statistic = STATISTICS[statistic_name]
     differences_from_chance = statistic.compute(tester.jackknife_sample) - statistic.chance_of(tester.jackknife_sample)
     return tester.sign_flip_tests(
-        differences_from_chance, tester.has_marked_items(used_item_mask(statistic, tester.sample))
+        differences_from_chance, tester.count_marked_items(used_item_mask(statistic, tester.sample))
     )
 
 
@@ -267,7 +266,7 @@ def _difference_tests(
     is_smooth = statistic.smooth and not has_level_errors
     if is_smooth:
         jackknife_values = np.full((len(tester.left_out), n_pairs), np.nan)
-        block_has_items = np.zeros((len(tester.left_out) - 1, n_pairs), dtype=bool)
+        n_block_items = np.zeros((len(tester.left_out) - 1, n_pairs), dtype=np.int64)
         for pair_group in pair_groups:
             n_pairs_in_group = len(pair_group.pair_positions)
             for pair_slice in (
@@ -279,8 +278,8 @@ def _difference_tests(
                     pair_group.first_metrics[pair_slice],
                     pair_group.second_metrics[pair_slice],
                 )
-                block_has_items[:, pair_group.pair_positions[pair_slice]] = tester.has_marked_items(is_used_item)
-        return tester.sign_flip_tests(jackknife_values, block_has_items)
+                n_block_items[:, pair_group.pair_positions[pair_slice]] = tester.count_marked_items(is_used_item)
+        return tester.sign_flip_tests(jackknife_values, n_block_items)
     values_by_group = [statistic.compute(pair_group.bootstrap_sample).T for pair_group in pair_groups]
     first_rows, second_rows = np.empty((2, n_pairs), dtype=np.intp)  # rows of the two metrics in the joined values
     group_starts = np.cumsum([0, *map(len, values_by_group)])
