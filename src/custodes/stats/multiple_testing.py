@@ -205,7 +205,7 @@ def flip_tests(
     estimate: Floats,
     left: Floats,
     *,
-    size: Bools | Ints,
+    size: Bools | Ints | Floats,
     flips: Flips,
     confidence: float,
     alpha: float,
@@ -225,8 +225,8 @@ def flip_tests(
         Estimates.
     left : array of shape (blocks, k)
         Estimates from the data without each block. The estimate is undefined if this is NaN for a block with data.
-    size : array of bool or int of shape (blocks, k)
-        Number of units of a block that an estimate uses; if it is bool, all blocks with data have equal sizes.
+    size : array of shape (blocks, k)
+        Number or weight of the units of a block that an estimate uses. If it is bool, all blocks have equal sizes.
     flips : Flips
         Flips of the blocks, common to all estimates. Further flips, up to `MOST_FLIPS`, are drawn for p-values close to
         `alpha`.
@@ -318,7 +318,7 @@ def flip_tests(
     )
 
 
-def pseudo_values(estimate: Floats, left: Floats, size: Bools | Ints) -> Floats:
+def pseudo_values(estimate: Floats, left: Floats, size: Bools | Ints | Floats) -> Floats:
     """Jackknife pseudo-values (k, blocks) of estimates (k,), from estimates without each block (blocks, k).
 
     The pseudo-value of a mean is the sum over the block's units, divided by the mean `size` (blocks, k) of a block.
@@ -329,11 +329,11 @@ def pseudo_values(estimate: Floats, left: Floats, size: Bools | Ints) -> Floats:
     >>> pseudo_values(np.array([2.0]), np.array([[5.0], [1.0]]), np.array([[3], [1]])).tolist()  # units 1, 1, 1 and 5
     [[1.5, 2.5]]
     """
-    n, share = (size > 0).sum(axis=0), size / np.maximum(size.sum(axis=0), 1)
-    kept_share = np.where(size > 0, 1 - share, 0.0)
+    n, share = (size > 0).sum(axis=0), ratio(size, size.sum(axis=0))
+    kept_share = np.where(size > 0, 1 - np.nan_to_num(share), 0.0)
     values_or_zero = np.where((size > 0) & np.isfinite(left), left, 0.0)
     centre_values = (kept_share * values_or_zero).sum(axis=0) / np.maximum(kept_share.sum(axis=0), _SAME)
-    pseudo = (n * (kept_share * (centre_values - values_or_zero) + share * np.nan_to_num(estimate))).T
+    pseudo = (n * (kept_share * (centre_values - values_or_zero) + np.nan_to_num(share * estimate))).T
     pseudo[np.abs(pseudo) <= _SAME] = 0.0
     return np.ascontiguousarray(pseudo)
 

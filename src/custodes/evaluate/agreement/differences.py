@@ -86,20 +86,22 @@ class Tester:
         comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=block_names))
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None, redraws_levels=False)
 
-    def count_marked_items(self, is_marked: Bools) -> Ints:
-        """(blocks, k): number of marked items in a block, for each row of `is_marked` (k, items)."""
+    def marked_item_weights(self, is_marked: Bools) -> Floats:
+        """(blocks, k): total weight of the marked items of a block, for each row of `is_marked` (k, items)."""
+        design = self.sample.comparison.design
         row_indices, item_indices = np.nonzero(is_marked)
-        block_of_item = self.block[self.sample.comparison.design.units[item_indices]]
-        return table_sums(block_of_item, row_indices, shape=(len(self.left_out) - 1, len(is_marked)))
+        shape = (len(self.left_out) - 1, len(is_marked))
+        blocks = self.block[design.units[item_indices]]
+        return table_sums(blocks, row_indices, shape=shape, weights=design.weights[item_indices]).astype(np.float64)
 
-    def sign_flip_tests(self, jackknife_values: Floats, n_block_items: Ints) -> multiple_testing.Family:
+    def sign_flip_tests(self, jackknife_values: Floats, block_weights: Floats) -> multiple_testing.Family:
         """Return sign-flip tests of a family of k statistics with `jackknife_values` (1 + blocks, k).
 
-        `n_block_items` (blocks, k) are the numbers of items of a block that a statistic uses."""
+        `block_weights` (blocks, k) are the total weights of the items of a block that a statistic uses."""
         return multiple_testing.flip_tests(
             jackknife_values[0],
             jackknife_values[1:],
-            size=n_block_items,
+            size=block_weights,
             flips=self.flips,
             confidence=self.confidence,
             alpha=self.alpha,
@@ -111,7 +113,7 @@ def chance_tests(tester: Tester, statistic_name: str) -> multiple_testing.Family
     statistic = STATISTICS[statistic_name]
     differences_from_chance = statistic.compute(tester.jackknife_sample) - statistic.chance_of(tester.jackknife_sample)
     return tester.sign_flip_tests(
-        differences_from_chance, tester.count_marked_items(used_item_mask(statistic, tester.sample))
+        differences_from_chance, tester.marked_item_weights(used_item_mask(statistic, tester.sample))
     )
 
 
@@ -266,7 +268,7 @@ def _difference_tests(
     is_smooth = statistic.smooth and not has_level_errors
     if is_smooth:
         jackknife_values = np.full((len(tester.left_out), n_pairs), np.nan)
-        n_block_items = np.zeros((len(tester.left_out) - 1, n_pairs), dtype=np.int64)
+        block_weights = np.zeros((len(tester.left_out) - 1, n_pairs))
         for pair_group in pair_groups:
             n_pairs_in_group = len(pair_group.pair_positions)
             for pair_slice in (
@@ -278,8 +280,8 @@ def _difference_tests(
                     pair_group.first_metrics[pair_slice],
                     pair_group.second_metrics[pair_slice],
                 )
-                n_block_items[:, pair_group.pair_positions[pair_slice]] = tester.count_marked_items(is_used_item)
-        return tester.sign_flip_tests(jackknife_values, n_block_items)
+                block_weights[:, pair_group.pair_positions[pair_slice]] = tester.marked_item_weights(is_used_item)
+        return tester.sign_flip_tests(jackknife_values, block_weights)
     values_by_group = [statistic.compute(pair_group.bootstrap_sample).T for pair_group in pair_groups]
     first_rows, second_rows = np.empty((2, n_pairs), dtype=np.intp)  # rows of the two metrics in the joined values
     group_starts = np.cumsum([0, *map(len, values_by_group)])
