@@ -54,7 +54,9 @@ def flipped(human: np.ndarray, metrics: np.ndarray, unit: np.ndarray, rng: np.ra
     difference = value[:, first] - value[:, second]
     present = np.ones((len(weights), len(first)), dtype=bool)
     flips = Flips(first=sign_flips(len(weights), draws, rng), exact=True)
-    return flip_tests(difference[0], difference[1:], present=present, flips=flips, confidence=1 - ALPHA, alpha=ALPHA)
+    return flip_tests(
+        difference[0], difference[1:], block_sizes=present, flips=flips, confidence=1 - ALPHA, alpha=ALPHA
+    )
 
 
 def bootstrapped(
@@ -110,7 +112,7 @@ def off_chance(metrics: int, items: int, *, documents: bool = False, studies: in
         value = weighted_item_mean(tau, units=unit, weights=with_point(weights))
         present = np.ones((len(weights), metrics), dtype=bool)
         flips = Flips(first=sign_flips(len(weights), 499, rng), exact=True)
-        result = flip_tests(value[0], value[1:], present=present, flips=flips, confidence=1 - ALPHA, alpha=ALPHA)
+        result = flip_tests(value[0], value[1:], block_sizes=present, flips=flips, confidence=1 - ALPHA, alpha=ALPHA)
         wrong += bool((result.p_adjusted <= ALPHA).any())
     return wrong / studies
 

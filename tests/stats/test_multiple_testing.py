@@ -8,7 +8,7 @@ from scipy import stats
 
 from custodes.stats import arrays
 from custodes.stats.bootstrap import bootstrap_weights, sign_flips, with_point, without_block
-from custodes.stats.multiple_testing import Family, Flips, bootstrap_tests, flip_tests
+from custodes.stats.multiple_testing import Family, Flips, bootstrap_tests, flip_tests, pseudo_values
 
 
 def means(values: np.ndarray, flips: np.ndarray | Flips, confidence: float = 0.95, alpha: float = 0.05) -> Family:
@@ -19,7 +19,7 @@ def means(values: np.ndarray, flips: np.ndarray | Flips, confidence: float = 0.9
         drawn = with_point(weights) @ np.where(present, values, 0.0) / (with_point(weights) @ present)
     if isinstance(flips, np.ndarray):
         flips = Flips(first=flips.astype(np.int8), exact=True)
-    return flip_tests(drawn[0], drawn[1:], present=present, flips=flips, confidence=confidence, alpha=alpha)
+    return flip_tests(drawn[0], drawn[1:], block_sizes=present, flips=flips, confidence=confidence, alpha=alpha)
 
 
 def bootstrapped(draws: np.ndarray, n_units: int) -> Family:
@@ -191,7 +191,7 @@ def test_a_block_without_data_needs_no_estimate_and_one_with_data_does() -> None
     gap = x.copy()
     gap[3] = np.nan
     whole, with_gap = (
-        flip_tests(x.mean(axis=0), values_of, present=present, flips=flips, confidence=0.9, alpha=0.1).p_value
+        flip_tests(x.mean(axis=0), values_of, block_sizes=present, flips=flips, confidence=0.9, alpha=0.1).p_value
         for values_of in (x, gap)
     )
     assert np.isfinite(whole).all()
@@ -206,3 +206,12 @@ def test_the_fewest_units_are_those_whose_equal_signs_would_be_significant() -> 
             lambda part: draws[:, part].T, (1, 200), n_units=n_units, confidence=confidence, alpha=0.05
         )
         assert np.isfinite(result.p_value[0]) == tested
+
+
+def test_pseudo_values_of_blocks_of_unequal_size_are_their_sums() -> None:
+    rng, size = np.random.default_rng(0), np.array([[30], [5], [1], [4]])
+    values = rng.normal(1, 1, 40)
+    block = np.repeat(np.arange(4), size[:, 0])
+    left = np.array([[values[block != i].mean()] for i in range(4)])
+    expected = np.array([values[block == i].sum() for i in range(4)]) / 10
+    assert pseudo_values(np.array([values.mean()]), left, size)[0] == pytest.approx(expected)

@@ -95,6 +95,12 @@ class Design(ReadOnlyArrays):
         return len(self.clusters)
 
     @property
+    def n_effective_units(self) -> float:
+        """Effective number of clusters (Kish 1965) by the weights of their items; at least 2 if there are several."""
+        sizes = np.bincount(self.units, weights=self.weights, minlength=self.n_units)
+        return max(float(sizes.sum() ** 2 / (sizes**2).sum()), 2.0) if self.n_units > 1 else float(self.n_units)
+
+    @property
     def has_clusters(self) -> bool:
         """Whether some clusters have several items."""
         return is_clustered(self.units)

@@ -97,7 +97,7 @@ def flip_tests(
     estimate: Floats,
     jackknife_estimates: Floats,
     *,
-    present: Bools,
+    block_sizes: Bools | Ints | Floats,
     flips: Flips,
     confidence: float,
     alpha: float,
@@ -117,8 +117,8 @@ def flip_tests(
         Estimates.
     jackknife_estimates : array of shape (blocks, k)
         Estimates from the data without each block. The estimate is undefined if this is NaN for a block with data.
-    present : array of bool of shape (blocks, k)
-        Whether a block has data for an estimate.
+    block_sizes : array of shape (blocks, k)
+        Number or weight of the units of a block that an estimate uses. If it is bool, all blocks have equal sizes.
     flips : Flips
         Flips of the blocks, common to all estimates. Further flips, up to `MOST_FLIPS`, are drawn for p-values close to
         `alpha`.
@@ -133,28 +133,33 @@ def flip_tests(
 
     References
     ----------
-    Fisher 1935; Quenouille 1956; Romano and Wolf 2005 for the family (step-down of the largest t); Wallace 1959 for the
-    normal quantile of t.
+    Fisher 1935; Quenouille 1956; Busing, Meijer and van der Leeden 1999 for blocks of unequal size; Romano and Wolf
+    2005 for the family (step-down of the largest t); Wallace 1959 for the normal quantile of t.
 
     Examples
     --------
-    >>> estimate, left = np.array([2.0]), np.array([[2.2], [2.0], [1.8], [2.1], [1.9], [2.0]])
+    >>> estimate, jackknife_estimates = np.array([2.0]), np.array([[2.2], [2.0], [1.8], [2.1], [1.9], [2.0]])
     >>> flips = Flips(first=1 - 2 * (np.arange(64)[:, None] >> np.arange(6) & 1), exact=True)
-    >>> present = np.ones((6, 1), dtype=bool)
-    >>> result = flip_tests(estimate, left, present=present, flips=flips, confidence=0.9, alpha=0.1)
+    >>> block_sizes = np.ones((6, 1), dtype=bool)
+    >>> result = flip_tests(
+    ...     estimate, jackknife_estimates, block_sizes=block_sizes, flips=flips, confidence=0.9, alpha=0.1
+    ... )
     >>> result.p_value.round(3).tolist()  # (2 + 1) / (64 + 1): all signs equal, one way or the other
     [0.046]
     """
-    n_present_blocks = present.sum(axis=0)
+    is_present_block = block_sizes > 0
+    n_present_blocks = is_present_block.sum(axis=0)
     n_blocks = np.maximum(n_present_blocks, 2)
     is_defined = np.isfinite(estimate) & (n_present_blocks > 1)
     pseudo_sums, pseudo_square_sums, relative_statistic = np.zeros((3, len(n_present_blocks)))
     scaled_pseudo_values = np.zeros((len(n_present_blocks), len(jackknife_estimates)))
     for estimate_slice in chunks(len(n_present_blocks), len(jackknife_estimates)):
         estimates_without_block = jackknife_estimates[:, estimate_slice]
-        is_defined[estimate_slice] &= (np.isfinite(estimates_without_block) | ~present[:, estimate_slice]).all(axis=0)
-        is_present_block = present[:, estimate_slice] & is_defined[estimate_slice]
-        pseudo_value_matrix = pseudo_values(estimate[estimate_slice], estimates_without_block, is_present_block)
+        is_defined[estimate_slice] &= (np.isfinite(estimates_without_block) | ~is_present_block[:, estimate_slice]).all(
+            axis=0
+        )
+        block_sizes_in_use = block_sizes[:, estimate_slice] * is_defined[estimate_slice]
+        pseudo_value_matrix = pseudo_values(estimate[estimate_slice], estimates_without_block, block_sizes_in_use)
         pseudo_sums[estimate_slice], pseudo_square_sums[estimate_slice] = (
             pseudo_value_matrix.sum(axis=1),
             np.einsum("ku,ku->k", pseudo_value_matrix, pseudo_value_matrix),
@@ -222,20 +227,23 @@ def flip_tests(
     )
 
 
-def pseudo_values(estimate: Floats, jackknife_estimates: Floats, present: Bools) -> Floats:
+def pseudo_values(estimate: Floats, jackknife_estimates: Floats, block_sizes: Bools | Ints | Floats) -> Floats:
     """Jackknife pseudo-values (k, blocks) of estimates (k,), from estimates without each block (blocks, k).
 
-    Pseudo-values are 0 for blocks that are not `present` (blocks, k), and 0 instead of rounding errors.
+    The pseudo-value of a mean is the sum over the block's units, divided by the mean of `block_sizes` (blocks, k).
+    Pseudo-values are 0 for blocks of size 0, and 0 instead of rounding errors.
 
     >>> pseudo_values(np.array([2.0]), np.array([[2.5], [1.5]]), np.ones((2, 1), dtype=bool)).tolist()
     [[1.5, 2.5]]
+    >>> pseudo_values(np.array([2.0]), np.array([[5.0], [1.0]]), np.array([[3], [1]])).tolist()  # units 1, 1, 1 and 5
+    [[1.5, 2.5]]
     """
-    n_present_blocks = present.sum(axis=0)
-    estimates_or_zero = np.where(present & np.isfinite(jackknife_estimates), jackknife_estimates, 0.0)
-    pseudo_value_offsets = np.nan_to_num(estimate) + (n_present_blocks - 1) * estimates_or_zero.sum(
-        axis=0
-    ) / np.maximum(n_present_blocks, 1)
-    pseudo_value_matrix = np.where(present, pseudo_value_offsets - (n_present_blocks - 1) * estimates_or_zero, 0.0).T
+    is_present_block, size_shares = block_sizes > 0, ratio(block_sizes, block_sizes.sum(axis=0))
+    remaining_shares = np.where(is_present_block, 1 - np.nan_to_num(size_shares), 0.0)
+    estimates_or_zero = np.where(is_present_block & np.isfinite(jackknife_estimates), jackknife_estimates, 0.0)
+    centres = (remaining_shares * estimates_or_zero).sum(axis=0) / np.maximum(remaining_shares.sum(axis=0), _SAME)
+    sums_of_blocks = remaining_shares * (centres - estimates_or_zero) + np.nan_to_num(size_shares * estimate)
+    pseudo_value_matrix = (is_present_block.sum(axis=0) * sums_of_blocks).T
     pseudo_value_matrix[np.abs(pseudo_value_matrix) <= _SAME] = 0.0
     return np.ascontiguousarray(pseudo_value_matrix)
 

@@ -54,8 +54,8 @@ def test_preferences_between_1_and_2(tmp_path: Path) -> None:
         in values
     )
     assert values.endswith(
-        "The table 'reference' of leaderboard has the win rate from the graded preferences, as AlpacaEval defines it "
-        "(mean of (preference − 1), 43.8 %)"
+        "AlpacaEval's win rate is the mean of (preference − 1) (43.8 %); with at least two systems besides the "
+        "reference, it is in the table 'reference' of leaderboard"
     )
 
 

@@ -149,6 +149,8 @@ def test_clusters_widen_the_interval_and_whole_copies_change_nothing() -> None:
     ]
     assert width[1] < 0.6 * width[0]
     assert width[2] == pytest.approx(width[0], rel=0.15)
+    both = copies.rename({"conversation_id": "cluster"}).with_columns(user=pl.int_range(1200) % 7)
+    assert cu.rates(both).rates.equals(clustered.rates)  # a column `cluster` precedes a column of users
 
 
 def test_inclusion_probabilities_undo_an_unequal_selection() -> None:

@@ -375,6 +375,21 @@ def test_the_first_system_of_each_aspect_is_named_with_the_common_top_group(resu
     )
 
 
+def test_no_system_is_best_on_an_aspect_on_which_the_whole_common_top_group_is_undecided(
+    results: dict[str, Any],
+) -> None:
+    coherence = {"A": (1, True), "B": (2, True), "C": (3, False)}
+    fluency = {"B": (1, True), "A": (2, True), "C": (3, True)}
+    systems = [
+        board(results["leaderboard"], systems).systems.filter(aspect=aspect)
+        for aspect, systems in (("coherence", coherence), ("fluency", fluency))
+    ]
+    changed = replace(results["leaderboard"], systems=pl.concat(systems))
+    summary = text_of(make_verdict(results, leaderboard=changed), "", "best")
+    assert "A and B are in the top group" in summary
+    assert "is best." not in summary
+
+
 @pytest.mark.parametrize(("groups", "better"), [("abc", "A"), ("aba", "some other system")])
 def test_systems_behind_the_top_group_are_worse_than_the_first_only_by_its_tests(
     results: dict[str, Any], groups: str, better: str

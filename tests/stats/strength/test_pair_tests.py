@@ -83,6 +83,17 @@ def test_copies_of_a_cluster_are_no_evidence() -> None:
     )
 
 
+def test_one_large_cluster_is_no_evidence_of_many_clusters() -> None:
+    rng, size_of_cluster = np.random.default_rng(1), np.array([60, *[4] * 20])
+    unit = np.repeat(np.arange(21), size_of_cluster)
+    n_false, n_studies = 0, 300
+    for _ in range(n_studies):
+        chance = 1 / (1 + np.exp(-rng.normal(0, 1.5, 21)))
+        sign = np.where(rng.random(len(unit)) < chance[unit], 1, -1)
+        n_false += bool(result_of(battles([0] * len(unit), [1] * len(unit), sign, unit=unit), 2).better.any())
+    assert n_false <= 0.05 * n_studies + 3 * np.sqrt(0.05 * 0.95 * n_studies)
+
+
 def test_a_cycle_is_found_and_strengths_do_not_fit() -> None:
     tests = result_of(cycle(160, 40), 3)
     assert tests.better.tolist() == [1, -1, 1]

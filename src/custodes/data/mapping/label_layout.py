@@ -23,7 +23,7 @@ from custodes.data.mapping.pattern import escape_braces
 VERSIONS = ("prompt_version", "version", "release", "variant", "branch", "revision", "experiment", "run_name")
 """Names of columns that distinguish versions of one application."""
 
-CLUSTERS = ("conversation", "session", "thread", "dialogue", "dialog", "user", "customer")
+CLUSTERS = ("cluster", "conversation", "session", "thread", "dialogue", "dialog", "user", "customer")
 """First words in the names of columns of clusters. Rows with the same value form a cluster."""
 
 REVIEWS = ("review", "annotation", "label", "labelling", "labeling", "rating", "verdict")
@@ -188,7 +188,7 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
     cluster_column = column_of_role.get("cluster") or next(
         (
             name
-            for name in free_columns
+            for name in sorted(free_columns, key=lambda name: split_name(name)[0] != "cluster")
             if name not in (item_column, *system_columns)
             and split_name(name)[0] in CLUSTERS
             and ("id" in split_name(name) or len(split_name(name)) == 1)

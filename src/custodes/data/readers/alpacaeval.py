@@ -134,14 +134,15 @@ def _rounding_notes(graded_preferences: pl.Series, second_systems: pl.Series, *,
     filled_preferences = graded_preferences.drop_nulls()
     n_fractional_preferences = int((~filled_preferences.is_in([1.0, 1.5, 2.0])).sum())
     rate_text = (
-        f", {100 * (filled_preferences.mean() - 1):.1f} %"  # type: ignore[operator]
+        f" ({100 * (filled_preferences.mean() - 1):.1f} %)"  # type: ignore[operator]
         if n_fractional_preferences and second_systems.n_unique() == 1
         else ""
     )
     note_message = (
         f"{where}: {n_fractional_preferences} of {filled_preferences.len()} preferences are graded (not whole "
-        "numbers); each counts as a full win of the preferred output. The table 'reference' of leaderboard "
-        f"has the win rate from the graded preferences, as AlpacaEval defines it (mean of (preference − 1){rate_text})"
+        "numbers); each counts as a full win of the preferred output. AlpacaEval's win rate is the mean of "
+        f"(preference − 1){rate_text}; with at least two systems besides the reference, it is in the table 'reference' "
+        "of leaderboard"
     )
     return build_notes(("graded-preference", n_fractional_preferences, note_message))
 

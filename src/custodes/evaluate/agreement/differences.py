@@ -19,7 +19,7 @@ from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, multiple_testing
-from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions, round_for_sorting
+from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions, round_for_sorting, table_sums
 from custodes.stats.graphs import letters
 
 MOST_BLOCKS = 400
@@ -86,23 +86,25 @@ class Tester:
         comparison = replace(comparison, design=replace(design, units=self.block[design.units], clusters=block_names))
         return replace(self.sample, comparison=comparison, times=self.left_out, columns=None, redraws_levels=False)
 
-    def has_marked_items(self, is_marked: Bools) -> Bools:
-        """(blocks, k): whether a block contains a marked item, for each row of `is_marked` (k, items)."""
-        block_has_marked_item = np.zeros((len(self.left_out) - 1, len(is_marked)), dtype=bool)
+    def marked_item_weights(self, is_marked: Bools) -> Floats:
+        """(blocks, k): total weight of the marked items of a block, for each row of `is_marked` (k, items)."""
+        design = self.sample.comparison.design
         marked_row_indices, marked_item_indices = np.nonzero(is_marked)
-        block_has_marked_item[
-            self.block[self.sample.comparison.design.units[marked_item_indices]], marked_row_indices
-        ] = True
-        return block_has_marked_item
+        return table_sums(
+            self.block[design.units[marked_item_indices]],
+            marked_row_indices,
+            shape=(len(self.left_out) - 1, len(is_marked)),
+            weights=design.weights[marked_item_indices],
+        ).astype(np.float64)
 
-    def sign_flip_tests(self, jackknife_values: Floats, block_has_data: Bools) -> multiple_testing.Family:
+    def sign_flip_tests(self, jackknife_values: Floats, block_weights: Floats) -> multiple_testing.Family:
         """Return sign-flip tests of a family of k statistics with `jackknife_values` (1 + blocks, k).
 
-        `block_has_data` (blocks, k) tells whether a block has data for a statistic."""
+        `block_weights` (blocks, k) are the total weights of the items of a block that a statistic uses."""
         return multiple_testing.flip_tests(
             jackknife_values[0],
             jackknife_values[1:],
-            present=block_has_data,
+            block_sizes=block_weights,
             flips=self.flips,
             confidence=self.confidence,
             alpha=self.alpha,
@@ -114,7 +116,7 @@ def chance_tests(tester: Tester, statistic_name: str) -> multiple_testing.Family
     statistic = STATISTICS[statistic_name]
     differences_from_chance = statistic.compute(tester.jackknife_sample) - statistic.chance_of(tester.jackknife_sample)
     return tester.sign_flip_tests(
-        differences_from_chance, tester.has_marked_items(used_item_mask(statistic, tester.sample))
+        differences_from_chance, tester.marked_item_weights(used_item_mask(statistic, tester.sample))
     )
 
 
@@ -282,7 +284,7 @@ def _difference_tests(
     is_smooth = statistic.smooth and not has_level_errors
     if is_smooth:
         jackknife_values = np.full((len(tester.left_out), n_pairs), np.nan)
-        block_has_items = np.zeros((len(tester.left_out) - 1, n_pairs), dtype=bool)
+        block_weights = np.zeros((len(tester.left_out) - 1, n_pairs))
         for pair_group in pair_groups:
             n_pairs_in_group = len(pair_group.pair_positions)
             for pair_slice in (
@@ -294,8 +296,8 @@ def _difference_tests(
                     pair_group.first_metrics[pair_slice],
                     pair_group.second_metrics[pair_slice],
                 )
-                block_has_items[:, pair_group.pair_positions[pair_slice]] = tester.has_marked_items(is_used_item)
-        return tester.sign_flip_tests(jackknife_values, block_has_items)
+                block_weights[:, pair_group.pair_positions[pair_slice]] = tester.marked_item_weights(is_used_item)
+        return tester.sign_flip_tests(jackknife_values, block_weights)
     metric_draws_of_groups = [statistic.compute(pair_group.bootstrap_sample).T for pair_group in pair_groups]
     first_metric_rows, second_metric_rows = np.empty(
         (2, n_pairs), dtype=np.intp

@@ -271,11 +271,11 @@ class Statistic:
 
     def with_interval(self, column_name: str, sample: Sample, draws: Floats, confidence: float) -> dict[str, Floats]:
         """Return the estimate (row 0 of `draws`) as a column with this name, and the bounds as two columns."""
-        n_units = sample.comparison.design.n_units
+        design = sample.comparison.design
         if self.population is None:
-            return with_interval(column_name, draws, confidence, clusters=n_units, bounds=self.bounds)
+            return with_interval(column_name, draws, confidence, clusters=design.n_effective_units, bounds=self.bounds)
         low, high = intervals.expanded_interval(
-            draws[0], self.population(sample), confidence=confidence, n_units=n_units, bounds=self.bounds
+            draws[0], self.population(sample), confidence=confidence, n_units=design.n_units, bounds=self.bounds
         )
         return {column_name: draws[0], f"{column_name}_low": low, f"{column_name}_high": high}
 

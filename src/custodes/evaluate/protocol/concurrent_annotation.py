@@ -215,9 +215,7 @@ class ConcurrentAnnotation:
         """
         pair_state = self._pairs[pair]
         first_position = pair_state.begin if pair_state.looks else 0
-        reopened_positions = [
-            position for position in positions if position >= first_position and pair_state.places[position] == ABSENT
-        ]
+        reopened_positions = [k for k in positions if k >= first_position and pair_state.places[k] == ABSENT]
         for position in reopened_positions:
             pair_state.places[position] = FREE
         if reopened_positions and pair_state.is_judged:  # the pair was closed without an answer
@@ -285,18 +283,15 @@ class ConcurrentAnnotation:
         pair_state = self._pairs[pair]
         n_earlier_answers = pair_state.looks[-1][1] if pair_state.looks else 0
         usable_positions, n_needed = (pair_state.usable_places(pair_state.begin), self.target[pair] - n_earlier_answers)
-        if not any(
-            position >= pair_state.end and position not in reopened_positions for position in usable_positions
-        ):  # the analysis may have been shortened for lack of items
+        later_positions = {position for position in usable_positions if position >= pair_state.end}
+        if later_positions <= {*reopened_positions}:  # the analysis may have been shortened for lack of items
             n_needed = min(
                 n_needed + len(reopened_positions), max(n_needed, self.rule.looks[self.look[pair]] - n_earlier_answers)
             )
-        settled_indices = [
-            i
-            for i, position in enumerate(usable_positions)
-            if pair_state.places[position] != FREE or position in begun_positions
+        is_settled = [
+            pair_state.places[position] != FREE or position in begun_positions for position in usable_positions
         ]
-        n_needed = max(n_needed, 1 + max(settled_indices, default=-1))
+        n_needed = max(n_needed, 1 + int(np.flatnonzero(is_settled).max(initial=-1)))
         self.target[pair] = n_earlier_answers + n_needed
         pair_state.end = usable_positions[n_needed - 1] + 1
 
@@ -375,14 +370,10 @@ class ConcurrentAnnotation:
         if not uncovered_pair_looks:
             return
         n_due_answers = self._count_due_answers()
-        has_incomplete_look = any(
-            self.is_open[pair_state.number] and not pair_state.is_judged for pair_state in self._pairs
-        )
+        has_incomplete_look = any(self.is_open[state.number] and not state.is_judged for state in self._pairs)
         if has_incomplete_look and n_due_answers < self.rule.budget:
             return  # wait until the other pairs have completed their analyses
-        n_missing_answers = np.array(
-            [self._count_missing_answers(pair_index, look) for pair_index, look in uncovered_pair_looks]
-        )
+        n_missing_answers = np.array([self._count_missing_answers(*pair_look) for pair_look in uncovered_pair_looks])
         n_granted_answers = grant_requests(n_missing_answers, np.array(max(0, self.rule.budget - n_due_answers)))
         for (pair_index, look), n_granted in zip(uncovered_pair_looks, n_granted_answers.tolist(), strict=True):
             if n_granted:
@@ -404,8 +395,7 @@ class ConcurrentAnnotation:
             return True
         n_further_answers = sum(
             max(0, self.n[pair_index] + self._count_missing_answers(pair_index, look) - self.target[pair_index])
-            for pair_index, is_open_pair in enumerate(self.is_open)
-            if is_open_pair
+            for pair_index in np.flatnonzero(self.is_open).tolist()
         )
         return self._count_due_answers() + n_further_answers <= self.rule.budget
 

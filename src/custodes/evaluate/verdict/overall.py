@@ -44,7 +44,7 @@ def best(views: Sequence[AspectResults]) -> Iterator[str]:
     all_aspects_text = _all_aspects_text(views)
     systems_in_every_top = [system for system in top_groups[0] if all(system in top_group for top_group in top_groups)]
     aspects_with_single_top = [
-        view.aspect for view, top_group in zip(views, top_groups, strict=True) if top_group == systems_in_every_top
+        view.aspect for view, top_group in zip(views, top_groups, strict=True) if len(top_group) == 1
     ]
     if len(systems_in_every_top) == 1 and len(aspects_with_single_top) == len(views):
         yield f"{systems_in_every_top[0]} is best on {all_aspects_text}."

@@ -31,7 +31,8 @@ class PairRates:
     effective : array of shape (pairs,)
         Effective number of independent comparisons.
     freedom : array of shape (pairs,)
-        Degrees of freedom of the standard error: the number of clusters minus one; inf if comparisons are independent.
+        Degrees of freedom of the standard error: the effective number of clusters minus one; inf if comparisons are
+        independent.
     rate, low, high : arrays of shape (pairs,)
         Win rate of the first system, with ties as half wins, and the bounds of its interval.
     """
@@ -138,8 +139,9 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
 
     For the interval, battles are reduced to the effective number that clusters and weights imply, and one more win and
     one more loss are added. The width of the interval is thus positive even if one side always won. If no cluster
-    contains several battles of a pair, battles count as independent. Otherwise, the bounds are NaN for every pair whose
-    battles are all in one cluster.
+    contains several battles of a pair, battles count as independent. Otherwise, Kish's effective number of clusters of
+    the pair determines the degrees of freedom, and the bounds are NaN for every pair whose battles are all in one
+    cluster.
 
     >>> rates = pair_rates(
     ...     Battles(
@@ -190,10 +192,6 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
         )
         weight_sum_of_pair_unit = np.bincount(pair_unit_of_battle, weights=weight_of_battle)
         n_equal_clusters = battles.clusters[pair_unit_codes % n_units]
-        n_clusters_of_pair = np.bincount(pair_of_unit, weights=n_equal_clusters, minlength=n_pairs).astype(np.int64)
-        clustered_variance = np.bincount(
-            pair_of_unit, weights=n_equal_clusters * deviation_sum_of_pair_unit**2, minlength=n_pairs
-        ) * ratio(n_clusters_of_pair, n_clusters_of_pair - 1)
         effective_if_constant = ratio(
             total_weight**2,
             np.bincount(pair_of_unit, weights=n_equal_clusters * weight_sum_of_pair_unit**2, minlength=n_pairs),
@@ -201,6 +199,11 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
         sign_variance = ratio(
             sum_by_pair(weight_of_battle * (sign_of_battle - margin_of_pair[pair_of_battle]) ** 2), total_weight
         )
+        n_clusters_of_pair = np.bincount(pair_of_unit, weights=n_equal_clusters, minlength=n_pairs)
+        n_clusters_of_pair = np.where(n_clusters_of_pair > 1, np.maximum(effective_if_constant, 2), n_clusters_of_pair)
+        clustered_variance = np.bincount(
+            pair_of_unit, weights=n_equal_clusters * deviation_sum_of_pair_unit**2, minlength=n_pairs
+        ) * ratio(n_clusters_of_pair, n_clusters_of_pair - 1)
         # Without variation, the correlation within clusters is unknown.
         effective_n_battles = np.where(
             sign_variance > 0,
