@@ -227,7 +227,7 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
         for unit in free_units_of_item_index[item_index]
     ]
     pair_indices_within_cap = set(pairs_below_cap(state, worker))
-    units_within_cap_of_new_item_index = {
+    allowed_units_of_new_item = {
         item_index: [unit for unit in units if unit.pair in pair_indices_within_cap]
         for item_index, units in free_units_of_item_index.items()
         if item_index not in worker.seen
@@ -235,18 +235,16 @@ def next_rating_question(state: StudyState, session: Session, rng: Random) -> Ne
     if len(begun_item_indices) < ACTIVE:
         item_indices_to_begin = {
             item_index
-            for item_index in units_within_cap_of_new_item_index
+            for item_index in allowed_units_of_new_item
             if len(state.began.get(item_index, ())) < state.plan.annotators.per_item
         }
-        candidate_units = (
-            _units_of_first_item(units_within_cap_of_new_item_index, item_indices_to_begin) or candidate_units
-        )
+        candidate_units = _units_of_first_item(allowed_units_of_new_item, item_indices_to_begin) or candidate_units
     candidate_units = candidate_units or [
         unit for item_index in begun_item_indices for unit in free_units_of_item_index[item_index]
     ]
     candidate_units = candidate_units or _units_of_first_item(
-        units_within_cap_of_new_item_index,
-        {item_index for item_index in units_within_cap_of_new_item_index if _is_abandoned(state, item_index)},
+        allowed_units_of_new_item,
+        {item_index for item_index in allowed_units_of_new_item if _is_abandoned(state, item_index)},
     )
     if not candidate_units:
         return None

@@ -83,7 +83,7 @@ class EventLog:
     def _read(self) -> None:
         state = StudyState(self.connection)
         # Stored decisions of interim analyses replace the recomputed decisions, so that decisions never change.
-        decision_and_openness_of_analysis = {
+        stored_outcome_of_analysis = {
             (pair_number, analysis_index): (decision, bool(is_open))
             for pair_number, analysis_index, decision, is_open in self.connection.execute(
                 "SELECT pair, look, decision, is_open FROM look"
@@ -96,8 +96,8 @@ class EventLog:
             if engine is not None:
                 for ruling in engine.rulings[n_applied_rulings:]:
                     analysis_key = state.assignments.number_of_pair[ruling.pair], ruling.look
-                    if analysis_key in decision_and_openness_of_analysis:
-                        engine.decision[ruling.pair], engine.is_open[ruling.pair] = decision_and_openness_of_analysis[
+                    if analysis_key in stored_outcome_of_analysis:
+                        engine.decision[ruling.pair], engine.is_open[ruling.pair] = stored_outcome_of_analysis[
                             analysis_key
                         ]
                 n_applied_rulings = len(engine.rulings)

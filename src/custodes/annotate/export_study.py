@@ -135,9 +135,9 @@ def _write_files(content_of_file: Mapping[str, bytes], folder: Path) -> Path:
             old_folder.rename(target_folder)
         raise OptionError(f"cannot write {folder}: {problem.strerror}; choose another place") from None
     finally:
-        for leftover_folder in (unfinished_folder, old_folder) if target_folder.exists() else (unfinished_folder,):
+        for folder_to_remove in (unfinished_folder, old_folder) if target_folder.exists() else (unfinished_folder,):
             with suppress(OSError):
-                shutil.rmtree(leftover_folder)
+                shutil.rmtree(folder_to_remove)
         UNFINISHED.difference_update(unfinished_paths)
     return folder
 

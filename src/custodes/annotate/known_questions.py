@@ -210,11 +210,11 @@ def attention_checks(material: StudyMaterial, plan: StudyPlan) -> list[ControlQu
             check_text = phrase_of_key["check_rating"].format(least=scale_bounds(plan.question)[0])
             displayed_outputs = SystemOutput(text=check_text), None
         else:
-            expects_equal, is_output_first = plan.question.equal and check_number % 3 == 2, check_number % 2 == 0
+            expects_equal, is_study_output_first = plan.question.equal and check_number % 3 == 2, check_number % 2 == 0
             check_output = SystemOutput(text=phrase_of_key["check_equal" if expects_equal else "check_other"])
             output = material.outputs[item_and_system]
-            displayed_outputs = (output, check_output) if is_output_first else (check_output, output)
-            expected_answer = (not expects_equal) * (1 if is_output_first else -1)
+            displayed_outputs = (output, check_output) if is_study_output_first else (check_output, output)
+            expected_answer = (not expects_equal) * (1 if is_study_output_first else -1)
         first_output, second_output = displayed_outputs
         context_item = item_of_label[item_label]
         control_questions.append(

@@ -327,16 +327,14 @@ def omission_notes(
 
 def empty_output_notes(material: StudyMaterial) -> list[Note]:
     """Return a note on outputs without text and images."""
-    items_and_systems_of_empty_outputs = [
-        item_and_system for item_and_system, output in material.outputs.items() if output.is_empty
-    ]
-    system_names_text = join_labels(sorted({system for _, system in items_and_systems_of_empty_outputs}), limit=3)
+    empty_output_keys = [item_and_system for item_and_system, output in material.outputs.items() if output.is_empty]
+    system_names_text = join_labels(sorted({system for _, system in empty_output_keys}), limit=3)
     note_message = (
-        f"{plural(len(items_and_systems_of_empty_outputs), 'output')} without content ({system_names_text}): "
+        f"{plural(len(empty_output_keys), 'output')} without content ({system_names_text}): "
         "annotators see (empty) and judge it like any other output; leave out outputs that are empty only because "
         "their collection failed"
     )
-    return build_notes(("outputs-empty", len(items_and_systems_of_empty_outputs), note_message))
+    return build_notes(("outputs-empty", len(empty_output_keys), note_message))
 
 
 def missing_output_notes(material: StudyMaterial) -> list[Note]:

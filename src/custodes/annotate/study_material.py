@@ -168,15 +168,15 @@ def pairs_of(systems: Sequence[str], pairs: Sequence[Any] | str | None, *, mode:
         )
     if pairs is None:
         return list(combinations(sorted_systems, 2))
-    pair_labels = [f"{first_system}:{second_system}" for first_system, second_system in permutations(sorted_systems, 2)]
-    pair_specifications = [pairs] if isinstance(pairs, str) else pairs
+    allowed_pair_labels = [
+        f"{first_system}:{second_system}" for first_system, second_system in permutations(sorted_systems, 2)
+    ]
+    pair_entries = [pairs] if isinstance(pairs, str) else pairs
     named_pairs = [
-        _pair(single_specification, sorted_systems)
-        for pair_specification in pair_specifications
-        for single_specification in (
-            value_list("pairs", pair_specification, labels=pair_labels)
-            if isinstance(pair_specification, str)
-            else [pair_specification]
+        _pair(pair_specification, sorted_systems)
+        for pair_entry in pair_entries
+        for pair_specification in (
+            value_list("pairs", pair_entry, labels=allowed_pair_labels) if isinstance(pair_entry, str) else [pair_entry]
         )
     ]
     return list(dict.fromkeys(named_pairs))

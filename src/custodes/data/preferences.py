@@ -116,7 +116,7 @@ class Preferences:
             ]
         )
         _check_values(verdict_rows, where=where)
-        n_rows_with_ignored_probabilities = verdict_rows.filter(
+        n_ignored_probabilities = verdict_rows.filter(
             pl.col("preference").is_null() & pl.col("p_a").is_not_null()
         ).height
         is_reversed_pair = pl.col("system_a") > pl.col("system_b")
@@ -170,8 +170,8 @@ class Preferences:
             ),
             (
                 "spare-chances",
-                n_rows_with_ignored_probabilities,
-                f"{where}: probabilities in {n_rows_with_ignored_probabilities} rows without a verdict are ignored",
+                n_ignored_probabilities,
+                f"{where}: probabilities in {n_ignored_probabilities} rows without a verdict are ignored",
             ),
         )
         return cls(
@@ -299,31 +299,31 @@ def _read_probabilities(frame: pl.DataFrame, *, where: str) -> list[pl.Series]:
 
 
 def _check_values(verdicts: pl.DataFrame, *, where: str) -> None:
-    preference_values, order_words, first_system_labels = (
+    preference_of_row, order_of_row, system_a_of_row = (
         verdicts["preference"],
         verdicts["order"],
         verdicts["system_a"],
     )
     refuse(
-        ~preference_values.is_in([1.0, 0.0, -1.0]),
+        ~preference_of_row.is_in([1.0, 0.0, -1.0]),
         lambda row_numbers, row_index: (
-            f"{where}: preference {preference_values[row_index]:g} in row {row_numbers}; allowed: 1 (system_a better),"
+            f"{where}: preference {preference_of_row[row_index]:g} in row {row_numbers}; allowed: 1 (system_a better),"
             " 0 (tie), -1 (system_b better)"
         ),
     )
     refuse(
-        preference_values.is_not_null() & (verdicts["invalid"] != ""),
+        preference_of_row.is_not_null() & (verdicts["invalid"] != ""),
         lambda row_numbers, row_index: (
             f"{where}: row {row_numbers} has both a preference and a reason in 'invalid' "
             f"({verdicts['invalid'][row_index]!r}); "
             f"remove the preference or the reason"
         ),
     )
-    refuse_values(order_words, ~order_words.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")
+    refuse_values(order_of_row, ~order_of_row.is_in(["ab", "ba", ""]), where=where, allowed="ab, ba, unknown")
     refuse(
-        first_system_labels == verdicts["system_b"],
+        system_a_of_row == verdicts["system_b"],
         lambda row_numbers, row_index: (
-            f"{where}: row {row_numbers} compares {first_system_labels[row_index]!r} with itself; a verdict needs two "
+            f"{where}: row {row_numbers} compares {system_a_of_row[row_index]!r} with itself; a verdict needs two "
             "different systems"
         ),
     )

@@ -392,11 +392,11 @@ def check_same_scale(study: Study, annotator_names: Sequence[str], persons: Floa
         else Scale.from_scores(annotator_scores)
         for annotator, annotator_scores in zip(annotator_names, persons, strict=True)
     ]
-    defined_scales = [
+    annotators_and_scales = [
         (annotator, scale) for annotator, scale in zip(annotator_names, annotator_scales, strict=True) if scale.n
     ]
-    for annotator, scale in defined_scales[1:]:
-        first_annotator, first_scale = defined_scales[0]
+    for annotator, scale in annotators_and_scales[1:]:
+        first_annotator, first_scale = annotators_and_scales[0]
         if not scale.comparable(first_scale):
             missing_code_of_rater = {
                 rater: MissingCode.from_scores(persons[annotator_names.index(rater)])

@@ -237,7 +237,7 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
             y=alt.Y("system:N", sort=system_sort),
         )
     )
-    colour_domain = [bound / 2 for bound in theme.DIVERGING_DOMAIN]
+    colour_domain = [domain_value / 2 for domain_value in theme.DIVERGING_DOMAIN]
     colour_scale = alt.Scale(domain=colour_domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
     tooltips = [
         alt.Tooltip("system:N"),

@@ -99,10 +99,10 @@ def ranking_graphs(
     >>> len(chart.to_dict()["hconcat"])
     2
     """
-    rows, aspect = select_aspect(result.decisions, aspect, function_name="ranking_graphs")
-    select_rows(rows, "rater", metric, function_name="ranking_graphs", display_name="metric")
-    is_crowded = has_too_many_systems(rows)
-    chart_rows = table_rows(rows) if is_crowded else graph_rows(rows)
+    decisions_of_aspect, aspect = select_aspect(result.decisions, aspect, function_name="ranking_graphs")
+    select_rows(decisions_of_aspect, "rater", metric, function_name="ranking_graphs", display_name="metric")
+    is_crowded = has_too_many_systems(decisions_of_aspect)
+    chart_rows = table_rows(decisions_of_aspect) if is_crowded else graph_rows(decisions_of_aspect)
     panel_charts = []
     for rater, title in ((HUMAN, "human ratings"), (metric, drawable(metric))):
         rater_rows = theme.embed_rows(chart_rows.filter(pl.col("rater") == rater))
@@ -341,9 +341,9 @@ def error_types(
     >>> chart.to_dict()["mark"]["type"]
     'bar'
     """
-    rows, aspect = select_aspect(result.errors, aspect, function_name="error_types")
+    errors_of_aspect, aspect = select_aspect(result.errors, aspect, function_name="error_types")
     return theme.apply_theme(
-        stacked_errors(theme.embed_rows(rows)),
+        stacked_errors(theme.embed_rows(errors_of_aspect)),
         dark=dark,
         width=width,
         title=title_with_aspect("Decisions compared with human decisions", aspect),

@@ -70,7 +70,8 @@ class Corpus:
             )
         output_rows = study.outputs.texts
         item_names, system_names = (
-            tuple(output_rows[column_name].unique(maintain_order=True)) for column_name in ("item", "system")
+            tuple(output_rows[label_column_name].unique(maintain_order=True))
+            for label_column_name in ("item", "system")
         )
         item_rows = pl.DataFrame({"item": item_names}).join(
             study.outputs.sources, "item", "left", maintain_order="left"

@@ -55,7 +55,7 @@ def compare_texts(
     ----------
     texts : MetricInputs
         Outputs and their items.
-    others : sequence of sequences of str
+    texts_of_items : sequence of sequences of str
         Texts of each item, such as its references.
     prepare : callable
         Function that converts a text to the form that is compared.

@@ -77,7 +77,7 @@ def spa(
     p_value_distance_sums, n_compared_pairs = np.zeros((2, len(weights), len(metrics)))
     item_weights_or_one = 1.0 if item_weights is None else item_weights
     longest_axis_length = max(len(weights), len(flips), len(human))
-    for metric_indices, rated_output_indices in group_by_outputs(human, metrics):
+    for group_metric_indices, rated_output_indices in group_by_outputs(human, metrics):
         is_rated_by_both = np.zeros(human.shape, dtype=bool)
         is_rated_by_both.flat[rated_output_indices] = True
         for first_systems, second_systems in (
@@ -101,8 +101,8 @@ def spa(
 
             human_p_values = compute_p_values(human)[:, np.newaxis]
             for chunk_metric_indices in (
-                metric_indices[metric_slice]
-                for metric_slice in chunks(len(metric_indices), _CACHE * len(first_systems) * longest_axis_length)
+                group_metric_indices[metric_slice]
+                for metric_slice in chunks(len(group_metric_indices), _CACHE * len(first_systems) * longest_axis_length)
             ):
                 p_value_distances = np.abs(compute_p_values(metrics[chunk_metric_indices]) - human_p_values)
                 p_value_distance_sums[:, chunk_metric_indices] += np.nansum(p_value_distances, axis=-1)

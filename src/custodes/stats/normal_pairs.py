@@ -68,16 +68,16 @@ def pair_tests(
 
     absolute_differences = np.abs(estimate[first_indices] - estimate[second_indices])
     difference_variances, is_varying_difference = variance_of_differences(covariance, first_indices, second_indices)
-    is_testable_pair = (is_varying_difference | (absolute_differences <= _SAME)) & can_be_significant(n_units, alpha)
+    is_tested_pair = (is_varying_difference | (absolute_differences <= _SAME)) & can_be_significant(n_units, alpha)
     standard_error = np.sqrt(np.where(is_varying_difference, difference_variances, 1.0))
     t_statistics = np.where(is_varying_difference, absolute_differences, 0.0) / standard_error
-    z_scores = np.where(is_testable_pair, -ndtri(stdtr(max(1.0, n_units - 1), -t_statistics)), np.nan)
-    pair_order = np.argsort(z_scores, kind="stable")[: int(is_testable_pair.sum())]
-    unadjusted_p, n_estimates = 2 * ndtr(-z_scores[pair_order]), len(covariance)
-    largest_n_directions = min(MOST_DIRECTIONS, max(_FEWEST_DIRECTIONS, _WORK // max(1, len(pair_order))))
-    n_stages = int(np.ceil(np.log(largest_n_directions / FIRST_DIRECTIONS) / np.log(_GROWTH)))
+    z_scores = np.where(is_tested_pair, -ndtri(stdtr(max(1.0, n_units - 1), -t_statistics)), np.nan)
+    pairs_by_ascending_z = np.argsort(z_scores, kind="stable")[: int(is_tested_pair.sum())]
+    unadjusted_p, n_estimates = 2 * ndtr(-z_scores[pairs_by_ascending_z]), len(covariance)
+    largest_n_directions = min(MOST_DIRECTIONS, max(_FEWEST_DIRECTIONS, _WORK // max(1, len(pairs_by_ascending_z))))
+    n_draw_stages = 1 + int(np.ceil(np.log(largest_n_directions / FIRST_DIRECTIONS) / np.log(_GROWTH)))
     n_directions_of_stage = [
-        min(FIRST_DIRECTIONS * _GROWTH**stage, largest_n_directions) for stage in range(n_stages + 1)
+        min(FIRST_DIRECTIONS * _GROWTH**draw_stage, largest_n_directions) for draw_stage in range(n_draw_stages)
     ]
     random_directions = _Directions(covariance, first_indices, second_indices, standard_error)
 
@@ -89,15 +89,15 @@ def pair_tests(
         return tail_probabilities.sum(axis=1), (tail_probabilities**2).sum(axis=1)
 
     adjusted_results = step_down(
-        pair_order,
+        pairs_by_ascending_z,
         map(random_directions.batches, n_directions_of_stage),
         tail_sums,
         alpha=alpha,
         # lower limit: the exact p-value of one pair; upper limit: Bonferroni's p-value
-        limits=(unadjusted_p, np.minimum(np.arange(1, len(pair_order) + 1) * unadjusted_p, 1.0)),
+        limits=(unadjusted_p, np.minimum(np.arange(1, len(pairs_by_ascending_z) + 1) * unadjusted_p, 1.0)),
     )
     p_adjusted, at_threshold = np.full(len(z_scores), np.nan), np.zeros(len(z_scores), dtype=np.bool_)
-    p_adjusted[pair_order], at_threshold[pair_order] = adjusted_results
+    p_adjusted[pairs_by_ascending_z], at_threshold[pairs_by_ascending_z] = adjusted_results
     return AdjustedPValues(p_adjusted, at_threshold)
 
 

@@ -79,7 +79,7 @@ def pooled_correlation(
     """
     flat_human, flat_metrics = human.reshape(-1), metrics.reshape(len(metrics), human.size)
     correlations = np.full((len(weights), len(metrics)), np.nan)
-    for metric_indices, rated_output_indices in group_by_outputs(flat_human, flat_metrics):
+    for group_metric_indices, rated_output_indices in group_by_outputs(flat_human, flat_metrics):
         if len(rated_output_indices) == 0:
             continue
         item_of_output = rated_output_indices // human.shape[1]
@@ -94,9 +94,9 @@ def pooled_correlation(
                 weights[:, unit_of_group.astype(np.intp)] * weight_of_group,
                 group_of_output.reshape(-1),
             )
-        correlations[:, metric_indices] = _POOLED[kind](
+        correlations[:, group_metric_indices] = _POOLED[kind](
             flat_human[rated_output_indices],
-            flat_metrics[metric_indices][:, rated_output_indices],
+            flat_metrics[group_metric_indices][:, rated_output_indices],
             group_of_output,
             resample_weights,
             weight_of_group,

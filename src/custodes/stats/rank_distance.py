@@ -217,14 +217,14 @@ def _count_by_sorting(ranks: Floats, first_raters: Ints, second_raters: Ints) ->
         ranks[raters_of_side].reshape(len(raters_of_side) * n_units, n_things)
         for raters_of_side in (first_raters, second_raters)
     )
-    is_missing = np.isnan(first_ranks) | np.isnan(second_ranks)
-    is_rated_by_both = ~is_missing
-    n_missing_things = is_missing.sum(axis=1, keepdims=True)
+    is_missing_for_either = np.isnan(first_ranks) | np.isnan(second_ranks)
+    is_rated_by_both = ~is_missing_for_either
+    n_missing_things = is_missing_for_either.sum(axis=1, keepdims=True)
     # Things missing for either rater rank highest on both sides: concordant with everything else.
     first_ranks, second_ranks = (
-        np.where(is_missing, n_things + 1, rater_ranks) for rater_ranks in (first_ranks, second_ranks)
+        np.where(is_missing_for_either, n_things + 1, rater_ranks) for rater_ranks in (first_ranks, second_ranks)
     )
-    n_tied_by_first, n_tied_by_second, n_tied_by_both = (
+    n_tied_with_thing_by_first, n_tied_with_thing_by_second, n_tied_with_thing_by_both = (
         tie_counts(rater_ranks)
         for rater_ranks in (first_ranks, second_ranks, (n_things + 2) * 2 * first_ranks + second_ranks)
     )
@@ -232,11 +232,11 @@ def _count_by_sorting(ranks: Floats, first_raters: Ints, second_raters: Ints) ->
     pair_table = np.empty((5, *first_ranks.shape), dtype=np.int32)
     pair_table[_CONCORDANCE] = concordance(first_ranks, second_ranks) - n_missing_things
     pair_table[_UNTIED_X], pair_table[_UNTIED_Y] = (
-        n_things_rated_by_both - n_tied_by_first,
-        n_things_rated_by_both - n_tied_by_second,
+        n_things_rated_by_both - n_tied_with_thing_by_first,
+        n_things_rated_by_both - n_tied_with_thing_by_second,
     )
     pair_table[_UNTIED], pair_table[_ALL] = (
-        n_things_rated_by_both - n_tied_by_first - n_tied_by_second + n_tied_by_both,
+        n_things_rated_by_both - n_tied_with_thing_by_first - n_tied_with_thing_by_second + n_tied_with_thing_by_both,
         n_things_rated_by_both - 1,
     )
     pair_table *= is_rated_by_both

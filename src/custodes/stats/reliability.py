@@ -361,10 +361,12 @@ def clustered_margins(pair: Ints, worker: Ints, value: Floats, *, pairs: int, co
     half_width = stdtrit(degrees_of_freedom, (1 + confidence) / 2) * standard_error
     with np.errstate(divide="ignore", invalid="ignore"):
         t_statistics = np.where(margins == 0, 0.0, np.abs(margins) / standard_error)
-    bounds_and_p = (
+    unmasked_bounds_and_p = (
         np.clip(margins - half_width, -1, 1),
         np.clip(margins + half_width, -1, 1),
         2 * stdtr(degrees_of_freedom, -t_statistics),
     )
-    low, high, p_values = (np.where(has_enough_annotators, pair_values, np.nan) for pair_values in bounds_and_p)
+    low, high, p_values = (
+        np.where(has_enough_annotators, pair_values, np.nan) for pair_values in unmasked_bounds_and_p
+    )
     return ClusteredMargins(margins, low, high, p_values, n_annotators_of_pair, effective_n_annotators)

@@ -78,7 +78,7 @@ class Site:
         """Return the entry page with a field for the worker's id, because the given id is invalid."""
         other_params = {name: value for name, value in params.items() if name != service.plan.annotators.worker_id}
         link_params = arrivals.link_parameters(service.plan, other_params)
-        page_html = pages.render_arrival(service.plan, link_params, path=page_path, notice="invalid_id")
+        page_html = pages.render_arrival(service.plan, link_params, path=page_path, notice_key="invalid_id")
         return HTMLResponse(page_html, 400)
 
     async def join(self, request: Request) -> Response:

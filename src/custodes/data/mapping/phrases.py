@@ -174,26 +174,29 @@ def propose_phrases(cells: pl.Series) -> str:
 
 def _iter_templates(cell: str) -> Iterator[tuple[str, str]]:
     """Candidate patterns for a phrase, each with the word that it reads."""
-    for word_match in TOKEN.finditer(cell):
-        text_before, text_after = cell[: word_match.start()], cell[word_match.end() :]
-        if set(text_before + text_after) & set("{}|*"):
+    for output_word_match in TOKEN.finditer(cell):
+        cell_text_before_word, cell_text_after_word = cell[: output_word_match.start()], cell[output_word_match.end() :]
+        if set(cell_text_before_word + cell_text_after_word) & set("{}|*"):
             continue
-        clause_start = re.split(r"(?<=[.!?\n])\s+", text_before)[-1]
-        wildcard = "*" if clause_start != text_before else ""
-        clause_end = re.split(r"[.!?\n,;]", text_after, maxsplit=1)[0]
-        punctuation_match = re.match(r"\s*[:.)\-\u2013,]", text_after)
-        if WORSE.search(clause_start + clause_end):
+        sentence_before_word = re.split(r"(?<=[.!?\n])\s+", cell_text_before_word)[-1]
+        leading_wildcard = "*" if sentence_before_word != cell_text_before_word else ""
+        clause_after_word = re.split(r"[.!?\n,;]", cell_text_after_word, maxsplit=1)[0]
+        following_punctuation_match = re.match(r"\s*[:.)\-\u2013,]", cell_text_after_word)
+        if WORSE.search(sentence_before_word + clause_after_word):
             continue
-        word = word_match[1].upper()
-        if word_match[0].startswith("[[") and not set(word_match[0]) & set("*#"):
-            opening_brackets, closing_brackets = word_match[0].split(word_match[1])
+        word = output_word_match[1].upper()
+        if output_word_match[0].startswith("[[") and not set(output_word_match[0]) & set("*#"):
+            opening_brackets, closing_brackets = output_word_match[0].split(output_word_match[1])
             yield f"*{opening_brackets}{{winner}}{closing_brackets}*", word
-        elif not clause_start.strip() and punctuation_match:
-            yield f"{wildcard}{{winner}}{punctuation_match[0]}*", word
-        elif BETTER.search(clause_start):
-            yield f"{wildcard}{clause_start}{{winner}}*", word
-        elif better_word_match := BETTER.search(clause_end):
-            yield f"{wildcard}{clause_start}{{winner}}{clause_end[: better_word_match.end()]}*", word
+        elif not sentence_before_word.strip() and following_punctuation_match:
+            yield f"{leading_wildcard}{{winner}}{following_punctuation_match[0]}*", word
+        elif BETTER.search(sentence_before_word):
+            yield f"{leading_wildcard}{sentence_before_word}{{winner}}*", word
+        elif better_word_match := BETTER.search(clause_after_word):
+            yield (
+                f"{leading_wildcard}{sentence_before_word}{{winner}}{clause_after_word[: better_word_match.end()]}*",
+                word,
+            )
 
 
 def may_be_phrases(column: pl.Series) -> bool:

@@ -263,21 +263,21 @@ def _ambiguous_place_notes(
         for column_name in ("item", "low", "high", "rater", "aspect", "repeat")
         if column_name in comparison_rows.columns
     ]
-    repeated_comparison_rows = (
+    contradiction_flag_rows = (
         comparison_rows.group_by(key_column_names)
         .agg(pl.len(), pl.col("taken", "place").n_unique() > 1)
         .filter(pl.col("len") > 1)
     )
-    contradiction_rates = repeated_comparison_rows.select(pl.col("taken", "place").mean()).row(0)
+    contradiction_rates = contradiction_flag_rows.select(pl.col("taken", "place").mean()).row(0)
     words_text = ", ".join(verdict_table.filter(is_ambiguous_cell)["verdict"].unique(maintain_order=True).head(2))
     column_contradiction_rate, position_contradiction_rate = (
-        contradiction_rates if repeated_comparison_rows.height else (0.0, 0.0)
+        contradiction_rates if contradiction_flag_rows.height else (0.0, 0.0)
     )
     rates_text = (
         f"{100 * column_contradiction_rate:.0f} % of comparisons have contradictory verdicts in this reading, and "
         f"{100 * position_contradiction_rate:.0f} % if the cells mean the position"
     )
-    if repeated_comparison_rows.height >= FEW and column_contradiction_rate >= max(
+    if contradiction_flag_rows.height >= FEW and column_contradiction_rate >= max(
         CONTRADICTED, CLEARER * position_contradiction_rate
     ):
         raise InputError(
@@ -286,7 +286,7 @@ def _ambiguous_place_notes(
         )
     note_message = (
         f"{where}: {verdict_column_name} {words_text} is read as the name of a column, whatever the presentation "
-        f"order{f' ({rates_text})' if repeated_comparison_rows.height else ''}; if a position is meant, write left or "
+        f"order{f' ({rates_text})' if contradiction_flag_rows.height else ''}; if a position is meant, write left or "
         "right"
     )
     return build_notes(("place-or-column", int(is_reversed_position.sum()), note_message))

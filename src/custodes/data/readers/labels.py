@@ -104,41 +104,47 @@ def _read_wide(frame: pl.DataFrame, key_table: pl.DataFrame, layout: LabelLayout
 
     The reviewer is the rater of the human labels. A reviewer with the name of a model is a metric.
     """
-    reviewer_labels = pl.repeat("", frame.height, dtype=pl.String, eager=True)
+    reviewer_of_row = pl.repeat("", frame.height, dtype=pl.String, eager=True)
     if layout.rater:
-        reviewer_labels = label_column(frame, layout.rater, where=where, empty=True)
+        reviewer_of_row = label_column(frame, layout.rater, where=where, empty=True)
     else:
         error_hint = (
             "one row per output; name another column with item=NAME, number the runs in a column with repeat=NAME, or "
             "name the reviewers of rows with rater=NAME"
         )
         check_unique(key_table, OUTPUT_KEY, where=where, what="output", hint=error_hint)
-    is_model_reviewer = reviewer_labels.is_in(list(filter(is_model_name, reviewer_labels.unique())))
+    is_row_of_model = reviewer_of_row.is_in(list(filter(is_model_name, reviewer_of_row.unique())))
     label_tables_of_columns = []
     for rater_kind, column_name in [
         *(("human", column_name) for column_name in layout.human),
         *(("metric", column_name) for column_name in layout.metrics),
     ]:
         rater_name, aspect = layout.criteria.get(column_name, (column_name, ""))
-        label_rows = key_table.with_columns(
-            rater=reviewer_labels.replace("", rater_name) if rater_kind == "human" else pl.lit(rater_name),
+        label_rows_of_column = key_table.with_columns(
+            rater=reviewer_of_row.replace("", rater_name) if rater_kind == "human" else pl.lit(rater_name),
             aspect=pl.lit(aspect),
-            kind=pl.when(is_model_reviewer).then(pl.lit("metric")).otherwise(pl.lit(rater_kind)),
+            kind=pl.when(is_row_of_model).then(pl.lit("metric")).otherwise(pl.lit(rater_kind)),
             word=label_words(frame[column_name]),
         )
         if layout.rater:
-            label_rows = label_rows.with_row_index("row", offset=1).drop_nulls("word")
-            _check_reviews(label_rows, column_name if rater_kind == "metric" else "", layout.rater, where=where)
-            label_rows = label_rows.unique([*OUTPUT_KEY, "rater"], keep="first", maintain_order=True).drop("row")
+            label_rows_of_column = label_rows_of_column.with_row_index("row", offset=1).drop_nulls("word")
+            _check_reviews(
+                label_rows_of_column, column_name if rater_kind == "metric" else "", layout.rater, where=where
+            )
+            label_rows_of_column = label_rows_of_column.unique(
+                [*OUTPUT_KEY, "rater"], keep="first", maintain_order=True
+            ).drop("row")
         elif rater_kind == "human":  # a human label is repeated for every run of a judge, but was given once
-            distinct_label_rows = label_rows.drop_nulls("word").unique(
+            distinct_label_rows = label_rows_of_column.drop_nulls("word").unique(
                 ["item", "system", "word"], keep="first", maintain_order=True
             )
             has_conflicting_labels = distinct_label_rows.select("item", "system").is_duplicated().any()
-            label_rows = (
-                distinct_label_rows if distinct_label_rows.height and not has_conflicting_labels else label_rows
+            label_rows_of_column = (
+                distinct_label_rows
+                if distinct_label_rows.height and not has_conflicting_labels
+                else label_rows_of_column
             )
-        label_tables_of_columns.append(label_rows)
+        label_tables_of_columns.append(label_rows_of_column)
     return pl.concat(label_tables_of_columns), []
 
 

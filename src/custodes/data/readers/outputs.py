@@ -48,11 +48,11 @@ def read_outputs(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of texts only, to be joined to ratings."""
     if {"image", "images"} <= set(frame.columns):
         raise InputError(f"{where}: columns 'image' and 'images' have the same meaning; remove one")
-    fact_table, output_cells, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
+    fact_table, output_records, notes = (_item_rows if "outputs" in frame.columns else _output_rows)(frame, where=where)
     text_tuples: list[tuple[str, str, str]] = []
     image_tuples: list[tuple[str, str, str]] = []
     n_boolean_outputs = 0
-    for item, system, output_value, location in output_cells:
+    for item, system, output_value, location in output_records:
         output_text, output_images = _output(output_value, location)
         if output_text is not None:
             n_boolean_outputs += not isinstance(output_text, str)
@@ -112,7 +112,7 @@ def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     notes = check_columns(frame, where=where, required=("item", "outputs"), optional=ITEM_FIELDS)
     item_labels = label_column(frame, "item", where=where)
     check_unique(item_labels.to_frame(), ["item"], where=where, what="item", hint="one row per item")
-    output_cells: list[tuple[str, str, Any, str]] = []
+    output_records: list[tuple[str, str, Any, str]] = []
     for row_number, (item, outputs_cell) in enumerate(zip(item_labels, frame["outputs"], strict=True), start=1):
         location = f"{where}, row {row_number}"
         output_of_system = _decode_cell(outputs_cell, location)
@@ -128,12 +128,12 @@ def _item_rows(frame: pl.DataFrame, *, where: str) -> Rows:
                 f"{location}: two outputs have the same system, or a system has no name; give each output a different "
                 f"system"
             )
-        output_cells += [
+        output_records += [
             (item, str(system_name).strip(), output_value, location)
             for system_name, output_value in output_of_system.items()
             if output_value is not None
         ]
-    return frame.with_columns(item_labels), output_cells, notes
+    return frame.with_columns(item_labels), output_records, notes
 
 
 def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
@@ -169,7 +169,7 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
     check_unique(
         labelled_rows.filter(is_filled_row), ["item", "system"], where=where, what="output", hint="one row per output"
     )
-    output_cells: list[tuple[str, str, Any, str]] = []
+    output_records: list[tuple[str, str, Any, str]] = []
     filled_output_keys = {*labelled_rows.filter(is_filled_row).select("item", "system").iter_rows()}
     for row_number, output_row in enumerate(labelled_rows.iter_rows(named=True), start=1):
         image_cell = output_row.get("output_image")
@@ -178,10 +178,12 @@ def _output_rows(frame: pl.DataFrame, *, where: str) -> Rows:
             output_value = "" if (output_row["item"], output_row["system"]) not in filled_output_keys else None
             filled_output_keys.add((output_row["item"], output_row["system"]))
         if output_value is not None:
-            output_cells.append((output_row["item"], output_row["system"], output_value, f"{where}, row {row_number}"))
+            output_records.append(
+                (output_row["item"], output_row["system"], output_value, f"{where}, row {row_number}")
+            )
     return (
         merge_item_rows(labelled_rows.select("item", pl.col("^(" + "|".join(ITEM_FIELDS) + ")$")), where=where),
-        output_cells,
+        output_records,
         notes,
     )
 

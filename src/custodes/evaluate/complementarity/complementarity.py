@@ -262,8 +262,8 @@ def complementarity(
             rankings, distances, bootstrap_weights, confidence, rng.spawn(1)[0]
         )
     kind_average_draws_a, kind_average_draws_b = (
-        distances.kinds[:, [KINDS.index(kind_pair) for kind_pair in compared_kind_pairs]]
-        for compared_kind_pairs in GAPS.values()
+        distances.kinds[:, [KINDS.index(rater_pair_kind) for rater_pair_kind in compared_pair_kinds]]
+        for compared_pair_kinds in GAPS.values()
     )
     columns_of_summary = (
         dict.fromkeys(Complementarity.table_declarations()["summary"].schema) | {"level": level} | space_summary
@@ -308,16 +308,18 @@ def complementarity(
     return Complementarity.from_parts([table_of_name], notes)
 
 
-def _means_with_diagonal(rankings: Rankings, mean_distances: Floats, is_defined_pair: NDArray[np.bool_]) -> Floats:
+def _means_with_diagonal(
+    rankings: Rankings, mean_distance_of_kind: Floats, is_defined_pair: NDArray[np.bool_]
+) -> Floats:
     """(kinds,): means of the blocks of the distance matrix, including the zero distances on the diagonal."""
     n_pairs_of_kind = np.bincount(rankings.kind[is_defined_pair], minlength=len(KINDS))
     n_diagonal_cells_of_kind = [
         0
-        if kind_pair == "human-metric"
-        else len(np.unique(rankings.pairs[:, is_defined_pair & (rankings.kind == kind_index)]))
-        for kind_index, kind_pair in enumerate(KINDS)
+        if rater_pair_kind == "human-metric"
+        else len(np.unique(rankings.pairs[:, is_defined_pair & (rankings.kind == rater_pair_kind_index)]))
+        for rater_pair_kind_index, rater_pair_kind in enumerate(KINDS)
     ]
-    return mean_distances * ratio(2 * n_pairs_of_kind, 2 * n_pairs_of_kind + n_diagonal_cells_of_kind)
+    return mean_distance_of_kind * ratio(2 * n_pairs_of_kind, 2 * n_pairs_of_kind + n_diagonal_cells_of_kind)
 
 
 def _heat_map_positions(rankings: Rankings, distances: Distances) -> list[int | None]:
@@ -341,19 +343,19 @@ def _heat_map_positions(rankings: Rankings, distances: Distances) -> list[int | 
 
 
 def _rule_columns(rankings: Rankings) -> dict[str, Any]:
-    rules, equal_weights = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
-    sums_and_counts_of_kind = np.zeros((2, len(rules), len(KINDS)))
+    distance_rules, equal_weights = rank_distance.RULES, np.ones((1, rankings.who.design.n_units))
+    sums_and_counts_of_kind = np.zeros((2, len(distance_rules), len(KINDS)))
     for pair_slice in rankings.blocks(1):
         distances_by_rule = rank_distance.rank_distances_by_rule(
-            rankings.values, *rankings.pairs[:, pair_slice], rules=rules
+            rankings.values, *rankings.pairs[:, pair_slice], rules=distance_rules
         )
-        mean_distances = np.concatenate(
+        mean_distance_by_rule_and_pair = np.concatenate(
             [rankings.mean(distances, equal_weights) for distances in distances_by_rule.values()]
         )
-        sums_and_counts_of_kind += defined_sums(mean_distances, [rankings.kind[pair_slice]], len(KINDS))
+        sums_and_counts_of_kind += defined_sums(mean_distance_by_rule_and_pair, [rankings.kind[pair_slice]], len(KINDS))
     return {
-        "distance": [rule for rule in rules for _ in KINDS],
-        "kinds": KINDS * len(rules),
+        "distance": [distance_rule for distance_rule in distance_rules for _ in KINDS],
+        "kinds": KINDS * len(distance_rules),
         "complementarity": ratio(*sums_and_counts_of_kind),
     }
 

@@ -106,7 +106,7 @@ def label_columns(
     label_scale = study.labels.get(preferences.aspect)
     has_ordered_labels = label_scale is None or label_scale.ordered
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_units}
-    table_rows: list[dict[str, Any]] = []
+    result_rows_of_raters: list[dict[str, Any]] = []
     for rater in [rater for rater in preferences.raters if rater in set(label_rows["rater"])]:
         rater_rows = label_rows.filter(rater=rater)
         output_rows = rater_rows.select(OUTPUT).unique().sort(OUTPUT)
@@ -127,12 +127,14 @@ def label_columns(
         resampled_coincidences = bootstrap_weights @ coincidences(
             annotator_labels, units=unit_of_task, n_units=preferences.n_units
         ).reshape(preferences.n_units, -1)
-        coincidence_tables = resampled_coincidences.reshape(
+        coincidence_table_draws = resampled_coincidences.reshape(
             len(bootstrap_weights), len(distinct_labels), len(distinct_labels)
         )
-        agreement_draws = ratio(np.trace(coincidence_tables, axis1=1, axis2=2), coincidence_tables.sum(axis=(1, 2)))
-        alpha_draws = alpha(coincidence_tables, scale="ordinal" if has_ordered_labels else "nominal")
-        table_rows.append(
+        agreement_draws = ratio(
+            np.trace(coincidence_table_draws, axis1=1, axis2=2), coincidence_table_draws.sum(axis=(1, 2))
+        )
+        alpha_draws = alpha(coincidence_table_draws, scale="ordinal" if has_ordered_labels else "nominal")
+        result_rows_of_raters.append(
             {
                 "rater": rater,
                 "outputs": output_rows.height,
@@ -143,7 +145,8 @@ def label_columns(
             }
         )
     return {
-        column_name: np.array([table_row[column_name] for table_row in table_rows]) for column_name in table_rows[0]
+        column_name: np.array([result_row[column_name] for result_row in result_rows_of_raters])
+        for column_name in result_rows_of_raters[0]
     }
 
 

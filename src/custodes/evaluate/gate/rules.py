@@ -330,10 +330,13 @@ def _count_clusters(sample: Sample, is_used_item: Bools) -> int:
 
 def _undefined_reason(statistic: Statistic, sample: Sample, metric_names: Sequence[str]) -> str:
     comparison = sample.comparison
-    grounds = grounds_of(comparison)
-    if not any(ground.any for ground in grounds):
+    shared_ratings_of_metrics = grounds_of(comparison)
+    if not any(shared_ratings.any for shared_ratings in shared_ratings_of_metrics):
         return _no_common_output(metric_names)
-    if not any(ground.scored is not None and ground.scored.any() for ground in grounds):
+    if not any(
+        shared_ratings.scored is not None and shared_ratings.scored.any()
+        for shared_ratings in shared_ratings_of_metrics
+    ):
         return f"{statistic.name} is undefined, because the ratings are verdicts, not scores"
     return f"{statistic.name} is undefined for these data"
 

@@ -190,9 +190,9 @@ def fit_counts(
         label_codes(counts[column_name], systems) for column_name in ("system_a", "system_b")
     )
     outcome_counts = counts.select(list(SIGNS)).to_numpy()
-    values_of_covariate = {SHOWN_FIRST: counts["order"].to_numpy()}
+    battle_covariates = {SHOWN_FIRST: counts["order"].to_numpy()}
     covariate_matrix, covariate_fields = _identified_covariates(
-        values_of_covariate, first_system, second_system, len(systems), outcome_counts.sum(axis=1)
+        battle_covariates, first_system, second_system, len(systems), outcome_counts.sum(axis=1)
     )
     row_indices, outcome_indices = np.nonzero(outcome_counts)
     battles = Battles(
@@ -424,15 +424,15 @@ def _model_data(
     for name in differences_of_covariate.keys() - names_without_values:
         has_all_covariates &= np.isfinite(differences_of_covariate[name])
     model_comparisons = comparisons if has_all_covariates.all() else comparisons.select_rows(has_all_covariates)
-    values_of_covariate = {SHOWN_FIRST: model_comparisons.order}
-    values_of_covariate |= {
+    battle_covariates: dict[str, Floats] = {SHOWN_FIRST: model_comparisons.order}
+    battle_covariates |= {
         name: differences[has_all_covariates]
         for name, differences in differences_of_covariate.items()
         if name not in names_without_values
     }
     first_system, second_system = model_comparisons.first, model_comparisons.second
     covariate_matrix, covariate_fields = _identified_covariates(
-        values_of_covariate, first_system, second_system, len(design.systems)
+        battle_covariates, first_system, second_system, len(design.systems)
     )
     battles = Battles(
         first=first_system,
@@ -450,7 +450,7 @@ def _model_data(
 
 
 def _identified_covariates(
-    values_of_covariate: Mapping[str, Floats],
+    battle_covariates: Mapping[str, Floats],
     first_system: Ints,
     second_system: Ints,
     n_systems: int,
@@ -460,15 +460,15 @@ def _identified_covariates(
 
     The presentation order is a covariate only if it is known and varies (see `order_matters`).
     """
-    if not order_matters(first_system * n_systems + second_system, values_of_covariate[SHOWN_FIRST], n_comparisons):
-        values_of_covariate = {name: values for name, values in values_of_covariate.items() if name != SHOWN_FIRST}
+    if not order_matters(first_system * n_systems + second_system, battle_covariates[SHOWN_FIRST], n_comparisons):
+        battle_covariates = {name: values for name, values in battle_covariates.items() if name != SHOWN_FIRST}
     covariate_matrix = (
-        np.stack([*values_of_covariate.values()], axis=1) if values_of_covariate else np.empty((len(first_system), 0))
+        np.stack([*battle_covariates.values()], axis=1) if battle_covariates else np.empty((len(first_system), 0))
     )
     is_identified_covariate = unexplained_share(covariate_matrix, first_system, second_system, n_systems=n_systems) > 0
     names_of_field = {
-        "effects": tuple(compress(values_of_covariate, is_identified_covariate)),
-        "unvaried": tuple(compress(values_of_covariate, ~is_identified_covariate)),
+        "effects": tuple(compress(battle_covariates, is_identified_covariate)),
+        "unvaried": tuple(compress(battle_covariates, ~is_identified_covariate)),
     }
     return covariate_matrix[:, is_identified_covariate], {**names_of_field, "missing": 0}
 

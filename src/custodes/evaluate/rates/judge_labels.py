@@ -163,23 +163,21 @@ def sampling_p_value(outputs: LabelledOutputs, labels: Floats) -> float:
     has_human_label, n_equal_outputs = judged_outputs.has_human_label, judged_outputs.number
     if has_human_label.all() or not has_human_label.any():
         return np.nan
-    # Outputs without and with a human label.
-    n_outputs_by_has_human_label = np.bincount(has_human_label, weights=n_equal_outputs)
+    # The two groups are the outputs without and with a human label.
+    n_outputs_by_group = np.bincount(has_human_label, weights=n_equal_outputs)
     distinct_labels = np.unique(judge_labels)
     p_values = []
     for label in distinct_labels[1:] if len(distinct_labels) == 2 else distinct_labels:
         has_this_label = judge_labels == label
-        n_of_this_label_by_has_human_label = np.bincount(has_human_label, weights=n_equal_outputs * has_this_label)
-        label_residuals = has_this_label - n_of_this_label_by_has_human_label.sum() / n_equal_outputs.sum()
+        n_with_label_by_group = np.bincount(has_human_label, weights=n_equal_outputs * has_this_label)
+        label_residuals = has_this_label - n_with_label_by_group.sum() / n_equal_outputs.sum()
         influence = (
-            label_residuals
-            * np.where(has_human_label, 1, -1)
-            / n_outputs_by_has_human_label[has_human_label.astype(np.intp)]
+            label_residuals * np.where(has_human_label, 1, -1) / n_outputs_by_group[has_human_label.astype(np.intp)]
         )
         design_effect = influence_design_effect(influence, judged_outputs.unit, multiplicity=n_equal_outputs).effect
-        effective_table = np.stack(
-            [n_of_this_label_by_has_human_label, n_outputs_by_has_human_label - n_of_this_label_by_has_human_label]
-        ) / np.nan_to_num(design_effect, nan=1.0)
+        effective_table = np.stack([n_with_label_by_group, n_outputs_by_group - n_with_label_by_group]) / np.nan_to_num(
+            design_effect, nan=1.0
+        )
         p_values.append(fisher_p_value(effective_table.round()))
     return float(min(1.0, min(p_values) * len(p_values)))
 

@@ -168,10 +168,10 @@ def labelling(
         named_slices, notes = _slices(selected_study, two_label_outputs, judge_index, by)
         rows_of_table: dict[str, list[dict[str, Any]]] = {"needed": [], "allocation": [], "outputs": []}
         slices_of_note = dict[Note, list[str]]()
-        slice_generators = (
+        slice_rngs = (
             labelled_generators((str(slice_name) for slice_name, _ in named_slices), aspect_rng) if by else [aspect_rng]
         )
-        for (slice_name, slice_outputs), slice_generator in zip(named_slices, slice_generators, strict=True):
+        for (slice_name, slice_outputs), slice_rng in zip(named_slices, slice_rngs, strict=True):
             labelling_plan = _LabellingPlan(slice_outputs, judge_index, accuracy=accuracy, confidence=confidence)
             if target == "difference" and len(labelling_plan.systems) < 2:
                 raise OptionError("target='difference' needs two systems; give corrected_rate, tpr or tnr")
@@ -179,15 +179,15 @@ def labelling(
             n_missing_labels = (
                 np.array([add]) if add is not None else labelling_plan.missing_labels(needed_rows, target)
             )
-            n_added_labels = labelling_plan.allocate_labels(target, n_missing_labels)
+            n_added_by_stratum = labelling_plan.allocate_labels(target, n_missing_labels)
             new_rows_of_table = {
                 "needed": needed_rows,
-                "allocation": labelling_plan.allocation_rows(n_added_labels),
-                "outputs": labelling_plan.draw_outputs(n_added_labels, slice_generator).to_dicts(),
+                "allocation": labelling_plan.allocation_rows(n_added_by_stratum),
+                "outputs": labelling_plan.draw_outputs(n_added_by_stratum, slice_rng).to_dicts(),
             }
             for table_name, table_rows in new_rows_of_table.items():
                 rows_of_table[table_name] += [{**row, "slice": slice_name} for row in table_rows]
-            for note in labelling_plan.notes(target, n_added_labels):
+            for note in labelling_plan.notes(target, n_added_by_stratum):
                 slices_of_note.setdefault(note, []).append(str(slice_name))
         for note, slice_names in slices_of_note.items():
             notes.append(replace(note, message=f"{join_labels(slice_names, limit=3)}: {note.message}") if by else note)
@@ -439,9 +439,9 @@ class _LabellingPlan:
         ]
         return np.array(added_counts).reshape(-1, 2)
 
-    def allocation_rows(self, n_added: Ints) -> Iterator[dict[str, Any]]:
+    def allocation_rows(self, n_added_by_stratum: Ints) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `allocation`."""
-        for system_index, label_code in np.ndindex(n_added.shape):
+        for (system_index, label_code), n_added in np.ndenumerate(n_added_by_stratum):
             yield {
                 "metric": self.metric,
                 "system": self.outputs.systems[self.systems[system_index]],
@@ -449,27 +449,27 @@ class _LabellingPlan:
                 "n": int(self.n[system_index, label_code]),
                 "labelled": int(self.labelled[system_index, label_code]),
                 "positive_rate": self.rates[system_index, label_code] if self.n[system_index, label_code] else np.nan,
-                "add": int(n_added[system_index, label_code]),
+                "add": int(n_added),
             }
 
-    def draw_outputs(self, n_added: Ints, rng: np.random.Generator) -> pl.DataFrame:
+    def draw_outputs(self, n_added_by_stratum: Ints, rng: np.random.Generator) -> pl.DataFrame:
         """Return the rows of the table `outputs`, sorted by item; the order of the input has no effect."""
         sampled_tables = []
-        for system_index, label_code in np.ndindex(n_added.shape):
+        for (system_index, label_code), n_added in np.ndenumerate(n_added_by_stratum):
             unlabelled_table = self.outputs.table.filter(
                 pl.Series(self.rows[system_index, label_code] & ~self.outputs.has_human_label)
             ).sort("item")
-            sampled_indices = np.sort(rng.permutation(unlabelled_table.height)[: n_added[system_index, label_code]])
+            sampled_indices = np.sort(rng.permutation(unlabelled_table.height)[:n_added])
             sampled_tables.append(
                 unlabelled_table[sampled_indices].select(
                     "item",
                     "system",
-                    probability=pl.lit(n_added[system_index, label_code] / max(unlabelled_table.height, 1)),
+                    probability=pl.lit(n_added / max(unlabelled_table.height, 1)),
                 )
             )
         return pl.concat(sampled_tables).sort("item", "system")
 
-    def notes(self, target: str, n_added: Ints) -> list[Note]:
+    def notes(self, target: str, n_added_by_stratum: Ints) -> list[Note]:
         """Return the notes on the assumptions of the plan."""
         return build_notes(
             (
@@ -492,7 +492,7 @@ class _LabellingPlan:
             ),
             (
                 "nothing-to-label",
-                not n_added.sum(),
+                not n_added_by_stratum.sum(),
                 f"there is no output to label, because the target {target} is reached or cannot be reached, or because "
                 "all outputs have human labels",
             ),

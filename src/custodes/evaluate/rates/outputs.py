@@ -116,7 +116,7 @@ class LabelledOutputs:
         `positive` is a label, several labels with commas between them or, for ordered labels, a rule such as '>=4'.
         """
         is_positive_code = _positive_codes(self, positive)
-        binary_gold = np.stack(
+        binary_gold_proportions = np.stack(
             [self.gold[:, ~is_positive_code].sum(axis=1), self.gold[:, is_positive_code].sum(axis=1)], axis=1
         )
         binary_judge_codes = self.judged.copy()
@@ -130,7 +130,11 @@ class LabelledOutputs:
         ]
         negative_name = negative_words[0] if len(negative_words) == 1 else f"not {positive}"
         return replace(
-            self, words=(negative_name, positive), ordered=False, gold=binary_gold, judged=binary_judge_codes
+            self,
+            words=(negative_name, positive),
+            ordered=False,
+            gold=binary_gold_proportions,
+            judged=binary_judge_codes,
         )
 
 

@@ -73,14 +73,14 @@ def best(view: AspectResults) -> Iterator[str]:
 
 def _best_within_groups(view: AspectResults) -> str:
     """Return a sentence on the top group of each group of connected systems, after a space; empty without tests."""
-    top_groups = [[system for system in system_group if system in view.top] for system_group in view.split]
-    if not all(top_groups):
+    top_systems_of_groups = [[system for system in system_group if system in view.top] for system_group in view.split]
+    if not all(top_systems_of_groups):
         return ""
     group_texts = [
-        f"one of {len(top_group)} systems"
-        if len(top_group) > MOST_LISTED
-        else " or ".join(top_group) + " (undecided)" * (len(top_group) > 1)
-        for top_group in top_groups
+        f"one of {len(top_systems)} systems"
+        if len(top_systems) > MOST_LISTED
+        else " or ".join(top_systems) + " (undecided)" * (len(top_systems) > 1)
+        for top_systems in top_systems_of_groups
     ]
     return f" Best within these groups: {'; '.join(group_texts)}."
 

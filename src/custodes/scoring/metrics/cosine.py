@@ -53,8 +53,10 @@ def load(
         return np.clip(cosines, -1, 1), dict.fromkeys(unscored_output_indices, NO_VECTOR)
 
     def score(texts: MetricInputs) -> MetricResult:
-        texts_of_items = texts.references if compared_input == "references" else [[source] for source in texts.sources]
-        return compare_items(encoders[0], texts, texts_of_items, compare)
+        comparison_texts_of_items = (
+            texts.references if compared_input == "references" else [[source] for source in texts.sources]
+        )
+        return compare_items(encoders[0], texts, comparison_texts_of_items, compare)
 
     return Scorer(
         signature=f"cosine+of:{compared_input}+pooling:{pooling}+{encoders[0].signature}",

@@ -48,10 +48,12 @@ def _load_ngrams(
     undefined_reason = f"{undefined} has fewer than {n} word{'s' if n > 1 else ''}"
 
     def score(texts: MetricInputs) -> MetricResult:
-        texts_of_items = [[source] for source in texts.sources] if "source" in traits.needs else texts.references
+        comparison_texts_of_items = (
+            [[source] for source in texts.sources] if "source" in traits.needs else texts.references
+        )
         return compare_texts(
             texts,
-            texts_of_items,
+            comparison_texts_of_items,
             prepare=lambda text: ngrams(tokenizer(text), n),
             compare=compare,
             undefined=undefined_reason,

@@ -25,10 +25,10 @@ source = options.qe or options.year == "24"
 
 
 def format_input(row):
-    source_prefix = f"source: {row['source']} " if options.year == "24" else ""
-    source_suffix = f" source: {row['source']}" if options.qe and options.year == "23" else ""
-    reference_suffix = "" if options.qe else f" reference: {row['references'][0]}"
-    return f"{source_prefix}candidate: {row['output']}{reference_suffix}{source_suffix}"
+    labelled_source_at_start = f"source: {row['source']} " if options.year == "24" else ""
+    labelled_source_at_end = f" source: {row['source']}" if options.qe and options.year == "23" else ""
+    labelled_reference = "" if options.qe else f" reference: {row['references'][0]}"
+    return f"{labelled_source_at_start}candidate: {row['output']}{labelled_reference}{labelled_source_at_end}"
 
 
 @torch.inference_mode()

@@ -258,31 +258,33 @@ class _Search:
 
     @classmethod
     def from_placement(cls, placement: Placement, systems: Sequence[int] | None) -> _Search:
-        reason = np.full(len(placement.human), Reason.NONE, dtype=np.int8)
-        reason[placement.units < FEWEST_UNITS] = Reason.FEW_UNITS
-        reason[~placement.is_compared_with_all] = Reason.UNMET
-        reason[~placement.connected] = Reason.UNCONNECTED
-        reason[placement.units == 0] = Reason.UNRATED
-        is_usable = reason == Reason.NONE
+        reason_code_of_system = np.full(len(placement.human), Reason.NONE, dtype=np.int8)
+        reason_code_of_system[placement.units < FEWEST_UNITS] = Reason.FEW_UNITS
+        reason_code_of_system[~placement.is_compared_with_all] = Reason.UNMET
+        reason_code_of_system[~placement.connected] = Reason.UNCONNECTED
+        reason_code_of_system[placement.units == 0] = Reason.UNRATED
+        is_usable = reason_code_of_system == Reason.NONE
         if (
             is_usable.any()
             and min(np.ptp(positions[is_usable]) for positions in (placement.human, placement.metric)) < _LEVEL
         ):
-            reason[is_usable] = Reason.LEVEL
-        usable_systems = np.flatnonzero(reason == Reason.NONE)
+            reason_code_of_system[is_usable] = Reason.LEVEL
+        usable_systems = np.flatnonzero(reason_code_of_system == Reason.NONE)
         curve_systems: list[int] = usable_systems[np.argsort(placement.human[usable_systems], kind="stable")].tolist()
         for outermost_index, neighbour_index in ((-1, -2), (0, 1)) if len(curve_systems) >= FEWEST_SYSTEMS else ():
             if (
                 abs(placement.human[curve_systems[outermost_index]] - placement.human[curve_systems[neighbour_index]])
                 > APART * placement.spread
             ):
-                reason[curve_systems.pop(outermost_index)] = Reason.APART
+                reason_code_of_system[curve_systems.pop(outermost_index)] = Reason.APART
         curve_systems.sort()
         if len(curve_systems) < FEWEST_SYSTEMS:
-            reason[curve_systems] = Reason.FEW_SYSTEMS
+            reason_code_of_system[curve_systems] = Reason.FEW_SYSTEMS
             curve_systems = []
         candidates = [system for system in curve_systems if systems is None or system in systems]
-        search = cls(placement=placement, reason=reason, curve_systems=curve_systems, candidate_systems=candidates)
+        search = cls(
+            placement=placement, reason=reason_code_of_system, curve_systems=curve_systems, candidate_systems=candidates
+        )
         search.measure_distances()
         return search
 
@@ -485,15 +487,13 @@ def _distances_from_curves(
     ] / 2 - scaled_residual_ratio[:, np.newaxis] / (2 * variance_ratios)
     relative_squared_misfits = noise_variance[:, np.newaxis] * (_MISFIT_GRID / _MISFIT_BOUND) ** 2
     misfit_log_likelihood = misfit_log_likelihood - relative_squared_misfits / 2
-    posterior_of_misfit = (
-        np.exp(misfit_log_likelihood - misfit_log_likelihood.max(axis=1, keepdims=True)) * _MISFIT_WIDTH
-    )
-    posterior_of_misfit = posterior_of_misfit / (1 + (_MISFIT_GRID / _MISFIT_SCALE) ** 2)
+    misfit_posterior = np.exp(misfit_log_likelihood - misfit_log_likelihood.max(axis=1, keepdims=True)) * _MISFIT_WIDTH
+    misfit_posterior = misfit_posterior / (1 + (_MISFIT_GRID / _MISFIT_SCALE) ** 2)
     distance_misfit_variances = (noise_variance * (distance_contrasts**2).sum(axis=1))[:, np.newaxis] * _MISFIT_GRID**2
     standard_errors = np.sqrt(distance_variance[:, np.newaxis] + distance_misfit_variances)
     standard_errors[np.sqrt(distance_variance) <= _LEVEL * float(np.ptp(placement.metric))] = np.nan
     return (
         residuals[curve_indices, tested_systems],
         standard_errors,
-        posterior_of_misfit / posterior_of_misfit.sum(axis=1, keepdims=True),
+        misfit_posterior / misfit_posterior.sum(axis=1, keepdims=True),
     )

@@ -90,8 +90,8 @@ def joint_posterior(
     if sampling == "by-label":
         return np.concatenate([estimated_proportions, _draw_rogan_gladen(labelled_counts, total_counts, rng, n_draws)])
     stratum_share_draws = _dirichlet(total_counts + 1 / len(total_counts), rng, n_draws)
-    n_strata, n_labels = labelled_counts.shape
-    posterior_counts = labelled_counts + cell_prior(n_strata, n_labels, prior)
+    n_strata, n_distinct_labels = labelled_counts.shape
+    posterior_counts = labelled_counts + cell_prior(n_strata, n_distinct_labels, prior)
     label_share_draws = np.stack(
         [_dirichlet(stratum_counts, rng, n_draws) for stratum_counts in posterior_counts], axis=1
     )
@@ -107,8 +107,8 @@ def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
     >>> round(rate_variance(counts) ** 0.5, 4)
     0.0281
     """
-    n_strata, n_labels = counts.labelled.shape
-    negative_parameters, positive_parameters = (counts.labelled + cell_prior(n_strata, n_labels, prior)).T
+    n_strata, n_distinct_labels = counts.labelled.shape
+    negative_parameters, positive_parameters = (counts.labelled + cell_prior(n_strata, n_distinct_labels, prior)).T
     label_parameter_sums, stratum_parameters = (
         negative_parameters + positive_parameters,
         counts.total + 1 / len(counts.total),
@@ -117,19 +117,19 @@ def rate_variance(counts: LabelCounts, *, prior: float = PRIOR) -> float:
         positive_parameters / label_parameter_sums,
         positive_parameters * (positive_parameters + 1) / (label_parameter_sums * (label_parameter_sums + 1)),
     )
-    parameter_sum = stratum_parameters.sum()
+    stratum_parameter_total: float = stratum_parameters.sum()
     square_moment_numerator = (
         (stratum_parameters @ rate_means) ** 2
         - (stratum_parameters**2) @ rate_means**2
         + (stratum_parameters * (stratum_parameters + 1)) @ rate_mean_squares
     )
     return float(
-        square_moment_numerator / (parameter_sum * (parameter_sum + 1))
-        - (stratum_parameters @ rate_means / parameter_sum) ** 2
+        square_moment_numerator / (stratum_parameter_total * (stratum_parameter_total + 1))
+        - (stratum_parameters @ rate_means / stratum_parameter_total) ** 2
     )
 
 
-def cell_prior(n_strata: int, n_labels: int, prior: float = PRIOR) -> Floats:
+def cell_prior(n_strata: int, n_distinct_labels: int, prior: float = PRIOR) -> Floats:
     """Return the pseudo-counts (strata, labels) of the cells.
 
     If the strata are k labels of the judge, the pseudo-counts of a stratum sum to 4 `prior` / k. Half of this sum
@@ -141,9 +141,9 @@ def cell_prior(n_strata: int, n_labels: int, prior: float = PRIOR) -> Floats:
     >>> cell_prior(2, 2).tolist(), cell_prior(4, 4)[0].round(3).tolist()
     ([[0.5, 0.5], [0.5, 0.5]], [0.25, 0.083, 0.083, 0.083])
     """
-    pseudo_counts = np.full((n_strata, n_labels), 2 * prior / (n_labels * (n_labels - 1)))
-    if n_strata == n_labels:
-        np.fill_diagonal(pseudo_counts, 2 * prior / n_labels)
+    pseudo_counts = np.full((n_strata, n_distinct_labels), 2 * prior / (n_distinct_labels * (n_distinct_labels - 1)))
+    if n_strata == n_distinct_labels:
+        np.fill_diagonal(pseudo_counts, 2 * prior / n_distinct_labels)
     return pseudo_counts
 
 

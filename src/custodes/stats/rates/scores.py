@@ -74,9 +74,11 @@ def area_under_roc(scores: Floats, is_positive: Bools, *, units: Ints, confidenc
         return Interval(np.nan, np.nan, np.nan)
     # Number of outputs with the other label and a lower score; a tie counts half.
     n_beaten_outputs = mid_ranks(scores) - ranks_within(scores, is_positive.astype(np.intp))
-    win_rate_of_output = np.where(is_positive, n_beaten_outputs / n_negative, 1 - n_beaten_outputs / n_positive)
-    area = float(win_rate_of_output[is_positive].mean())
-    influence_of_output = (win_rate_of_output - area) / np.where(is_positive, n_positive, n_negative)
+    correct_order_rate_of_output = np.where(
+        is_positive, n_beaten_outputs / n_negative, 1 - n_beaten_outputs / n_positive
+    )
+    area = float(correct_order_rate_of_output[is_positive].mean())
+    influence_of_output = (correct_order_rate_of_output - area) / np.where(is_positive, n_positive, n_negative)
     design_effect = influence_design_effect(influence_of_output, units)
     variance_factor = float(design_effect.divisor(confidence))
     standard_error = float(np.sqrt((influence_of_output**2).sum() * variance_factor))

@@ -161,10 +161,9 @@ def _covariance_p_value(features: Any, surplus: Floats, unit: Ints, variance: Fl
             - cross_products.T
             + surplus_sum_of_unit @ surplus_sum_of_unit * np.outer(mean_features, mean_features)
         )
-        squared_surplus_sum_of_unit = np.bincount(
-            unit_of_row, weights=surplus**2
-        )  # squared, because unsquared sums may be 0
-        effective_n = float(squared_surplus_sum_of_unit.sum() ** 2 / (squared_surplus_sum_of_unit**2).sum())
+        # squared, because unsquared sums may be 0
+        surplus_square_sum_of_unit = np.bincount(unit_of_row, weights=surplus**2)
+        effective_n = float(surplus_square_sum_of_unit.sum() ** 2 / (surplus_square_sum_of_unit**2).sum())
     sum_sds = np.sqrt(covariance_of_sums.diagonal().clip(0.0))
     is_varying_feature = sum_sds > _SAME * max(1.0, float(sum_sds.max(initial=0.0)))
     if not is_varying_feature.any():

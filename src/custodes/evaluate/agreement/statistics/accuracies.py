@@ -31,9 +31,10 @@ def _population_accuracy(sample: Sample) -> Floats:
     )
     for metric_index, is_compared_pair in enumerate(compared_pair_masks):
         is_compared_pair[*comparison.design.pairs[comparison.shared(metric_index).pair].T] = True
-    _, *human_and_metric_net_wins = sample.margins
+    _, system_net_wins_by_human, system_net_wins_by_metric = sample.margins
     return accuracy.pairwise_accuracy(
-        *population_values(*human_and_metric_net_wins, n_units=comparison.design.n_units), pairs=compared_pair_masks
+        *population_values(system_net_wins_by_human, system_net_wins_by_metric, n_units=comparison.design.n_units),
+        pairs=compared_pair_masks,
     )
 
 
