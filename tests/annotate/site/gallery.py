@@ -62,7 +62,7 @@ def all_pages(plan: StudyPlan, question: Ask, example: Example) -> dict[str, str
         "return": pages.render_view(platform, VisitEnd(why="finished", code="K7QM", answers=15), **path),
         "busy": pages.message("busy", plan, path="/s/x", fields={"do": "answer", "v0": plan.question.text}),
         "refused": pages.message("refused", plan),
-        "invalid-id": pages.render_arrival(platform, {}, path="/j/x", notice="invalid_id"),
+        "invalid-id": pages.render_arrival(platform, {}, path="/j/x", notice_key="invalid_id"),
         **{str(status): pages.render_error(status) for status in (400, 404, 413, 429, 500, 503)},
     }
     for why in WHY:

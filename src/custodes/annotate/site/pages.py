@@ -210,8 +210,8 @@ def render_help(plan: StudyPlan, examples: tuple[Example, ...], *, path: str) ->
 
 def render_arrival(plan: StudyPlan, params: Mapping[str, str], *, path: str, notice_key: str = "") -> str:
     """Render the entry page of an open link: a description of the study, and a button that passes on the parameters of
-    the link. If the plan needs the worker's id and the link lacks the id, the page has a field for it. `notice_key` is the
-    key of a message to display."""
+    the link. If the plan needs the worker's id and the link lacks the id, the page has a field for it. `notice_key` is
+    the key of a message to display."""
     worker_id = plan.annotators.worker_id
     typed = "" if worker_id in params else worker_id
     return render("join.html", plan=plan, notice_key=notice_key, path=path, params=params, typed=typed)
