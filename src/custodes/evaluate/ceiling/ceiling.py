@@ -110,8 +110,8 @@ class Ceiling(Result):
         ),
     )
     halo: pl.DataFrame = table(
-        "Halo effect: how well ridge regression predicts one annotator's ratings of the target aspect from the features "
-        "in `source`. The table is empty with one annotator or one aspect.",
+        "Halo effect: how well ridge regression predicts one annotator's ratings of the target aspect from the "
+        "features in `source`. The table is empty with one annotator or one aspect.",
         label(
             "source",
             "features of the prediction: `same annotator` (other aspects rated by this annotator), `other annotators` "
