@@ -257,8 +257,8 @@ class Favoritism(Result):
         label("reason", "reason for an inconclusive result", essential=False),
     )
     correlations: pl.DataFrame = table(
-        "Correlations of Favi-Scores with accuracy over all metrics and pairs of systems (figure 5 of the paper).",
-        label("score", "`abs_favi` or `favi`; the sign of `favi` depends on which system is first"),
+        "Correlations of |favi| with accuracy over all metrics and pairs of systems (figure 5 of the paper).",
+        label("score", "`abs_favi`, the absolute value of `favi`"),
         label("accuracy", "`sign_agrees` or `sample_accuracy` of the table `pairs`"),
         score("spearman", "Spearman's rho over the rows of `pairs`", "ρ"),
         count("n", "number of rows of `pairs` in which score and accuracy are defined"),
