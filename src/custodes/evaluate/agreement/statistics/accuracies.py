@@ -33,7 +33,8 @@ def _population_accuracy(sample: Sample) -> Floats:
         is_compared_pair[*comparison.design.pairs[comparison.shared(metric_index).pair].T] = True
     _, *human_and_metric_net_wins = sample.margins
     return accuracy.pairwise_accuracy(
-        *population_values(*human_and_metric_net_wins, n_units=comparison.design.n_units), pairs=compared_pair_masks
+        *population_values(*human_and_metric_net_wins, n_units=comparison.design.n_effective_units),
+        pairs=compared_pair_masks,
     )
 
 
