@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from typing import Any
 
@@ -144,3 +145,29 @@ def test_intervals_use_the_effective_number_of_clusters(monkeypatch: pytest.Monk
     cu.consistency(replace(verdicts(pairs), items=items), resamples=20)
     expected = ["mean_abs_favi", "kld", "complementarity", "with_humans", "kendall_item", "alpha_nominal", "flip_rate"]
     assert {name: n_units_of_column[name] for name in expected} == {name: {3.64} for name in expected}
+
+
+@pytest.mark.parametrize(
+    ("function", "argument"),
+    [
+        ("custodes.stats.intervals.expanded_interval", "n_units"),
+        ("custodes.evaluate.agreement.statistic.population_values", "n_units"),
+        ("custodes.evaluate.agreement.statistics.accuracies.population_values", "n_units"),
+        ("custodes.stats.multiple_testing.bootstrap_tests", "n_effective_units"),
+    ],
+)
+def test_agreement_over_systems_uses_the_effective_number_of_clusters(
+    function: str, argument: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, name = function.rsplit(".", 1)
+    original, recorded = getattr(importlib.import_module(module), name), set()
+
+    def record(*args: Any, **options: Any) -> Any:
+        recorded.add(round(options[argument], 2))
+        return original(*args, **options)
+
+    monkeypatch.setattr(function, record)
+    study = study_of(np.random.default_rng(0).integers(0, 4, (3, 100, 4)).astype(float))
+    large_and_small = clustered(study, ["large"] * 50 + [f"small{i // 5}" for i in range(50)])
+    cu.agreement(large_and_small, resamples=20, compare_by=["pairwise_accuracy"])
+    assert recorded == {3.64}
