@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.answers.tables import with_interval
 from custodes.data.items import Items
 from custodes.data.study import Study
 from custodes.stats.correction.estimators import ESTIMATORS
-from tests.evaluate.studies import study_of
+from tests.evaluate.studies import study_of, verdicts
 
 BY_COUNTS = [name for name, estimator in ESTIMATORS.items() if not estimator.needs_items]
 ASK = {
@@ -111,3 +114,60 @@ def test_counts_cannot_know_of_clusters_and_say_so(question: str) -> None:
     study = study_of(scores())
     counts = cu.count_pairs(study.ratings.frame, human="ann")
     assert "counts-without-clusters" in {note.rule for note in ASK[question](counts).notes}
+
+
+def test_intervals_use_the_effective_number_of_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cluster of 50 items and 10 of 5 are like 100^2 / (50^2 + 10 * 5^2) = 3.64 equal clusters."""
+    n_units_of_column: dict[str, set[float]] = {}
+
+    def record(name: str, draws: np.ndarray, *args: Any, clusters: float, **options: Any) -> dict[str, np.ndarray]:
+        n_units_of_column.setdefault(name, set()).add(round(clusters, 2))
+        return with_interval(name, draws, *args, clusters=clusters, **options)
+
+    for module in (
+        "favoritism",
+        "ranking",
+        "complementarity.complementarity",
+        "complementarity.distances",
+        "ceiling.predictions",
+        "annotators.annotator_statistics",
+        "consistency.orders",
+    ):
+        monkeypatch.setattr(f"custodes.evaluate.{module}.with_interval", record)
+    ratings = np.random.default_rng(0).integers(0, 4, (4, 100, 3)).astype(float)
+    names = [f"i{i}" for i in range(100)]
+    clusters = ["large"] * 50 + [f"small{i // 5}" for i in range(50)]
+    items, _ = Items.make(pl.DataFrame({"item": names, "cluster": clusters}))
+    study = replace(study_of(ratings, people=2), items=items)
+    for ask in (cu.favoritism, cu.ranking, cu.complementarity, cu.ceiling, cu.annotators):
+        ask(study, resamples=20)
+    pairs = [(name, "A", "B", "judge", order, 1) for name in names for order in ("ab", "ba")]
+    cu.consistency(replace(verdicts(pairs), items=items), resamples=20)
+    expected = ["mean_abs_favi", "kld", "complementarity", "with_humans", "kendall_item", "alpha_nominal", "flip_rate"]
+    assert {name: n_units_of_column[name] for name in expected} == {name: {3.64} for name in expected}
+
+
+@pytest.mark.parametrize(
+    ("function", "argument"),
+    [
+        ("custodes.stats.intervals.expanded_interval", "n_units"),
+        ("custodes.evaluate.agreement.statistic.population_values", "n_units"),
+        ("custodes.evaluate.agreement.statistics.accuracies.population_values", "n_units"),
+        ("custodes.stats.multiple_testing.bootstrap_tests", "n_effective_units"),
+    ],
+)
+def test_agreement_over_systems_uses_the_effective_number_of_clusters(
+    function: str, argument: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, name = function.rsplit(".", 1)
+    original, recorded = getattr(importlib.import_module(module), name), set()
+
+    def record(*args: Any, **options: Any) -> Any:
+        recorded.add(round(options[argument], 2))
+        return original(*args, **options)
+
+    monkeypatch.setattr(function, record)
+    study = study_of(np.random.default_rng(0).integers(0, 4, (3, 100, 4)).astype(float))
+    large_and_small = clustered(study, ["large"] * 50 + [f"small{i // 5}" for i in range(50)])
+    cu.agreement(large_and_small, resamples=20, compare_by=["pairwise_accuracy"])
+    assert recorded == {3.64}

@@ -69,7 +69,12 @@ def coverage(*, skill: str, people: int, doubles: int, studies: int) -> np.ndarr
         inside = []
         for draws, right in zip(resampled, truth, strict=True):
             result = ResampledEstimate(
-                draws=draws, population=None, n_units=doubles, bounds=intervals.CORRELATION, width=1.0
+                draws=draws,
+                population=None,
+                n_units=doubles,
+                n_effective_units=doubles,
+                bounds=intervals.CORRELATION,
+                width=1.0,
             )
             low, high = result.interval(0.95)
             inside.append(low <= right <= high)

@@ -233,8 +233,8 @@ def test_percentiles_of_a_certain_proportion_have_a_width() -> None:
 
 def estimates_of(draws: np.ndarray, **more: object) -> list[ResampledEstimate]:
     """Return estimates with the data first: draws (1 + B, k)."""
-    about = {"population": None, "n_units": 200, "bounds": ANY, "width": 1.0}
-    return [ResampledEstimate(draws=draw, **{**about, **more}) for draw in draws.T]  # type: ignore[arg-type]
+    about = {"population": None, "n_units": 200, "bounds": ANY, "width": 1.0, **more}
+    return [ResampledEstimate(draws=draw, n_effective_units=about["n_units"], **about) for draw in draws.T]  # type: ignore[arg-type]
 
 
 def normal(correlation: np.ndarray, n: int = 4000, seed: int = 0) -> np.ndarray:

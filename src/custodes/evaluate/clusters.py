@@ -39,6 +39,11 @@ class AspectCounts:
         return self.comparison.design.n_units if self.comparison else 0
 
     @property
+    def n_effective_clusters(self) -> float:
+        """Effective number of these clusters, for intervals."""
+        return self.comparison.design.n_effective_units if self.comparison else 0.0
+
+    @property
     def overall(self) -> tuple[str, ...]:
         """Metrics without a score for the aspect, whose score without an aspect is used instead."""
         return self.comparison.overall if self.comparison else ()

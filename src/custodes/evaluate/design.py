@@ -15,7 +15,7 @@ from custodes.data.study import Study
 from custodes.memory import check_memory, count_resample_values
 from custodes.stats import bootstrap
 from custodes.stats.arrays import Floats, ReadOnlyArrays
-from custodes.stats.clusters import is_clustered
+from custodes.stats.clusters import effective_clusters, is_clustered
 
 MOST_BLOCKS = 2000
 """Maximum number of blocks of clusters; more clusters are grouped into blocks, which are treated as independent."""
@@ -97,8 +97,7 @@ class Design(ReadOnlyArrays):
     @property
     def n_effective_units(self) -> float:
         """Effective number of clusters (Kish 1965) by the weights of their items; at least 2 if there are several."""
-        sizes = np.bincount(self.units, weights=self.weights, minlength=self.n_units)
-        return max(float(sizes.sum() ** 2 / (sizes**2).sum()), 2.0) if self.n_units > 1 else float(self.n_units)
+        return effective_clusters(np.bincount(self.units, weights=self.weights, minlength=self.n_units))
 
     @property
     def has_clusters(self) -> bool:

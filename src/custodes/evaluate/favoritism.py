@@ -257,8 +257,8 @@ class Favoritism(Result):
         label("reason", "reason for an inconclusive result", essential=False),
     )
     correlations: pl.DataFrame = table(
-        "Correlations of Favi-Scores with accuracy over all metrics and pairs of systems (figure 5 of the paper).",
-        label("score", "`abs_favi` or `favi`; the sign of `favi` depends on which system is first"),
+        "Correlations of |favi| with accuracy over all metrics and pairs of systems (figure 5 of the paper).",
+        label("score", "`abs_favi`, the absolute value of `favi`"),
         label("accuracy", "`sign_agrees` or `sample_accuracy` of the table `pairs`"),
         score("spearman", "Spearman's rho over the rows of `pairs`", "ρ"),
         count("n", "number of rows of `pairs` in which score and accuracy are defined"),
@@ -411,10 +411,10 @@ def mean_columns(
 ) -> dict[str, Any]:
     """Return the mean |favi| of every metric over pairs of systems with its interval, and the sample accuracy."""
     paired_tables = np.moveaxis(outcomes.counts.paired, 1, 0)
-    mean_abs_favi_draws = _mean_abs_favi(outcomes, np.abs(favi_score.favi_score(paired_tables)), resamples, rng)
+    mean_draws = _mean_abs_favi(outcomes, np.abs(favi_score.favi_score(paired_tables)), resamples, rng)
     # A mean of absolute values decreases with the number of items, so the interval is for samples of the same size.
     favi_columns = with_interval(
-        "mean_abs_favi", mean_abs_favi_draws, confidence, clusters=outcomes.n_clusters, bounds=favi_score.SIZES
+        "mean_abs_favi", mean_draws, confidence, clusters=outcomes.n_effective_clusters, bounds=favi_score.SIZES
     )
     sample_accuracy = favi_score.sample_accuracy(paired_tables.sum(axis=1))
     return {"metric": outcomes.counts.metrics, **favi_columns, "sample_accuracy": sample_accuracy}

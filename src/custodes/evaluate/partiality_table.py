@@ -191,12 +191,13 @@ def _complementarity(comparison: RaterComparison, first_metric_indices: Ints, se
 
 
 def correlation_columns(favi: Floats, sign_agrees: Floats, accuracy: Floats) -> dict[str, Any]:
-    """Return the Spearman correlations of Favi-Scores with sign agreement of margins and with sample accuracy.
+    """Return the Spearman correlations of |favi| with sign agreement of margins and with sample accuracy.
 
-    All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs.
+    All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs. There is no
+    correlation of the signed score: exchanging the two systems changes its sign, but not the accuracy.
     """
-    values_of_column = {"abs_favi": np.abs(favi), "favi": favi, "sign_agrees": sign_agrees, "sample_accuracy": accuracy}
-    column_name_pairs = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy"), ("favi", "sample_accuracy")]
+    values_of_column = {"abs_favi": np.abs(favi), "sign_agrees": sign_agrees, "sample_accuracy": accuracy}
+    column_name_pairs = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy")]
     value_array_pairs = [
         tuple(values_of_column[column_name].ravel() for column_name in column_name_pair)
         for column_name_pair in column_name_pairs

@@ -243,7 +243,7 @@ def _answer(
                 ).items()
             },
             **with_interval(
-                "kld", divergences, confidence, clusters=aspect_counts.n_clusters, bounds=intervals.POSITIVE
+                "kld", divergences, confidence, clusters=aspect_counts.n_effective_clusters, bounds=intervals.POSITIVE
             ),
         },
         reversals=_reversals(aspect_counts, sign_test),

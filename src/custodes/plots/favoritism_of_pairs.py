@@ -89,8 +89,7 @@ def favoritism_of_pairs(
     )
     upper_title = f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text_of_columns['abs_favi', 'sign_agrees']}"
     lower_title = (
-        f"Spearman’s ρ of Favi-Score and accuracy {correlation_text_of_columns['favi', 'sample_accuracy']}, "
-        f"of |Favi-Score| {correlation_text_of_columns['abs_favi', 'sample_accuracy']}"
+        f"Spearman’s ρ of |Favi-Score| and accuracy {correlation_text_of_columns['abs_favi', 'sample_accuracy']}"
     )
     return theme.apply_theme(
         alt.vconcat(

@@ -34,6 +34,20 @@ def is_clustered(units: NDArray[np.integer[Any]]) -> bool:
     return len(np.unique(units)) < len(units)
 
 
+def effective_clusters(sizes: NDArray[Any]) -> float:
+    """Effective number of clusters with these sizes: the number of equal clusters with the same variance of a mean.
+
+    It is at least 2 if several clusters have a positive size.
+
+    >>> effective_clusters(np.array([5, 5, 5, 0])), round(effective_clusters(np.array([100] + [5] * 25)), 2)
+    (3.0, 4.76)
+
+    Source: Kish 1965.
+    """
+    n_clusters = int((sizes > 0).sum())
+    return max(float(sizes.sum() ** 2 / (sizes**2).sum()), 2.0) if n_clusters > 1 else float(n_clusters)
+
+
 class DesignEffect(NamedTuple):
     """Design effects of statistics (...).
 

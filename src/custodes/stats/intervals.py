@@ -160,7 +160,7 @@ def student_interval(
 
 
 def expanded_interval(
-    estimate: NDArray[Any], draws: NDArray[Any], *, confidence: float, n_units: int, bounds: Bounds
+    estimate: NDArray[Any], draws: NDArray[Any], *, confidence: float, n_units: float, bounds: Bounds
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Expanded percentile interval: percentiles of draws (B, ...) at wider levels, extended to contain the estimate.
 
@@ -207,7 +207,7 @@ def _back_transform(values: NDArray[np.float64], bounds: Bounds) -> NDArray[np.f
 
 @dataclass(frozen=True, kw_only=True)
 class ResampledEstimate:
-    """An estimate with resamples of `n_units` clusters.
+    """An estimate with resamples of `n_units` clusters, whose effective number is `n_effective_units`.
 
     `draws` (1 + B,) are the estimates from the data (row 0) and from the resamples. `population` (B,) are simulated
     values of the statistic with very many items; they are given if the noise of finite samples biases the resamples.
@@ -218,6 +218,7 @@ class ResampledEstimate:
     draws: Floats
     population: Floats | None
     n_units: int
+    n_effective_units: float
     bounds: Bounds
     width: float
 
@@ -247,14 +248,14 @@ class ResampledEstimate:
         if self.n_units < 2 or 2.0 ** (1 - self.n_units) > 1 - level or not np.isfinite(self.value):
             return np.nan, np.nan
         if self.population is not None:
-            if ndtr(-student_quantile(level, self.n_units)) * (len(self.population) + 1) < 1:
+            if ndtr(-student_quantile(level, self.n_effective_units)) * (len(self.population) + 1) < 1:
                 return np.nan, np.nan
             interval_bounds = expanded_interval(
-                self.draws[0], self.population, confidence=level, n_units=self.n_units, bounds=self.bounds
+                self.draws[0], self.population, confidence=level, n_units=self.n_effective_units, bounds=self.bounds
             )
             return float(interval_bounds[0]), float(interval_bounds[1])
         interval_bounds = student_interval(
-            self.draws, confidence=level, n_units=self.n_units, bounds=self.bounds, few_draws=True
+            self.draws, confidence=level, n_units=self.n_effective_units, bounds=self.bounds, few_draws=True
         )
         low, high = float(interval_bounds[0]), float(interval_bounds[1])
         if np.isfinite(low) and np.nanmax(np.abs(self.draws - self.value)) <= _SAME:
@@ -291,6 +292,7 @@ def cluster_intervals(
             draws=draws[:, estimate_index],
             population=None,
             n_units=int(n_units[estimate_index]),
+            n_effective_units=float(n_units[estimate_index]),
             bounds=bounds,
             width=1.0,
         )
@@ -327,7 +329,8 @@ def simultaneous_intervals(
     >>> from custodes.stats.intervals import ANY
     >>> rng = np.random.default_rng(0)
     >>> draws = np.concatenate([np.zeros((1, 2)), rng.normal(size=(999, 2))])
-    >>> pair = [ResampledEstimate(draws=d, population=None, n_units=500, bounds=ANY, width=1.0) for d in draws.T]
+    >>> about = {"population": None, "n_units": 500, "n_effective_units": 500, "bounds": ANY, "width": 1.0}
+    >>> pair = [ResampledEstimate(draws=d, **about) for d in draws.T]
     >>> round(simultaneous_intervals(pair[:1], [0.0], confidence=0.95).level, 3)
     0.95
     >>> round(simultaneous_intervals(pair, [0.0, 0.0], confidence=0.95).level, 2)  # 0.95 ** 0.5 = 0.975

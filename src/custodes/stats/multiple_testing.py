@@ -249,7 +249,13 @@ def pseudo_values(estimate: Floats, jackknife_estimates: Floats, block_sizes: Bo
 
 
 def bootstrap_tests(
-    draws: Statistics, shape: tuple[int, int], *, n_units: float, confidence: float, alpha: float
+    draws: Statistics,
+    shape: tuple[int, int],
+    *,
+    n_units: int,
+    n_effective_units: float | None = None,
+    confidence: float,
+    alpha: float,
 ) -> Family:
     """Bootstrap tests of estimates, for statistics that are not smooth.
 
@@ -265,9 +271,11 @@ def bootstrap_tests(
         resamples: (k', 1 + B), NaN if undefined.
     shape : tuple of int
         Number k of estimates, and the number 1 + B.
-    n_units : float
+    n_units : int
         Number of resampled units. If they are too few for any significant result, there are no p-values and no
         intervals.
+    n_effective_units : float, optional
+        Effective number of these units, for the degrees of freedom; by default `n_units`.
     confidence : float
         Level of the intervals.
     alpha : float
@@ -294,7 +302,8 @@ def bootstrap_tests(
 
     n_estimates, n_draws = shape[0], shape[1] - 1
     estimate, mean_resample, standard_error = np.full((3, n_estimates), np.nan)
-    is_defined, degrees_of_freedom = np.zeros(n_estimates, dtype=bool), max(1.0, n_units - 1)
+    n_effective = n_units if n_effective_units is None else n_effective_units
+    is_defined, degrees_of_freedom = np.zeros(n_estimates, dtype=bool), max(1.0, n_effective - 1)
 
     def deviations(estimate_indices: Ints) -> Floats:
         """Resamples minus their mean; NaN if undefined."""
@@ -324,7 +333,7 @@ def bootstrap_tests(
             is_defined[estimate_slice], np.einsum("kn,kn->k", deviations_or_zero, deviations_or_zero), 0.0
         )
         standard_error[estimate_slice] = np.sqrt(
-            square_sums / np.maximum(n_defined_resamples, 1) * (n_units / max(1, n_units - 1))
+            square_sums / np.maximum(n_defined_resamples, 1) * (n_effective / max(1, n_effective - 1))
         )
     is_varying = standard_error > _SAME
     can_be_significant = bool(np.exp2(1.0 - n_units) <= 1 - confidence)

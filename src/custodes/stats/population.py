@@ -18,13 +18,13 @@ _RIDGE = 1e-10  # relative to the variance between systems; makes matrices inver
 _SEED = 0  # seed of the nodes of an integral over covariances; fixed, so that it adds no randomness
 
 
-def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[Floats, Floats]:
+def population_values(human: Floats, metrics: Floats, *, n_units: float) -> tuple[Floats, Floats]:
     """Draws of the system scores by annotators and by each metric for very many items, given the data and resamples.
 
     `human` and `metrics` (1 + B, metrics, systems) are system scores: row 0 is the data, and the B further rows are
-    resamples of `n_units` clusters. The two results (B, metrics, systems) are centred over systems. A score is NaN if
-    the resample lacks the system. With fewer than three systems, resamples are centred but otherwise unchanged, because
-    the variation between systems is unknown.
+    resamples of clusters, whose (effective) number is `n_units`. The two results (B, metrics, systems) are centred over
+    systems. A score is NaN if the resample lacks the system. With fewer than three systems, resamples are centred but
+    otherwise unchanged, because the variation between systems is unknown.
 
     In the model, the true scores by annotators and a metric are normal over systems with a covariance T. The errors of
     the means are normal with covariance V, the covariance of the resamples (times G / (G - 1) for G clusters, averaged
@@ -56,7 +56,7 @@ def population_values(human: Floats, metrics: Floats, *, n_units: int) -> tuple[
     return population_draws[0], population_draws[1]
 
 
-def _draws_of_pattern(scores: Floats, n_units: int) -> Floats:
+def _draws_of_pattern(scores: Floats, n_units: float) -> Floats:
     """Draws for metrics that lack the same systems: (2, 1 + B, metrics, systems) -> (2, B, metrics, systems).
 
     The first axis is annotators and metric. The missing systems must be left out of the arrays.

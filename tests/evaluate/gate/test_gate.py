@@ -50,6 +50,17 @@ def test_a_requirement_has_the_value_and_about_the_interval_of_agreement(statist
     assert gated["n"] == reference["n"]
 
 
+@pytest.mark.parametrize("statistic", ["kendall_item", "pearson_system"])
+def test_the_interval_is_that_of_agreement_with_clusters_of_unequal_sizes(statistic: str) -> None:
+    ratings = scores(items=150)
+    rows = [{"item": f"i{i}", "cluster": "large" if i < 75 else f"small{i % 25}"} for i in range(150)]
+    study = replace(study_of(ratings), items=Items.make(pl.DataFrame(rows))[0])
+    gated = row(gate(study, metric="m1", require=f"{statistic}>=0.5", resamples=4000))
+    reference = agreement(study, metrics="m1", resamples=4000, compare_by=()).metrics.row(0, named=True)
+    for end in ("low", "high"):
+        assert gated[f"value_{end}"] == pytest.approx(reference[f"{statistic}_{end}"], abs=0.01)
+
+
 @pytest.mark.parametrize("statistic", ["kendall_item", "sample_accuracy", "pairwise_accuracy", "pearson_global"])
 def test_not_worse_is_the_difference_on_common_ground(statistic: str) -> None:
     ratings = scores()

@@ -309,12 +309,14 @@ def _difference_tests(
     metric_draws = (
         np.concatenate(metric_draws_of_groups) if metric_draws_of_groups else np.empty((0, len(tester.sample.times)))
     )
+    design = tester.sample.comparison.design
     return multiple_testing.bootstrap_tests(
         lambda pair_indices: (
             metric_draws[first_metric_rows[pair_indices]] - metric_draws[second_metric_rows[pair_indices]]
         ),
         (n_pairs, metric_draws.shape[1]),
-        n_units=tester.sample.comparison.design.n_units,
+        n_units=design.n_units,
+        n_effective_units=design.n_effective_units,
         confidence=tester.confidence,
         alpha=tester.alpha,
     )

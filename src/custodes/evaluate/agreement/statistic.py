@@ -169,7 +169,9 @@ class Sample:
     def population_scores(self) -> tuple[Floats, Floats]:
         """Simulated system scores for very many items, by annotators and by metric: both (B, metrics, systems)."""
         human_scores, metric_scores, _ = self.system_scores
-        return make_read_only(population_values(human_scores, metric_scores, n_units=self.comparison.design.n_units))
+        return make_read_only(
+            population_values(human_scores, metric_scores, n_units=self.comparison.design.n_effective_units)
+        )
 
     @cached_property
     def column_of_item(self) -> Ints:
@@ -275,7 +277,11 @@ class Statistic:
         if self.population is None:
             return with_interval(column_name, draws, confidence, clusters=design.n_effective_units, bounds=self.bounds)
         low, high = intervals.expanded_interval(
-            draws[0], self.population(sample), confidence=confidence, n_units=design.n_units, bounds=self.bounds
+            draws[0],
+            self.population(sample),
+            confidence=confidence,
+            n_units=design.n_effective_units,
+            bounds=self.bounds,
         )
         return {column_name: draws[0], f"{column_name}_low": low, f"{column_name}_high": high}
 

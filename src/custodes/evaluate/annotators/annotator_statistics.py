@@ -13,6 +13,7 @@ from custodes.evaluate.annotators.annotator_answers import VERDICTS, AnnotatorAn
 from custodes.stats import bootstrap, intervals
 from custodes.stats.annotator_quality import PositionTests, peer_agreement, position_tests
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, table_sums
+from custodes.stats.clusters import effective_clusters
 from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
 from custodes.stats.reliability import (
@@ -274,10 +275,10 @@ def agreement_columns(
     """Return the row of the table `agreement`."""
     answers = aspect_answers.answers
     n_multiply_rated_tasks = int(aspect_answers.has_several_answers.sum())
-    n_clusters = len(np.unique(aspect_answers.unit[aspect_answers.has_several_answers]))
+    cluster_sizes = np.bincount(aspect_answers.unit[aspect_answers.has_several_answers])
     interval_options: dict[str, Any] = {
         "confidence": confidence,
-        "clusters": n_clusters,
+        "clusters": effective_clusters(cluster_sizes),
         "bounds": intervals.CORRELATION,
     }
     has_enough_tasks = n_multiply_rated_tasks >= FEW_DOUBLES

@@ -47,6 +47,12 @@ class PredictedAspect:
         """Name of the aspect."""
         return self.who.rater_aspects[self.me]
 
+    @property
+    def n_effective_clusters(self) -> float:
+        """Effective number of clusters of items with human ratings, for means over items."""
+        is_rated_item = np.isfinite(self.who.scores[self.me]).any(axis=1)
+        return self.who.design.on(np.flatnonzero(is_rated_item)).n_effective_units
+
     @cached_property
     def columns(self) -> dict[str, NDArray[np.intp]]:
         """Positions of the raters in each set of features; only `metrics` if annotators rated no other aspect."""

@@ -71,8 +71,9 @@ def prediction_columns(
             **with_interval(
                 "kendall_item",
                 draws_of_statistic.get("kendall_item", nan_draws),
+                confidence,
+                clusters=target.n_effective_clusters,
                 bounds=CORRELATION,
-                **interval_arguments,
             ),
             "r2": 1 - columns_of_error["error"],
             "r2_low": 1 - columns_of_error["error_high"],

@@ -268,7 +268,7 @@ def complementarity(
     columns_of_summary = (
         dict.fromkeys(Complementarity.table_declarations()["summary"].schema) | {"level": level} | space_summary
     )
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": raters.design.n_units}
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": raters.design.n_effective_units}
     table_of_name = Complementarity.part(
         "",
         pairs=rater_columns(raters, rankings.pairs[0], "_a")

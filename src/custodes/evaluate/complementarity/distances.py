@@ -136,7 +136,7 @@ class Distances:
         progress: Progress,
     ) -> Distances:
         """Return the distances of all pairs of raters; `bootstrap_weights` (1 + B, clusters) are bootstrap weights."""
-        columns_of_blocks, retained_mean_distances, n_clusters = [], [], rankings.who.design.n_units
+        columns_of_blocks, retained_mean_distances, n_clusters = [], [], rankings.who.design.n_effective_units
         n_raters, (first_raters, second_raters) = len(rankings.values), rankings.pairs
         is_human_rater = np.array(rankings.who.kinds) != METRIC
         group_of_pair_arrays = (

@@ -69,7 +69,7 @@ def committee_columns(
     )
     if len(np.unique(preferences.unit[is_shared_comparison])) < FEWEST:
         return {}, {}
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_units}
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_effective_units}
     # A metric of another aspect has no preference here, so it is not a candidate.
     left_out_judges = [
         preferences.raters[rater_index]

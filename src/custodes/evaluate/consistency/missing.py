@@ -158,7 +158,7 @@ def _factor_columns(
             "failure_rate",
             ratio(*resampled_sums),
             confidence,
-            clusters=preferences.n_units,
+            clusters=preferences.n_effective_units,
             bounds=intervals.SHARE,
         )
         yield {

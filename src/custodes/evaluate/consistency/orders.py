@@ -56,7 +56,7 @@ def order_columns(
     )
     half_answered_rows = study.preferences.queried_verdicts.half_comparisons().filter(aspect=preferences.aspect)
     n_half_answered_of_rater = dict(half_answered_rows.group_by("rater").len().iter_rows())
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_units}
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_effective_units}
     columns_of_orders: dict[str, Any] = {
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices],
         "n_both_orders": n_both_orders_of_rater,

@@ -125,7 +125,7 @@ def probe_rows(
             change_rates,
             bounds=intervals.SHARE,
             confidence=confidence,
-            clusters=preferences.n_units,
+            clusters=preferences.n_effective_units,
         ),
         "reason": reasons,
     }

@@ -57,7 +57,7 @@ def repeat_columns(preferences: RaterPreferences, bootstrap_weights: Floats, con
         )
     )
     proportion_due_to_order = ratio(within_order_draws_of_both - across_order_draws, 1 - across_order_draws)
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_units}
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_effective_units}
     n_comparisons = np.bincount(rater_codes, minlength=len(rater_indices))
     return {
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices],
@@ -105,7 +105,7 @@ def label_columns(
         return {}
     label_scale = study.labels.get(preferences.aspect)
     has_ordered_labels = label_scale is None or label_scale.ordered
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_units}
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_effective_units}
     result_rows_of_raters: list[dict[str, Any]] = []
     for rater in [rater for rater in preferences.raters if rater in set(label_rows["rater"])]:
         rater_rows = label_rows.filter(rater=rater)

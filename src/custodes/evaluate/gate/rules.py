@@ -24,7 +24,8 @@ from custodes.evaluate.consistency.consistency import consistency
 from custodes.evaluate.consistency.missing import ALL
 from custodes.evaluate.rates.rates import rates
 from custodes.stats import intervals
-from custodes.stats.arrays import Bools
+from custodes.stats.arrays import Bools, Floats
+from custodes.stats.clusters import effective_clusters
 from custodes.stats.intervals import ResampledEstimate
 
 ALLOWED = {name: statistic for name, statistic in STATISTICS.items() if statistic.best == "high"}
@@ -300,10 +301,12 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
             reason=_undefined_reason(statistic, common_sample, metric_names),
         )
     smallest_possible_value, largest_possible_value = statistic.bounds
+    cluster_sizes = _cluster_sizes(common_sample, is_used_item)
     resampled_estimate = ResampledEstimate(
         draws=statistic_draws,
         population=population_draws,
-        n_units=_count_clusters(common_sample, is_used_item),
+        n_units=int((cluster_sizes > 0).sum()),
+        n_effective_units=effective_clusters(cluster_sizes),
         bounds=statistic.bounds if rule.against is None else intervals.ANY,
         width=largest_possible_value - smallest_possible_value,
     )
@@ -321,11 +324,12 @@ def _standing_statistic(sample: Sample) -> str:
     return ranking_statistic(estimates_of_statistic, len(sample.comparison.systems))
 
 
-def _count_clusters(sample: Sample, is_used_item: Bools) -> int:
-    """Return the number of clusters with marked items. With system-level scores in the file, all clusters count."""
-    comparison = sample.comparison
+def _cluster_sizes(sample: Sample, is_used_item: Bools) -> Floats:
+    """Return the weights of marked items by cluster. With system-level scores in the file, all items count."""
+    comparison, design = sample.comparison, sample.comparison.design
     has_system_scores = np.isfinite(comparison.metric_system).any() or np.isfinite(comparison.human_system).any()
-    return comparison.design.n_units if has_system_scores else len(np.unique(comparison.design.units[is_used_item]))
+    used_weights = design.weights * (is_used_item | has_system_scores)
+    return np.bincount(design.units, weights=used_weights, minlength=design.n_units).astype(np.float64)
 
 
 def _undefined_reason(statistic: Statistic, sample: Sample, metric_names: Sequence[str]) -> str:

@@ -33,7 +33,9 @@ def _population_accuracy(sample: Sample) -> Floats:
         is_compared_pair[*comparison.design.pairs[comparison.shared(metric_index).pair].T] = True
     _, system_net_wins_by_human, system_net_wins_by_metric = sample.margins
     return accuracy.pairwise_accuracy(
-        *population_values(system_net_wins_by_human, system_net_wins_by_metric, n_units=comparison.design.n_units),
+        *population_values(
+            system_net_wins_by_human, system_net_wins_by_metric, n_units=comparison.design.n_effective_units
+        ),
         pairs=compared_pair_masks,
     )
 
