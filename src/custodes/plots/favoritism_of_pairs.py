@@ -83,7 +83,7 @@ def favoritism_of_pairs(
     )
     point_chart = base.mark_point(opacity=0.7).encode(
         x=alt.X("sample_accuracy:Q", title="Sample accuracy", scale=alt.Scale(zero=False), axis=alt.Axis(format="%")),
-        y=alt.Y("favi:Q", title="Favi-Score"),
+        y=alt.Y("size:Q", title="|Favi-Score|"),
         color=colour_channel,
         tooltip=tooltips,
     )

@@ -584,6 +584,15 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
     problems = like(results["check"].problems, [problem | {"examples": ["A", "overlap"]}])
     check = replace(results["check"], problems=problems)
     changed = board(results["leaderboard"], {"A": (1, True), "B": (2, False), "C": (3, False)})
+    equal_board = replace(changed, systems=changed.systems.with_columns(group=pl.lit("a"), may_be_first=pl.lit(True)))
+    labels_text = text_of(make_verdict(results, check=check, leaderboard=equal_board), "coherence", "labels")
+    assert "exclude the reference (--systems '!A')" in labels_text
+    assert "To learn which" not in labels_text
+    texts = make_verdict(results, leaderboard=equal_board).verdict.filter(aspect="", kind="labels")["text"].to_list()
+    assert texts[-1] == (
+        "To learn which of the candidates is best on both aspects, collect more human ratings of these systems. These "
+        "data do not show how many are needed."
+    )
     for groups, end in (
         (["a", "b", "c"], "It is significantly better than all other systems."),
         (["a", "b", "b"], "It does not differ significantly from C."),
@@ -596,6 +605,7 @@ def test_the_best_system_that_looks_like_the_reference_is_followed_by_the_next(r
         labels_text = text_of(verdict, "coherence", "labels")
         assert "more comparisons are not needed" not in labels_text
         assert ("exclude the reference (--systems '!A')" in labels_text) is (groups[1] == groups[2])
+        assert "To learn which" not in labels_text
         overall_text = text_of(verdict, "", "best")
         undecided_text = (
             " Which of the other systems is best is undecided on coherence (2 candidates) and fluency (2 candidates)."

@@ -85,3 +85,11 @@ def test_the_added_information_reduces_the_variance_as_far_as_asked() -> None:
     np.testing.assert_allclose(later, variance / (1 + gain))
     # Under a correct variance model, information adds up.
     np.testing.assert_allclose(added[[0, 2]], (gain / variance)[[0, 2]])
+
+
+def test_a_pair_with_one_battle_per_cluster_has_a_forecast_if_battles_of_other_pairs_share_clusters() -> None:
+    first, second = np.repeat([0, 0], [60, 60]), np.repeat([1, 2], [60, 60])
+    units = np.concatenate([np.arange(60), np.arange(60, 120) // 2])
+    weights = np.random.default_rng(0).uniform(0.5, 1.5, 120)
+    more, _ = forecast(battles(first, second, np.tile([1, -1, 1, -1, 1], 24), unit=units, weight=weights), 3)
+    assert np.isfinite(more).tolist()[:2] == [True, False]

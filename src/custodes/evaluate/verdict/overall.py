@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from custodes.answers.wording import names, number, percent, plural, subject_with_verb
 from custodes.evaluate.verdict.annotators import is_agreement_by_chance, is_agreement_unclear
 from custodes.evaluate.verdict.favoritism import do_near_copies, near_copy_groups
-from custodes.evaluate.verdict.systems import advice_without_forecast, forecast_text, pair_forecast_text, undecided
+from custodes.evaluate.verdict.systems import (
+    candidates_text,
+    forecast_text,
+    lacks_forecast,
+    more_ratings_text,
+    pair_forecast_text,
+    undecided,
+)
 from custodes.evaluate.verdict.view import MOST_NAMED, RATES, AspectResults
 from custodes.evaluate.verdict.weaknesses import (
     decisions_of,
@@ -281,8 +288,13 @@ def labels(views: Sequence[AspectResults]) -> Iterator[str]:
     ]  # pairs with the system that ranks first come first
     if ranked_forecasts:
         yield forecast_text([text for *_, text in sorted(ranked_forecasts)[:MOST_NAMED]])
-    for view in ranked_views:
-        yield from advice_without_forecast(view, undecided_of_aspect[view.aspect], f" on {view.aspect}")
+    views_without_forecast = [view for view in ranked_views if lacks_forecast(view, undecided_of_aspect[view.aspect])]
+    if views_without_forecast:
+        first_view, *other_views = views_without_forecast
+        yield more_ratings_text(
+            "the candidates" if other_views else candidates_text(first_view),
+            f" on {_aspects_text([view.aspect for view in views_without_forecast], views)}",
+        )
 
 
 def candidate(views: Sequence[AspectResults]) -> str:

@@ -258,13 +258,14 @@ def labels(view: AspectResults) -> Iterator[str]:
         f"{undecided_pairs.n_top or 'none'} of them {'concern' if undecided_pairs.n_top > 1 else 'concerns'} which "
         f"system is best{'' if undecided_pairs.n_top or has_reference else no_need_text}."
     )
-    if has_reference and not undecided_pairs.n_top and len(view.board) > 2 and view.is_undecided(*view.board[1:3]):
+    if has_reference and len(view.board) > 2 and view.is_undecided(*view.board[1:3]):
         reference_system = view.board[0]["system"]
         yield (
             f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference_system}') "
             "to rank them alone."
         )
-    yield from advice_without_forecast(view, undecided_pairs)
+    if lacks_forecast(view, undecided_pairs):
+        yield more_ratings_text(candidates_text(view))
     if undecided_pairs.forecasts:
         yield forecast_text([pair_forecast_text(*forecast) for forecast in undecided_pairs.forecasts[:MOST_NAMED]])
 
@@ -287,11 +288,20 @@ def forecast_text(pair_texts: Sequence[str]) -> str:
     )
 
 
-def advice_without_forecast(view: AspectResults, pairs: Undecided, suffix: str = "") -> Iterator[str]:
-    """Yield a sentence on undecided systems of the top group if no pair has a forecast; `suffix` names the aspect."""
-    if pairs.n_top and not pairs.forecasts and len(view.top) > 1 and not view.split:
-        candidates_text = names(view.top) if len(view.top) <= MOST_LISTED else f"the {len(view.top)} candidates"
-        yield (
-            f"To learn which of {candidates_text} is best{suffix}, collect more human ratings of these systems. These "
-            "data do not show how many are needed."
-        )
+def lacks_forecast(view: AspectResults, pairs: Undecided) -> bool:
+    """Whether it is undecided which of several systems is best, and no pair has a forecast."""
+    has_reference = view.board[0]["system"] in view.reference_systems
+    return pairs.n_top > 0 and not pairs.forecasts and len(view.top) > 1 and not view.split and not has_reference
+
+
+def candidates_text(view: AspectResults) -> str:
+    """Return the names or the number of the systems of the top group."""
+    return names(view.top) if len(view.top) <= MOST_LISTED else f"the {len(view.top)} candidates"
+
+
+def more_ratings_text(candidates: str, aspects: str = "") -> str:
+    """Return the advice to rate the candidates again; `aspects` begins with " on "."""
+    return (
+        f"To learn which of {candidates} is best{aspects}, collect more human ratings of these systems. These data do "
+        "not show how many are needed."
+    )

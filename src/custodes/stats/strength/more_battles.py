@@ -72,7 +72,6 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
     )  # information of one battle if all are independent
     model_variance = _model_variance(pairs, n_battles * information_per_battle, len(strengths.bounded))
     design_effect = ratio(n_battles, pairs.effective)
-    has_independent_battles = pairs.freedom + 1 >= n_battles
 
     def n_more_battles(gain: Floats) -> Floats:
         """Return the number of further battles that gives a gain of information."""
@@ -91,7 +90,7 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
 
     largest_gains = np.full(n_pairs, MOST_GAIN)
     n_further_battles = np.ceil(n_more_battles(bisect_condition(is_undecided_after, np.zeros(n_pairs), largest_gains)))
-    has_forecast = is_tested_pair & is_bounded_pair & has_independent_battles & ~is_undecided_after(largest_gains)
+    has_forecast = is_tested_pair & is_bounded_pair & ~pairs.has_shared_cluster & ~is_undecided_after(largest_gains)
     return np.where(has_forecast & (n_further_battles > 0), n_further_battles, np.nan)
 
 

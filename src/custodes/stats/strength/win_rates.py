@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from custodes.stats.arrays import Floats, Ints, table_sums
+from custodes.stats.arrays import Bools, Floats, Ints, table_sums
 from custodes.stats.equal_clusters import iter_group_weights, sums_of
 from custodes.stats.intervals import SHARE, student_interval
 from custodes.stats.ratios import ratio
@@ -33,6 +33,8 @@ class PairRates:
     freedom : array of shape (pairs,)
         Degrees of freedom of the standard error: the effective number of clusters minus one; inf if comparisons are
         independent.
+    has_shared_cluster : array of shape (pairs,)
+        Whether some cluster contains several comparisons of the pair.
     rate, low, high : arrays of shape (pairs,)
         Win rate of the first system, with ties as half wins, and the bounds of its interval.
     """
@@ -44,6 +46,7 @@ class PairRates:
     losses: Floats
     effective: Floats
     freedom: Floats
+    has_shared_cluster: Bools
     rate: Floats
     low: Floats
     high: Floats
@@ -184,6 +187,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
         effective_by_weight,
         outcome_counts.sum(axis=1),
     )
+    has_shared_cluster = np.zeros(n_pairs, dtype=bool)
     pair_unit_codes, pair_unit_of_battle = np.unique(pair_of_battle * n_units + unit_of_battle, return_inverse=True)
     if has_shared_clusters := len(pair_unit_codes) < len(unit_of_battle):
         pair_of_unit = pair_unit_codes // n_units
@@ -200,6 +204,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
             sum_by_pair(weight_of_battle * (sign_of_battle - margin_of_pair[pair_of_battle]) ** 2), total_weight
         )
         n_clusters_of_pair = np.bincount(pair_of_unit, weights=n_equal_clusters, minlength=n_pairs)
+        has_shared_cluster = n_clusters_of_pair < outcome_counts.sum(axis=1)
         n_clusters_of_pair = np.where(n_clusters_of_pair > 1, np.maximum(effective_if_constant, 2), n_clusters_of_pair)
         clustered_variance = np.bincount(
             pair_of_unit, weights=n_equal_clusters * deviation_sum_of_pair_unit**2, minlength=n_pairs
@@ -229,6 +234,7 @@ def pair_rates(battles: Battles, *, confidence: float) -> PairRates:
         wins=win_rate,
         losses=loss_rate,
         freedom=n_clusters_of_pair - 1.0 if has_shared_clusters else np.full(n_pairs, np.inf),
+        has_shared_cluster=has_shared_cluster,
         effective=np.asarray(effective_n_battles, dtype=np.float64),
         rate=(1 + margin_of_pair) / 2,
         low=low,
