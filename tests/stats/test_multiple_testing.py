@@ -215,3 +215,35 @@ def test_pseudo_values_of_blocks_of_unequal_size_are_their_sums() -> None:
     left = np.array([[values[block != i].mean()] for i in range(4)])
     expected = np.array([values[block == i].sum() for i in range(4)]) / 10
     assert pseudo_values(np.array([values.mean()]), left, size)[0] == pytest.approx(expected)
+
+
+def test_the_interval_of_blocks_of_unequal_size_inverts_the_test() -> None:
+    rng, size = np.random.default_rng(0), np.array([40] * 6 + [1] * 60)
+    flips = Flips(first=sign_flips(len(size), 499, rng), exact=True)
+    relative_size = size / size.mean()
+
+    def interval(block_means: np.ndarray) -> tuple[float, float]:
+        sums = size * block_means
+        left = (sums.sum() - sums) / (size.sum() - size)
+        result = flip_tests(
+            np.array([sums.sum() / size.sum()]),
+            left[:, np.newaxis],
+            block_sizes=size[:, np.newaxis],
+            flips=flips,
+            confidence=0.95,
+            alpha=0.05,
+        )
+        assert (result.low[0] > 0 or result.high[0] < 0) == (result.p_value[0] <= 0.05)
+        return float(result.low[0]), float(result.high[0])
+
+    for mean in (0.0, 0.1, 0.2, 0.5):
+        block_means = mean + 0.22 * rng.normal(size=len(size))
+        bounds = interval(block_means)
+        values = relative_size * block_means
+        all_t = np.abs(stats.ttest_1samp(flips.first * values, 0, axis=1).statistic)
+        for bound in bounds:  # |t| at both bounds is the critical t
+            at_bound = abs(stats.ttest_1samp(values - bound * relative_size, 0).statistic)
+            assert at_bound == pytest.approx(np.sort(all_t)[-int(0.05 * 500)])
+        assert bounds[1] - bounds[0] < 0.5  # .65 if the variance of the sizes counts as an error of .5
+    low, high = interval(np.full(len(size), 0.5))  # equal means have no sampling error
+    assert low == pytest.approx(0.5) == high

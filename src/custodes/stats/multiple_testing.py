@@ -107,9 +107,11 @@ def flip_tests(
     The tests flip the signs of jackknife pseudo-values, which are arbitrary under the hypothesis. The t statistic of
     each flip uses the variance of this flip, so that few blocks, and blocks of unequal size, are allowed. If estimates
     have different numbers of blocks, their t statistics are transformed to normal quantiles. The tests are exact for
-    contributions that are symmetric around 0; otherwise they are asymptotic in the number of blocks. The interval is
-    the estimate +- the critical t times the jackknife standard error. If an estimate has too few blocks to be
-    significant at 1 - `confidence`, it has no p-value and no interval, and is not in the family.
+    contributions that are symmetric around 0; otherwise they are asymptotic in the number of blocks. The interval has
+    all values d for which |t| of the pseudo-values minus d times the relative sizes of their blocks is at most the
+    critical t. For blocks of equal size, it is the estimate +- the critical t times the jackknife standard error. If an
+    estimate has too few blocks to be significant at 1 - `confidence`, it has no p-value and no interval, and is not in
+    the family. If these values are not bounded, because few blocks have nearly all units, there is no interval.
 
     Parameters
     ----------
@@ -151,7 +153,8 @@ def flip_tests(
     n_present_blocks = is_present_block.sum(axis=0)
     n_blocks = np.maximum(n_present_blocks, 2)
     is_defined = np.isfinite(estimate) & (n_present_blocks > 1)
-    pseudo_sums, pseudo_square_sums, relative_statistic = np.zeros((3, len(n_present_blocks)))
+    pseudo_square_sums, relative_statistic = np.zeros((2, len(n_present_blocks)))
+    residual_square_sums, residual_size_sums, size_square_sums = np.zeros((3, len(n_present_blocks)))
     scaled_pseudo_values = np.zeros((len(n_present_blocks), len(jackknife_estimates)))
     for estimate_slice in chunks(len(n_present_blocks), len(jackknife_estimates)):
         estimates_without_block = jackknife_estimates[:, estimate_slice]
@@ -160,10 +163,13 @@ def flip_tests(
         )
         block_sizes_in_use = block_sizes[:, estimate_slice] * is_defined[estimate_slice]
         pseudo_value_matrix = pseudo_values(estimate[estimate_slice], estimates_without_block, block_sizes_in_use)
-        pseudo_sums[estimate_slice], pseudo_square_sums[estimate_slice] = (
-            pseudo_value_matrix.sum(axis=1),
-            np.einsum("ku,ku->k", pseudo_value_matrix, pseudo_value_matrix),
-        )
+        pseudo_square_sums[estimate_slice] = np.einsum("ku,ku->k", pseudo_value_matrix, pseudo_value_matrix)
+        relative_sizes = _relative_sizes(block_sizes_in_use)
+        residuals = pseudo_value_matrix - relative_sizes * np.nan_to_num(estimate[estimate_slice, np.newaxis])
+        residuals[np.abs(residuals) <= _SAME] = 0.0
+        residual_square_sums[estimate_slice] = np.einsum("ku,ku->k", residuals, residuals)
+        residual_size_sums[estimate_slice] = np.einsum("ku,ku->k", residuals, relative_sizes)
+        size_square_sums[estimate_slice] = np.einsum("ku,ku->k", relative_sizes, relative_sizes)
         # |sum of signed values| / its largest possible value: monotone in |t|, because flips do not change squares.
         scale_factors = np.nan_to_num(
             ratio(
@@ -211,18 +217,29 @@ def flip_tests(
     relative_statistic = np.where(
         is_defined & (smallest_p_values <= 1 - confidence), np.minimum(relative_statistic, 1.0), np.nan
     )
-    standard_error = np.sqrt(
-        np.maximum(pseudo_square_sums - pseudo_sums**2 / n_blocks, 0.0) / (n_blocks * degrees_of_freedom)
-    )
+    standard_error = np.sqrt(residual_square_sums / (n_blocks * degrees_of_freedom))
+
+    def margins(critical_values: Floats) -> tuple[Floats, Floats]:
+        """Roots of |t(d)| = critical t, a quadratic equation, as distances from the estimate."""
+        critical_t = to_critical_t(critical_values)
+        factor = critical_t**2 / degrees_of_freedom
+        curvature = 1 - factor * (size_square_sums / n_blocks - 1)
+        curvature = np.where(curvature > _SAME, curvature, np.nan)  # otherwise the values are not bounded
+        shift = factor * residual_size_sums / n_blocks
+        root = np.hypot(shift, np.sqrt(curvature) * critical_t * standard_error)
+        below, above = (root + shift) / curvature, (root - shift) / curvature
+        is_varying = standard_error > 0
+        no_margin = 0.0 * critical_values
+        return np.where(is_varying, below, no_margin), np.where(is_varying, above, no_margin)
+
     return _family(
         np.where(is_defined, estimate, np.nan),
-        standard_error,
         to_common_scale(np.maximum(relative_statistic[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), slice(None))[:, 0],
         ([make_batch(flip_signs)] for flip_signs in flips.stages(len(n_present_blocks)) if len(flip_signs)),
         confidence=confidence,
         alpha=alpha,
         exact=flips.exact,
-        to_critical_t=to_critical_t,
+        margins=margins,
         smallest_p=smallest_p_values,
     )
 
@@ -246,6 +263,12 @@ def pseudo_values(estimate: Floats, jackknife_estimates: Floats, block_sizes: Bo
     pseudo_value_matrix = (is_present_block.sum(axis=0) * sums_of_blocks).T
     pseudo_value_matrix[np.abs(pseudo_value_matrix) <= _SAME] = 0.0
     return np.ascontiguousarray(pseudo_value_matrix)
+
+
+def _relative_sizes(block_sizes: Bools | Ints | Floats) -> Floats:
+    """Sizes of blocks (k, blocks), divided by the mean size of the blocks that are not empty."""
+    shares = np.nan_to_num(ratio(block_sizes, block_sizes.sum(axis=0)))
+    return np.ascontiguousarray(((block_sizes > 0).sum(axis=0) * shares).T)
 
 
 def bootstrap_tests(
@@ -348,33 +371,38 @@ def bootstrap_tests(
     z_scores = np.where(
         is_testable, -ndtri(stdtr(degrees_of_freedom, -np.abs(estimate) / standard_error_or_one)), np.nan
     )
+
+    def margins(critical_values: Floats) -> tuple[Floats, Floats]:
+        critical_t = -stdtrit(degrees_of_freedom, ndtr(-critical_values))
+        half_width = np.where(standard_error > 0, critical_t * standard_error, 0.0 * critical_values)
+        return half_width, half_width
+
     return _family(
         np.where(is_defined, estimate, np.nan),
-        standard_error,
         z_scores * (1 - _SAME) - _SAME,
         [[(n_draws, statistics)]] if n_draws else [],
         confidence=confidence,
         alpha=alpha,
-        to_critical_t=lambda values: np.asarray(-stdtrit(degrees_of_freedom, ndtr(-values))),
+        margins=margins,
     )
 
 
 def _family(
     estimate: Floats,
-    standard_error: Floats,
     threshold: Floats,
     stages: Iterable[Iterable[Batch]],
     *,
     confidence: float,
     alpha: float,
-    to_critical_t: Callable[[Floats], Floats],
+    margins: Callable[[Floats], tuple[Floats, Floats]],
     exact: bool = False,
     smallest_p: Floats | float = 0.0,
 ) -> Family:
-    """Tests of estimates (k,) with standard errors (k,).
+    """Tests of estimates (k,).
 
-    `threshold` is the observed |statistic| minus rounding error; NaN means that the estimate is not tested.
-    `to_critical_t` transforms |statistic| to |t|. `smallest_p` is the smallest possible p-value.
+    `threshold` is the observed |statistic| minus rounding error; NaN means that the estimate is not tested. `margins`
+    returns the distances (k,) of the lower and the upper bound from the estimates, from critical values of |statistic|.
+    `smallest_p` is the smallest possible p-value.
     """
     p_value, p_adjusted, critical_value, largest_p_excluding_zero = np.full((4, len(estimate)), np.nan)
     at_threshold = np.zeros(len(estimate), dtype=np.bool_)
@@ -415,14 +443,13 @@ def _family(
     p_adjusted = np.maximum(p_adjusted, p_value)  # NaN without draws
     p_adjusted[tested_order[::-1]] = np.maximum.accumulate(p_adjusted[tested_order[::-1]])
     with np.errstate(invalid="ignore"):
-        half_width = np.where(standard_error > 0, to_critical_t(critical_value) * standard_error, 0.0 * critical_value)
-    half_width = np.where(np.isfinite(half_width), half_width, np.nan)
+        below, above = (np.where(np.isfinite(margin), margin, np.nan) for margin in margins(critical_value))
     # Despite rounding errors, an interval must contain 0 if the test is not significant.
     is_zero_inside = p_value > largest_p_excluding_zero
     return Family(
         estimate=estimate,
-        low=np.where(is_zero_inside, np.minimum(estimate - half_width, 0.0), estimate - half_width),
-        high=np.where(is_zero_inside, np.maximum(estimate + half_width, 0.0), estimate + half_width),
+        low=np.where(is_zero_inside, np.minimum(estimate - below, 0.0), estimate - below),
+        high=np.where(is_zero_inside, np.maximum(estimate + above, 0.0), estimate + above),
         p_value=p_value,
         p_adjusted=p_adjusted,
         at_threshold=at_threshold,
