@@ -28,8 +28,9 @@ def test_link_parameters_are_the_id_and_other_ids() -> None:
     assert link_parameters(open_plan, params) == {"workerId": "a1", "STUDY_ID": "7"}
     assert len(link_parameters(open_plan, {f"p{k}": "1" for k in range(99)})) == 10
     for worker in ("{{%PROLIFIC_PID%}}", "a" * 101, "<b>", "a\nb", "a b"):
-        with pytest.raises(InputError, match="workerId is not a valid id .* Please start again"):
+        with pytest.raises(InputError, match="workerId: invalid worker id"):
             link_parameters(open_plan, {"workerId": worker})
+    assert link_parameters(plan(recruit="open"), {"": "x y", "STUDY_ID": "7"}) == {"STUDY_ID": "7"}
 
 
 def test_return_links() -> None:

@@ -166,7 +166,26 @@ def test_external_ids_are_exported_on_request(path: Path, tmp_path: Path) -> Non
     assert b"external-" not in content
     assert b"hash" not in content
     named = pl.read_csv(export(path, tmp_path / "named", external_ids=True) / "raters.csv")
-    assert named.select("rater", "external_id").rows() == [("w001", "external-1"), ("w002", "external-2")]
+    # w003 is excluded
+    assert named.select("rater", "external_id").rows() == [(f"w00{n}", f"external-{n}") for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("n_counted", [0, 1])
+def test_external_ids_of_waiting_annotators_are_exported_beside_a_metric(tmp_path: Path, n_counted: int) -> None:
+    path = new_file(tmp_path / "study.db", items=["d0", "d1"], systems=["Aster", "Birch", "Cedar"], running=True)
+    with closing(connected(path)) as base:
+        say(base, Said(worker=2, item="d0", second="Cedar"), Said(worker=1, item="d0"))
+        base.execute("INSERT INTO metric VALUES (0, 'M', 1)")
+        if n_counted:  # the first interim analysis is complete for the pair of w001
+            look(base, 0, 1, (1, 0, 0), 1)
+    folder = export(path, tmp_path / "out", external_ids=True)
+    named = pl.read_csv(folder / "raters.csv")
+    study_raters = read(path).raters.frame["rater"].to_list()
+    assert study_raters == ["w001", "M"][1 - n_counted :]
+    expected = {"M": None, "w001": "external-1", "w002": "external-2"}
+    assert dict(named.select("rater", "external_id").iter_rows()) == expected
+    exported = read(folder / "battles.csv", raters=folder / "raters.csv")
+    assert exported.raters.frame["rater"].to_list() == study_raters
 
 
 def test_external_ids_are_exported_before_any_answer_counts(path: Path, tmp_path: Path) -> None:

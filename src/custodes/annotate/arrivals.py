@@ -86,19 +86,18 @@ def link_parameters(plan: StudyPlan, params: Mapping[str, str]) -> dict[str, str
     >>> link_parameters(plan, {"PID": "a1", "STUDY_ID": "7", "note": "two words"})
     {'PID': 'a1', 'STUDY_ID': '7'}
     """
-    worker_id = params.get(plan.annotators.worker_id, "").strip()
+    worker_id_name = plan.annotators.worker_id
+    # The query `?=x` has a parameter with an empty name, which is no worker id if the plan has no name for the id.
+    worker_id = params.get(worker_id_name, "").strip() if worker_id_name else ""
     if worker_id and not IDENTIFIER.fullmatch(worker_id):
-        raise InputError(
-            f"The value of {plan.annotators.worker_id} is not a valid id (1 to 100 letters, digits and . _ @ + -). "
-            "Please start again from the page that sent you here, or type your id"
-        )
-    other_params = {name: value for name, value in params.items() if name != plan.annotators.worker_id}
+        raise InputError(f"{worker_id_name}: invalid worker id")
+    other_params = {name: value for name, value in params.items() if name != worker_id_name}
     valid_names_and_values = [
         name_and_value
         for name_and_value in other_params.items()
         if all(IDENTIFIER.fullmatch(name_or_value) for name_or_value in name_and_value)
     ]
-    return ({plan.annotators.worker_id: worker_id} if worker_id else {}) | dict(valid_names_and_values[:PARAMETERS])
+    return ({worker_id_name: worker_id} if worker_id else {}) | dict(valid_names_and_values[:PARAMETERS])
 
 
 def code_of(plan: StudyPlan, end_reason: str, visit_code: str | None) -> str | None:

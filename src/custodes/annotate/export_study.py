@@ -75,9 +75,11 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
             .with_columns(pl.col("score").replace_strict(word_of_score, return_dtype=pl.String).alias("label"))
             .drop("score")
         )
-    if external_ids:  # there is no table of raters before the first answer that counts
+    if external_ids:  # the table of raters lacks annotators without an answer that counts
         rater_table = table_of_name.get("raters", external_id_table.select("rater"))
-        table_of_name["raters"] = rater_table.join(external_id_table, on="rater", how="left", maintain_order="left")
+        table_of_name["raters"] = rater_table.join(
+            external_id_table, on="rater", how="full", coalesce=True, maintain_order="left_right"
+        )
     content_of_file, n_rows_of_file = {}, {}
     for table_name, table in table_of_name.items():
         if table.height:

@@ -223,6 +223,8 @@ def test_an_open_study(service: Service) -> None:
     set_recruiting(service, "open")
     with site(service) as client:
         assert "worker id" not in client.get("/").text
+        reply = client.get("/j/hotels?=x%20y")  # a parameter with an empty name
+        assert (reply.status_code, "worker id" in reply.text) == (200, False)
         reply = client.post("/j/hotels", data={"website": ""})
         path = reply.url.path
         assert f'href="{path}"' in reply.text  # the first page shows the address for returning

@@ -280,9 +280,13 @@ def test_offline_and_back(start: Callable[..., Session]) -> None:
 
 
 LOGIN, TOO_SLOW = "<h2>Sign in</h2>", '<p id="status"></p><div id="page"><h1>Too slow</h1></div>'
+LOGIN_PAGE = '<div id="page"><h1>Sign in</h1></div>'
+LOGIN_STATUS = f'<p id="status">Please sign in</p>{LOGIN_PAGE}'
 
 
-@pytest.mark.parametrize(("status", "body"), [(200, LOGIN), (403, LOGIN), (408, TOO_SLOW)])
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, LOGIN), (403, LOGIN), (408, TOO_SLOW), (200, LOGIN_PAGE), (200, LOGIN_STATUS)]
+)
 def test_a_page_of_a_proxy_or_a_hotspot_does_not_replace_the_answer(
     start: Callable[..., Session], status: int, body: str
 ) -> None:

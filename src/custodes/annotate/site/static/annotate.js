@@ -27,7 +27,7 @@ async function send(address, options, stay) {
     const reply = await fetch(address, options).catch(() => 0);
     const text = reply && reply.status < 500 && ![408, 429].includes(reply.status) && await reply.text().catch(() => 0);
     const made = text && new DOMParser().parseFromString(text, "text/html");
-    if (made && $("#page", made)) { // not the page of a proxy, or of a network that asks for a login
+    if (made && $("#status[data-kept]", made) && $("#page", made)) { // not the page of a proxy, or of a network that asks for a login
       swap(made, stay);
       break;
     }
