@@ -149,81 +149,91 @@ def flip_tests(
     """
     is_present_block = block_sizes > 0
     n_present_blocks = is_present_block.sum(axis=0)
-    n_blocks = np.maximum(n_present_blocks, 2)
+    n_present_blocks_or_two = np.maximum(n_present_blocks, 2)
     is_defined = np.isfinite(estimate) & (n_present_blocks > 1)
-    pseudo_sums, pseudo_square_sums, relative_statistic = np.zeros((3, len(n_present_blocks)))
-    scaled_pseudo_values = np.zeros((len(n_present_blocks), len(jackknife_estimates)))
+    pseudo_value_sum_of_estimate, square_sum_of_estimate, statistic_relative_to_maximum = np.zeros(
+        (3, len(n_present_blocks))
+    )
+    relative_pseudo_values = np.zeros((len(n_present_blocks), len(jackknife_estimates)))
     for estimate_slice in chunks(len(n_present_blocks), len(jackknife_estimates)):
         estimates_without_block = jackknife_estimates[:, estimate_slice]
         is_defined[estimate_slice] &= (np.isfinite(estimates_without_block) | ~is_present_block[:, estimate_slice]).all(
             axis=0
         )
         block_sizes_in_use = block_sizes[:, estimate_slice] * is_defined[estimate_slice]
-        pseudo_value_matrix = pseudo_values(estimate[estimate_slice], estimates_without_block, block_sizes_in_use)
-        pseudo_sums[estimate_slice], pseudo_square_sums[estimate_slice] = (
-            pseudo_value_matrix.sum(axis=1),
-            np.einsum("ku,ku->k", pseudo_value_matrix, pseudo_value_matrix),
+        pseudo_values_of_estimates = pseudo_values(
+            estimate[estimate_slice], estimates_without_block, block_sizes_in_use
+        )
+        pseudo_value_sum_of_estimate[estimate_slice], square_sum_of_estimate[estimate_slice] = (
+            pseudo_values_of_estimates.sum(axis=1),
+            np.einsum("ku,ku->k", pseudo_values_of_estimates, pseudo_values_of_estimates),
         )
         # |sum of signed values| / its largest possible value: monotone in |t|, because flips do not change squares.
-        scale_factors = np.nan_to_num(
+        inverse_largest_sums = np.nan_to_num(
             ratio(
-                np.ones(len(pseudo_value_matrix)),
-                np.sqrt(n_blocks[estimate_slice] * pseudo_square_sums[estimate_slice]),
+                np.ones(len(pseudo_values_of_estimates)),
+                np.sqrt(n_present_blocks_or_two[estimate_slice] * square_sum_of_estimate[estimate_slice]),
             )
         )
-        pseudo_value_matrix *= scale_factors[:, np.newaxis]
-        relative_statistic[estimate_slice] = np.abs(pseudo_value_matrix.sum(axis=1))
-        scaled_pseudo_values[estimate_slice] = pseudo_value_matrix
-    degrees_of_freedom = n_blocks - 1.0
-    has_equal_block_counts = len(np.unique(n_blocks[is_defined])) < 2
+        pseudo_values_of_estimates *= inverse_largest_sums[:, np.newaxis]
+        statistic_relative_to_maximum[estimate_slice] = np.abs(pseudo_values_of_estimates.sum(axis=1))
+        relative_pseudo_values[estimate_slice] = pseudo_values_of_estimates
+    degrees_of_freedom = n_present_blocks_or_two - 1.0
+    has_equal_block_counts = len(np.unique(n_present_blocks_or_two[is_defined])) < 2
     normal_factor = (8 * degrees_of_freedom + 1) / (8 * degrees_of_freedom + 3)
 
-    def to_common_scale(relative_statistic: Floats, at: Ints | slice) -> Floats:
+    def to_common_scale(statistic_relative_to_maximum: Floats, at: Ints | slice) -> Floats:
         """Statistics (k', n) on a common scale: unchanged with equal numbers of blocks, else normal quantiles."""
         if has_equal_block_counts:
-            return relative_statistic
+            return statistic_relative_to_maximum
         with np.errstate(divide="ignore"):
             scaled_log_term = -degrees_of_freedom[at, np.newaxis] * np.log1p(
-                -(np.minimum(relative_statistic, 1.0) ** 2)
+                -(np.minimum(statistic_relative_to_maximum, 1.0) ** 2)
             )
             return np.asarray(normal_factor[at, np.newaxis] * np.sqrt(scaled_log_term))
 
     def to_critical_t(common_scale_values: Floats) -> Floats:
         """|t| that corresponds to values (k,) on the common scale."""
-        relative_statistic = (
+        statistic_relative_to_maximum = (
             common_scale_values
             if has_equal_block_counts
             else np.sqrt(-np.expm1(-((common_scale_values / normal_factor) ** 2) / degrees_of_freedom))
         )
-        relative_statistic = np.minimum(relative_statistic, 1.0)  # rounding error
+        statistic_relative_to_maximum = np.minimum(statistic_relative_to_maximum, 1.0)  # rounding error
         with np.errstate(divide="ignore"):
             return np.asarray(
                 np.sqrt(degrees_of_freedom)
-                * relative_statistic
-                / np.sqrt((1 - relative_statistic) * (1 + relative_statistic))
+                * statistic_relative_to_maximum
+                / np.sqrt((1 - statistic_relative_to_maximum) * (1 + statistic_relative_to_maximum))
             )
 
     def make_batch(flip_signs: NDArray[np.int8]) -> Batch:
         sign_columns = np.ascontiguousarray(flip_signs.T, dtype=np.float64)
-        return len(flip_signs), lambda rows: to_common_scale(np.abs(scaled_pseudo_values[rows] @ sign_columns), rows)
+        return len(flip_signs), lambda rows: to_common_scale(np.abs(relative_pseudo_values[rows] @ sign_columns), rows)
 
-    smallest_p_values = np.exp2(1.0 - n_present_blocks)  # with all flips; with random flips, a p-value may be smaller
-    relative_statistic = np.where(
-        is_defined & (smallest_p_values <= 1 - confidence), np.minimum(relative_statistic, 1.0), np.nan
+    # with all flips; with random flips, a p-value may be smaller
+    smallest_possible_p_values = np.exp2(1.0 - n_present_blocks)
+    statistic_relative_to_maximum = np.where(
+        is_defined & (smallest_possible_p_values <= 1 - confidence),
+        np.minimum(statistic_relative_to_maximum, 1.0),
+        np.nan,
     )
     standard_error = np.sqrt(
-        np.maximum(pseudo_square_sums - pseudo_sums**2 / n_blocks, 0.0) / (n_blocks * degrees_of_freedom)
+        np.maximum(square_sum_of_estimate - pseudo_value_sum_of_estimate**2 / n_present_blocks_or_two, 0.0)
+        / (n_present_blocks_or_two * degrees_of_freedom)
     )
     return _family(
         np.where(is_defined, estimate, np.nan),
         standard_error,
-        to_common_scale(np.maximum(relative_statistic[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), slice(None))[:, 0],
+        to_common_scale(
+            np.maximum(statistic_relative_to_maximum[:, np.newaxis] * (1 - _SAME) - _SAME, 0.0), slice(None)
+        )[:, 0],
         ([make_batch(flip_signs)] for flip_signs in flips.stages(len(n_present_blocks)) if len(flip_signs)),
         confidence=confidence,
         alpha=alpha,
         exact=flips.exact,
         to_critical_t=to_critical_t,
-        smallest_p=smallest_p_values,
+        smallest_p=smallest_possible_p_values,
     )
 
 
