@@ -93,14 +93,14 @@ def new(
     control_questions = _read_control_questions(gold, material, plan)
     selected_pairs = pairs_of(material.systems, pairs, mode=plan.question.mode)
     item_orders, notes_on_omissions = _draw_item_orders(material, selected_pairs, control_questions, plan)
-    max_items_per_pair, metric_name_and_signs = max(map(len, item_orders)), None
+    most_items_of_a_pair, metric_name_and_signs = max(map(len, item_orders)), None
     if metric is not None:
         _check_metric(plan, metric)
         metric_name_and_signs = metric_signs(
             input_study, metric, material, selected_pairs, aspect=plan.question.aspects[0]
         )
     elif plan.question.mode == "compare":
-        rule_of(plan, n_pairs=len(selected_pairs), max_items=max_items_per_pair, has_metric=False)
+        rule_of(plan, n_pairs=len(selected_pairs), max_items=most_items_of_a_pair, has_metric=False)
     study_html = render(material, plan.texts.render, questions=control_questions, progress=progress)
 
     def fill(connection: sqlite3.Connection) -> None:
@@ -139,7 +139,7 @@ def new(
             *missing_output_notes(material),
             *empty_output_notes(material),
             *study_html.notes,
-            *plan_notes(plan, max_items=max_items_per_pair),
+            *plan_notes(plan, max_items=most_items_of_a_pair),
         )
         add_notes(connection, all_notes, plain_text_items=study_html.refused, written_at=written_at)
 

@@ -93,7 +93,7 @@ def _check_keyword(section: str, key: str, value: Any, *, where: str) -> Any:
     if (
         allowed_keywords
         and isinstance(value, str)
-        and all(isinstance(keyword, str) for keyword in allowed_keywords)
+        and all(isinstance(allowed_keyword, str) for allowed_keyword in allowed_keywords)
         and value not in allowed_keywords
     ):
         raise InputError(

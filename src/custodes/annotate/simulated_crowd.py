@@ -190,8 +190,8 @@ def margin_of(gap: float, habits: Habits) -> float:
     # Symmetric draws, so that equal quality has a margin of 0.
     output_effects = np.concatenate([output_effects, output_effects[::-1]], axis=1)
     unrounded_ratings = np.tile(item_effects, 2) + output_effects + np.array([[gap], [0.0]]) + 3
-    first_ratings, second_ratings = np.clip(np.rint(unrounded_ratings), 1, LIKERT)
-    return float(np.sign(first_ratings - second_ratings).mean())
+    first_system_ratings, second_system_ratings = np.clip(np.rint(unrounded_ratings), 1, LIKERT)
+    return float(np.sign(first_system_ratings - second_system_ratings).mean())
 
 
 LONGEST = 60 * 86_400.0

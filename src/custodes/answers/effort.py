@@ -100,7 +100,7 @@ def effort(
     """
     check_one_of("question", question, PASSES)
     options = options or {}
-    n_draws_of_option = {
+    requested_draws_of_option = {
         option_name: int(options.get(option_name) or 0) for option_name in ("resamples", "replications")
     }
     size_of_dimension, n_rows = {"items": 0, "systems": 0, "metrics": 0, "annotators": 0, "aspects": 1}, 0
@@ -124,19 +124,24 @@ def effort(
         }
     n_pairs = max(1, size_of_dimension["systems"] * (size_of_dimension["systems"] - 1) // 2)
     n_evaluated_values = (
-        n_draws_of_option["resamples"] * (1 + size_of_dimension["metrics"])
-        + REPLAY * n_draws_of_option["replications"] * n_pairs
+        requested_draws_of_option["resamples"] * (1 + size_of_dimension["metrics"])
+        + REPLAY * requested_draws_of_option["replications"] * n_pairs
     )
     n_evaluated_values *= max(1, size_of_dimension["items"]) * max(1, size_of_dimension["aspects"])
     cpu_seconds, megabytes = (
-        fixed_cost + cost_per_row * n_rows + cost_per_value * n_evaluated_values
-        for fixed_cost, cost_per_row, cost_per_value in zip(START, PER_ROW, PER_DRAW, strict=True)
+        fixed_seconds_or_megabytes
+        + seconds_or_megabytes_per_row * n_rows
+        + seconds_or_megabytes_per_value * n_evaluated_values
+        for fixed_seconds_or_megabytes, seconds_or_megabytes_per_row, seconds_or_megabytes_per_value in zip(
+            START, PER_ROW, PER_DRAW, strict=True
+        )
     )
-    if n_draws_of_option["resamples"]:
+    if requested_draws_of_option["resamples"]:
         megabytes = max(
-            megabytes, 8e-6 * count_resample_values(n_draws_of_option["resamples"], size_of_dimension["items"] / 8)
+            megabytes,
+            8e-6 * count_resample_values(requested_draws_of_option["resamples"], size_of_dimension["items"] / 8),
         )
     cpu_seconds *= PASSES[question]
     return Effort(
-        question=question, seconds=cpu_seconds, megabytes=megabytes, sizes=size_of_dimension | n_draws_of_option
+        question=question, seconds=cpu_seconds, megabytes=megabytes, sizes=size_of_dimension | requested_draws_of_option
     )

@@ -281,9 +281,10 @@ def _tabular(table: Table, table_rows: pl.DataFrame, title: str, estimate_names:
 
 def _estimates(table: Table, table_rows: pl.DataFrame, estimate_names: Sequence[str]) -> list[Column]:
     essential_columns = [column for column in table.columns if column.essential and column.is_number]
-    columns_with_interval = [column for column in essential_columns if column.interval]
     candidate_columns = (
-        [table.column(estimate_name) for estimate_name in estimate_names] or columns_with_interval or essential_columns
+        [table.column(estimate_name) for estimate_name in estimate_names]
+        or [column for column in essential_columns if column.interval]
+        or essential_columns
     )
     return [column for column in candidate_columns if table_rows[column.name].count()][:MOST_ESTIMATES]
 

@@ -297,27 +297,27 @@ def _validate_target(
 
 def _check_scales(study: Study, combined_metric: CombinedMetric, metric_scores: Floats) -> None:
     """Raise an error if the scores (outputs, columns) of a metric are on another scale than in the model."""
-    for metric_column, column_scores in zip(combined_metric.columns, metric_scores.T, strict=True):
+    for model_metric, column_scores in zip(combined_metric.columns, metric_scores.T, strict=True):
         finite_scores = column_scores[np.isfinite(column_scores)]
         if not len(finite_scores):
             continue
         share_beyond_model_bounds = float(
-            ((finite_scores < metric_column.low) | (finite_scores > metric_column.high)).mean()
+            ((finite_scores < model_metric.low) | (finite_scores > model_metric.high)).mean()
         )
-        score_range_width = float(np.ptp(finite_scores))
-        if share_beyond_model_bounds >= ELSEWHERE or 0 < score_range_width < LEAST_USED * (
-            metric_column.high - metric_column.low
+        data_range_width = float(np.ptp(finite_scores))
+        if share_beyond_model_bounds >= ELSEWHERE or 0 < data_range_width < LEAST_USED * (
+            model_metric.high - model_metric.low
         ):
-            direction_sign = 1.0 if metric_column.higher_is_better else -1.0
+            direction_sign = 1.0 if model_metric.higher_is_better else -1.0
             data_bounds, model_bounds = (
                 sorted(direction_sign * bound for bound in lower_and_upper_bound)
                 for lower_and_upper_bound in (
                     (finite_scores.min(), finite_scores.max()),
-                    (metric_column.low, metric_column.high),
+                    (model_metric.low, model_metric.high),
                 )
             )
             raise InputError(
-                f"{study.name}: the scale of {metric_column.label!r} is {data_bounds[0]:.3g} to {data_bounds[1]:.3g} "
+                f"{study.name}: the scale of {model_metric.label!r} is {data_bounds[0]:.3g} to {data_bounds[1]:.3g} "
                 f"here, but {model_bounds[0]:.3g} to {model_bounds[1]:.3g} in the model; use scales='data' to take the "
                 "bounds from these data, or fit a model without this metric"
             )

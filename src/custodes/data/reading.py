@@ -195,10 +195,10 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
 
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
-    """The sources, without each raters table that belongs to another source. Such a table may be listed by accident,
-    since `*.csv` in a shell also matches raters tables."""
-    data_files = without_sidecars([location[0] for location in map(_locate_source, sources) if location])
-    return [source for source in sources if (location := _locate_source(source)) is None or location[0] in data_files]
+    """The sources, without raters tables of other sources: `*.csv` in a shell matches raters tables, too."""
+    path_of_source = [file_and_part[0] if file_and_part else None for file_and_part in map(_locate_source, sources)]
+    data_files = without_sidecars([path for path in path_of_source if path])
+    return [source for source, path in zip(sources, path_of_source, strict=True) if path is None or path in data_files]
 
 
 def _locate_source(source: Any) -> tuple[Path, str | None] | None:
@@ -210,8 +210,7 @@ def _locate_source(source: Any) -> tuple[Path, str | None] | None:
 
 
 def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> Study:
-    """The study, with the tables of raters and probes in the folder of its files added. The table given as
-    `raters_source` is left out."""
+    """The study, with the raters and probes tables in the folder of its files added, except for `raters_source`."""
     raters_file_and_part = _locate_source(raters_source)
     for file in table.files if study.raters.frame.height else ():
         study = _with_probes(study, file, table.part)
@@ -342,8 +341,8 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         label_study = _read_label_study(table, columns)
         if label_study is not None:
             return label_study
-    verdict_rows = columns.verdict_rows(table.frame, where=table.name)
-    mapped_table = columns.with_named_properties(verdict_rows).apply(verdict_rows, where=table.name)
+    unfolded_frame = columns.verdict_rows(table.frame, where=table.name)
+    mapped_table = columns.with_named_properties(unfolded_frame).apply(unfolded_frame, where=table.name)
     if mapped_table.texts is not None:
         text_study: Study = TABLE_READERS["outputs"].make(mapped_table.texts, where=table.name, invalid=invalid)
         if mapped_table.frame is None and reader not in (None, "outputs"):
@@ -356,7 +355,7 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
                 study if mapped_table.items is None else study.describe(items=mapped_table.items, items_name=table.name)
             )
     assert mapped_table.frame is not None
-    frame, row_notes = number_rows(mapped_table.frame, where=table.name)
+    frame, row_number_notes = number_rows(mapped_table.frame, where=table.name)
     table = replace(table, frame=frame)
     if mapped_table.wide and reader not in (None, "wide", "ratings"):
         raise OptionError(
@@ -386,9 +385,10 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
     )
     if mapped_table.texts is not None:
         study = replace(study, outputs=text_study.outputs, notes=(*study.notes, *text_study.notes))
-    study = _complete_study(study, table, columns, mapped_table.notes, [*order_notes, *row_notes])
-    answers = (study.ratings, study.preferences, study.second_ratings, study.second)
-    if not any(answer.frame.height for answer in answers) and study.outputs is None and study.looks.is_empty():
+    study = _complete_study(study, table, columns, mapped_table.notes, [*order_notes, *row_number_notes])
+    ratings_and_verdicts = (study.ratings, study.preferences, study.second_ratings, study.second)
+    has_ratings = any(ratings_or_verdicts.frame.height for ratings_or_verdicts in ratings_and_verdicts)
+    if not has_ratings and study.outputs is None and study.looks.is_empty():
         raise InputError(f"{table.name}: no row has a score or a verdict; give at least one")
     if mapped_table.items is not None and study.items.frame.height:
         return replace(study, items=study.items.with_properties(mapped_table.items, where=table.name))

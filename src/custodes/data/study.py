@@ -215,39 +215,41 @@ class Study:
     ) -> Study:
         annotators, annotator_notes = self._chosen_annotators(human, is_required=not one_side)
         if annotators and self._rater_rows(annotators).is_empty():
-            annotators_text = f"annotators have no score or verdict yet ({join_labels(annotators, limit=3)})"
+            no_ratings_text = f"annotators have no score or verdict yet ({join_labels(annotators, limit=3)})"
             if not one_side:
-                alternatives_text = "leaderboard or consistency, which work without human ratings"
-                raise InputError(f"{self.name}: {annotators_text}; add human ratings, or use {alternatives_text}")
-            message = f"{annotators_text}; only metrics are used"
+                other_questions_text = "leaderboard or consistency, which work without human ratings"
+                raise InputError(f"{self.name}: {no_ratings_text}; add human ratings, or use {other_questions_text}")
+            message = f"{no_ratings_text}; only metrics are used"
             annotator_notes += build_notes(("annotators-without-ratings", len(annotators), message))
             annotators = ()
-        study = replace(self, raters=self.raters.with_kinds(dict.fromkeys(annotators, "human")))
+        study_with_kinds = replace(self, raters=self.raters.with_kinds(dict.fromkeys(annotators, "human")))
         candidate_metrics = tuple(
-            rater for rater, kind in study.raters.kind.items() if kind != "human" and rater not in annotators
+            rater for rater, kind in study_with_kinds.raters.kind.items() if kind != "human" and rater not in annotators
         )
-        aspect_labels = _unique_labels(study._rater_rows(annotators or candidate_metrics), "aspect")
-        chosen_aspects = select_labels(aspect, aspect_labels, option="aspect", what="aspect")
+        rated_aspects = _unique_labels(study_with_kinds._rater_rows(annotators or candidate_metrics), "aspect")
+        chosen_aspects = select_labels(aspect, rated_aspects, option="aspect", what="aspect")
         chosen_metrics = (
-            study._chosen_metrics(metrics, candidate_metrics) if candidate_metrics or metrics or not one_side else ()
+            study_with_kinds._chosen_metrics(metrics, candidate_metrics)
+            if candidate_metrics or metrics or not one_side
+            else ()
         )
         if HUMAN in chosen_metrics:
             raise InputError(
                 f"{self.name}: a metric is named {HUMAN!r}, the name reserved for the combined annotators; select it "
                 "with the option human, or rename it"
             )
-        chosen_systems = select_labels(systems, self.systems, option="systems", what="system")
+        chosen_systems = list(select_labels(systems, self.systems, option="systems", what="system"))
         notes = [
             *self.notes,
             *annotator_notes,
-            *study._human_like_notes(chosen_metrics, annotators),
+            *study_with_kinds._human_like_notes(chosen_metrics, annotators),
             *(
-                study._unknown_kind_notes(chosen_metrics, has_annotators=bool(annotators))
+                study_with_kinds._unknown_kind_notes(chosen_metrics, has_annotators=bool(annotators))
                 if human is None and metrics is None
                 else ()
             ),
-            *study._pooled_aspect_notes(annotators, chosen_aspects),
-            *study._aspect_notes(chosen_metrics, aspect_labels),
+            *study_with_kinds._pooled_aspect_notes(annotators, chosen_aspects),
+            *study_with_kinds._aspect_notes(chosen_metrics, rated_aspects),
         ]
         is_selected_expression = pl.col("rater").is_in(list(annotators)) & pl.col("aspect").is_in(
             list(chosen_aspects)
@@ -258,16 +260,15 @@ class Study:
             notes += self._system_score_notes(is_selected_expression, group)
             is_group_expression = pl.col("item").is_in(items_in_groups.implode())
             is_selected_expression &= is_group_expression
-        system_names = list(chosen_systems)
-        is_selected_rating_expression = is_selected_expression & pl.col("system").is_in(system_names)
+        is_selected_rating_expression = is_selected_expression & pl.col("system").is_in(chosen_systems)
         # Without a selection, a system is kept even if all its verdicts are missing.
-        is_chosen_pair_expression = pl.col("system_a").is_in(system_names) & pl.col("system_b").is_in(system_names)
+        is_chosen_pair_expression = pl.col("system_a").is_in(chosen_systems) & pl.col("system_b").is_in(chosen_systems)
         is_selected_pair_expression = pl.lit(True) if systems is None else is_chosen_pair_expression
         selected_preferences = self.preferences.select_rows(is_selected_expression & is_selected_pair_expression)
         excluded_systems = [system for system in self.systems if system not in chosen_systems]
         interim_analyses = self.looks.filter(is_selected_pair_expression)
         notes += sequential_notes(interim_analyses) if annotators else []
-        item_groups, group_notes = self.once(("dependent items", annotators), lambda: dependent_items(self, annotators))
+        clusters, cluster_notes = self.once(("dependent items", annotators), lambda: dependent_items(self, annotators))
         notes += build_notes(
             ("systems-not-selected", len(excluded_systems), f"systems not selected: {join_labels(excluded_systems)}"),
             (
@@ -277,26 +278,24 @@ class Study:
                 "rankings and leaderboards have no meaning; use sample accuracy instead",
             ),
         )
-        selected_raters = study.raters.with_kinds(dict.fromkeys(chosen_metrics, "metric")).select_raters(
+        selected_raters = study_with_kinds.raters.with_kinds(dict.fromkeys(chosen_metrics, "metric")).select_raters(
             [*annotators, *chosen_metrics]
         )
         selected_study = replace(
-            study,
+            study_with_kinds,
             ratings=Ratings(frame=filter_rows(self.ratings.frame, is_selected_rating_expression)),
             preferences=selected_preferences,
             second=self.second.select_rows(is_selected_expression & is_selected_pair_expression),
             second_ratings=Ratings(frame=self.second_ratings.frame.filter(is_selected_rating_expression)),
-            probes=self.probes.filter(is_selected_rating_expression, pl.col("against").is_in([*system_names, ""])),
+            probes=self.probes.filter(is_selected_rating_expression, pl.col("against").is_in([*chosen_systems, ""])),
             looks=interim_analyses,
             raters=selected_raters,
             # An output still belongs to the population if only unselected raters have labelled it.
             unlabelled=pl.concat([self.unlabelled, self.ratings.frame.select(*OUTPUT_ASPECT)])
-            .filter(is_group_expression, pl.col("system").is_in(system_names), pl.col("aspect").is_in([*self.labels]))
+            .filter(is_group_expression, pl.col("system").is_in(chosen_systems), pl.col("aspect").is_in([*self.labels]))
             .unique(maintain_order=True),
-            items=replace(self.items, frame=merge_clusters(self.items.frame, item_groups))
-            if item_groups
-            else self.items,
-            notes=(*notes, *group_notes),
+            items=replace(self.items, frame=merge_clusters(self.items.frame, clusters)) if clusters else self.items,
+            notes=(*notes, *cluster_notes),
         )
         return selected_study if self.cache is None else selected_study.with_cache()
 

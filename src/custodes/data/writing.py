@@ -86,9 +86,10 @@ def _verdict_table(preferences: Preferences) -> pl.DataFrame:
         return preferences.frame
     empty_column_names = [
         column_name
-        for column_names in (CHANCES, (SECONDS,))
-        if preferences.frame.select(pl.any_horizontal(pl.col(column_names).is_not_null()).any()).item() is False
-        for column_name in column_names
+        for optional_column_names in (CHANCES, (SECONDS,))
+        if preferences.frame.select(pl.any_horizontal(pl.col(optional_column_names).is_not_null()).any()).item()
+        is False
+        for column_name in optional_column_names
     ]
     unanswered_rows = preferences.missing.with_columns(invalid=pl.col("why").replace(EMPTY, "")).drop("why")
     return pl.concat(

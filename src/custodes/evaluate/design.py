@@ -59,12 +59,13 @@ class Design(ReadOnlyArrays):
         cluster_name_of_item = item_table.select(
             pl.when(pl.col("cluster") != "").then("cluster").otherwise("item")
         ).to_series()
-        cluster_names = tuple(cluster_name_of_item.unique().sort())  # resamples do not depend on the order of items
+        # sorted, so that resamples do not depend on the order of items
+        distinct_cluster_names = tuple(cluster_name_of_item.unique().sort())
         return cls(
             items=item_labels,
             systems=tuple(systems),
-            clusters=cluster_names,
-            units=label_codes(cluster_name_of_item, cluster_names),
+            clusters=distinct_cluster_names,
+            units=label_codes(cluster_name_of_item, distinct_cluster_names),
             weights=item_table["weight"].fill_null(1.0).to_numpy(),
             probability=item_table["probability"].fill_null(np.nan).to_numpy(),
             group=tuple(item_table["group"]),

@@ -438,35 +438,37 @@ def _consensus_columns(
     # Number of items over which ranks are summed; for counts, the number of items of the pair with the most items.
     n_items_of_rater = outcome_counts.sum(axis=2).max(axis=1)
     if aspect_counts.comparison is not None:
-        joint_preferences_of_raters = map(aspect_counts.comparison.preferences.joint, range(len(raters)))
+        preferences_of_raters = map(aspect_counts.comparison.preferences.joint, range(len(raters)))
         n_items_of_rater = np.array(
-            [len(np.unique(rater_preferences.item)) for rater_preferences in joint_preferences_of_raters]
+            [len(np.unique(rater_preferences.item)) for rater_preferences in preferences_of_raters]
         )
     if len(raters) > 2:
         raters, n_items_of_rater = (*raters, ALL_METRICS), np.append(n_items_of_rater, n_items_of_rater[1:].max())
         outcome_rates = np.concatenate([outcome_rates, mean_of_defined(outcome_rates[1:], axis=0)[None]])
-    half_tie_rates = outcome_rates[..., 1] / 2
+    halved_tie_rates = outcome_rates[..., 1] / 2
     # (raters, systems, systems): proportion of comparisons that the first system wins; ties count half
     systems, win_rates_of_raters = pair_matrix(
         aspect_counts.counts.system_a,
         aspect_counts.counts.system_b,
-        outcome_rates[..., 0] + half_tie_rates,
-        outcome_rates[..., 2] + half_tie_rates,
+        outcome_rates[..., 0] + halved_tie_rates,
+        outcome_rates[..., 2] + halved_tie_rates,
     )
     # Scaled up if some opponents were never compared, so that ranks lie between 1 and the number of systems.
-    mean_ranks = 1 + mean_of_defined(win_rates_of_raters, axis=1) * (len(systems) - 1)
-    borda_positions = 1 + (mean_ranks[:, None] < mean_ranks[..., None] - 1e-9).sum(axis=2)
-    kemeny_rankings = (kemeny(np.nan_to_num(win_rate_matrix, nan=0.5)) for win_rate_matrix in win_rates_of_raters)
+    mean_rank_by_rater = 1 + mean_of_defined(win_rates_of_raters, axis=1) * (len(systems) - 1)
+    borda_positions = 1 + (mean_rank_by_rater[:, None] < mean_rank_by_rater[..., None] - 1e-9).sum(axis=2)
+    kemeny_ranking_of_rater = (
+        kemeny(np.nan_to_num(win_rate_matrix, nan=0.5)) for win_rate_matrix in win_rates_of_raters
+    )
     kemeny_ranks = np.array(
         [
             np.where(kemeny_ranking.exact, np.argsort(kemeny_ranking.order) + 1, np.nan)
-            for kemeny_ranking in kemeny_rankings
+            for kemeny_ranking in kemeny_ranking_of_rater
         ]
     )
     return {
         "rater": np.repeat(raters, len(systems)),
         "system": systems * len(raters),
-        "borda": n_items_of_rater[:, None] * mean_ranks,
-        "position": np.where(np.isnan(mean_ranks), np.nan, borda_positions),
-        "kemeny": np.where(np.isnan(mean_ranks), np.nan, kemeny_ranks),
+        "borda": n_items_of_rater[:, None] * mean_rank_by_rater,
+        "position": np.where(np.isnan(mean_rank_by_rater), np.nan, borda_positions),
+        "kemeny": np.where(np.isnan(mean_rank_by_rater), np.nan, kemeny_ranks),
     }

@@ -103,14 +103,14 @@ def estimate(requests: Sequence[Request], *, tokens_per_answer: float) -> CostEs
     """Estimated tokens of the distinct requests before any request is sent. `tokens_per_answer` is the expected number
     of output tokens of an answer."""
     request_bodies = {request.key: request.body for request in requests}.values()
-    token_counts_of_bodies = [estimate_tokens(body) for body in request_bodies]
+    input_and_max_output_tokens = [estimate_tokens(body) for body in request_bodies]
     return CostEstimate(
         requests=len(request_bodies),
         characters=sum(sum(map(len, _texts(body))) for body in request_bodies),
-        tokens_in=sum(n_input_tokens for n_input_tokens, _ in token_counts_of_bodies),
-        tokens_out=sum(max_output_tokens for _, max_output_tokens in token_counts_of_bodies),
+        tokens_in=sum(n_input_tokens_of_body for n_input_tokens_of_body, _ in input_and_max_output_tokens),
+        tokens_out=sum(max_output_tokens for _, max_output_tokens in input_and_max_output_tokens),
         expected_out=round(
-            sum(min(tokens_per_answer, max_output_tokens) for _, max_output_tokens in token_counts_of_bodies)
+            sum(min(tokens_per_answer, max_output_tokens) for _, max_output_tokens in input_and_max_output_tokens)
         ),
     )
 

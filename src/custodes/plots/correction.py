@@ -230,14 +230,14 @@ def pair_outcome(
 
 def _select_pair_outcomes(rows: pl.DataFrame, system_a: str, system_b: str, *, function_name: str) -> pl.DataFrame:
     """Rows of one pair with the columns estimator, outcome, share, low and high; outcomes are those of `system_a`."""
-    system_rows = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
+    system_name_table = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
     for system_name in (system_a, system_b):
-        select_rows(system_rows, "system", system_name, function_name=function_name)
-    for first_system, second_system, outcome_column_names in (
+        select_rows(system_name_table, "system", system_name, function_name=function_name)
+    for first_system_name, second_system_name, outcome_column_names in (
         (system_a, system_b, OUTCOMES),
         (system_b, system_a, OUTCOMES[::-1]),
     ):
-        pair_rows = rows.filter(system_a=first_system, system_b=second_system)
+        pair_rows = rows.filter(system_a=first_system_name, system_b=second_system_name)
         if pair_rows.height:
             return pl.concat(
                 pair_rows.select(

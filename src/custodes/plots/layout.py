@@ -74,8 +74,8 @@ def layered_layout(adjacency: NDArray[np.bool_], edges: Sequence[tuple[int, int]
 def _middle_layers(adjacency: NDArray[np.bool_]) -> NDArray[np.intp]:
     """The mean of the highest and the lowest possible layer of each node. With these layers every edge points down."""
     highest_layers = graphs.layers(adjacency)
-    lowest_layers = graphs.layers(adjacency.T)
-    return np.asarray((highest_layers + highest_layers.max(initial=0) - lowest_layers) // 2, dtype=np.intp)
+    layers_from_bottom = graphs.layers(adjacency.T)
+    return np.asarray((highest_layers + highest_layers.max(initial=0) - layers_from_bottom) // 2, dtype=np.intp)
 
 
 def _centre(x_of_node: dict[int, float], neighbours: Sequence[int], current_x: float) -> float:

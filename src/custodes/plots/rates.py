@@ -380,7 +380,9 @@ def label_cells(data: Any) -> Any:
             y=alt.Y("human_label:N", title="annotators", sort=None),
         )
     )
-    colour_channel = theme.category_colour("agreement", {"agree": theme.GREEN, "differ": theme.VERMILION}, legend=None)
-    return theme.count_cells(base, colour_channel, alt.Text("n:Q", format=".4~g")).properties(
+    agreement_colour_channel = theme.category_colour(
+        "agreement", {"agree": theme.GREEN, "differ": theme.VERMILION}, legend=None
+    )
+    return theme.count_cells(base, agreement_colour_channel, alt.Text("n:Q", format=".4~g")).properties(
         width=alt.Step(90), height=alt.Step(50)
     )

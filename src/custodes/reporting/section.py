@@ -61,12 +61,14 @@ class Figure:
             return text.format_map(choice)
 
         figure_rows = context.table(self.table)
-        for alternative_columns_text, value_template in self.where.items():
+        for column_names_joined_by_bar, required_value_template in self.where.items():
             figure_rows = figure_rows.filter(
-                pl.any_horizontal(pl.col(alternative_columns_text.split("|")) == fill(value_template))
+                pl.any_horizontal(pl.col(column_names_joined_by_bar.split("|")) == fill(required_value_template))
             )
         if self.fields:
-            column_of_field = {field_name: fill(column_template) for field_name, column_template in self.fields.items()}
+            column_of_field = {
+                field_name: fill(column_name_template) for field_name, column_name_template in self.fields.items()
+            }
             figure_rows = figure_rows.select(
                 **{
                     field_name: pl.col(column_name)
@@ -83,12 +85,12 @@ class Figure:
             self.title if "{aspect}" in self.title or not choice["aspect"] else f"{self.title} ({{aspect}})"
         )
         width_property = {"width": theme.PAGE_WIDTH} if spec.get("width") == "container" else {}
-        page_properties = {
+        theme_title_and_data = {
             "config": theme.config(theme.LIGHT),
             "title": fill(title_template),
             "datasets": {"rows": figure_rows.to_dicts()},
         }
-        return dict(drawable({**spec, **width_property, **page_properties}))
+        return dict(drawable({**spec, **width_property, **theme_title_and_data}))
 
 
 def _replace_words(spec: Any, replacement_of_word: Mapping[str, str]) -> Any:

@@ -90,18 +90,18 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
         ]
     )[..., part_order]  # (6, ratios, parts)
     slice_starts = np.searchsorted(slices[part_order], np.arange(n_slices))
-    overall_variance = _ratio_and_variance(part_moments.sum(axis=-1)[..., None])[1]
+    overall_part_variance = _ratio_and_variance(part_moments.sum(axis=-1)[..., None])[1]
     n_parts, ratio_inside, ratio_outside, ratio_difference, standard_error = _differences(
-        np.add.reduceat(part_moments, slice_starts, axis=-1), overall_variance
+        np.add.reduceat(part_moments, slice_starts, axis=-1), overall_part_variance
     )
     n_parts_outside = n_parts.sum(axis=1, keepdims=True) - n_parts
     is_tested_slice = (np.minimum(n_parts, n_parts_outside) >= FEWEST_PARTS) & np.isfinite(ratio_difference)
     degrees_of_freedom = np.maximum(np.minimum(n_parts, n_parts_outside) - 1, 1)
-    observed_statistic = _t_to_normal(_statistic(ratio_difference, standard_error), degrees_of_freedom)
-    permuted_statistics = _permutation_statistics(part_moments, slice_starts, overall_variance, is_tested_slice)
-    p_value, p_adjusted, half_width = np.full((3, *n_parts.shape), np.nan)
+    observed_z = _t_to_normal(_statistic(ratio_difference, standard_error), degrees_of_freedom)
+    permuted_statistics = _permutation_statistics(part_moments, slice_starts, overall_part_variance, is_tested_slice)
+    p_value, p_adjusted, unadjusted_half_width = np.full((3, *n_parts.shape), np.nan)
     if is_tested_slice.any():
-        observed_less_tolerance = np.where(is_tested_slice, observed_statistic * (1 - _SAME) - _SAME, np.inf)
+        observed_less_tolerance = np.where(is_tested_slice, observed_z * (1 - _SAME) - _SAME, np.inf)
         p_value = np.where(
             is_tested_slice,
             (1 + (permuted_statistics >= observed_less_tolerance).sum(axis=0)) / (1 + len(permuted_statistics)),
@@ -123,26 +123,34 @@ def slice_tests(numerator: Floats, denominator: Floats, slices: Ints, *, confide
             if critical_rank
             else np.full(n_parts.shape, np.inf)
         )
-        half_width = np.where(
+        unadjusted_half_width = np.where(
             is_tested_slice & np.isfinite(critical_t),
             critical_t * np.where(standard_error > 0, standard_error, 0.0),
             np.nan,
         )
-    is_zero_inside = ~(p_value <= 1 - confidence)
+    is_zero_in_interval = ~(p_value <= 1 - confidence)
     return SliceTests(
         n=n_parts.astype(np.int64),
         value=ratio_inside,
         other=ratio_outside,
         difference=ratio_difference,
-        low=np.where(is_zero_inside, np.minimum(ratio_difference - half_width, 0.0), ratio_difference - half_width),
-        high=np.where(is_zero_inside, np.maximum(ratio_difference + half_width, 0.0), ratio_difference + half_width),
+        low=np.where(
+            is_zero_in_interval,
+            np.minimum(ratio_difference - unadjusted_half_width, 0.0),
+            ratio_difference - unadjusted_half_width,
+        ),
+        high=np.where(
+            is_zero_in_interval,
+            np.maximum(ratio_difference + unadjusted_half_width, 0.0),
+            ratio_difference + unadjusted_half_width,
+        ),
         p_value=p_value,
         p_adjusted=p_adjusted,
     )
 
 
 def _permutation_statistics(
-    part_moments: Floats, slice_starts: Ints, overall_variance: Floats, is_tested_slice: Bools
+    part_moments: Floats, slice_starts: Ints, overall_part_variance: Floats, is_tested_slice: Bools
 ) -> Floats:
     """|difference| / standard error of every permutation: (permutations, ratios, slices)."""
     n_parts = part_moments.shape[-1]
@@ -164,13 +172,13 @@ def _permutation_statistics(
             moments_by_part[permuted_part_indices], slice_starts, axis=1
         )  # (block, slices, 6, ratios)
         _, _, _, ratio_difference, standard_error = _differences(
-            np.moveaxis(permuted_sums, (0, 1, 2, 3), (1, 3, 0, 2)), overall_variance
+            np.moveaxis(permuted_sums, (0, 1, 2, 3), (1, 3, 0, 2)), overall_part_variance
         )
         permuted_statistics[permutation_slice] = _statistic(ratio_difference, standard_error)
     return permuted_statistics
 
 
-def _differences(slice_moments: Floats, overall_variance: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def _differences(slice_moments: Floats, overall_part_variance: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Number of parts, ratio in the slice, ratio outside it, difference, and standard error, from sums (6, ..., ratios,
     slices)."""
     moments_outside = slice_moments.sum(axis=-1, keepdims=True) - slice_moments
@@ -181,7 +189,7 @@ def _differences(slice_moments: Floats, overall_variance: Floats) -> tuple[Float
     n_parts, n_parts_outside = slice_moments[0], moments_outside[0]
     variance_inside, variance_outside = (
         np.maximum(
-            variance_of_side, ratio((n_parts_of_side - 1) * variance_of_side + overall_variance, n_parts_of_side)
+            variance_of_side, ratio((n_parts_of_side - 1) * variance_of_side + overall_part_variance, n_parts_of_side)
         )
         for variance_of_side, n_parts_of_side in ((variance_inside, n_parts), (variance_outside, n_parts_outside))
     )

@@ -111,9 +111,9 @@ def system_fit(
 
     Source: Yates 1933, two-way tables with missing cells.
     """
-    rated_scores = np.where(rated, scores, np.nan)
+    scores_or_nan = np.where(rated, scores, np.nan)
     if is_complete(rated):
-        return system_means(rated_scores, units=units, weights=weights, item_weights=item_weights)
+        return system_means(scores_or_nan, units=units, weights=weights, item_weights=item_weights)
     n_units = weights.shape[1]
     item_weights_or_one = np.ones(len(rated)) if item_weights is None else item_weights
     cell_weights = rated * item_weights_or_one[:, np.newaxis]
@@ -155,10 +155,10 @@ def system_fit(
         )
         is_rated_system = weighted_sums(chunk_weights, unit_sums(cell_weights.T, units=units, n_units=n_units)) > 0
         fitted_scores[resample_slice] = np.where(is_rated_system[:, np.newaxis], resampled_scores, np.nan)
-    rounding_unit = np.exp2(-_GRID)
+    rounding_step = np.exp2(-_GRID)
     return np.asarray(
-        np.rint(fitted_scores / rounding_unit)
-        * rounding_unit
+        np.rint(fitted_scores / rounding_step)
+        * rounding_step
         * np.where(largest_score_of_rater > 0, largest_score_of_rater, 1.0)[..., 0]
     )
 

@@ -36,11 +36,11 @@ def automatic(methods: Sequence[Method]) -> Method:
 
     def fit(training: TrainingData) -> Formula:
         inner_scores = training.inner or score_methods(training, candidate_methods)
-        candidate_scores = np.stack(
+        fold_scores_of_candidates = np.stack(
             [np.nan_to_num(inner_scores[method.name], nan=-1.0) for method in candidate_methods]
         )
-        better_blend_index = max(blend_indices, key=lambda blend_index: candidate_scores[blend_index].mean())
-        score_differences = candidate_scores - candidate_scores[better_blend_index]
+        better_blend_index = max(blend_indices, key=lambda blend_index: fold_scores_of_candidates[blend_index].mean())
+        score_differences = fold_scores_of_candidates - fold_scores_of_candidates[better_blend_index]
         mean_differences = score_differences.mean(axis=1)
         standard_errors = score_differences.std(axis=1, ddof=1) / np.sqrt(score_differences.shape[1])
         is_clearly_better_method = mean_differences > CLEARLY * standard_errors

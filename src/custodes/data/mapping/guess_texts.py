@@ -218,16 +218,16 @@ def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source_co
         and not is_measure(name)
     ]
     id_columns = [name for name in find_columns("item", candidate_columns) if not is_prose(frame[name])]
-    index_columns = [name for name in candidate_columns if is_index(frame[name])]
-    other_columns = (
+    row_number_columns = [name for name in candidate_columns if is_index(frame[name])]
+    columns_without_other_role = (
         name
         for name in candidate_columns
         if not (has_another_role(name, "item") or is_fact(name) or holds_judgements(frame[name]))
     )
-    label_columns = [name for name in other_columns if not is_prose(frame[name])]
+    label_columns = [name for name in columns_without_other_role if not is_prose(frame[name])]
     label_columns.sort(key=lambda name: frame[name].n_unique(), reverse=True)
     return list(
-        dict.fromkeys([*id_columns, *index_columns, *([source_column] if source_column else []), *label_columns])
+        dict.fromkeys([*id_columns, *row_number_columns, *([source_column] if source_column else []), *label_columns])
     )
 
 

@@ -169,7 +169,7 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         key_rows = frame.select(name for name in {*names, *fixed_key_columns} if name)
         return key_rows[names[-1]].null_count() == 0 and not bool(key_rows.is_duplicated().any())
 
-    output_columns = [*layout.metrics, *find_columns("text", undeclared_columns)]
+    metric_and_text_columns = [*layout.metrics, *find_columns("text", undeclared_columns)]
     candidate_key_tuples = chain(
         (
             key_columns
@@ -179,7 +179,7 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         (
             (reviewer_column, "", likely_item_column)
             for reviewer_column, likely_item_column in product(reviewer_columns, likely_item_columns)
-            if _are_reviews(frame, reviewer_column, [likely_item_column, *fixed_key_columns], output_columns)
+            if _are_reviews(frame, reviewer_column, [likely_item_column, *fixed_key_columns], metric_and_text_columns)
         ),
         (("", "", name) for name in fallback_item_columns if identify_rows(name)),
         [("", "", item_column)],

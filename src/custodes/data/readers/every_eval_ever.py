@@ -145,8 +145,8 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
     Each score of an output is one line. The details of the metric have the rater, the aspect and the kind. Unknown
     texts are empty. Verdicts are not written, since the schema has no verdicts.
     """
-    item_rating_rows = study.ratings.frame.filter(pl.col("item") != "")
-    if not item_rating_rows.height:
+    rating_rows_with_item = study.ratings.frame.filter(pl.col("item") != "")
+    if not rating_rows_with_item.height:
         raise OptionError("Every Eval Ever holds scores of outputs, but the input has no scores")
     text_of_item_and_system, source_row_of_item = {}, {}
     if study.outputs is not None:
@@ -157,7 +157,7 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
             source_row["item"]: source_row for source_row in study.outputs.sources.iter_rows(named=True)
         }
     timestamp = f"{time.time():.0f}"
-    for (system_name,), system_rows in item_rating_rows.group_by("system", maintain_order=True):
+    for (system_name,), system_rows in rating_rows_with_item.group_by("system", maintain_order=True):
         evaluation_id = f"{study.name}/{system_name}/{timestamp}"
         developer, _, model_name = str(system_name).rpartition("/")
         file_uuid = UUID(bytes=hashlib.sha256(evaluation_id.encode()).digest()[:16], version=4)

@@ -391,21 +391,23 @@ def standing_columns(
     tester: Tester, values_of_statistic: dict[str, Floats], differences: Differences, *, confidence: float, alpha: float
 ) -> dict[str, Any]:
     """Return the columns of the table `standing`, with the best metric first."""
-    comparison = tester.sample.comparison
+    comparison: RaterComparison = tester.sample.comparison
     uses_default_statistics = tuple(differences.tests) == COMPARED
-    statistic_name = ranking_statistic(
+    ranking_statistic_name = ranking_statistic(
         values_of_statistic, len(comparison.systems), () if uses_default_statistics else tuple(differences.tests)
     )
     estimates, low, high = (
-        STATISTICS[statistic_name]
-        .with_interval("value", tester.sample, values_of_statistic[statistic_name], confidence)
+        STATISTICS[ranking_statistic_name]
+        .with_interval("value", tester.sample, values_of_statistic[ranking_statistic_name], confidence)
         .values()
     )
-    metric_order = differences.order(statistic_name, estimates)
-    tests_of_chance = chance_tests(tester, statistic_name)
-    is_better_metric = differences.better(statistic_name, alpha)
+    metric_order = differences.order(ranking_statistic_name, estimates)
+    tests_of_chance = chance_tests(tester, ranking_statistic_name)
+    is_better_metric = differences.better(ranking_statistic_name, alpha)
     # Systems are not resampled, so there is no test of a statistic over systems against its chance level.
-    has_chance_test = STATISTICS[statistic_name].smooth and STATISTICS[statistic_name].population is None
+    has_chance_test = (
+        STATISTICS[ranking_statistic_name].smooth and STATISTICS[ranking_statistic_name].population is None
+    )
     differs_from_chance = tests_of_chance.significant(alpha) & has_chance_test
     side_labels = np.select(
         [differs_from_chance & (tests_of_chance.estimate > 0), differs_from_chance & (tests_of_chance.estimate < 0)],
@@ -418,11 +420,11 @@ def standing_columns(
     is_beaten_metric = None if is_better_metric is None else np.asarray(is_better_metric.any(axis=0))
     return {
         "metric": [comparison.metrics[metric_index] for metric_index in metric_order],
-        "statistic": statistic_name,
+        "statistic": ranking_statistic_name,
         "value": estimates[metric_order],
         "value_low": low[metric_order],
         "value_high": high[metric_order],
-        "chance": STATISTICS[statistic_name].chance_of(tester.jackknife_sample)[0][metric_order],
+        "chance": STATISTICS[ranking_statistic_name].chance_of(tester.jackknife_sample)[0][metric_order],
         "p_chance": tests_of_chance.p_adjusted[metric_order] if has_chance_test else None,
         "side": side_labels[metric_order].tolist(),
         "group": [

@@ -199,12 +199,12 @@ def _margin_test(verdict_rows: pl.DataFrame, shape: tuple[int, int], confidence:
     # Fitted means make the residuals of a stratum too small. A stratum of one comparison needs no correction, because
     # all its rows are in one cluster.
     n_verdicts_in_stratum = centred_rows["n"].to_numpy()
-    variance_factors = np.where(
+    variance_factor_of_verdict = np.where(
         centred_rows["within"].to_numpy(), 1.0, n_verdicts_in_stratum / np.maximum(n_verdicts_in_stratum - 1, 1)
     )
     uncorrected_variances, corrected_variances = (
         np.bincount(rater_of_verdict, weights=variance_factor * score_contributions**2, minlength=shape[0])
-        for variance_factor in (1.0, variance_factors)
+        for variance_factor in (1.0, variance_factor_of_verdict)
     )
     return slot_test(
         score_sums,

@@ -442,14 +442,15 @@ def _difference(
             reason=f"no output has labels by annotators, {judge_pair[0].name} and {judge_pair[1].name}",
         )
     estimated_difference, influence_differences = 0.0, np.zeros(n_common_outputs)
-    for sign, threshold_judge in zip((1, -1), threshold_judges, strict=True):
+    for sign_of_judge, threshold_judge in zip((1, -1), threshold_judges, strict=True):
         stratified_labels = threshold_judge.rates(outputs, is_common_output, **settings).pairs
         if stratified_labels is not None:
-            estimated_difference += sign * float(measure_of_name[statistic](stratified_labels.estimate))
-            influence_differences += sign * stratified_labels.influence(measure_of_name[statistic])
+            estimated_difference += sign_of_judge * float(measure_of_name[statistic](stratified_labels.estimate))
+            influence_differences += sign_of_judge * stratified_labels.influence(measure_of_name[statistic])
     if not np.isfinite(estimated_difference):
         return make_test(n=n_common_outputs, reason=f"{statistic} is undefined for these labels")
-    cluster_codes, difference_estimate = outputs.unit[is_common_output], np.array([estimated_difference])
+    difference_array: Floats = np.array([estimated_difference])
+    cluster_codes = outputs.unit[is_common_output]
     n_clusters = len(np.unique(cluster_codes))
     influence_sum_of_cluster = unit_sums(
         influence_differences, units=cluster_codes, n_units=int(cluster_codes.max()) + 1
@@ -457,12 +458,12 @@ def _difference(
     standard_error = float(np.sqrt((influence_sum_of_cluster**2).sum() * n_clusters / max(n_clusters - 1, 1)))
     if not standard_error:
         return make_test(
-            values=difference_estimate,
+            values=difference_array,
             n=n_common_outputs,
             reason="the labels of the two metrics do not differ, so there is no interval",
         )
     return make_test(
-        values=difference_estimate,
+        values=difference_array,
         n=n_common_outputs,
         objection=_objection(outputs, judge_pair, settings),
         error=standard_error,

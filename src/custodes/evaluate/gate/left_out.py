@@ -27,15 +27,15 @@ def rate_bounds(
     The proportion of outputs that were left out has a beta posterior, with counts divided by the design effect.
     """
     # With 'by-label', outputs with a human label do not count in the rate.
-    is_counted = is_selected_output & (~outputs.has_human_label if settings["sampling"] == "by-label" else True)
-    is_left_out = (is_counted & np.isnan(judge.labels)).astype(np.float64)
-    n_left_out, n_outputs = ((output_mask * outputs.number).sum() for output_mask in (is_left_out, is_counted))
+    is_counted_in_rate = is_selected_output & (~outputs.has_human_label if settings["sampling"] == "by-label" else True)
+    is_left_out = (is_counted_in_rate & np.isnan(judge.labels)).astype(np.float64)
+    n_left_out, n_outputs = ((output_mask * outputs.number).sum() for output_mask in (is_left_out, is_counted_in_rate))
     if not (judge_rates.n_left_out and n_left_out and np.isfinite(judge_rates.corrected.value)):
         return judge_rates, judge_rates
     left_out_proportion = float(n_left_out / n_outputs)
-    proportion_influence = np.where(is_counted, is_left_out - left_out_proportion, 0.0) / n_outputs
+    proportion_influence = np.where(is_counted_in_rate, is_left_out - left_out_proportion, 0.0) / n_outputs
     design_effect_divisor = cluster_divisor(
-        outputs.only(is_counted), proportion_influence[is_counted], settings["confidence"]
+        outputs.only(is_counted_in_rate), proportion_influence[is_counted_in_rate], settings["confidence"]
     )
     proportion_draws = settings["rng"].beta(
         n_left_out / design_effect_divisor + PRIOR,
@@ -44,15 +44,15 @@ def rate_bounds(
     )
 
     def rates_with(left_out_rate: float) -> JudgeRates:
-        corrected_rate = judge_rates.corrected.value
+        rate_without_left_out = judge_rates.corrected.value
         return replace(
             judge_rates,
             corrected=Interval(
-                (1 - left_out_proportion) * corrected_rate + left_out_proportion * left_out_rate, np.nan, np.nan
+                (1 - left_out_proportion) * rate_without_left_out + left_out_proportion * left_out_rate, np.nan, np.nan
             ),
             rate_draws=(1 - proportion_draws) * judge_rates.rate_draws + proportion_draws * left_out_rate,
             influence=(1 - left_out_proportion) * judge_rates.influence
-            + (left_out_rate - corrected_rate) * proportion_influence,
+            + (left_out_rate - rate_without_left_out) * proportion_influence,
         )
 
     return rates_with(0.0), rates_with(1.0)

@@ -87,20 +87,20 @@ def parts(model: FittedModel) -> Ints:
 def _systems(rater: str, model: FittedModel, system_names: np.ndarray, confidence: float) -> dict[str, Any]:
     """Return the rows of a rater in the table `systems`, sorted by component and strength."""
     is_unknown_system, component_of_system = model.unknown, parts(model)
-    strength_estimates = model.strengths.draws[0]
+    estimated_strengths: Floats = model.strengths.draws[0]
     strength_columns = _bounded_columns("strength", model.strengths.draws, model, confidence)
     # The strength of a system that won or lost everything is finite only by a penalty.
     is_unbounded_system = ~model.strengths.bounded
     strength_columns["strength_high"] = np.where(
-        is_unbounded_system & (strength_estimates > 0), np.nan, strength_columns["strength_high"]
+        is_unbounded_system & (estimated_strengths > 0), np.nan, strength_columns["strength_high"]
     )
     strength_columns["strength_low"] = np.where(
-        is_unbounded_system & (strength_estimates <= 0), np.nan, strength_columns["strength_low"]
+        is_unbounded_system & (estimated_strengths <= 0), np.nan, strength_columns["strength_low"]
     )
     row_order = np.lexsort(
         (
             system_names,
-            np.where(is_unknown_system, 0, -round_for_sorting(strength_estimates)),
+            np.where(is_unknown_system, 0, -round_for_sorting(estimated_strengths)),
             is_unknown_system,
             component_of_system,
         )
@@ -121,7 +121,7 @@ def _systems(rater: str, model: FittedModel, system_names: np.ndarray, confidenc
         "rank_high": rank_bounds[1],
         "group": _groups(model, component_of_system, row_order) if has_tests else np.full(len(system_names), None),
         "may_be_first": np.where(np.isnan(rank_bounds[0]), None, rank_bounds[0] == 1),
-        "elo": ELO_MEAN + ELO * strength_estimates,
+        "elo": ELO_MEAN + ELO * estimated_strengths,
         "part": np.where(is_unknown_system, np.nan, component_of_system),
     }
     return {column_name: np.asarray(column_values)[row_order] for column_name, column_values in table_columns.items()}

@@ -386,17 +386,17 @@ def _answer(
     confidence: float,
     alpha: float,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
-    selected_outputs = view_of_positive(outputs, positive)
-    is_binary = len(selected_outputs.words) == 2
+    relabelled_outputs = view_of_positive(outputs, positive)
+    is_binary = len(relabelled_outputs.words) == 2
     if sampling == "by-label" and not is_binary:
         raise OptionError(
-            f"sampling='by-label' needs two labels, not {len(selected_outputs.words)}; name the positive label with "
+            f"sampling='by-label' needs two labels, not {len(relabelled_outputs.words)}; name the positive label with "
             "positive=LABEL, so that all others count as negative"
         )
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
-    binary_views = [selected_outputs] if is_binary else [outputs.binarise_labels(word) for word in outputs.words]
+    binary_views = [relabelled_outputs] if is_binary else [outputs.binarise_labels(word) for word in outputs.words]
     rows_of_table = defaultdict[str, list[dict[str, Any]]](list)
-    notes = [*outputs.notes, *positive_label_notes(selected_outputs, positive), *label_notes(selected_outputs)]
+    notes = [*outputs.notes, *positive_label_notes(relabelled_outputs, positive), *label_notes(relabelled_outputs)]
     for binary_view in binary_views:
         for judge in judges_of(binary_view, (threshold or "youden") if is_binary else None):
             rates_of_system, method = _system_estimates(binary_view, judge, settings, calibration, alpha=alpha)
@@ -424,10 +424,10 @@ def _answer(
                 notes += judge_notes(binary_view, judge, overall_rates, sampling, method, calibration)
                 rows_of_table["roc"] += roc_rows(binary_view, judge)
                 rows_of_table["calibration"] += calibration_rows(binary_view, judge, confidence=confidence)
-    for judge in () if is_binary else comparable_judges(selected_outputs):
-        overall_rates = judge.rates(selected_outputs, **settings)
-        rows_of_table["judges"].append(judge_row(selected_outputs, judge, overall_rates, confidence=confidence))
-        rows_of_table["confusion"] += confusion_rows(selected_outputs, judge.name, overall_rates)
+    for judge in () if is_binary else comparable_judges(relabelled_outputs):
+        overall_rates = judge.rates(relabelled_outputs, **settings)
+        rows_of_table["judges"].append(judge_row(relabelled_outputs, judge, overall_rates, confidence=confidence))
+        rows_of_table["confusion"] += confusion_rows(relabelled_outputs, judge.name, overall_rates)
     for replacement_row, annotator_rows in replacement_rows(
         outputs, epsilon=epsilon, alpha=alpha, confidence=confidence
     ):

@@ -32,27 +32,31 @@ def favours(view: AspectResults) -> Iterator[str]:
         reasons_text = names(view.partiality["reason"].unique(maintain_order=True).to_list())
         yield f"Whether a metric is partial to a system is inconclusive{': ' if reasons_text else ''}{reasons_text}."
         return
-    uninformative_metrics = view.metrics_on_side("unclear", "below")
+    metrics_not_above_chance = view.metrics_on_side("unclear", "below")
     best_metrics = [standing_row["metric"] for standing_row in view.standing[:1]]
     finding_rows = sorted(
-        (finding_row for finding_row in view.partial if finding_row["metric"] not in uninformative_metrics),
+        (finding_row for finding_row in view.partial if finding_row["metric"] not in metrics_not_above_chance),
         key=lambda finding_row: (
             finding_row["metric"] not in best_metrics,
             finding_row["metric"] not in view.leaders,
             -abs(finding_row["partiality"]),
         ),
     )
-    finding_groups = near_copy_groups(finding_rows)
+    findings_of_near_copies = near_copy_groups(finding_rows)
     reported_metrics = [
-        finding_row["metric"] for finding_group in finding_groups[:MOST_NAMED] for finding_row in finding_group
+        finding_row["metric"]
+        for near_copy_findings in findings_of_near_copies[:MOST_NAMED]
+        for finding_row in near_copy_findings
     ]
-    for finding_group in finding_groups[:MOST_NAMED]:
-        yield _finding_line(view, finding_group)
+    for near_copy_findings in findings_of_near_copies[:MOST_NAMED]:
+        yield _finding_line(view, near_copy_findings)
     yield from _overall_scores(view, reported_metrics)
-    informative_metrics = {finding_row["metric"] for finding_group in finding_groups for finding_row in finding_group}
+    metrics_with_finding = {
+        finding_row["metric"] for near_copy_findings in findings_of_near_copies for finding_row in near_copy_findings
+    }
     if not view.partial:
         yield "No metric is significantly partial to a system."
-    elif not finding_groups:
+    elif not findings_of_near_copies:
         partial_metrics = list(dict.fromkeys(finding_row["metric"] for finding_row in view.partial))
         verb_text, subject_text = (
             (rated_systems(view.partial), "this metric is")
@@ -63,18 +67,16 @@ def favours(view: AspectResults) -> Iterator[str]:
             f"Only {names(partial_metrics, limit=MOST_NAMED)} {verb_text}, and {subject_text} not significantly better "
             "than chance."
         )
-    elif len(informative_metrics) > len(set(reported_metrics)):
-        n_informative_metrics = conclusive_rows.filter(~pl.col("metric").is_in(uninformative_metrics))[
+    elif len(metrics_with_finding) > len(set(reported_metrics)):
+        n_metrics_above_chance = conclusive_rows.filter(~pl.col("metric").is_in(metrics_not_above_chance))[
             "metric"
         ].n_unique()
         yield (
-            f"In all, {len(informative_metrics)} of {plural(n_informative_metrics, 'metric')} that are significantly "
+            f"In all, {len(metrics_with_finding)} of {plural(n_metrics_above_chance, 'metric')} that are significantly "
             "better than chance over-rate or under-rate some system."
         )
-    is_inconclusive_expression = (pl.col("finding") == INCONCLUSIVE).all().over("system")
-    inconclusive_systems = (
-        view.partiality.filter(is_inconclusive_expression)["system"].unique(maintain_order=True).to_list()
-    )
+    inconclusive_rows = view.partiality.filter((pl.col("finding") == INCONCLUSIVE).all().over("system"))
+    inconclusive_systems = inconclusive_rows["system"].unique(maintain_order=True).to_list()
     if inconclusive_systems:
         yield f"Whether a metric is partial to {names(inconclusive_systems)} is inconclusive."
 
@@ -82,7 +84,7 @@ def favours(view: AspectResults) -> Iterator[str]:
 def near_copy_groups(finding_rows: list[Row]) -> list[list[Row]]:
     """Return groups of findings. A group has the first finding of a metric and the same finding of its near copies.
     Each metric is in exactly one group."""
-    finding_groups: list[list[Row]] = []
+    findings_of_near_copies: list[list[Row]] = []
     grouped_metrics: set[str] = set()
     for finding_row in finding_rows:
         if finding_row["metric"] not in grouped_metrics:
@@ -93,9 +95,9 @@ def near_copy_groups(finding_rows: list[Row]) -> list[list[Row]]:
                 and other_row["metric"] not in grouped_metrics
                 and (other_row["system"], other_row["finding"]) == (finding_row["system"], finding_row["finding"])
             ]
-            finding_groups.append([finding_row, *copy_rows])
-            grouped_metrics |= {group_row["metric"] for group_row in finding_groups[-1]}
-    return finding_groups
+            findings_of_near_copies.append([finding_row, *copy_rows])
+            grouped_metrics |= {group_row["metric"] for group_row in findings_of_near_copies[-1]}
+    return findings_of_near_copies
 
 
 def do_near_copies(copies: list[str]) -> str:
@@ -103,9 +105,9 @@ def do_near_copies(copies: list[str]) -> str:
     return f"{'does its near copy' if len(copies) == 1 else 'do its near copies'} {names(copies)}"
 
 
-def _finding_line(view: AspectResults, finding_group: list[Row]) -> str:
+def _finding_line(view: AspectResults, near_copy_findings: list[Row]) -> str:
     """Return a line on the finding of the first metric of a group, with ranks, near copies and further findings."""
-    finding_row, *copy_rows = finding_group
+    finding_row, *copy_rows = near_copy_findings
     metric, system = finding_row["metric"], finding_row["system"]
     partiality, low, high = (finding_row[f"partiality{suffix}"] for suffix in ("", "_low", "_high"))
     if finding_row["finding"] != FAVOURED:  # the direction is given by the verb

@@ -119,16 +119,18 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
                     metrics_of_finding.setdefault(finding, []).append(metric)
             partiality_text = names(
                 [
-                    f"{subject_with_verb(metrics, verb, verb.removesuffix('s'))} {system_text}"
-                    for (verb, system_text), metrics in metrics_of_finding.items()
+                    f"{subject_with_verb(metrics, finding_verb, finding_verb.removesuffix('s'))} {system_text}"
+                    for (finding_verb, system_text), metrics in metrics_of_finding.items()
                 ],
                 limit=MOST_NAMED,
             )
-            other_metrics = [metric for metric in metrics_in_every_top if metric not in partial_metrics]
-            others_text = (
-                f"; no partiality of {names(other_metrics, limit=MOST_NAMED)} is significant" if other_metrics else ""
+            metrics_without_partiality = [metric for metric in metrics_in_every_top if metric not in partial_metrics]
+            no_partiality_text = (
+                f"; no partiality of {names(metrics_without_partiality, limit=MOST_NAMED)} is significant"
+                if metrics_without_partiality
+                else ""
             )
-            yield f"Of these metrics, {partiality_text}{others_text}."
+            yield f"Of these metrics, {partiality_text}{no_partiality_text}."
         chosen_metric = candidate(views)
         without_partiality_text = (
             " without significant partiality" if partial_metrics and chosen_metric not in partial_metrics else ""
@@ -140,13 +142,14 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
             if len(metrics_in_every_top) - len(partial_metrics) == 1 and without_partiality_text
             else f": it has the best mean rank of these metrics{without_partiality_text}"
         )
-        reference_text = (
+        provisional_text = (
             "The following choice is provisional, because the reference is among the systems. "
             if views[0].reference_systems
             else ""
         )
         yield (
-            f"{reference_text}If one metric is needed for {_all_aspects_text(views)}, use {chosen_metric}{reason_text}."
+            f"{provisional_text}If one metric is needed for {_all_aspects_text(views)}, use {chosen_metric}"
+            f"{reason_text}."
         )
         if all(view.ordered for view in views):
             agreement_values = [
@@ -319,7 +322,8 @@ def _findings(views: Sequence[AspectResults], metric: str) -> list[tuple[str, st
                     view.aspect
                 )
     return [
-        (verb, f"{system} on {_aspects_text(aspects, views)}") for (verb, system), aspects in aspects_of_finding.items()
+        (finding_verb, f"{system} on {_aspects_text(aspects, views)}")
+        for (finding_verb, system), aspects in aspects_of_finding.items()
     ]
 
 
@@ -370,7 +374,7 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
     Metrics in the top group of every aspect come first. Among these metrics, and among all other metrics, larger
     partiality (on the last aspect) comes first.
     """
-    metrics_in_every_top, informative_metrics = (
+    metrics_in_every_top, metrics_above_chance = (
         leaders_everywhere(views),
         {metric for view in views for metric in view.metrics_on_side("above")},
     )
@@ -385,10 +389,10 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
     common_findings = [
         finding_row
         for finding_key, finding_row in (finding_rows_of_aspects[-1].items() if finding_rows_of_aspects else ())
-        if finding_key[0] in informative_metrics
+        if finding_key[0] in metrics_above_chance
         and all(finding_key in rows_of_finding for rows_of_finding in finding_rows_of_aspects)
     ]
-    finding_groups = near_copy_groups(
+    findings_of_near_copies = near_copy_groups(
         sorted(
             common_findings,
             key=lambda finding_row: (
@@ -397,13 +401,13 @@ def favours(views: Sequence[AspectResults]) -> Iterator[str]:
             ),
         )
     )
-    for finding_row, *copy_rows in finding_groups[:MOST_NAMED]:
+    for finding_row, *copy_rows in findings_of_near_copies[:MOST_NAMED]:
         copies_text = f", and so {do_near_copies([copy_row['metric'] for copy_row in copy_rows])}" if copy_rows else ""
         yield (
             f"{finding_row['metric']} {RATES[finding_row['finding']]} {finding_row['system']} on "
             f"{_all_aspects_text(system_views)}{copies_text}."
         )
-    if len(finding_groups) > MOST_NAMED:
+    if len(findings_of_near_copies) > MOST_NAMED:
         n_metrics_text = plural(len({finding_row["metric"] for finding_row in common_findings}), "metric")
         yield f"In all, {n_metrics_text} over-rate or under-rate some system on every aspect."
 

@@ -226,7 +226,7 @@ def _build(context: Context) -> Mapping[str, Any]:
         )
     file_names = study.name.split(" + ")
     sentences = [sentence(_remove_file_name(file_names, note.message)) for note in study.notes if note.rule in REPORTED]
-    sentences += [sentence(problem.message) for problem in refusals(annotator_questions(study))]
+    sentences += [sentence(refusal_problem.message) for refusal_problem in refusals(annotator_questions(study))]
     return {
         "sentences": [
             sentence_text

@@ -230,18 +230,20 @@ def _rivals(result: Combine) -> list[tuple[str, dict[str, Any], dict[str, Any], 
 
     A target is left out if the first combination or the best single metric has no score.
     """
-    rivals = []
+    compared_rows_of_targets = []
     is_first_combination_expression = pl.col("method") == first_method(result)
     rows = comparison_rows(result).drop_nulls("kendall")
     for (target,), target_rows in rows.group_by("target", maintain_order=True):
-        combined_rows, single_rows = (
+        first_combination_rows, single_rows = (
             target_rows.filter(is_first_combination_expression),
             target_rows.filter(method=SINGLE),
         )
-        if combined_rows.height and single_rows.height:
+        if first_combination_rows.height and single_rows.height:
             other_rows = target_rows.filter(~is_first_combination_expression, pl.col("method") != SINGLE)
-            rivals.append((str(target), combined_rows.row(0, named=True), single_rows.row(0, named=True), other_rows))
-    return rivals
+            compared_rows_of_targets.append(
+                (str(target), first_combination_rows.row(0, named=True), single_rows.row(0, named=True), other_rows)
+            )
+    return compared_rows_of_targets
 
 
 COMBINE = Section(

@@ -110,9 +110,9 @@ def _compare(
             [precision_recall(output_vectors, reference_vectors) for reference_vectors in reference_token_vectors]
             for output_vectors in token_vectors_of_output.values()
         ]
-        precision, recall = np.moveaxis(np.clip(precision_recall_pairs, -1, 1), -1, 0)
-        scores[[*token_vectors_of_output]] = _compute_measure(precision, recall, measure)
-    unscored_output_indices = np.flatnonzero(np.isnan(scores).any(axis=1)).tolist()
+        precision_matrix, recall_matrix = np.moveaxis(np.clip(precision_recall_pairs, -1, 1), -1, 0)
+        scores[[*token_vectors_of_output]] = _compute_measure(precision_matrix, recall_matrix, measure)
+    unscored_output_indices: list[int] = np.flatnonzero(np.isnan(scores).any(axis=1)).tolist()
     return scores, {
         output_index: _reason(token_vectors_of_output[output_index], reference_token_vectors)
         for output_index in unscored_output_indices

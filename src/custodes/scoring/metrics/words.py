@@ -49,7 +49,7 @@ def _load_ngrams(
 
     def score(texts: MetricInputs) -> MetricResult:
         comparison_texts_of_items = (
-            [[source] for source in texts.sources] if "source" in traits.needs else texts.references
+            [[source_text] for source_text in texts.sources] if "source" in traits.needs else texts.references
         )
         return compare_texts(
             texts,

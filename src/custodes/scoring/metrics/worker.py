@@ -182,12 +182,12 @@ def cells(texts: MetricInputs, hello: Hello) -> Iterator[Cell]:
         "references": ("references", texts.references),
     }
     for output_index, (output_text, item_index) in enumerate(zip(texts.outputs, texts.item.tolist(), strict=True)):
-        needed_inputs = {
+        needed_input_of_field = {
             field_name: input_of_item[item_index]
             for need, (field_name, input_of_item) in field_and_inputs_of_need.items()
             if need in hello.needs
         }
-        request_row = {"output": output_text, **needed_inputs}
+        request_row = {"output": output_text, **needed_input_of_field}
         if hello.each_reference and "references" in request_row:
             for reference_index, reference in enumerate(texts.references[item_index]):
                 yield Cell(output_index, reference_index, {**request_row, "references": [reference]})

@@ -292,11 +292,11 @@ def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> 
     noise."""
     judge_correlation, human_correlation = correlations.judge, correlations.people
     judge_human_correlation = correlations.agree[:, 0]
-    partial_correlation = (judge_human_correlation - judge_correlation * human_correlation) / np.sqrt(
+    judge_human_partial_correlation = (judge_human_correlation - judge_correlation * human_correlation) / np.sqrt(
         (1 - judge_correlation**2) * (1 - human_correlation**2)
     )
     # lower bound of the reliability of a human verdict
-    least_reliability = human_correlation**2 + partial_correlation**2 * (1 - human_correlation**2)
+    least_reliability = human_correlation**2 + judge_human_partial_correlation**2 * (1 - human_correlation**2)
     excess_by_reliability = [
         (judge_correlation * reliabilities - judge_human_correlation * human_correlation)
         / (1.0 - human_correlation[0] ** 2)
@@ -307,20 +307,20 @@ def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> 
         (excess[0] - t_quantile * standard_error, excess[0] + t_quantile * standard_error)
         for excess, standard_error in zip(excess_by_reliability, standard_errors, strict=True)
     ]
-    has_equal_signs = bool(excess_by_reliability[0][0] * excess_by_reliability[1][0] > 0)
+    has_same_excess_sign = bool(excess_by_reliability[0][0] * excess_by_reliability[1][0] > 0)
     p_value = max(
         _p_value(excess[0] / standard_error, len(judge_correlation) - 1)
         for excess, standard_error in zip(excess_by_reliability, standard_errors, strict=True)
     )
-    low, high = min(bounds[0] for bounds in intervals), max(bounds[1] for bounds in intervals)
+    low, high = min(interval[0] for interval in intervals), max(interval[1] for interval in intervals)
     return LengthBias(
         judge_correlation[0],
         human_correlation[0],
         excess_by_reliability[0][0],
         low,
         high,
-        p_value if has_equal_signs else np.nan,
-        identified=has_equal_signs,
+        p_value if has_same_excess_sign else np.nan,
+        identified=has_same_excess_sign,
     )
 
 

@@ -299,14 +299,17 @@ def nested_path(
     ([1], [1.0], (2, 9))
     """
     costs = np.ones(x.shape[1]) if costs is None else costs
-    column_order = stepwise_path(x, y, fold, included_columns=included_columns, steps=steps, costs=costs).order
-    budget_by_step = np.concatenate([[0.0], np.cumsum(costs[column_order])])
-    predictions, n_folds_with_column = np.full((len(budget_by_step), len(y)), np.nan), np.zeros(len(column_order))
+    overall_column_order = stepwise_path(x, y, fold, included_columns=included_columns, steps=steps, costs=costs).order
+    budget_by_step = np.concatenate([[0.0], np.cumsum(costs[overall_column_order])])
+    predictions, n_folds_with_column = (
+        np.full((len(budget_by_step), len(y)), np.nan),
+        np.zeros(len(overall_column_order)),
+    )
     max_steps = int(budget_by_step[-1] / costs.min() + 1)
     for is_training, is_held_out in (fold_masks := splits(fold)):
         inner_fold_of_row, fold_column_order = (
             fold[is_training] if np.ptp(fold[is_training]) else inner_folds(groups[is_training]),
-            column_order[:0],
+            overall_column_order[:0],
         )
         if np.ptp(inner_fold_of_row):
             fold_column_order = stepwise_path(
@@ -322,11 +325,16 @@ def nested_path(
         )
         n_folds_with_column += [
             column in fold_column_order[:n_columns]
-            for column, n_columns in zip(column_order, n_columns_by_step[1:], strict=True)
+            for column, n_columns in zip(overall_column_order, n_columns_by_step[1:], strict=True)
         ]
-        column_indices = np.concatenate([included_columns, fold_column_order[: n_columns_by_step[-1]]])
-        column_ranges = [slice(len(included_columns) + n_columns) for n_columns in n_columns_by_step.tolist()]
+        fold_column_indices = np.concatenate([included_columns, fold_column_order[: n_columns_by_step[-1]]])
+        column_slice_of_step = [slice(len(included_columns) + n_columns) for n_columns in n_columns_by_step.tolist()]
         predictions[:, is_held_out] = ridge_predictions(
-            x[:, column_indices], y, column_ranges, groups=groups, is_training=is_training, is_held_out=is_held_out
+            x[:, fold_column_indices],
+            y,
+            column_slice_of_step,
+            groups=groups,
+            is_training=is_training,
+            is_held_out=is_held_out,
         )
-    return NestedPath(column_order, predictions, n_folds_with_column / len(fold_masks))
+    return NestedPath(overall_column_order, predictions, n_folds_with_column / len(fold_masks))

@@ -64,8 +64,10 @@ def _rates(placement: Placement, confidence: float, systems: Sequence[int] | Non
     adjusted_confidence = 1 - (1 - confidence) / len(placement.human)
     partiality_results = partiality([placement], alpha=1 - confidence, confidence=adjusted_confidence, systems=systems)
     shift_and_bounds = (partiality_results.shift[0], partiality_results.low[0], partiality_results.high[0])
-    win_rate_parts = np.stack([win_rate_without(placement, system_shifts)[0] for system_shifts in shift_and_bounds])
-    return np.where(np.isfinite(partiality_results.shift[0]), win_rate_parts, np.nan)
+    win_rate_of_shift_and_bounds = np.stack(
+        [win_rate_without(placement, shift_of_system)[0] for shift_of_system in shift_and_bounds]
+    )
+    return np.where(np.isfinite(partiality_results.shift[0]), win_rate_of_shift_and_bounds, np.nan)
 
 
 def largest(rates: Floats) -> LargestPartiality:

@@ -330,14 +330,14 @@ class _Search:
     def largest_rival_p_value(self, system: int) -> float:
         """Leave out every other system of the curve in turn, and return the largest of the p-values of `system`."""
         left_out_systems = np.setdiff1d(self.curve_systems, system)
-        tested_systems = np.full(len(left_out_systems), system)
-        p_values = [
+        repeated_system = np.full(len(left_out_systems), system)
+        p_value_without_system = [
             distance.p_value
             for distance in self.distances_from_curve(
-                tested_systems, self.curve_masks(tested_systems, left_out_systems)
+                repeated_system, self.curve_masks(repeated_system, left_out_systems)
             )
         ]
-        return float(np.nan_to_num(p_values, nan=1.0).max())
+        return float(np.nan_to_num(p_value_without_system, nan=1.0).max())
 
     def flag(self, system: int) -> None:
         self.curve_systems.remove(system)

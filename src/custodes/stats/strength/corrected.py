@@ -169,17 +169,17 @@ def _pair_residual_weights(battles: Battles, is_labelled_battle: Bools, *, n_sys
         np.minimum(battles.first, battles.second) * n_systems + np.maximum(battles.first, battles.second),
         return_inverse=True,
     )
-    pair_labelled_weight, pair_unlabelled_weight = (
+    pair_labelled_weight_of_battle, pair_unlabelled_weight_of_battle = (
         np.bincount(pair_of_battle, weights=battles.weight * is_summed_battle)[pair_of_battle]
         for is_summed_battle in (is_labelled_battle, ~is_labelled_battle)
     )
     labelled_weight_odds = np.divide(
-        pair_labelled_weight,
-        pair_unlabelled_weight,
+        pair_labelled_weight_of_battle,
+        pair_unlabelled_weight_of_battle,
         out=np.zeros(len(pair_of_battle)),
-        where=pair_unlabelled_weight > 0,
+        where=pair_unlabelled_weight_of_battle > 0,
     )
-    return np.where(is_labelled_battle, -1.0 * (pair_unlabelled_weight > 0), labelled_weight_odds)
+    return np.where(is_labelled_battle, -1.0 * (pair_unlabelled_weight_of_battle > 0), labelled_weight_odds)
 
 
 def _control_weights(scores: Any, control_scores: Any, inverse_information: Floats) -> Floats:
