@@ -12,6 +12,7 @@ import custodes as cu
 from custodes.answers.tables import with_interval
 from custodes.data.items import Items
 from custodes.data.study import Study
+from custodes.evaluate.clusters import counts_by_aspect
 from custodes.stats.correction.estimators import ESTIMATORS
 from tests.evaluate.studies import study_of, verdicts
 
@@ -120,8 +121,8 @@ def test_intervals_use_the_effective_number_of_clusters(monkeypatch: pytest.Monk
     """One cluster of 50 items and 10 of 5 are like 100^2 / (50^2 + 10 * 5^2) = 3.64 equal clusters."""
     n_units_of_column: dict[str, set[float]] = {}
 
-    def record(name: str, draws: np.ndarray, *args: Any, clusters: float, **options: Any) -> dict[str, np.ndarray]:
-        n_units_of_column.setdefault(name, set()).add(round(clusters, 2))
+    def record(name: str, draws: np.ndarray, *args: Any, clusters: Any, **options: Any) -> dict[str, np.ndarray]:
+        n_units_of_column.setdefault(name, set()).update(np.unique(clusters).round(2).tolist())
         return with_interval(name, draws, *args, clusters=clusters, **options)
 
     for module in (
@@ -144,7 +145,8 @@ def test_intervals_use_the_effective_number_of_clusters(monkeypatch: pytest.Monk
     pairs = [(name, "A", "B", "judge", order, 1) for name in names for order in ("ab", "ba")]
     cu.consistency(replace(verdicts(pairs), items=items), resamples=20)
     expected = ["mean_abs_favi", "kld", "complementarity", "with_humans", "kendall_item", "alpha_nominal", "flip_rate"]
-    assert {name: n_units_of_column[name] for name in expected} == {name: {3.64} for name in expected}
+    # 0 clusters: averages without a pair
+    assert {name: n_units_of_column[name] - {0} for name in expected} == {name: {3.64} for name in expected}
 
 
 @pytest.mark.parametrize(
@@ -171,3 +173,47 @@ def test_agreement_over_systems_uses_the_effective_number_of_clusters(
     large_and_small = clustered(study, ["large"] * 50 + [f"small{i // 5}" for i in range(50)])
     cu.agreement(large_and_small, resamples=20, compare_by=["pairwise_accuracy"])
     assert recorded == {3.64}
+
+
+def test_items_without_human_ratings_do_not_change_the_effective_number_of_clusters() -> None:
+    ratings = np.random.default_rng(0).integers(0, 4, (4, 200, 3)).astype(float)
+    ratings[:2, 100:] = np.nan  # annotators rated 100 items in 20 clusters
+    clusters = [f"c{i // 5}" for i in range(100)]
+    alone = clustered(study_of(ratings[:, :100], people=2), clusters)
+    extended = clustered(study_of(ratings, people=2), clusters + ["unannotated"] * 100)
+    intervals_of_studies = []
+    for study in (alone, extended):
+        favi = cu.favoritism(study, resamples=500).metrics.select("mean_abs_favi_low", "mean_abs_favi_high")
+        distances = cu.complementarity(study, resamples=500)
+        intervals_of_studies.append(
+            [
+                *favi.row(0),
+                *distances.pairs.select("complementarity_low", "complementarity_high").row(0),
+                *distances.raters.select("with_humans_low", "with_humans_high").row(1),
+                *distances.averages.select("complementarity_low", "complementarity_high").row(1),
+            ]
+        )
+    assert intervals_of_studies[0] == pytest.approx(intervals_of_studies[1], rel=0.1)  # other resamples
+    assert counts_by_aspect(extended, {})[0].n_effective_clusters == pytest.approx(20)  # for `kld` of ranking
+
+
+def test_verdicts_of_other_judges_do_not_change_the_interval_of_a_judge() -> None:
+    names = [f"i{i}" for i in range(100)]
+    rng = np.random.default_rng(0)
+    pairs = [(name, "A", "B", "judge", order, int(rng.integers(-1, 2))) for name in names for order in ("ab", "ba")]
+    others = [(f"u{i}", "A", "B", "judge2", order, 1) for i in range(500) for order in ("ab", "ba")]
+    widths = []
+    for rows in (pairs, pairs + others):
+        study = verdicts(rows)
+        clusters = {name: f"c{i // 5}" for i, name in enumerate(names)}
+        labels = [f"u{i}" for i in range(500)] if rows is not pairs else []
+        table = pl.DataFrame({"item": names + labels, "cluster": [*clusters.values(), *["other"] * len(labels)]})
+        result = cu.consistency(replace(study, items=Items.make(table)[0]), resamples=500)
+        judge = result.orders.row(by_predicate=pl.col("rater") == "judge", named=True)
+        is_overall = (pl.col("rater") == "judge") & (pl.col("factor") == "all")
+        failures = result.missing.row(by_predicate=is_overall, named=True)
+        widths.append(
+            [judge[f"{name}_high"] - judge[f"{name}_low"] for name in ("consistency", "first_rate")]
+            + [failures["failure_rate_high"] - failures["failure_rate_low"]]
+        )
+    assert widths[0] == pytest.approx(widths[1], rel=0.15)  # other resamples

@@ -165,6 +165,16 @@ def test_expanded_percentiles_are_those_of_t_and_hold_the_estimate() -> None:
     assert np.isnan(expanded_interval(np.array([np.nan, 1.0]), draws, confidence=0.9, n_units=12, bounds=ANY)[0][0])
 
 
+def test_percentiles_beyond_the_draws_are_extrapolated() -> None:
+    draws = np.random.default_rng(0).normal(size=999)
+    low, high = expanded_interval(np.array(0.0), draws, confidence=0.95, n_units=2.75, bounds=ANY)
+    extension = stats.t.ppf(0.975, 1.75) / stats.norm.ppf(0.99)  # SciPy
+    np.testing.assert_allclose([low, high], extension * np.quantile(draws, [0.01, 0.99]))
+    low, high = expanded_interval(np.array(0.5), draws / 20 + 0.5, confidence=0.95, n_units=2.75, bounds=SHARE)
+    assert 0 <= low < (draws / 20 + 0.5).min()
+    assert 1 >= high > (draws / 20 + 0.5).max()
+
+
 def test_units_that_add_nothing_are_left_out_of_sums() -> None:
     rng = np.random.default_rng(5)
     weights = rng.integers(0, 4, (6, 20))

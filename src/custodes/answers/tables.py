@@ -289,12 +289,12 @@ def _series(column_name: str, value_or_values: Any, dtype: Any, n_rows: int) -> 
 
 
 def with_interval(
-    name: str, draws: Floats, confidence: float, *, clusters: float, bounds: intervals.Bounds
+    name: str, draws: Floats, confidence: float, *, clusters: float | Floats, bounds: intervals.Bounds
 ) -> dict[str, Floats]:
     """The columns of an estimate and of its interval bounds.
 
     Row 0 of `draws` (1 + B, ...) is the estimate; the other B rows come from resamples of clusters. `clusters` is the
-    (effective) number of clusters, and `bounds` the range of the statistic.
+    (effective) number of clusters, one for all or one for each estimate, and `bounds` the range of the statistic.
     """
     lower_bounds, upper_bounds = intervals.student_interval(
         draws, confidence=confidence, n_units=clusters, bounds=bounds

@@ -40,8 +40,8 @@ class AspectCounts:
 
     @property
     def n_effective_clusters(self) -> float:
-        """Effective number of these clusters, for intervals."""
-        return self.comparison.design.n_effective_units if self.comparison else 0.0
+        """Effective number of clusters of the items with human ratings, for intervals; 0 if the user gave counts."""
+        return self.comparison.human_item_comparison.design.n_effective_units if self.comparison else 0.0
 
     @property
     def overall(self) -> tuple[str, ...]:

@@ -44,8 +44,18 @@ def effective_clusters(sizes: NDArray[Any]) -> float:
 
     Source: Kish 1965.
     """
-    n_clusters = int((sizes > 0).sum())
-    return max(float(sizes.sum() ** 2 / (sizes**2).sum()), 2.0) if n_clusters > 1 else float(n_clusters)
+    return float(effective_clusters_by_row(sizes))
+
+
+def effective_clusters_by_row(sizes: NDArray[Any]) -> Floats:
+    """Effective number of clusters (...) for each row of cluster sizes (..., clusters); see `effective_clusters`.
+
+    >>> effective_clusters_by_row(np.array([[5, 5, 0], [7, 0, 0], [0, 0, 0]])).tolist()
+    [2.0, 1.0, 0.0]
+    """
+    n_clusters = (sizes > 0).sum(axis=-1)
+    n_effective_clusters = ratio(sizes.sum(axis=-1) ** 2, (sizes**2).sum(axis=-1))
+    return np.where(n_clusters > 1, np.fmax(n_effective_clusters, 2.0), n_clusters)
 
 
 class DesignEffect(NamedTuple):

@@ -35,6 +35,7 @@ N_DIRECTIONS = 20_000
 """Number of random directions for the maximum of several normal variates. A level of .95 is then met within .001."""
 
 _ENOUGH = 0.5  # proportion of resamples that must be defined for an interval
+_N_BEYOND = 10  # draws beyond the percentiles from which an interval is extrapolated
 _NONE = 1e-15  # smaller variances of a proportion count as 0
 _SAME = 1e-9  # smaller differences of statistics (of order 1) are rounding errors
 _FARTHEST = 9.0  # maximum distance, in standard errors, in the search for a p-value
@@ -94,19 +95,19 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
 
 
 def student_interval(
-    draws: NDArray[Any], *, confidence: float, n_units: float, bounds: Bounds, few_draws: bool = False
+    draws: NDArray[Any], *, confidence: float, n_units: float | Floats, bounds: Bounds, few_draws: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Interval of estimate ± t x standard error, from draws (1 + B, ...): lower and upper bounds, (...) each.
 
-    Row 0 of `draws` is the estimate; the other B rows are resamples of G = `n_units` clusters. The standard error is
-    the standard deviation over the resamples times sqrt(G / (G - 1)), and t has G - 1 degrees of freedom. With
-    `few_draws`, the sampling error of a standard error from B resamples is included: t has 1 / (1 / (G - 1) + 1 / (B -
-    1)) degrees of freedom (Satterthwaite). With the bounds `SHARE`, the estimate is a proportion p, and its interval is
-    the Wilson interval of p (1 - p) / error^2 observations. If this number is 0 / 0, it is replaced by G, so that the
-    interval at 0 and 1 has a width. With other bounds, the error is computed on a variance-stabilising scale: arcsine
-    between two bounds, square root above a lower bound. So the interval stays within the bounds and contains the
-    estimate. The interval is NaN if the estimate is undefined, if fewer than half of the draws are defined, or if there
-    is only one cluster or one draw.
+    Row 0 of `draws` is the estimate; the other B rows are resamples of G = `n_units` clusters, one number or one for
+    each estimate (...). The standard error is the standard deviation over the resamples times sqrt(G / (G - 1)), and t
+    has G - 1 degrees of freedom. With `few_draws`, the sampling error of a standard error from B resamples is included:
+    t has 1 / (1 / (G - 1) + 1 / (B - 1)) degrees of freedom (Satterthwaite). With the bounds `SHARE`, the estimate is a
+    proportion p, and its interval is the Wilson interval of p (1 - p) / error^2 observations. If this number is 0 / 0,
+    it is replaced by G, so that the interval at 0 and 1 has a width. With other bounds, the error is computed on a
+    variance-stabilising scale: arcsine between two bounds, square root above a lower bound. So the interval stays
+    within the bounds and contains the estimate. The interval is NaN if the estimate is undefined, if fewer than half of
+    the draws are defined, or if there is only one cluster or one draw.
 
     >>> draws = np.array([0.5, 0.4, 0.6, 0.5])
     >>> low, high = student_interval(draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -116,6 +117,8 @@ def student_interval(
     Source: Efron 1979; Wilson 1927; t and G / (G - 1) for few clusters as in Cameron, Gelbach and Miller 2008; Bartlett
     1947 for the scales.
     """
+    from scipy.special import stdtrit
+
     draws = np.asarray(draws, dtype=np.float64)
     lowest_value, highest_value = bounds
     is_defined_draw = np.isfinite(draws[1:])
@@ -127,12 +130,12 @@ def student_interval(
     mean_draw = np.where(is_defined_draw, stabilised_draws[1:], 0.0).sum(axis=0) / np.maximum(n_defined_draws, 1)
     squared_deviations = np.where(is_defined_draw, stabilised_draws[1:] - mean_draw, 0.0) ** 2
     standard_error = np.sqrt(
-        squared_deviations.sum(axis=0) / np.maximum(n_defined_draws - 1, 1) * (n_units / max(n_units - 1, 1))
+        squared_deviations.sum(axis=0) / np.maximum(n_defined_draws - 1, 1) * (n_units / np.maximum(n_units - 1, 1))
     )
-    effective_n_units = (
-        1 + 1 / (1 / (n_units - 1) + 1 / (len(draws) - 2)) if few_draws and n_units > 1 < len(draws) - 1 else n_units
-    )
-    t_quantile = np.where(has_enough_draws, student_quantile(confidence, effective_n_units), np.nan)
+    degrees_of_freedom = np.maximum(np.asarray(n_units, dtype=np.float64) - 1, 1)
+    if few_draws and len(draws) > 2:
+        degrees_of_freedom = np.maximum(1 / (1 / degrees_of_freedom + 1 / (len(draws) - 2)), 1)
+    t_quantile = np.where(has_enough_draws, stdtrit(degrees_of_freedom, (1 + confidence) / 2), np.nan)
     if bounds == SHARE:
         proportion = draws[0].clip(0.0, 1.0)  # rounding error
         # If p is 0 or 1, the number of observations is computed from the mean of the resamples instead of p.
@@ -144,7 +147,7 @@ def student_interval(
         effective_n_observations = np.where(
             is_observation_number_defined,
             proportion_variance / np.where(is_observation_number_defined, standard_error**2, 1.0),
-            float(n_units),
+            n_units,
         )
         return wilson_interval(proportion, effective_n_observations, quantile=t_quantile)
     half_width = t_quantile * standard_error
@@ -165,9 +168,11 @@ def expanded_interval(
     """Expanded percentile interval: percentiles of draws (B, ...) at wider levels, extended to contain the estimate.
 
     The draws are from G = `n_units` clusters and need not be centred at the estimate. The level is the normal
-    probability between minus and plus the t quantile with G - 1 degrees of freedom. The interval is NaN if the estimate
-    is undefined, if fewer than half of the draws are defined, or if there are no draws. If the draws of a `SHARE` are
-    all 0 or all 1, the interval is the Wilson interval of G observations.
+    probability between minus and plus the t quantile with G - 1 degrees of freedom. If this percentile lies beyond the
+    most extreme draws, the distance from the estimate to a percentile with ten draws beyond it is extended in
+    proportion to the quantile, on the scale of `student_interval`, and at least to the most extreme draws. The interval
+    is NaN if the estimate is undefined, if fewer than half of the draws are defined, or if there are no draws. If the
+    draws of a `SHARE` are all 0 or all 1, the interval is the Wilson interval of G observations.
 
     >>> draws = np.linspace(0, 1, 1001)
     >>> low, high = expanded_interval(np.array(0.5), draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -176,11 +181,24 @@ def expanded_interval(
 
     Source: Hesterberg 2015 (expanded percentile interval).
     """
-    from scipy.special import ndtr
+    from scipy.special import ndtr, ndtri
 
-    expanded_level = 2 * float(ndtr(student_quantile(confidence, n_units))) - 1
-    low, high = percentile_interval(draws, confidence=expanded_level)
+    n_draws, t_quantile = max(len(draws), 2), student_quantile(confidence, n_units)
+    largest_z = float(-ndtri(1 / (n_draws + 1)))
+    low, high = percentile_interval(draws, confidence=2 * float(ndtr(min(t_quantile, largest_z))) - 1)
     low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN if the bound or the estimate is NaN
+    if t_quantile > largest_z:
+        base_z = max(float(-ndtri(_N_BEYOND / (n_draws + 1))), 1.0) if n_draws > _N_BEYOND else 1.0
+        stabilised_estimate, *stabilised_percentiles = (
+            _stabilise_variance(np.asarray(values, dtype=np.float64), bounds)
+            for values in (estimate, *percentile_interval(draws, confidence=2 * float(ndtr(base_z)) - 1))
+        )
+        with np.errstate(invalid="ignore"):  # for infinite estimates, which have no interval
+            extended_low, extended_high = (
+                _back_transform(stabilised_estimate + t_quantile / base_z * (percentile - stabilised_estimate), bounds)
+                for percentile in stabilised_percentiles
+            )
+        low, high = np.minimum(low, extended_low), np.maximum(high, extended_high)
     if bounds == SHARE:
         is_degenerate_interval = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
         wilson_bounds = wilson_interval(estimate, float(n_units), quantile=student_quantile(confidence, n_units))
@@ -237,10 +255,10 @@ class ResampledEstimate:
         draws.
 
         With G clusters, there is no interval if sign flips could not be significant (2^(1 - G) above 1 - level). There
-        is also no interval if a percentile lies beyond the most extreme draws. If no resample differs from the
-        estimate, the error is unknown, but not 0. The interval then extends by `width` times 1 - ((1 - level) / 2)^(1 /
-        G). This factor is the upper confidence bound of the proportion of deviating clusters if none of G sampled
-        clusters deviates.
+        is also no interval if, with G equal clusters, a percentile lies beyond the most extreme draws. If no resample
+        differs from the estimate, the error is unknown, but not 0. The interval then extends by `width` times 1 - ((1 -
+        level) / 2)^(1 / G). This factor is the upper confidence bound of the proportion of deviating clusters if none
+        of G sampled clusters deviates.
         """
         from scipy.special import ndtr
 
@@ -248,7 +266,7 @@ class ResampledEstimate:
         if self.n_units < 2 or 2.0 ** (1 - self.n_units) > 1 - level or not np.isfinite(self.value):
             return np.nan, np.nan
         if self.population is not None:
-            if ndtr(-student_quantile(level, self.n_effective_units)) * (len(self.population) + 1) < 1:
+            if ndtr(-student_quantile(level, self.n_units)) * (len(self.population) + 1) < 1:
                 return np.nan, np.nan
             interval_bounds = expanded_interval(
                 self.draws[0], self.population, confidence=level, n_units=self.n_effective_units, bounds=self.bounds

@@ -61,6 +61,19 @@ def test_the_interval_is_that_of_agreement_with_clusters_of_unequal_sizes(statis
         assert gated[f"value_{end}"] == pytest.approx(reference[f"{statistic}_{end}"], abs=0.01)
 
 
+def test_very_unequal_clusters_have_the_interval_of_agreement() -> None:
+    """One cluster of 200 items and 20 of 5 are like 2.25 equal clusters."""
+    rows = [{"item": f"i{i}", "cluster": "large" if i < 200 else f"small{i % 20}"} for i in range(300)]
+    study = replace(study_of(scores(items=300)), items=Items.make(pl.DataFrame(rows))[0])
+    reference = agreement(study, metrics="m1", compare_by=()).metrics.row(0, named=True)
+    gated = row(gate(study, metric="m1", require="pearson_system>=0.5"))
+    assert [gated[f"value_{end}"] for end in ("low", "high")] == pytest.approx(
+        [reference[f"pearson_system_{end}"] for end in ("low", "high")], abs=0.03
+    )
+    joint = gate(study, metric="m1", require=["pearson_system>=0.5", "kendall_item>=0.2"])
+    assert joint.rules["value_low"].null_count() == 0
+
+
 @pytest.mark.parametrize("statistic", ["kendall_item", "sample_accuracy", "pairwise_accuracy", "pearson_global"])
 def test_not_worse_is_the_difference_on_common_ground(statistic: str) -> None:
     ratings = scores()

@@ -261,14 +261,13 @@ def complementarity(
         columns_of_space_tables, space_summary, left_out_of_space, space_notes = structure(
             rankings, distances, bootstrap_weights, confidence, rng.spawn(1)[0]
         )
-    kind_average_draws_a, kind_average_draws_b = (
-        distances.kinds[:, [KINDS.index(rater_pair_kind) for rater_pair_kind in compared_pair_kinds]]
+    first_kinds, second_kinds = (
+        [KINDS.index(rater_pair_kind) for rater_pair_kind in compared_pair_kinds]
         for compared_pair_kinds in GAPS.values()
     )
     columns_of_summary = (
         dict.fromkeys(Complementarity.table_declarations()["summary"].schema) | {"level": level} | space_summary
     )
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": raters.design.n_effective_units}
     table_of_name = Complementarity.part(
         "",
         pairs=rater_columns(raters, rankings.pairs[0], "_a")
@@ -276,22 +275,41 @@ def complementarity(
         | distances.columns,
         averages={
             "kinds": KINDS,
-            **with_interval("complementarity", distances.kinds, bounds=intervals.SHARE, **interval_options),
+            **with_interval(
+                "complementarity",
+                distances.kinds,
+                confidence,
+                clusters=distances.kind_clusters,
+                bounds=intervals.SHARE,
+            ),
             "mean_with_diagonal": _means_with_diagonal(rankings, distances.kinds[0], is_defined_pair),
             "pairs": np.bincount(rankings.kind[is_defined_pair], minlength=len(KINDS)),
         },
         gaps={
             **GAPS,
             **with_interval(
-                "difference", kind_average_draws_a - kind_average_draws_b, bounds=intervals.ANY, **interval_options
+                "difference",
+                distances.kinds[:, first_kinds] - distances.kinds[:, second_kinds],
+                confidence,
+                clusters=np.minimum(distances.kind_clusters[first_kinds], distances.kind_clusters[second_kinds]),
+                bounds=intervals.ANY,
             ),
         }
         if len(raters.select_kind("human"))
         else {},
         raters={
             **rater_columns(raters, range(len(raters.names))),
-            **with_interval("with_humans", distances.raters[:, :, 0], bounds=intervals.SHARE, **interval_options),
-            **with_interval("with_metrics", distances.raters[:, :, 1], bounds=intervals.SHARE, **interval_options),
+            **{
+                column_name: column_values
+                for side_index, average_name in enumerate(("with_humans", "with_metrics"))
+                for column_name, column_values in with_interval(
+                    average_name,
+                    distances.raters[:, :, side_index],
+                    confidence,
+                    clusters=distances.rater_clusters[:, side_index],
+                    bounds=intervals.SHARE,
+                ).items()
+            },
             "position": _heat_map_positions(rankings, distances),
         },
         rules=_rule_columns(rankings),

@@ -17,6 +17,7 @@ from custodes.evaluate.rater_scores import METRIC, RaterScores
 from custodes.progress import Progress
 from custodes.stats import bootstrap, intervals, rank_distance
 from custodes.stats.arrays import Floats
+from custodes.stats.clusters import effective_clusters_by_row
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import weighted_item_mean
 
@@ -105,6 +106,17 @@ class Rankings:
             return weighted_item_mean(distances, units=np.zeros(n_rankings, dtype=int), weights=weights[:1, :1])
         return weighted_item_mean(distances, units=design.units, weights=weights, item_weights=design.item_weights)
 
+    def cluster_shares(self, pair_slice: slice) -> Floats:
+        """(pairs, clusters): proportions by cluster of the items that both raters of a pair rated; NaN without an item.
+
+        At level 'system', an item counts as rated if the rater scored at least two of its outputs.
+        """
+        design, n_least = self.who.design, 2 if self.level == "system" else 1
+        is_rated_item = np.asarray(np.isfinite(self.who.scores).sum(axis=2) >= n_least)
+        is_used_item = is_rated_item[self.pairs[0, pair_slice]] & is_rated_item[self.pairs[1, pair_slice]]
+        sizes = bootstrap.unit_sums(is_used_item * design.weights, units=design.units, n_units=design.n_units)
+        return ratio(sizes, sizes.sum(axis=1, keepdims=True))
+
     def square(self, pair_values: Floats) -> Floats:
         """Return values (..., pairs) as a symmetric matrix (..., raters, raters) with a zero diagonal."""
         matrix = np.zeros((*pair_values.shape[:-1], *2 * self.values.shape[:1]))
@@ -117,13 +129,16 @@ class Distances:
     """Distances in every resample; row 0 is the estimate.
 
     `kinds` (1 + B, 3) are averages by kind of pair. `raters` (1 + B, raters, 2) are the averages of each rater with
-    annotators and with metrics. `kept` (1 + some resamples, pairs) are the distances of all pairs. `columns` has the
+    annotators and with metrics. `kind_clusters` (3,) and `rater_clusters` (raters, 2) are the effective numbers of
+    clusters of these averages. `kept` (1 + some resamples, pairs) are the distances of all pairs. `columns` has the
     mean distance of each pair with bounds, and the number `n` of rankings.
     """
 
     columns: dict[str, NDArray[Any]]
     kinds: Floats
     raters: Floats
+    kind_clusters: Floats
+    rater_clusters: Floats
     kept: Floats
 
     @classmethod
@@ -136,7 +151,7 @@ class Distances:
         progress: Progress,
     ) -> Distances:
         """Return the distances of all pairs of raters; `bootstrap_weights` (1 + B, clusters) are bootstrap weights."""
-        columns_of_blocks, retained_mean_distances, n_clusters = [], [], rankings.who.design.n_effective_units
+        columns_of_blocks, retained_mean_distances = [], []
         n_raters, (first_raters, second_raters) = len(rankings.values), rankings.pairs
         is_human_rater = np.array(rankings.who.kinds) != METRIC
         group_of_pair_arrays = (
@@ -146,21 +161,27 @@ class Distances:
                 for raters, other_raters in ((first_raters, second_raters), (second_raters, first_raters))
             ),
         )
-        group_sums_and_counts = np.zeros((2, len(bootstrap_weights), len(KINDS) + 2 * n_raters))
+        n_groups = len(KINDS) + 2 * n_raters
+        group_sums_and_counts = np.zeros((2, len(bootstrap_weights), n_groups))
+        share_sums_and_counts = np.zeros((2, rankings.who.design.n_units, n_groups))
         pair_slices = rankings.blocks(len(bootstrap_weights))
         for pair_slice in progress(pair_slices, total=len(pair_slices), desc="complementarity"):
             distances, mean_distances = _resampled_distances(rankings, pair_slice, rule, bootstrap_weights)
+            cluster_shares = rankings.cluster_shares(pair_slice)
             columns_with_bounds = with_interval(
-                "complementarity", mean_distances, confidence, clusters=n_clusters, bounds=intervals.SHARE
+                "complementarity",
+                mean_distances,
+                confidence,
+                clusters=effective_clusters_by_row(np.nan_to_num(cluster_shares)),
+                bounds=intervals.SHARE,
             )
             columns_of_blocks.append({**columns_with_bounds, "n": np.isfinite(distances).sum(axis=1)})
             retained_mean_distances.append(mean_distances[: 1 + KEPT])
-            group_sums_and_counts += defined_sums(
-                mean_distances,
-                [group_of_pair[pair_slice] for group_of_pair in group_of_pair_arrays],
-                group_sums_and_counts.shape[-1],
-            )
+            groups_of_pairs = [group_of_pair[pair_slice] for group_of_pair in group_of_pair_arrays]
+            group_sums_and_counts += defined_sums(mean_distances, groups_of_pairs, n_groups)
+            share_sums_and_counts += defined_sums(cluster_shares.T, groups_of_pairs, n_groups)
         group_means = ratio(*group_sums_and_counts)
+        n_clusters_of_group = effective_clusters_by_row(np.nan_to_num(ratio(*share_sums_and_counts)).T)
         return cls(
             columns={
                 column_name: np.concatenate([columns_of_block[column_name] for columns_of_block in columns_of_blocks])
@@ -168,6 +189,8 @@ class Distances:
             },
             kinds=group_means[:, : len(KINDS)],
             raters=group_means[:, len(KINDS) :].reshape(-1, n_raters, 2),
+            kind_clusters=n_clusters_of_group[: len(KINDS)],
+            rater_clusters=n_clusters_of_group[len(KINDS) :].reshape(n_raters, 2),
             kept=np.concatenate(retained_mean_distances, axis=1),
         )
 

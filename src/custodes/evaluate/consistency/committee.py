@@ -17,6 +17,7 @@ from custodes.evaluate.consistency.findings import FEWEST
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Bools, Floats
+from custodes.stats.clusters import effective_clusters
 from custodes.stats.judging.committee import (
     best_subset,
     correct,
@@ -69,7 +70,8 @@ def committee_columns(
     )
     if len(np.unique(preferences.unit[is_shared_comparison])) < FEWEST:
         return {}, {}
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_effective_units}
+    n_clusters = effective_clusters(np.bincount(preferences.unit[is_shared_comparison]))
+    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": n_clusters}
     # A metric of another aspect has no preference here, so it is not a candidate.
     left_out_judges = [
         preferences.raters[rater_index]

@@ -15,6 +15,7 @@ from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.parallel import labelled_generators
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.clusters import effective_clusters_by_row
 from custodes.stats.judging.bias_tests import LEAST_FAILURES, uneven_p
 from custodes.stats.ratios import ratio
 
@@ -158,7 +159,7 @@ def _factor_columns(
             "failure_rate",
             ratio(*resampled_sums),
             confidence,
-            clusters=preferences.n_effective_units,
+            clusters=effective_clusters_by_row(n_queried_verdicts),
             bounds=intervals.SHARE,
         )
         yield {

@@ -14,6 +14,7 @@ from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.evaluate.decision_graph import CELLS
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats, table_sums
+from custodes.stats.clusters import effective_clusters_by_row
 from custodes.stats.intervals import Inference
 from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
@@ -56,7 +57,13 @@ def order_columns(
     )
     half_answered_rows = study.preferences.queried_verdicts.half_comparisons().filter(aspect=preferences.aspect)
     n_half_answered_of_rater = dict(half_answered_rows.group_by("rater").len().iter_rows())
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_effective_units}
+    interval_options: dict[str, Any] = {
+        "confidence": confidence,
+        "clusters": effective_clusters_by_row(outcome_tables.sum(axis=2)),
+    }
+    first_rate_draws, n_clusters_of_first_rate = group_means(
+        is_first_preferred, decided_verdict_rows, table_shape, bootstrap_weights
+    )
     columns_of_orders: dict[str, Any] = {
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices],
         "n_both_orders": n_both_orders_of_rater,
@@ -84,9 +91,10 @@ def order_columns(
         ),
         **with_interval(
             "first_rate",
-            group_means(is_first_preferred, decided_verdict_rows, table_shape, bootstrap_weights),
+            first_rate_draws,
+            confidence,
+            clusters=n_clusters_of_first_rate,
             bounds=intervals.SHARE,
-            **interval_options,
         ),
         "margin": POINTS * margin_test.estimate,
         "margin_low": POINTS * margin_test.low.clip(-1, 1),
@@ -151,8 +159,11 @@ def both_orders(verdict_rows: pl.DataFrame) -> pl.DataFrame:
     return rows_of_orders[0].join(rows_of_orders[1], on=[*KEY, "run"], suffix="_ba")
 
 
-def group_means(values: Floats, rows: pl.DataFrame, shape: tuple[int, int], bootstrap_weights: Floats) -> Floats:
-    """(1 + B, raters): the mean of the defined values (n,) of each rater in every resample.
+def group_means(
+    values: Floats, rows: pl.DataFrame, shape: tuple[int, int], bootstrap_weights: Floats
+) -> tuple[Floats, Floats]:
+    """Return the mean of the defined values (n,) of each rater in every resample, (1 + B, raters), and the effective
+    number of clusters of these values, (raters,).
 
     `rows` has the positions `rater` and `unit` of each value, and `shape` is the number of raters and of units.
     """
@@ -161,12 +172,11 @@ def group_means(values: Floats, rows: pl.DataFrame, shape: tuple[int, int], boot
         rows[column_name].to_numpy()[is_defined_value] for column_name in ("rater", "unit")
     )
     value_sums, value_counts = (
-        bootstrap.weighted_sums(
-            bootstrap_weights, table_sums(rater_of_value, unit_of_value, shape=shape, weights=values_or_none)
-        )
+        table_sums(rater_of_value, unit_of_value, shape=shape, weights=values_or_none)
         for values_or_none in (values[is_defined_value], None)
     )
-    return ratio(value_sums, value_counts)
+    mean_draws = ratio(*(bootstrap.weighted_sums(bootstrap_weights, sums) for sums in (value_sums, value_counts)))
+    return mean_draws, effective_clusters_by_row(value_counts)
 
 
 def _margin_test(verdict_rows: pl.DataFrame, shape: tuple[int, int], confidence: float) -> Inference:

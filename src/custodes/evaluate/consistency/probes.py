@@ -16,6 +16,7 @@ from custodes.evaluate.consistency.findings import POINTS, PROBE, Finding
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats, table_sums
+from custodes.stats.clusters import effective_clusters_by_row
 from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
 
@@ -125,7 +126,7 @@ def probe_rows(
             change_rates,
             bounds=intervals.SHARE,
             confidence=confidence,
-            clusters=preferences.n_effective_units,
+            clusters=effective_clusters_by_row(n_answers_by_group),
         ),
         "reason": reasons,
     }

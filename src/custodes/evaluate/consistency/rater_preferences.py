@@ -61,11 +61,6 @@ class RaterPreferences:
         """Number of clusters, or of blocks of clusters, that are resampled."""
         return self.design.n_units
 
-    @property
-    def n_effective_units(self) -> float:
-        """Effective number of these clusters, for intervals."""
-        return self.design.n_effective_units
-
     def words_of(self, item: Ints, system: Ints) -> Floats:
         """Return the number of words plus one of each output, by positions of item and system (n,); NaN if unknown."""
         return self.words[item, system] if self.words.size else np.full(len(item), np.nan)

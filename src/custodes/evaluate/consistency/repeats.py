@@ -21,6 +21,7 @@ from custodes.evaluate.slices import Ratios
 from custodes.stats import intervals
 from custodes.stats.annotator_models import AnnotatorLabels
 from custodes.stats.arrays import Floats
+from custodes.stats.clusters import effective_clusters
 from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, coincidences
 
@@ -48,7 +49,7 @@ def repeat_columns(preferences: RaterPreferences, bootstrap_weights: Floats, con
     )
     within_order_rates, across_order_rates = agreement_rows["equal"].to_numpy(), agreement_rows["across"].to_numpy()
     # The last mean is the agreement within one order, over the comparisons with verdicts in both orders.
-    within_order_draws, across_order_draws, within_order_draws_of_both = (
+    (within_order_draws, n_clusters), (across_order_draws, n_clusters_of_both), (within_order_draws_of_both, _) = (
         group_means(agreement_rates, agreement_rows, (len(rater_indices), preferences.n_units), bootstrap_weights)
         for agreement_rates in (
             within_order_rates,
@@ -57,16 +58,22 @@ def repeat_columns(preferences: RaterPreferences, bootstrap_weights: Floats, con
         )
     )
     proportion_due_to_order = ratio(within_order_draws_of_both - across_order_draws, 1 - across_order_draws)
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_effective_units}
+    interval_options_of_both: dict[str, Any] = {"confidence": confidence, "clusters": n_clusters_of_both}
     n_comparisons = np.bincount(rater_codes, minlength=len(rater_indices))
     return {
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices],
         "comparisons": n_comparisons,
         "runs": np.bincount(rater_codes, weights=agreement_rows["n"].to_numpy(), minlength=len(rater_indices))
         / n_comparisons,
-        **with_interval("agreement_within_order", within_order_draws, bounds=intervals.SHARE, **interval_options),
-        **with_interval("agreement_across_orders", across_order_draws, bounds=intervals.SHARE, **interval_options),
-        **with_interval("proportion_due_to_order", proportion_due_to_order, bounds=intervals.ANY, **interval_options),
+        **with_interval(
+            "agreement_within_order", within_order_draws, confidence, clusters=n_clusters, bounds=intervals.SHARE
+        ),
+        **with_interval(
+            "agreement_across_orders", across_order_draws, bounds=intervals.SHARE, **interval_options_of_both
+        ),
+        **with_interval(
+            "proportion_due_to_order", proportion_due_to_order, bounds=intervals.ANY, **interval_options_of_both
+        ),
     }
 
 
@@ -105,7 +112,6 @@ def label_columns(
         return {}
     label_scale = study.labels.get(preferences.aspect)
     has_ordered_labels = label_scale is None or label_scale.ordered
-    interval_options: dict[str, Any] = {"confidence": confidence, "clusters": preferences.n_effective_units}
     result_rows_of_raters: list[dict[str, Any]] = []
     for rater in [rater for rater in preferences.raters if rater in set(label_rows["rater"])]:
         rater_rows = label_rows.filter(rater=rater)
@@ -124,6 +130,10 @@ def label_columns(
             n_labels=len(distinct_labels),
         )
         unit_of_task = preferences.design.units[label_codes(output_rows["item"], preferences.design.items)]
+        interval_options: dict[str, Any] = {
+            "confidence": confidence,
+            "clusters": effective_clusters(np.bincount(unit_of_task)),
+        }
         resampled_coincidences = bootstrap_weights @ coincidences(
             annotator_labels, units=unit_of_task, n_units=preferences.n_units
         ).reshape(preferences.n_units, -1)
