@@ -173,6 +173,11 @@ def test_percentiles_beyond_the_draws_are_extrapolated() -> None:
     low, high = expanded_interval(np.array(0.5), draws / 20 + 0.5, confidence=0.95, n_units=2.75, bounds=SHARE)
     assert 0 <= low < (draws / 20 + 0.5).min()
     assert 1 >= high > (draws / 20 + 0.5).max()
+    skewed = -np.random.default_rng(1).exponential(size=99)  # never narrower than the percentiles themselves
+    low, high = expanded_interval(np.array(-0.5), skewed, confidence=0.95, n_units=4, bounds=ANY)
+    level = 2 * stats.norm.cdf(stats.t.ppf(0.975, 3)) - 1
+    assert low <= np.quantile(skewed, (1 - level) / 2)
+    assert high >= np.quantile(skewed, (1 + level) / 2)
 
 
 def test_units_that_add_nothing_are_left_out_of_sums() -> None:

@@ -169,10 +169,10 @@ def expanded_interval(
 
     The draws are from G = `n_units` clusters and need not be centred at the estimate. The level is the normal
     probability between minus and plus the t quantile with G - 1 degrees of freedom. If this percentile lies beyond the
-    most extreme draws, the distance from the estimate to a percentile with ten draws beyond it is extended in
-    proportion to the quantile, on the scale of `student_interval`, and at least to the most extreme draws. The interval
-    is NaN if the estimate is undefined, if fewer than half of the draws are defined, or if there are no draws. If the
-    draws of a `SHARE` are all 0 or all 1, the interval is the Wilson interval of G observations.
+    most extreme draws, the interval also contains the extrapolated bounds: the distance from the estimate to a
+    percentile with ten draws beyond it, extended in proportion to the quantile on the scale of `student_interval`. The
+    interval is NaN if the estimate is undefined, if fewer than half of the draws are defined, or if there are no draws.
+    If the draws of a `SHARE` are all 0 or all 1, the interval is the Wilson interval of G observations.
 
     >>> draws = np.linspace(0, 1, 1001)
     >>> low, high = expanded_interval(np.array(0.5), draws, confidence=0.95, n_units=12, bounds=SHARE)
@@ -185,7 +185,7 @@ def expanded_interval(
 
     n_draws, t_quantile = max(len(draws), 2), student_quantile(confidence, n_units)
     largest_z = float(-ndtri(1 / (n_draws + 1)))
-    low, high = percentile_interval(draws, confidence=2 * float(ndtr(min(t_quantile, largest_z))) - 1)
+    low, high = percentile_interval(draws, confidence=2 * float(ndtr(t_quantile)) - 1)
     low, high = np.minimum(low, estimate), np.maximum(high, estimate)  # NaN if the bound or the estimate is NaN
     if t_quantile > largest_z:
         base_z = max(float(-ndtri(_N_BEYOND / (n_draws + 1))), 1.0) if n_draws > _N_BEYOND else 1.0
@@ -201,7 +201,9 @@ def expanded_interval(
         low, high = np.minimum(low, extended_low), np.maximum(high, extended_high)
     if bounds == SHARE:
         is_degenerate_interval = (high - low <= _NONE) & ((low <= _NONE) | (high >= 1 - _NONE))
-        wilson_bounds = wilson_interval(estimate, float(n_units), quantile=student_quantile(confidence, n_units))
+        wilson_bounds = wilson_interval(
+            estimate, max(float(n_units), 1.0), quantile=student_quantile(confidence, n_units)
+        )
         low, high = (
             np.where(is_degenerate_interval, wilson_bound, percentile_bound)
             for wilson_bound, percentile_bound in zip(wilson_bounds, (low, high), strict=True)

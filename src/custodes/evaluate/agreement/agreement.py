@@ -30,6 +30,7 @@ from custodes.evaluate.agreement.choices import (
 from custodes.evaluate.agreement.differences import (
     CHOOSING,
     COMPARED,
+    NO_INTERVAL,
     ORDERING,
     Differences,
     Tester,
@@ -112,8 +113,8 @@ class Agreement(Result):
         p_value("p_adjusted", "p-value adjusted for all pairs of metrics, per statistic and aspect", "p, all pairs"),
         label(
             "note",
-            f"empty, or `{AT_THRESHOLD}`: `alpha` lies within the Monte Carlo error of `p_adjusted`, and the "
-            "difference counts as not significant",
+            f"empty; `{AT_THRESHOLD}`: `alpha` lies within the Monte Carlo error of `p_adjusted`, and the difference "
+            f"counts as not significant; or `{NO_INTERVAL}`: few clusters have nearly all items",
             essential=False,
         ),
         essential=False,

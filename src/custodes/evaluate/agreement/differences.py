@@ -22,6 +22,7 @@ from custodes.stats import bootstrap, multiple_testing
 from custodes.stats.arrays import Bools, Floats, Ints, chunks, equal_positions, round_for_sorting, table_sums
 from custodes.stats.graphs import letters
 
+NO_INTERVAL = "no interval"
 MOST_BLOCKS = 400
 """Maximum number of jackknife blocks. With at most this many clusters, each cluster is a block."""
 
@@ -210,6 +211,12 @@ class Differences:
         return is_row_metric_better
 
 
+def _range_of(statistic_name: str) -> float:
+    """Return the range of a statistic, which bounds every difference of two values."""
+    lowest_value, highest_value = STATISTICS[statistic_name].bounds
+    return highest_value - lowest_value
+
+
 def difference_columns(metrics: Sequence[str], differences: Differences) -> dict[str, Any]:
     """Return the columns of the table `comparisons`."""
     first_metric_names, second_metric_names = np.array(metrics)[differences.pairs].T
@@ -220,11 +227,15 @@ def difference_columns(metrics: Sequence[str], differences: Differences) -> dict
             "statistic": np.full(len(first_metric_names), statistic_name),
             "n": differences.n,
             "difference": test_family.estimate,
-            "difference_low": test_family.low,
-            "difference_high": test_family.high,
+            "difference_low": test_family.low.clip(-_range_of(statistic_name), _range_of(statistic_name)),
+            "difference_high": test_family.high.clip(-_range_of(statistic_name), _range_of(statistic_name)),
             "p_value": test_family.p_value,
             "p_adjusted": test_family.p_adjusted,
-            "note": np.where(test_family.at_threshold, AT_THRESHOLD, ""),
+            "note": np.select(
+                [test_family.at_threshold, np.isfinite(test_family.p_value) & np.isnan(test_family.low)],
+                [AT_THRESHOLD, NO_INTERVAL],
+                default="",
+            ),
         }
         for statistic_name, test_family in differences.tests.items()
     ]

@@ -107,13 +107,14 @@ class Rankings:
         return weighted_item_mean(distances, units=design.units, weights=weights, item_weights=design.item_weights)
 
     def cluster_shares(self, pair_slice: slice) -> Floats:
-        """(pairs, clusters): proportions by cluster of the items that both raters of a pair rated; NaN without an item.
+        """(pairs, clusters): proportions by cluster of the items of a pair of raters; NaN without an item.
 
-        At level 'system', an item counts as rated if the rater scored at least two of its outputs.
+        These are the items with an output that both raters scored; at level 'system', with at least two such outputs.
         """
-        design, n_least = self.who.design, 2 if self.level == "system" else 1
-        is_rated_item = np.asarray(np.isfinite(self.who.scores).sum(axis=2) >= n_least)
-        is_used_item = is_rated_item[self.pairs[0, pair_slice]] & is_rated_item[self.pairs[1, pair_slice]]
+        design, has_score = self.who.design, np.isfinite(self.who.scores)
+        first_raters, second_raters = self.pairs[:, pair_slice]
+        n_shared_outputs = (has_score[first_raters] & has_score[second_raters]).sum(axis=2)
+        is_used_item = n_shared_outputs >= (2 if self.level == "system" else 1)
         sizes = bootstrap.unit_sums(is_used_item * design.weights, units=design.units, n_units=design.n_units)
         return ratio(sizes, sizes.sum(axis=1, keepdims=True))
 

@@ -258,7 +258,7 @@ def labels(view: AspectResults) -> Iterator[str]:
         f"{undecided_pairs.n_top or 'none'} of them {'concern' if undecided_pairs.n_top > 1 else 'concerns'} which "
         f"system is best{'' if undecided_pairs.n_top or has_reference else no_need_text}."
     )
-    if has_reference and len(view.board) > 2 and view.is_undecided(*view.board[1:3]):
+    if has_reference and len(view.board) > 2 and not view.split and view.is_undecided(*view.board[1:3]):
         reference_system = view.board[0]["system"]
         yield (
             f"Which of the other systems is best is undecided; exclude the reference (--systems '!{reference_system}') "
