@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
 
+from custodes.data.items import Items
 from custodes.evaluate.agreement.agreement import agreement
 from custodes.evaluate.check.check import check
 from custodes.evaluate.verdict.verdict import verdict
@@ -194,3 +197,18 @@ def test_a_metric_with_two_items_silences_nobody() -> None:
     rows = {(row["metric_a"], row["metric_b"]): row for row in beside.comparisons.to_dicts()}
     assert rows["m1", "m2"]["p_adjusted"] < 0.01
     assert rows["m1", "m3"]["p_adjusted"] is None
+
+
+def test_a_difference_has_a_note_without_an_interval_and_bounds_within_the_range_of_the_statistic() -> None:
+    labels = [f"i{k}" for k in range(1010)]
+    items, _ = Items.make(pl.DataFrame({"item": labels, "cluster": ["large"] * 1000 + labels[1000:]}))
+    rows = []
+    for seed in range(6):
+        noise = np.random.default_rng(seed).normal(size=(4, 1010, 4)) * np.array([0.5, 0.5, 0.9, 2.0])[:, None, None]
+        study = replace(study_of(np.random.default_rng(seed + 9).normal(size=(1010, 4)) + noise), items=items)
+        rows += agreement(study, resamples=50, compare_by=("kendall_item",), rng=0).comparisons.to_dicts()
+    lacks_interval = [row["p_value"] is not None and row["difference_low"] is None for row in rows]
+    assert any(lacks_interval)
+    assert [row["note"] == "no interval" for row in rows] == lacks_interval
+    bounds = [bound for row in rows for bound in (row["difference_low"], row["difference_high"]) if bound is not None]
+    assert max(map(abs, bounds), default=0) <= 2
