@@ -84,12 +84,12 @@ def test_the_section_tells_who_answered_and_what_stopped(people_report: Report) 
         "The owner viewed estimates of incomplete interim analyses (number of times: 1)",
         "In 2 comparisons an annotator highlighted the words that differ",
         "Interim analyses",
-        "Distribution of the answers over annotators",
+        "Number and agreement of annotators",
         "excluded annotators, the data no longer support the earlier decision on Birch and Cedar",
         "a true margin of 0.20, the mean margin was 0.46",
     ):
         assert phrase in section.replace("\u00a0", " "), phrase
-    assert "Competence of annotators" not in section  # no annotator shares enough tasks with others for an interval
+    assert "Competence of annotators" not in section  # no annotator shares enough tasks with others
 
 
 def test_what_was_judged_stands_beside_what_counts_now(study: Study) -> None:

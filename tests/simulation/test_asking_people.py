@@ -18,7 +18,6 @@ from custodes.evaluate.protocol.stopping import Stopping
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Counts, decide
 from custodes.stats.correction.estimators import ESTIMATORS
-from custodes.stats.reliability import clustered_margins
 from custodes.stats.stopping.allocation import annotation_order
 
 LEASE, POLL = 120.0, 20.0  # seconds until a lease expires, and between requests of a waiting annotator
@@ -221,29 +220,6 @@ def test_one_annotator_beats_three_at_equal_money_on_summeval(shared_data: Path)
 def _decided(signs: np.ndarray) -> np.ndarray:
     """Fixed-sample decisions: (pairs, answers) -> (pairs,)."""
     return decide(human_theta((signs == 1).sum(axis=1), (signs == -1).sum(axis=1)), gamma=0.05)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_even", [True, False], ids=["equal-shares", "first-come"])
-@pytest.mark.parametrize("people", [10, 15, 30])
-def test_people_as_clusters_keep_the_level(people: int, is_even: bool) -> None:
-    # 60 answers per pair; preferences have an intraclass correlation of .12 within annotators.
-    rng, pairs, answers = np.random.default_rng(people), 6000, 60
-    share = 1 / np.arange(1, people + 1)
-    worker = np.tile(np.arange(answers) % people, (pairs, 1))
-    if not is_even:
-        worker = rng.choice(people, size=(pairs, answers), p=share / share.sum())
-    latent = np.take_along_axis(rng.normal(0, 0.42, (pairs, people)), worker, 1) + rng.normal(size=worker.shape)
-    value = np.sign(np.where(np.abs(latent) < 0.25, 0.0, latent))
-    pair = np.repeat(np.arange(pairs), answers)
-    result = clustered_margins(pair, worker.ravel(), value.ravel(), pairs=pairs, confidence=0.95)
-    naive = np.abs(value.mean(axis=1)) > 1.96 * value.std(axis=1) / np.sqrt(answers)
-    defined = ~np.isnan(result.p)
-    false = (result.p[defined] < 0.05).mean()
-    print(f"{people} people, equal {is_even}: {false:.4f} ({defined.mean():.2f} told), naive {naive.mean():.3f}")
-    # The limit per annotator gives equal proportions. Monte Carlo sd: .003
-    assert false <= (0.065 if is_even else 0.08)
-    assert naive.mean() > false
 
 
 @pytest.mark.slow

@@ -51,26 +51,3 @@ def test_with_two_answers_per_task_nobody_is_flagged_for_low_agreement() -> None
     for seed in range(25):
         result, _ = flags(seed, {"people": 10, "overlap": 1, "careless": 0.2})
         assert not any(LITTLE in value for value in result["flags"])
-
-
-COVERED: dict[str, dict[str, Any]] = {
-    "all by three": {"tasks": 300, "overlap": 1, "times": 3, "careless": 0.2},
-    "five people": {"people": 5, "tasks": 300, "overlap": 1, "times": 3},
-    "two fifths by two": {"tasks": 1500, "overlap": 0.4, "careless": 0.2},
-    "unequal shares": {"people": 30, "tasks": 400, "overlap": 1, "times": 3, "uneven": True, "careless": 0.1},
-    "second opinions": {"tasks": 4000, "overlap": 0.12, "careless": 0.2},
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("world", COVERED)
-def test_intervals_of_competence_hold_it(world: str) -> None:
-    held: list[bool] = []
-    for seed in range(12):
-        rows, _, kappa = study(np.random.default_rng(seed), **COVERED[world])
-        result = cu.annotators(cu.read(rows), method="dawid-skene", annotator_type="persons", resamples=100).annotators
-        known = result.filter(pl.col("competence_low").is_not_null())
-        truth = kappa[[int(name[1:4]) for name in known["rater"]]]
-        low, high = (known[f"competence_{end}"].to_numpy() for end in ("low", "high"))
-        held += ((low - 0.01 <= truth) & (truth <= high + 0.01)).tolist()
-    assert np.mean(held) >= 0.88

@@ -117,15 +117,6 @@ def test_a_weight_counts_a_task_so_often() -> None:
     assert first.competence == pytest.approx(second.competence)
 
 
-def test_a_resample_goes_on_from_where_the_data_ended() -> None:
-    labels, _ = planted(np.random.default_rng(6), tasks=80, people=5, each=3, knows=np.full(5, 0.7))
-    ones = np.ones(80)
-    fitted = dawid_skene(labels, iterations=200)
-    assert dawid_skene(replace(labels, weight=ones), iterations=3, start=fitted.posterior).posterior == pytest.approx(
-        fitted.posterior, abs=1e-5
-    )
-
-
 def test_the_start_with_the_highest_likelihood_wins() -> None:
     labels, _ = planted(np.random.default_rng(8), tasks=12, people=4, each=3, knows=np.full(4, 0.4))
 

@@ -23,17 +23,17 @@ def annotator_competence(
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
-    """Dot-and-whisker plot of the estimated competence of each annotator, the highest first.
+    """Dot plot of the estimated competence of each annotator, the highest first.
 
-    Annotators with a significant finding are red. Only annotators with an interval are shown; the axis title states how
-    many annotators have no interval.
+    Annotators with a significant finding are red. Only annotators with an estimate are shown; the axis title states how
+    many annotators have none.
 
     Parameters
     ----------
     result : Annotators
         Result of `annotators`.
     answer_type : str, optional
-        'verdicts' or 'ratings'; default: the first type for which an annotator has an interval.
+        'verdicts' or 'ratings'; default: the first type for which an annotator has an estimate.
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
@@ -49,7 +49,7 @@ def annotator_competence(
     Raises
     ------
     OptionError
-        If a name is unknown, or if no annotator has an interval.
+        If a name is unknown, or if no annotator has an estimate.
 
     Examples
     --------
@@ -59,10 +59,10 @@ def annotator_competence(
     >>> annotator_competence(cu.annotators(made.study, resamples=20)).to_dict()["title"]
     'Competence of annotators'
     """
-    rows = with_interval(result.annotators)
+    rows = with_competence(result.annotators)
     if rows.is_empty():
         raise OptionError(
-            "annotator_competence: no annotator has an interval of competence; see the notes and the column reason"
+            "annotator_competence: no annotator has an estimate of competence; see the notes and the column reason"
         )
     answer_type = answer_type or str(rows["answer_type"][0])
     rows = select_rows(rows, "answer_type", answer_type, function_name="annotator_competence")
@@ -76,16 +76,15 @@ def annotator_competence(
     )
 
 
-def with_interval(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `Annotators.annotators` that have an interval, with the findings in words in the column `said`."""
-    rows_with_interval = rows.filter(pl.col("competence_low").is_not_null())
-    return rows_with_interval.with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
+def with_competence(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `Annotators.annotators` with an estimate, with the findings in words in the column `said`."""
+    return rows.drop_nulls("competence").with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
 
 
 def competence(data: Any, *, n_omitted_annotators: int = 0) -> Any:
-    """Draw the rows of `with_interval` of one answer type.
+    """Draw the rows of `with_competence` of one answer type.
 
-    `n_omitted_annotators`: the number of annotators without an interval, which the axis title states."""
+    `n_omitted_annotators`: the number of annotators without an estimate, which the axis title states."""
     base = alt.Chart(data).transform_calculate(reading="datum.said ? '{}' : '{}'".format(*READINGS))
     rater_channel = alt.Y(
         "rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending")
@@ -94,19 +93,13 @@ def competence(data: Any, *, n_omitted_annotators: int = 0) -> Any:
     tooltips = [
         alt.Tooltip("rater:N"),
         alt.Tooltip("competence:Q", format=".2f"),
-        alt.Tooltip("competence_low:Q", format=".2f", title="low"),
-        alt.Tooltip("competence_high:Q", format=".2f", title="high"),
         alt.Tooltip("n_multiply_rated:Q", title="tasks that other annotators also answered"),
         alt.Tooltip("said:N", title="flags"),
     ]
-    omission_text = f" ({n_omitted_annotators} without an interval are not shown)" if n_omitted_annotators else ""
+    omission_text = f" ({n_omitted_annotators} without an estimate are not shown)" if n_omitted_annotators else ""
     x = alt.X("competence:Q", title=f"Competence: 1 = always correct, 0 = guessing{omission_text}")
-    whisker_chart = base.mark_rule(**theme.WHISKER).encode(
-        x=alt.X("competence_low:Q"), x2=alt.X2("competence_high:Q"), y=rater_channel, color=colour_channel
-    )
     return alt.layer(
         alt.Chart(data).mark_rule(color=theme.GREY, strokeDash=[3, 3]).encode(x=alt.datum(0)),
-        whisker_chart,
         base.mark_point(opacity=1).encode(x=x, y=rater_channel, color=colour_channel, tooltip=tooltips),
         height=alt.Step(theme.ROW),
     )

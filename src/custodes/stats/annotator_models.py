@@ -150,8 +150,8 @@ class DawidSkene(NamedTuple):
     prior: Floats
 
 
-def dawid_skene(labels: AnnotatorLabels, *, iterations: int, start: Floats | None = None) -> DawidSkene:
-    """Fit the model of Dawid and Skene by the EM algorithm.
+def dawid_skene(labels: AnnotatorLabels, *, iterations: int) -> DawidSkene:
+    """Fit the model of Dawid and Skene by the EM algorithm, which starts from the proportions of votes.
 
     Parameters
     ----------
@@ -159,9 +159,6 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int, start: Floats | Non
         The labels. The posterior of a task without labels is the prior.
     iterations : int
         Maximum number of steps. The algorithm stops earlier if every probability changes by less than 1e-6.
-    start : array of shape (tasks, labels), optional
-        Initial probabilities that each label is correct. A resample can start from the probabilities of the whole
-        sample. Default: proportions of votes.
 
     Returns
     -------
@@ -178,9 +175,7 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int, start: Floats | Non
     >>> fit.posterior.argmax(axis=1).tolist()
     [0, 2, 0, 2, 0, 2]
     """
-    if start is None:
-        vote_counts = labels.votes
-        start = np.nan_to_num(ratio(vote_counts, row_sums(vote_counts)), nan=1 / labels.n_labels)
+    start = np.nan_to_num(vote_shares(labels), nan=1 / labels.n_labels)
     fitted_model = DawidSkene(start, *_confusion_and_prior(labels, start))
     for _ in range(iterations):
         log_confusion = np.log(fitted_model.confusion)[labels.worker, :, labels.label]

@@ -1,4 +1,4 @@
-"""Statistics of annotators: agreement, position preference, ties, tests for flags, concentration and margins."""
+"""Statistics of annotators: agreement, position preference, ties and tests for flags."""
 
 from __future__ import annotations
 
@@ -17,18 +17,11 @@ from custodes.stats.clusters import effective_clusters
 from custodes.stats.judging.bias_tests import slot_test
 from custodes.stats.ratios import ratio
 from custodes.stats.reliability import (
-    FEWEST_ANNOTATORS as FEWEST_SAMPLED,
-)
-from custodes.stats.reliability import (
     Scale,
     alpha,
-    clustered_margins,
     coincidences,
-    effective_number,
-    gini,
     interval_alpha,
     moments,
-    taste,
 )
 from custodes.stats.sign_test import adjust
 
@@ -69,12 +62,7 @@ class AnnotatorTests(NamedTuple):
 
 FEW_DOUBLES = 30
 
-FEWEST_ANNOTATORS = 10
-"""Minimum number of annotators for an interval of the ICC (coverage with 5 annotators: .84, with 10: .90)."""
-
 TOO_FEW = "fewer than {} tasks were answered by several annotators"
-
-TOO_FEW_ANNOTATORS = f"fewer than {FEWEST_SAMPLED} annotators: the estimate describes only these annotators"
 
 WITHOUT_ORDER = "categories have no order, so only the nominal alpha is defined"
 
@@ -174,7 +162,6 @@ def annotator_columns(
         "rater": list(aspect_answers.raters),
         "is_person": is_person,
         "answers": n_answers_of_annotator,
-        "proportion": ratio(n_answers_of_annotator, n_answers_of_annotator.sum()),
         "n_multiply_rated": np.bincount(answers.worker[aspect_answers.both], minlength=n_raters),
         **{column_name: column_values * nan_factors for column_name, column_values in agreement_and_bounds.items()},
         "decided": tests.position.decided,
@@ -270,12 +257,13 @@ def _test_positive_mean(aspect_answers: AnnotatorAnswers, answer_values: Floats)
 
 
 def agreement_columns(
-    aspect_answers: AnnotatorAnswers, *, bootstrap_weights: Floats, confidence: float
+    aspect_answers: AnnotatorAnswers, *, n_slots: int, bootstrap_weights: Floats, confidence: float
 ) -> dict[str, Any]:
     """Return the row of the table `agreement`."""
     answers = aspect_answers.answers
     n_multiply_rated_tasks = int(aspect_answers.has_several_answers.sum())
     cluster_sizes = np.bincount(aspect_answers.unit[aspect_answers.has_several_answers])
+    n_answers_of_annotator = np.bincount(answers.worker)
     interval_options: dict[str, Any] = {
         "confidence": confidence,
         "clusters": effective_clusters(cluster_sizes),
@@ -299,9 +287,9 @@ def agreement_columns(
     return {
         "answer_type": aspect_answers.what,
         "annotators": len(aspect_answers.raters),
+        "effective_annotators": np.nan if n_slots else len(answers) ** 2 / (n_answers_of_annotator**2).sum(),
         "tasks": answers.n_tasks,
         "n_multiply_rated": n_multiply_rated_tasks,
-        "answers": int(aspect_answers.both.sum()),
         **{
             column_name: column_values
             for scale, alpha_draws in alpha_draws_of_scale.items()
@@ -317,62 +305,4 @@ def agreement_columns(
         else WITHOUT_ORDER
         if aspect_answers.nominal
         else "",
-    }
-
-
-def concentration_columns(aspect_answers: AnnotatorAnswers, *, n_slots: int, confidence: float) -> dict[str, Any]:
-    """Return the row of the table `concentration`."""
-    answers, n_annotators = aspect_answers.answers, len(aspect_answers.raters)
-    n_answers_of_annotator = np.bincount(answers.worker, minlength=n_annotators)
-    taste_estimates = taste(
-        aspect_answers.group[answers.task], aspect_answers.item[answers.task], answers.worker, aspect_answers.value
-    )
-    half_width = intervals.student_quantile(confidence, len(aspect_answers.raters)) * taste_estimates.error
-    are_all_persons, has_several_annotators = not n_slots, len(aspect_answers.raters) >= FEWEST_ANNOTATORS
-    icc = taste_estimates.icc if are_all_persons and not aspect_answers.nominal else np.nan
-    return {
-        "answer_type": aspect_answers.what,
-        "annotators": len(aspect_answers.raters),
-        "answers": len(answers),
-        "largest_proportion": float(n_answers_of_annotator.max() / n_answers_of_annotator.sum()),
-        "gini": gini(n_answers_of_annotator),
-        "effective_annotators": effective_number(n_answers_of_annotator) if are_all_persons else np.nan,
-        "icc": icc,
-        "icc_low": max(icc - half_width, -1.0)
-        if np.isfinite(half_width) and are_all_persons and has_several_annotators
-        else np.nan,
-        "icc_high": min(icc + half_width, 1.0)
-        if np.isfinite(half_width) and are_all_persons and has_several_annotators
-        else np.nan,
-        "answers_per_annotator": taste_estimates.answers_per_annotator,
-        "design_effect": taste_estimates.effect if are_all_persons and not aspect_answers.nominal else np.nan,
-    }
-
-
-def pair_columns(aspect_answers: AnnotatorAnswers, *, n_slots: int, confidence: float) -> dict[str, Any]:
-    """Return the rows of the table `pairs`. There are no rows for ratings, or if a rater is a slot."""
-    if aspect_answers.what != VERDICTS or n_slots:
-        return {}
-    answers = aspect_answers.answers
-    _, first_task_of_pair = np.unique(aspect_answers.group, return_index=True)
-    margin_estimates = clustered_margins(
-        aspect_answers.group[answers.task],
-        answers.worker,
-        aspect_answers.value,
-        pairs=len(first_task_of_pair),
-        confidence=confidence,
-    )
-    return {
-        "system_a": aspect_answers.tasks["system_a"].gather(first_task_of_pair),
-        "system_b": aspect_answers.tasks["system_b"].gather(first_task_of_pair),
-        "answers": np.bincount(aspect_answers.group[answers.task], minlength=len(first_task_of_pair)),
-        "annotators": margin_estimates.people,
-        "effective_annotators": margin_estimates.effective,
-        "margin": margin_estimates.margin,
-        "margin_low": margin_estimates.low,
-        "margin_high": margin_estimates.high,
-        "reason": [
-            "" if has_enough_annotators else TOO_FEW_ANNOTATORS
-            for has_enough_annotators in margin_estimates.people >= FEWEST_SAMPLED
-        ],
     }

@@ -11,7 +11,7 @@ import polars as pl
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.tables import count, difference, flag, label, labels, p_value, probability, score, share, table
+from custodes.answers.tables import count, flag, label, labels, p_value, probability, score, share, table
 from custodes.data.notes import Note, build_notes
 from custodes.data.patterns import Patterns
 from custodes.data.study import Study
@@ -38,13 +38,9 @@ from custodes.evaluate.annotators.annotator_statistics import (
     agreement_columns,
     annotator_columns,
     annotator_tests,
-    concentration_columns,
-    pair_columns,
 )
 from custodes.evaluate.annotators.consensus import (
-    FEW_ITEMS,
     FEWEST_SHARED,
-    FEWEST_UNITS,
     Method,
     chosen_method,
     consensus,
@@ -54,14 +50,15 @@ from custodes.evaluate.comparable import label_of
 from custodes.evaluate.parallel import map_parts
 from custodes.progress import Progress, silent
 from custodes.stats import bootstrap
+from custodes.stats.reliability import FEWEST_ANNOTATORS
 
 ANSWER_TYPE = label("answer_type", "`verdicts` on comparisons, or `ratings` of outputs")
 MOST_SHOWN = 20
 """Maximum number of rows per type of answer in the terminal; flagged annotators are always displayed."""
 FEW_SHARED = "too few answers shared with other annotators"
 ALIKE = "nearly all answers are equal, so the chance level is near 1"
-FEW_ANNOTATORS = 10
-"""With fewer annotators, results describe these annotators only."""
+NUMERIC = f"more than {MOST_LABELS} different scores count as numeric ratings, not as labels"
+NO_COMPETENCE = "majority vote estimates no competence"
 
 
 @result
@@ -76,7 +73,6 @@ class Annotators(Result):
         label("rater", "the annotator"),
         flag("is_person", "whether this is one person, not a slot shared by several", essential=False),
         count("answers", "number of tasks (comparisons or outputs) that the annotator answered"),
-        share("proportion", "proportion of all answers", "Of all answers"),
         count(
             "n_multiply_rated", "number of the annotator's tasks that other annotators answered, too", "Multiply rated"
         ),
@@ -86,7 +82,6 @@ class Annotators(Result):
             "always correct, 0: guessing). Null with the method `majority`, and for annotators with "
             f"fewer than {FEWEST_SHARED} shared tasks or fewer than {FEWEST} clusters of shared items",
             "Competence",
-            interval=True,
             best="high",
         ),
         share(
@@ -126,16 +121,21 @@ class Annotators(Result):
         ),
         label("untested_reason", "why agreement with the other annotators is not tested", essential=False),
         labels("flags", f"findings significant at `alpha`: `{FIRST}`, `{SECOND}`, `{LITTLE}`, `{REVERSED}`", "Flags"),
-        label("reason", "why there is no competence or no interval", essential=False),
+        label("reason", "why there is no competence", essential=False),
         rows=lambda result: _notable_rows(result.annotators),
     )
     agreement: pl.DataFrame = table(
-        "One row per type of answer: chance-corrected agreement of annotators.",
+        "One row per type of answer: number of annotators and their chance-corrected agreement.",
         ANSWER_TYPE,
         count("annotators", "number of annotators with answers"),
+        score(
+            "effective_annotators",
+            "effective number of annotators: with this number of equally active annotators, one rate or mean would "
+            "have the same precision; null if a rater is a slot",
+            "Effective annotators",
+        ),
         count("tasks", "number of tasks (comparisons or outputs) with answers"),
         count("n_multiply_rated", "number of tasks that several annotators answered", "Multiply rated"),
-        count("answers", "number of answers to tasks that several annotators answered", essential=False),
         score(
             "alpha_nominal", "Krippendorff's alpha for nominal answers", "Alpha, nominal", interval=True, best="high"
         ),
@@ -152,69 +152,6 @@ class Annotators(Result):
             "without order",
             essential=False,
         ),
-    )
-    concentration: pl.DataFrame = table(
-        "One row per type of answer: how the answers are distributed over annotators.",
-        ANSWER_TYPE,
-        count("annotators", "number of annotators with answers"),
-        count("answers", "number of answers"),
-        share("largest_proportion", "proportion of answers by the most active annotator", "Most active"),
-        share(
-            "gini",
-            "Gini coefficient of the numbers of answers: 0 if all are equal, near 1 if one annotator gave nearly all "
-            "answers",
-            "Gini",
-        ),
-        score(
-            "effective_annotators",
-            "effective number of annotators: with this number of equally active annotators, one rate or mean would "
-            "have the same precision",
-            "Effective annotators",
-        ),
-        score(
-            "icc",
-            "intraclass correlation for answers on different items of a pair of systems (or of a system): correlation "
-            "of two answers by the same annotator, minus correlation of two answers by different annotators; the "
-            "interval generalises to other annotators",
-            "ICC of annotators",
-            interval=True,
-        ),
-        score(
-            "answers_per_annotator",
-            "mean, over all answers, of the number of answers that the same annotator gave on the same pair of "
-            "systems (or on the same system)",
-            essential=False,
-        ),
-        score(
-            "design_effect",
-            "1 + (answers_per_annotator - 1) icc, and 1 if icc is negative: variance of the rate of a pair of systems "
-            "(or of the mean of a system), divided by the variance if each answer came from a different annotator. "
-            "The design effect is too large for the difference of two systems that the same annotators rated, because "
-            "the severity of annotators cancels in the difference",
-            "Design effect of one rate or mean",
-        ),
-    )
-    pairs: pl.DataFrame = table(
-        "One row per pair of systems that annotators compared: the margin, with an interval over annotators.",
-        label("system_a", "first system"),
-        label("system_b", "second system"),
-        count("answers", "number of answers of all annotators", "Answers"),
-        count("annotators", "number of annotators with answers"),
-        score(
-            "effective_annotators",
-            "effective number of annotators: with this number of equally active annotators, the margin would have "
-            "the same precision",
-            "Effective annotators",
-        ),
-        difference(
-            "margin",
-            "proportion of answers for system_a minus proportion for system_b; the interval is for other annotators "
-            "on these items, and valid only without interim analyses",
-            "Margin",
-            interval=True,
-        ),
-        label("reason", "why there is no interval", essential=False),
-        essential=False,
     )
     labels: pl.DataFrame = table(
         "One row per task: the combined label of all annotators.",
@@ -236,9 +173,7 @@ class Annotators(Result):
         probability("p_a", "probability that system_a is better"),
         probability("p_tie", "probability of a tie"),
         probability("p_b", "probability that system_b is better"),
-        score("expected_value", "expected value of the label: from -1 to 1 for a comparison, else a score"),
         count("answers", "number of answers to the task"),
-        label("method", "`dawid-skene`, `mace` or `majority`"),
         essential=False,
     )
 
@@ -276,8 +211,7 @@ def annotators(
     several persons; its competence and its own agreement are not estimated.
 
     An annotator is flagged if a test is significant at `alpha` after Holm adjustment over all tests of the study.
-    Intervals are Student's t intervals over resampled clusters of items. Competence has an interval only by
-    'dawid-skene' and with enough shared answers; this interval uses the first 100 resamples.
+    Intervals are Student's t intervals over resampled clusters of items.
 
     References
     ----------
@@ -363,56 +297,34 @@ def _answer(
     method_name, method_reason = (
         chosen_method(aspect_answers, method, has_slots=bool(n_slots)) if not aspect_answers.continuous else ("", "")
     )
-    no_competence_reason = (
-        f"more than {MOST_LABELS} different scores count as numeric ratings, not as labels"
-        if aspect_answers.continuous
-        else ""
-    )
-    columns_of_labels, competence_and_bounds, reason_of_rater = (
-        {},
-        np.full((3, len(aspect_answers.raters)), np.nan),
-        np.full(len(aspect_answers.raters), no_competence_reason),
-    )
+    columns_of_labels, competence = dict[str, Any](), np.full(len(aspect_answers.raters), np.nan)
+    reason_of_rater = np.full(len(aspect_answers.raters), NUMERIC)
     if method_name:
         # A separate generator: estimates do not depend on the number of resamples.
-        consensus_model = consensus(
-            aspect_answers, method_name, bootstrap_weights=bootstrap_weights, confidence=confidence, rng=rng.spawn(1)[0]
-        )
-        no_competence_reason = consensus_model.reason
+        posterior, competence = consensus(aspect_answers, method_name, rng=rng.spawn(1)[0])
         has_few_shared_tasks = (aspect_answers.clusters < FEWEST) | (
-            (columns_of_annotators["n_multiply_rated"] < FEWEST_SHARED) & (method_name != "majority")
+            columns_of_annotators["n_multiply_rated"] < FEWEST_SHARED
         )
-        competence_and_bounds = np.where(
-            is_person & ~has_few_shared_tasks,
-            np.stack([consensus_model.competence, consensus_model.low, consensus_model.high]),
-            np.nan,
+        reason_of_rater = (
+            np.full(len(competence), NO_COMPETENCE)
+            if method_name == "majority"
+            else np.select([has_few_shared_tasks, np.isnan(competence)], [FEW_SHARED, ALIKE], "")
         )
-        reason_of_rater = np.select(
-            [
-                has_few_shared_tasks,
-                np.isnan(consensus_model.competence) & (method_name != "majority"),
-                aspect_answers.clusters < FEWEST_UNITS,
-            ],
-            [FEW_SHARED, ALIKE, no_competence_reason or FEW_ITEMS],
-            no_competence_reason,
-        )
-        columns_of_labels = label_columns(aspect_answers, consensus_model)
-    columns_of_annotators |= dict(
-        zip(("competence", "competence_low", "competence_high"), competence_and_bounds, strict=True)
-    )
-    columns_of_annotators["reason"] = np.where(is_person, reason_of_rater, SLOT)
+        competence = np.where(is_person & ~has_few_shared_tasks, competence, np.nan)
+        columns_of_labels = label_columns(aspect_answers, posterior)
+    columns_of_annotators |= {"competence": competence, "reason": np.where(is_person, reason_of_rater, SLOT)}
     columns_of_table = {
         "annotators": columns_of_annotators,
-        "agreement": agreement_columns(aspect_answers, bootstrap_weights=bootstrap_weights, confidence=confidence),
-        "concentration": concentration_columns(aspect_answers, n_slots=n_slots, confidence=confidence),
-        "pairs": pair_columns(aspect_answers, n_slots=n_slots, confidence=confidence),
+        "agreement": agreement_columns(
+            aspect_answers, n_slots=n_slots, bootstrap_weights=bootstrap_weights, confidence=confidence
+        ),
         "labels": columns_of_labels,
     }
     n_untested_by_reason = Counter(columns_of_annotators["untested_reason"].tolist())
     return (
         columns_of_table,
         tests_of_annotators,
-        _notes(aspect_answers, method_name, method_reason, no_competence_reason, n_slots, n_untested_by_reason),
+        _notes(aspect_answers, method_name, method_reason, n_slots, n_untested_by_reason),
     )
 
 
@@ -420,7 +332,6 @@ def _notes(
     aspect_answers: AnnotatorAnswers,
     method: str,
     method_reason: str,
-    no_competence_reason: str,
     n_slots: int,
     n_untested_by_reason: Counter[str],
 ) -> list[Note]:
@@ -436,11 +347,11 @@ def _notes(
         (
             "numbers",
             aspect_answers.continuous,
-            f"{aspect_answers.what}{aspect_text}: {no_competence_reason}, so there are no labels and no competence",
+            f"{aspect_answers.what}{aspect_text}: {NUMERIC}, so there are no labels and no competence",
         ),
         (
             "few-annotators",
-            n_annotators < FEW_ANNOTATORS and not n_slots,
+            n_annotators < FEWEST_ANNOTATORS and not n_slots,
             f"{aspect_answers.what}{aspect_text}: results describe only these {n_annotators} annotators, because "
             "intervals account for the sampling of items, but not of annotators",
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from custodes.errors import OptionError
 from custodes.evaluate.annotators.annotator_answers import VERDICTS, AnnotatorAnswers
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.decision_graph import OUTCOMES
-from custodes.stats import intervals
 from custodes.stats.annotator_models import (
     UNKNOWN,
     AnnotatorLabels,
@@ -33,39 +32,10 @@ FEWEST_ANNOTATORS, FEWEST_DOUBLED = 3, 30
 LEAST = 5.0
 """Competence is estimated only if at least this number of wrong answers is expected from random answers."""
 RESTARTS, ITERATIONS, MOST_STEPS = 10, 50, 100
-MOST_RESAMPLES = 100
-"""Number of resamples for a standard error. Each resample needs a fit, and more would hardly change the result."""
-FEWEST_UNITS = 30
-"""An annotator needs this number of clusters of shared items for an interval; with fewer, the coverage is unknown."""
 FEWEST_SHARED = 30
 """Minimum number of shared answers for an estimate of competence.
 
 The standard error is .10 to .20 with this number of answers, and .17 to .48 with fewer answers."""
-ENOUGH_EACH = 3
-"""With at least this median number of answers per task, fewer shared tasks suffice for an interval."""
-
-NOTHING = "majority vote estimates no competence"
-BY_MACE = "no interval: intervals of MACE covered the true value in only .76 to .95 of simulations"
-FEW_ITEMS = f"no interval: fewer than {FEWEST_UNITS} clusters of items shared with other annotators"
-SPARSE = (
-    "no interval: half of the shared tasks have only two answers, and half of the annotators share fewer than "
-    f"{FEWEST_UNITS} clusters of items"
-)
-
-
-class Consensus(NamedTuple):
-    """Consensus labels and competence of the annotators, estimated by `method`.
-
-    `posterior` (tasks, labels) are the probabilities of the labels. `competence` (workers,) has the bounds `low` and
-    `high`. `reason` says why there is no competence or no interval, and is empty otherwise.
-    """
-
-    method: str
-    posterior: Floats
-    competence: Floats
-    low: Floats
-    high: Floats
-    reason: str
 
 
 def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots: bool) -> tuple[str, str]:
@@ -98,64 +68,26 @@ def chosen_method(aspect_answers: AnnotatorAnswers, method: Method, *, has_slots
     )
 
 
-def consensus(
-    aspect_answers: AnnotatorAnswers,
-    method: str,
-    *,
-    bootstrap_weights: Floats,
-    confidence: float,
-    rng: np.random.Generator,
-) -> Consensus:
-    """Return the consensus of a model that is fitted to tasks with several answers and applied to all tasks.
+def consensus(aspect_answers: AnnotatorAnswers, method: str, *, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return the probabilities (tasks, labels) of the labels, and the competence (workers,) of the annotators.
 
-    `bootstrap_weights` (1 + B, units) are weights of clusters of items. Competence is Cohen's kappa of an annotator's
-    answers with the consensus: 1 for perfect answers, 0 for random answers.
+    Models are fitted to tasks with several answers and applied to all tasks. Competence is Cohen's kappa of an
+    annotator's answers with the consensus: 1 for perfect answers, 0 for random answers.
     """
-    nan_per_rater = np.full(len(aspect_answers.raters), np.nan)
     if method == "majority":
-        vote_proportions = vote_shares(aspect_answers.answers)
-        return Consensus(method, vote_proportions, nan_per_rater, nan_per_rater, nan_per_rater, NOTHING)
-    multiply_rated_task_weights = aspect_answers.has_several_answers.astype(np.float64)
-    answers = replace(aspect_answers.answers, weight=multiply_rated_task_weights)
+        return vote_shares(aspect_answers.answers), np.full(len(aspect_answers.raters), np.nan)
+    answers = replace(aspect_answers.answers, weight=aspect_answers.has_several_answers.astype(np.float64))
     if method == "mace":
         posterior = mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
-        return Consensus(
-            method, posterior, _kappa(answers, posterior, least_errors=LEAST), nan_per_rater, nan_per_rater, BY_MACE
-        )
-    consensus_fit = dawid_skene(answers, iterations=MOST_STEPS)
-    competence = _kappa(answers, consensus_fit.posterior, least_errors=LEAST)
-    n_clusters_of_rater, n_votes_of_task = aspect_answers.clusters, answers.n_votes[aspect_answers.has_several_answers]
-    if (
-        np.median(n_votes_of_task) < ENOUGH_EACH
-        and np.median(n_clusters_of_rater[n_clusters_of_rater > 0]) < FEWEST_UNITS
-    ):
-        return Consensus(method, consensus_fit.posterior, competence, nan_per_rater, nan_per_rater, SPARSE)
-
-    def resampled_competence(cluster_weights: Floats) -> Floats:
-        task_weights = multiply_rated_task_weights * cluster_weights[aspect_answers.unit]
-        weighted_answers = replace(answers, weight=task_weights)
-        resample_fit = dawid_skene(weighted_answers, iterations=ITERATIONS, start=consensus_fit.posterior)
-        return _kappa(weighted_answers, resample_fit.posterior, least_errors=0.0)
-
-    competence_draws = [
-        resampled_competence(cluster_weights) for cluster_weights in bootstrap_weights[1 : 1 + MOST_RESAMPLES]
-    ]
-    low, high = intervals.cluster_intervals(
-        np.stack([competence, *competence_draws]),
-        n_clusters_of_rater,
-        confidence=confidence,
-        bounds=intervals.CORRELATION,
-        fewest=FEWEST_UNITS,
-    )
-    low, high = (np.where(np.isnan(competence), np.nan, bounds) for bounds in (low, high))
-    return Consensus(method, consensus_fit.posterior, competence, low, high, "")
+    else:
+        posterior = dawid_skene(answers, iterations=MOST_STEPS).posterior
+    return posterior, _kappa(answers, posterior)
 
 
-def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least_errors: float) -> Floats:
+def _kappa(answers: AnnotatorLabels, posterior: Floats) -> Floats:
     """(workers,): Cohen's kappa of each annotator with the consensus.
 
-    The value is NaN if neither the annotator nor the consensus varies, or if random answers would give fewer than
-    `least_errors` wrong answers.
+    The value is NaN if random answers would give fewer than `LEAST` wrong answers.
     """
     confusion_matrices = answers.confusion(posterior)
     n_answers_of_rater = confusion_matrices.sum(axis=(1, 2))
@@ -163,22 +95,22 @@ def _kappa(answers: AnnotatorLabels, posterior: Floats, *, least_errors: float) 
     chance_agreement = ratio(
         (confusion_matrices.sum(axis=1) * confusion_matrices.sum(axis=2)).sum(axis=1), n_answers_of_rater**2
     )
-    has_enough_errors = (1 - chance_agreement) * n_answers_of_rater >= max(least_errors, 1e-9)
+    has_enough_errors = (1 - chance_agreement) * n_answers_of_rater >= LEAST
     return (
         ratio(observed_agreement - chance_agreement, np.where(has_enough_errors, 1 - chance_agreement, 0.0)).round(12)
         + 0.0
     )
 
 
-def label_columns(aspect_answers: AnnotatorAnswers, model: Consensus) -> dict[str, Any]:
+def label_columns(aspect_answers: AnnotatorAnswers, posterior: Floats) -> dict[str, Any]:
     """Return the columns of the table `labels`."""
     n_answers_of_task, majority_label_codes = (
         aspect_answers.answers.n_votes,
-        majority_label(np.nan_to_num(model.posterior)),
+        majority_label(np.nan_to_num(posterior)),
     )
     is_undecided_task, has_verdicts = majority_label_codes == UNKNOWN, aspect_answers.what == VERDICTS
     label_code_of_task = np.where(is_undecided_task, OUTCOMES.index("tie") if has_verdicts else 0, majority_label_codes)
-    outcome_probabilities = model.posterior.T if has_verdicts else np.full((3, len(n_answers_of_task)), np.nan)
+    outcome_probabilities = posterior.T if has_verdicts else np.full((3, len(n_answers_of_task)), np.nan)
     task_table = aspect_answers.tasks
     none_cells = [None] * task_table.height
     return {
@@ -196,12 +128,8 @@ def label_columns(aspect_answers: AnnotatorAnswers, model: Consensus) -> dict[st
         "probability": np.where(
             is_undecided_task & ~np.full(len(label_code_of_task), has_verdicts),
             np.nan,
-            model.posterior[np.arange(len(label_code_of_task)), label_code_of_task],
+            posterior[np.arange(len(label_code_of_task)), label_code_of_task],
         ),
         **dict(zip(("p_a", "p_tie", "p_b"), outcome_probabilities, strict=True)),
-        "expected_value": np.full(len(label_code_of_task), np.nan)
-        if aspect_answers.nominal
-        else model.posterior @ np.array(aspect_answers.labels),
         "answers": n_answers_of_task,
-        "method": model.method,
     }
