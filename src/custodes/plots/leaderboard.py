@@ -245,7 +245,6 @@ def heat_map(data: Any, *, n_systems: int) -> Any:
         alt.Tooltip("rate:Q", format=".0%", title="win rate"),
         alt.Tooltip("low:Q", format=".0%"),
         alt.Tooltip("high:Q", format=".0%"),
-        alt.Tooltip("battles:Q"),
         alt.Tooltip("won:Q"),
         alt.Tooltip("ties:Q", title="tied"),
         alt.Tooltip("lost:Q"),

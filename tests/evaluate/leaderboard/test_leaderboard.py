@@ -24,8 +24,7 @@ def test_strengths_order_ranks_and_groups() -> None:
         row = rows[system]
         assert row["strength_low"] < truth < row["strength_high"]
         assert row["rank_low"] <= row["rank"] <= row["rank_high"]
-        assert row["elo"] == pytest.approx(1000 + 400 / np.log(10) * row["strength"])
-        assert (row["part"], row["opponents"]) == (1, 4)
+        assert row["part"] == 1
         assert row["may_be_first"] is (row["rank_low"] == 1)
     assert sum(row["strength"] for row in rows.values()) == pytest.approx(0)
     assert sum(row["battles"] for row in rows.values()) == 2 * 1500
@@ -33,19 +32,20 @@ def test_strengths_order_ranks_and_groups() -> None:
     assert not set(rows["A"]["group"]) & set(rows["C"]["group"])
     pairs = board.pairs.filter(rater="human")
     assert pairs.height == 10
-    assert (pairs["wins"] + pairs["ties"] + pairs["losses"] == pairs["battles"]).all()
+    assert pairs.select(pl.sum_horizontal("wins", "ties", "losses")).sum().item() == 1500
     for row in pairs.iter_rows(named=True):
         share_letter = set(rows[row["system_a"]]["group"]) & set(rows[row["system_b"]]["group"])
         assert (row["decision"] == "=") is bool(share_letter)
-        assert row["difference"] == pytest.approx(rows[row["system_a"]]["strength"] - rows[row["system_b"]]["strength"])
-        assert row["win_rate"] == pytest.approx((row["wins"] + row["ties"] / 2) / row["battles"])
+        assert row["win_rate"] == pytest.approx(
+            (row["wins"] + row["ties"] / 2) / (row["wins"] + row["ties"] + row["losses"])
+        )
         assert row["win_rate_low"] <= row["win_rate"] <= row["win_rate_high"]
         assert abs(row["expected"] - row["win_rate"]) < 0.15
     assert board.cycles.is_empty()
     assert not {"cycle", "misfit"} & {*rules(board)}
     (leader,) = board.leaders.rows(named=True)
     assert leader["leader"] == "A"
-    assert leader["removals"] / 1500 == pytest.approx(leader["proportion"])
+    assert 0 < leader["removals"] < 1500
 
 
 @pytest.mark.parametrize("tie_model", ["davidson", "half"])
@@ -53,7 +53,8 @@ def test_expected_points_add_up_to_those_that_were_won(tie_model: Any) -> None:
     """By the score equations of both models, each system's points over all battles equal its expected points."""
     table = battles(np.random.default_rng(1)).drop("order")
     board = cu.leaderboard(cu.read(by(table, "ann", "human")), tie_model=tie_model, resamples=0)
-    pairs = board.pairs.with_columns(gap=(pl.col("expected") - pl.col("win_rate")) * pl.col("battles"))
+    n_battles = pl.sum_horizontal("wins", "ties", "losses")
+    pairs = board.pairs.with_columns(gap=(pl.col("expected") - pl.col("win_rate")) * n_battles)
     for system in "ABCDE":
         total = pairs.filter(system_a=system)["gap"].sum() - pairs.filter(system_b=system)["gap"].sum()
         assert total == pytest.approx(0, abs=1e-6)
@@ -394,12 +395,12 @@ def in_a_cycle(wins: int, n: int) -> pl.DataFrame:
 def test_a_cycle_is_named_and_its_pairs_are_decided_by_their_own_comparisons() -> None:
     study = cu.read(by(in_a_cycle(160, 200), "ann", "human"))
     board = cu.leaderboard(study, **QUICK)
-    assert board.cycles.select("rater", "cycle", "win_rate", "systems").rows() == [("human", "A > B > C > A", 0.8, 3)]
+    assert board.cycles.select("rater", "cycle", "win_rate").rows() == [("human", "A > B > C > A", 0.8)]
     assert board.cycles["p_direct"][0] < 1e-9
     pairs = {(row["system_a"], row["system_b"]): row for row in board.pairs.iter_rows(named=True)}
     assert [pairs[pair]["decision"] for pair in (("A", "B"), ("A", "C"), ("B", "C"))] == ["=", "=", "="]
-    assert [pairs[pair]["direct"] for pair in (("A", "B"), ("A", "C"), ("B", "C"))] == ["+", "-", "+"]
-    assert pairs["A", "D"]["decision"] == pairs["A", "D"]["direct"] == "+"
+    assert max(row["p_direct"] for row in pairs.values()) < 0.05
+    assert pairs["A", "D"]["decision"] == "+"
     assert {"cycle", "misfit"} <= {*rules(board)}
     sentences = cu.verdict(study, **QUICK).to_frame()["text"].to_list()
     assert "A beats B, which beats C, which beats A" in " ".join(sentences)

@@ -420,7 +420,7 @@ def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[st
     best = results["agreement"].standing.filter(aspect="fluency")["metric"][0]
     systems = {"A": (1, True), "B": (2, False)}
     rater = f"corrected:{best}"
-    few: dict[str, Any] = {"metric": best, "labels": 40, "battles": 400, "power": 0.5, "reason": ""}
+    few: dict[str, Any] = {"metric": best, "labels": 40, "battles": 400, "reason": ""}
     text = text_of(
         make_verdict(results, leaderboard=board(results["leaderboard"], systems, rater=rater, **few)), "fluency", "best"
     )
@@ -441,7 +441,7 @@ def test_people_who_judged_few_are_corrected_by_the_best_metric(results: dict[st
 def test_no_winner_is_named_from_comparisons_that_were_selected(results: dict[str, Any]) -> None:
     best = results["agreement"].standing.filter(aspect="fluency")["metric"][0]
     systems = {"A": (1, True), "B": (2, False), "C": (3, False)}
-    row: dict[str, Any] = {"metric": best, "battles": 400, "power": 0.5, "reason": "people's battles are not random"}
+    row: dict[str, Any] = {"metric": best, "battles": 400, "reason": "people's battles are not random"}
     for labels in (40, 300):
         for p_random, named in ((0.002, False), (0.2, True), (None, True)):
             changed = board(results["leaderboard"], systems, **row, labels=labels, p_random=p_random)

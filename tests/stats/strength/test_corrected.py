@@ -51,7 +51,6 @@ def test_a_perfect_judge_stands_in_for_people() -> None:
     )
     gap = np.abs(result.strengths.draws[0] - alone.draws[0]).mean()
     assert gap < 0.35 * np.abs(few.draws[0] - alone.draws[0]).mean()
-    assert result.power > 0.9
     assert result.saving > 0.8
 
 

@@ -20,7 +20,7 @@ from custodes.evaluate.leaderboard.covariates import SHOWN_FIRST, Covariate
 from custodes.memory import check_memory
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints
-from custodes.stats.graphs import clearest_cycles, condensation
+from custodes.stats.graphs import clearest_cycles
 from custodes.stats.multiple_testing import STREAM
 from custodes.stats.strength.battles import Battles
 from custodes.stats.strength.corrected import correct_strengths
@@ -86,8 +86,8 @@ class FittedModel:
         The fewest comparisons whose removal changes the leader.
     more_battles : array of shape (pairs,)
         Number of further comparisons that would decide each pair with 50 % power.
-    battles, opponents : int arrays of shape (systems,)
-        Number of comparisons and number of opponents of each system.
+    battles : int array of shape (systems,)
+        Number of comparisons of each system.
     effects, unvaried : tuple of str
         Names of the covariates in the model, and names of the covariates for which strengths cannot be adjusted.
     missing : int
@@ -104,7 +104,6 @@ class FittedModel:
     removal: Removal | None
     more_battles: Floats
     battles: Ints
-    opponents: Ints
     effects: tuple[str, ...]
     unvaried: tuple[str, ...]
     missing: int
@@ -115,11 +114,11 @@ class FittedModel:
         return np.asarray(np.isnan(self.strengths.draws[0]))
 
     @cached_property
-    def cycles(self) -> list[tuple[list[int], float, float, int]]:
+    def cycles(self) -> list[tuple[list[int], float, float]]:
         """The cycles of systems in which each system significantly beats the next system by direct comparisons.
 
-        A cycle is a tuple of the systems in order, the smallest win rate against the next system, the largest p-value,
-        and the number of systems in the group.
+        A cycle is a tuple of the systems in order, the smallest win rate against the next system, and the largest
+        p-value.
         """
         pair_rates, pair_tests = self.pairs, self.direct
         if pair_rates is None or pair_tests is None or not pair_tests.better.any():
@@ -135,13 +134,11 @@ class FittedModel:
             is_second_better, 1 - pair_rates.rate, pair_rates.rate
         )[is_decided_pair]
         p_values[winners, losers] = pair_tests.p_direct
-        group_of_system, _ = condensation(win_rates > 0)
         return [
             (
                 systems_of_cycle,
                 min(win_rates[winner, loser] for winner, loser in pairwise([*systems_of_cycle, systems_of_cycle[0]])),
                 max(p_values[winner, loser] for winner, loser in pairwise([*systems_of_cycle, systems_of_cycle[0]])),
-                int((group_of_system == group_of_system[systems_of_cycle[0]]).sum()),
             )
             for systems_of_cycle in clearest_cycles(win_rates)
         ]
@@ -159,7 +156,6 @@ class CorrectedModel:
     labels: int
     battles: int
     model: FittedModel | None = None
-    power: float = np.nan
     saving: float = np.nan
     p_random: float = np.nan
     reason: str = ""
@@ -235,7 +231,6 @@ def _fit_model(battles: Battles, rng: np.random.Generator, options: Options, **c
         removal=smallest_removal(battles, fit) if options.search_removal else None,
         more_battles=more_battles(fit, pair_win_rates, system_ranks.apart, confidence=confidence),
         battles=_count_by_system(battles.first, battles.second, n_systems, battles.multiplicity),
-        opponents=_count_by_system(pair_win_rates.first, pair_win_rates.second, n_systems),
         **covariate_fields,
     )
 
@@ -331,7 +326,6 @@ def fit_corrected(
     if inclusion_probabilities is None and corrected_fit.p_random < NOT_RANDOM:
         return replace(correction, reason="the human comparisons are not a random part of the metric's comparisons")
     nan_rates = np.full((1, n_systems), np.nan)
-    first_system, second_system = model_comparisons.pairs[np.unique(model_comparisons.pair)].T
     fitted_model = FittedModel(
         strengths=corrected_fit.strengths,
         ranks=ranks(corrected_fit.strengths, confidence=options.confidence),
@@ -343,10 +337,9 @@ def fit_corrected(
         removal=None,
         more_battles=np.empty(0),
         battles=_count_by_system(model_comparisons.first, model_comparisons.second, n_systems),
-        opponents=_count_by_system(first_system, second_system, n_systems),
         **covariate_fields,
     )
-    return replace(correction, model=fitted_model, power=corrected_fit.power, saving=corrected_fit.saving)
+    return replace(correction, model=fitted_model, saving=corrected_fit.saving)
 
 
 def _is_same_order(human_orders: Floats, metric: Comparisons, is_labelled_comparison: Bools, *, n_systems: int) -> bool:

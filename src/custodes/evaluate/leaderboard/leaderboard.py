@@ -94,7 +94,6 @@ class Leaderboard(Result):
         ),
         label("system", "name of the system"),
         count("battles", "number of comparisons with other systems, each on one item"),
-        count("opponents", "number of other systems that the system was compared with", essential=False),
         share(
             "win_rate",
             "proportion of points against an opponent, averaged over opponents; a tie counts half a point",
@@ -114,7 +113,6 @@ class Leaderboard(Result):
             "whether no other system of the same connected part (see `part`) is significantly stronger",
             "May be first",
         ),
-        score("elo", "strength on the Elo scale: 1000 is the mean, 400 points are odds of 10 to 1", essential=False),
         count(
             "part",
             "number of the connected part (1: largest); systems of different parts cannot be compared, not even "
@@ -127,13 +125,11 @@ class Leaderboard(Result):
         "One row per rater and pair of compared systems.",
         label("rater", "as in `systems`"),
         *PAIR,
-        count("battles", "number of comparisons between the two systems"),
         count("wins", "number of wins of system_a", "A better"),
         count("ties", "number of ties between the two systems"),
         count("losses", "number of losses of system_a", "B better"),
         share("win_rate", "win rate of system_a; a tie counts half a win", interval=True),
         share("expected", "win rate expected from the strengths, at equal covariates", "Expected win rate"),
-        score("difference", "strength of system_a minus strength of system_b", interval=True, essential=False),
         p_value(
             "p_adjusted",
             "p-value of the test that both systems have equal strengths, adjusted for all pairs of the rater",
@@ -157,7 +153,6 @@ class Leaderboard(Result):
             "depended on outcomes",
             essential=False,
         ),
-        label("direct", "`+`, `-` or `=` by `p_direct`", essential=False),
         p_value(
             "p_fit",
             "p-value of the test that system_a wins as often as the strengths predict (exact binomial "
@@ -175,7 +170,7 @@ class Leaderboard(Result):
         essential=False,
     )
     cycles: pl.DataFrame = table(
-        "One row per rater and group of systems whose wins, in the column `direct` of the table `pairs`, form a cycle.",
+        "One row per rater and group of systems whose significant wins, by `p_direct` of `pairs`, form a cycle.",
         label("rater", "as in `systems`"),
         label(
             "cycle",
@@ -184,16 +179,10 @@ class Leaderboard(Result):
         ),
         share("win_rate", "smallest win rate of a system of the cycle against the next system"),
         p_value("p_direct", "largest p-value of the pairs of the cycle, adjusted for all pairs"),
-        count(
-            "systems",
-            "number of systems in the group; each system beats every other system directly or through other systems",
-            essential=False,
-        ),
     )
     interim: pl.DataFrame = table(
         "Last completed interim analysis of each pair, if the study was annotated with interim analyses.",
         *PAIR,
-        count("looks", "number of completed interim analyses", "Analyses"),
         count("n", "answers in the last interim analysis, including answers of annotators who were excluded later"),
         label(
             "decision",
@@ -218,7 +207,6 @@ class Leaderboard(Result):
             "number of comparisons in the smallest set found whose removal changes the leader; null if the data do not "
             f"bound the strength of the leader, or if there are more than {MOST_PAIRS:,} pairs",
         ),
-        share("proportion", "`removals` as a proportion of all comparisons of the rater"),
         essential=False,
     )
     effects: pl.DataFrame = table(
@@ -229,8 +217,12 @@ class Leaderboard(Result):
             f"`ties`: tie parameter of the Davidson model, if there are ties; `{SHOWN_FIRST}`: effect of being shown "
             "first; otherwise the name of a covariate",
         ),
-        score("value", "effect in log odds; for ties, the tie parameter", interval=True),
-        label("unit", "unit of `value`"),
+        score(
+            "value",
+            "effect in log odds, for `length` per log ratio of words and for scores per standard deviation; for ties, "
+            "the odds of a tie to a win between equal systems",
+            interval=True,
+        ),
         p_value("p_value", "p-value of the test that a covariate has no effect", "p"),
         rows=lambda board: main_rows(board, board.effects),
     )
@@ -243,13 +235,7 @@ class Leaderboard(Result):
         share(
             "win_rate",
             "mean probability of winning according to the judge (AlpacaEval's win rate); without probabilities, the "
-            "discrete win rate",
-            interval=True,
-        ),
-        share(
-            "discrete_win_rate",
-            "proportion of comparisons won; a tie counts half a win",
-            "Discrete win rate",
+            "proportion of comparisons won, where a tie counts half a win",
             interval=True,
         ),
         share(
@@ -266,7 +252,6 @@ class Leaderboard(Result):
         label("metric", "name of the metric"),
         count("labels", "comparisons that both annotators and metric rated"),
         count("battles", "comparisons rated by the metric, between systems with human comparisons"),
-        score("power", "weight of the metric on comparisons without human rating (0: ignored, 1: fully followed)"),
         share(
             "saving",
             "proportion of human comparisons that the metric replaces: 1 - variance with correction / variance without "

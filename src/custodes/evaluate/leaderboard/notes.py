@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import compress, count, pairwise
+from math import comb
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
     components_text = f"systems that are not connected by comparisons cannot be compared: {' | '.join(component_texts)}"
     has_only_ties = pair_rates is not None and not pair_rates.outcomes[:, [0, 2]].any()
     unbounded_text = "" if has_only_ties else _unbounded_message(systems, model)
-    has_unmet_opponents = ((model.opponents < (~is_unknown_system).sum() - 1) & ~is_unknown_system).any()
+    has_unmet_opponents = pair_rates is not None and len(pair_rates.first) < comb((~is_unknown_system).sum(), 2)
     has_intervals = len(model.strengths.draws) > 1 and model.strengths.n_units > 1
     n_clusters, n_units = model.strengths.clusters, model.strengths.n_units
     units_text = f"{n_clusters} clusters of items" + (
@@ -126,12 +127,12 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
         ("unbeaten", unbounded_text, unbounded_text),
         (
             "not-all-met",
-            has_unmet_opponents and pair_rates is not None,
+            has_unmet_opponents,
             "not all pairs of systems were compared, so win rates are against different opponents; the ranking uses "
             "strengths, which account for the opponents",
         ),
     ]
-    for system_cycle, smallest_win_rate, _, _ in model.cycles:
+    for system_cycle, smallest_win_rate, _ in model.cycles:
         cycle_text = ", ".join(
             f"{systems[winner_index]} beats {systems[loser_index]}"
             for winner_index, loser_index in pairwise([*system_cycle, system_cycle[0]])

@@ -85,14 +85,9 @@ def _reference_verdicts(verdict_rows: pl.DataFrame, reference_system: str, study
 
 
 def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
-    discrete_points = verdict_rows["won"].to_numpy()
-    graded_points = verdict_rows["graded"].to_numpy() if verdict_rows["graded"].null_count() == 0 else discrete_points
+    points = verdict_rows["won" if verdict_rows["graded"].null_count() else "graded"].to_numpy()
     cluster_codes = verdict_rows["cluster"].rank("dense").to_numpy().astype(np.intp) - 1
     length_differences = verdict_rows["longer"].to_numpy()
-    rate_and_bounds_of_column = {
-        "win_rate": _mean(graded_points, cluster_codes, confidence),
-        "discrete_win_rate": _mean(discrete_points, cluster_codes, confidence),
-    }
     reason = ""
     if not np.isfinite(length_differences).all():
         reason = "not every output has a text"
@@ -100,16 +95,16 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
         reason = EXTRAPOLATED
     if reason:
         length_differences = np.full(len(length_differences), np.nan)
-    rate_and_bounds_of_column["length_controlled_win_rate"] = _length_controlled(
-        graded_points, length_differences, cluster_codes, confidence
-    )
-    column_suffixes = ("", "_low", "_high")
+    rate_and_bounds_of_column = {
+        "win_rate": _mean(points, cluster_codes, confidence),
+        "length_controlled_win_rate": _length_controlled(points, length_differences, cluster_codes, confidence),
+    }
     return {
         "n": verdict_rows.height,
         **{
             f"{column_name}{column_suffix}": rate_or_bound
             for column_name, rate_and_bounds in rate_and_bounds_of_column.items()
-            for column_suffix, rate_or_bound in zip(column_suffixes, rate_and_bounds, strict=True)
+            for column_suffix, rate_or_bound in zip(("", "_low", "_high"), rate_and_bounds, strict=True)
         },
         "reason": reason,
     }

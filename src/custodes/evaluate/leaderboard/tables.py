@@ -13,15 +13,12 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.interim_analyses import last_looks
 from custodes.evaluate.decision_graph import format_decisions
 from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedModel
-from custodes.evaluate.leaderboard.covariates import OTHER_UNIT, TIES, UNITS
-from custodes.stats.arrays import Floats, Ints, chunks, round_for_sorting
+from custodes.evaluate.leaderboard.covariates import TIES
+from custodes.stats.arrays import Floats, Ints, round_for_sorting
 from custodes.stats.graphs import letters
 from custodes.stats.normal_pairs import can_be_significant
-from custodes.stats.strength.pair_tests import DirectTests
 from custodes.stats.strength.strengths import interval, p_value
-
-ELO, ELO_MEAN = 400 / np.log(10), 1000
-"""Slope and offset of the Elo scale: points per unit of strength, and points at strength 0."""
+from custodes.stats.strength.win_rates import PairRates
 
 
 def rows_of_model(
@@ -36,7 +33,7 @@ def rows_of_model(
     }
     if model.pairs is not None:
         columns_of_table |= {
-            "pairs": _pairs(rater, model, system_names, confidence),
+            "pairs": _pairs(rater, model, model.pairs, system_names, confidence),
             "leaders": _leaders(rater, model, system_names),
         }
     return columns_of_table
@@ -70,7 +67,7 @@ def rows_of(
                 column_name: np.array(
                     [getattr(corrected_model, column_name) for corrected_model in corrected_models], dtype=np.float64
                 )
-                for column_name in ("labels", "battles", "power", "saving", "p_random")
+                for column_name in ("labels", "battles", "saving", "p_random")
             },
             "reason": [corrected_model.reason for corrected_model in corrected_models],
         },
@@ -111,7 +108,6 @@ def _systems(rater: str, model: FittedModel, system_names: np.ndarray, confidenc
         "rater": np.full(len(system_names), rater),
         "system": system_names,
         "battles": model.battles,
-        "opponents": model.opponents,
         "win_rate": model.rates[0],
         "win_rate_low": model.rates_low,
         "win_rate_high": model.rates_high,
@@ -121,7 +117,6 @@ def _systems(rater: str, model: FittedModel, system_names: np.ndarray, confidenc
         "rank_high": rank_bounds[1],
         "group": _groups(model, component_of_system, row_order) if has_tests else np.full(len(system_names), None),
         "may_be_first": np.where(np.isnan(rank_bounds[0]), None, rank_bounds[0] == 1),
-        "elo": ELO_MEAN + ELO * estimated_strengths,
         "part": np.where(is_unknown_system, np.nan, component_of_system),
     }
     return {column_name: np.asarray(column_values)[row_order] for column_name, column_values in table_columns.items()}
@@ -159,82 +154,50 @@ def _groups(model: FittedModel, component_of_system: Ints, row_order: Ints) -> n
     return group_labels
 
 
-def _pairs(rater: str, model: FittedModel, system_names: np.ndarray, confidence: float) -> dict[str, Any]:
-    pair_rates, model_ranks, strength_draws = model.pairs, model.ranks, model.strengths.draws
-    assert pair_rates is not None
-    first_system_codes, second_system_codes = pair_rates.first, pair_rates.second
-    strength_differences, lower_bounds, upper_bounds = (np.empty(len(first_system_codes)) for _ in range(3))
-    for pair_slice in chunks(len(first_system_codes), len(strength_draws)):
-        difference_draws = (
-            strength_draws[:, first_system_codes[pair_slice]] - strength_draws[:, second_system_codes[pair_slice]]
-        )
-        slice_columns = _bounded_columns("difference", difference_draws, model, confidence)
-        strength_differences[pair_slice], lower_bounds[pair_slice], upper_bounds[pair_slice] = slice_columns.values()
-    # If the strength of a system is unbounded, one bound of the difference is unknown.
-    is_unbounded_pair = ~(model.strengths.bounded[first_system_codes] & model.strengths.bounded[second_system_codes])
-    is_decided_pair = model_ranks.apart[first_system_codes, second_system_codes]
-    decision_signs = np.where(is_decided_pair, np.where(strength_differences > 0, 1, -1), 0)
-    win_odds, tie_odds, loss_odds = (
-        np.exp(strength_differences / 2),
-        float(np.nan_to_num(model.strengths.ties[0])),
-        np.exp(-strength_differences / 2),
-    )
+def _pairs(
+    rater: str, model: FittedModel, pair_rates: PairRates, system_names: np.ndarray, confidence: float
+) -> dict[str, Any]:
+    pair_indices = pair_rates.first, pair_rates.second
+    strength_differences = np.subtract(*(model.strengths.draws[0, system_codes] for system_codes in pair_indices))
+    tie_odds = float(np.nan_to_num(model.strengths.ties[0]))
+    win_odds, loss_odds = np.exp(strength_differences / 2), np.exp(-strength_differences / 2)
+    decision_signs = np.where(model.ranks.apart[pair_indices], np.where(strength_differences > 0, 1, -1), 0)
+    tests, nan_p_values = model.direct, np.full(len(strength_differences), np.nan)
     return {
-        "rater": [rater] * len(first_system_codes),
-        "system_a": system_names[first_system_codes],
-        "system_b": system_names[second_system_codes],
-        "battles": pair_rates.outcomes.sum(axis=1),
-        **{
-            outcome_name: pair_rates.outcomes[:, outcome_index]
-            for outcome_index, outcome_name in enumerate(("wins", "ties", "losses"))
-        },
+        "rater": [rater] * len(strength_differences),
+        "system_a": system_names[pair_rates.first],
+        "system_b": system_names[pair_rates.second],
+        **dict(zip(("wins", "ties", "losses"), pair_rates.outcomes.T, strict=True)),
         "win_rate": pair_rates.rate,
         "win_rate_low": pair_rates.low,
         "win_rate_high": pair_rates.high,
         "expected": (win_odds + tie_odds / 2) / (win_odds + loss_odds + tie_odds),
-        "difference": strength_differences,
-        "difference_low": np.where(is_unbounded_pair & (strength_differences <= 0), np.nan, lower_bounds),
-        "difference_high": np.where(is_unbounded_pair & (strength_differences > 0), np.nan, upper_bounds),
-        "p_adjusted": model_ranks.p_adjusted[first_system_codes, second_system_codes],
-        "decision": format_decisions(
-            decision_signs if is_testable(model, confidence) else np.full(len(decision_signs), np.nan)
-        ),
-        "note": np.where(model_ranks.at_threshold[first_system_codes, second_system_codes], AT_THRESHOLD, ""),
-        **_direct(model.direct, len(first_system_codes)),
+        "p_adjusted": model.ranks.p_adjusted[pair_indices],
+        "decision": format_decisions(decision_signs if is_testable(model, confidence) else nan_p_values),
+        "note": np.where(model.ranks.at_threshold[pair_indices], AT_THRESHOLD, ""),
+        "p_direct": nan_p_values if tests is None else tests.p_direct,
+        "p_fit": nan_p_values if tests is None else tests.p_fit,
         "more_comparisons": model.more_battles,
     }
-
-
-def _direct(tests: DirectTests | None, n_pairs: int) -> dict[str, Any]:
-    """Return the columns of direct tests, which use only the comparisons of one pair; null if there are no tests."""
-    if tests is None:
-        undefined_p_values = np.full(n_pairs, np.nan)
-        return {"p_direct": undefined_p_values, "direct": np.full(n_pairs, None), "p_fit": undefined_p_values}
-    decision_signs = np.where(np.isnan(tests.p_direct), np.nan, tests.better)
-    return {"p_direct": tests.p_direct, "direct": format_decisions(decision_signs), "p_fit": tests.p_fit}
 
 
 def _cycles(rater: str, model: FittedModel, system_names: np.ndarray) -> dict[str, Any]:
     cycles = model.cycles
     return {
         "rater": [rater] * len(cycles),
-        "cycle": [" > ".join(system_names[[*system_cycle, system_cycle[0]]]) for system_cycle, *_ in cycles],
-        "win_rate": np.array([smallest_win_rate for _, smallest_win_rate, _, _ in cycles], dtype=np.float64),
-        "p_direct": np.array([largest_p_value for _, _, largest_p_value, _ in cycles], dtype=np.float64),
-        "systems": np.array([n_group_systems for *_, n_group_systems in cycles], dtype=np.float64),
+        "cycle": [" > ".join(system_names[[*system_cycle, system_cycle[0]]]) for system_cycle, _, _ in cycles],
+        "win_rate": np.array([smallest_win_rate for _, smallest_win_rate, _ in cycles], dtype=np.float64),
+        "p_direct": np.array([largest_p_value for *_, largest_p_value in cycles], dtype=np.float64),
     }
 
 
 def _leaders(rater: str, model: FittedModel, system_names: np.ndarray) -> dict[str, Any]:
     smallest_removal = model.removal
-    assert model.pairs is not None
-    n_removed_comparisons = np.nan if smallest_removal is None else float(smallest_removal.number)
     return {
         "rater": [rater],
         "leader": [system_names[np.nanargmax(round_for_sorting(model.strengths.draws[0]))]],
         "successor": [None if smallest_removal is None else system_names[smallest_removal.successor]],
-        "removals": np.array([n_removed_comparisons]),
-        "proportion": np.array([n_removed_comparisons / model.pairs.outcomes.sum()]),
+        "removals": np.array([np.nan if smallest_removal is None else float(smallest_removal.number)]),
     }
 
 
@@ -252,8 +215,7 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
             column_name: np.append(tie_columns[column_name], effect_values)
             for column_name, effect_values in effect_columns.items()
         }
-    effect_units = [UNITS.get(effect_name, OTHER_UNIT) for effect_name in effect_names]
-    return {"rater": [rater] * len(effect_names), "effect": effect_names, **effect_columns, "unit": effect_units}
+    return {"rater": [rater] * len(effect_names), "effect": effect_names, **effect_columns}
 
 
 def _stack_columns(columns_of_raters: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -275,6 +237,6 @@ def interim_rows(interim_analyses: pl.DataFrame) -> list[dict[str, Any]]:
     bound_expressions = (pl.col(bound_name).alias(f"margin_{bound_name}") for bound_name in ("low", "high"))
     return (
         last_looks(interim_analyses)
-        .select("system_a", "system_b", "looks", "n", decision_sign_expression, "margin", *bound_expressions)
+        .select("system_a", "system_b", "n", decision_sign_expression, "margin", *bound_expressions)
         .to_dicts()
     )

@@ -119,7 +119,7 @@ class AspectResults:
         self.cycles: list[Row] = rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
         # Pairs that are decided by direct comparisons, because the strengths do not fit these pairs.
         alpha = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
-        directly_decided_rows = self.pairs.filter(pl.col("direct").is_in(["+", "-"]) & (pl.col("p_fit") <= alpha))
+        directly_decided_rows = self.pairs.filter(pl.col("p_direct") <= alpha, pl.col("p_fit") <= alpha)
         self.decided_directly = {
             frozenset(pair) for pair in directly_decided_rows.select("system_a", "system_b").iter_rows()
         }

@@ -25,8 +25,6 @@ class CorrectedStrengths:
     ----------
     strengths : Strengths
         Strengths with draws of their sampling error.
-    power : float
-        Weight of the metric, from 0 to 1.
     saving : float
         Proportion of human ratings that the metric replaces: 1 minus the ratio of two mean variances of strengths: with
         the metric, and with human ratings alone. NaN if a system won or lost everything by human ratings, so that its
@@ -37,7 +35,6 @@ class CorrectedStrengths:
     """
 
     strengths: Strengths
-    power: float
     saving: float
     p_random: float
 
@@ -146,10 +143,8 @@ def correct_strengths(
     has_finite_strengths = bool(
         (human_fit.bounded | (np.bincount(human_fit.component)[human_fit.component] == 1)).all()
     )
-    has_control_score = metric_control_scores.power(2).sum(axis=1) > 0
     return CorrectedStrengths(
         strengths=human_fit.strengths(adjusted_coefficients, adjusted_covariance, resamples, rng),
-        power=float(metric_weight_of_unit[has_control_score].mean()) if has_control_score.any() else 0.0,
         saving=1 - float(adjusted_variance_sum / human_only_variance_sum) if has_finite_strengths else np.nan,
         # The test uses all battles, also those between systems that human ratings do not connect.
         p_random=p_random(fit_battles(battles, n_systems=n_systems, ties=ties), is_labelled_battle[battles.is_usable])
