@@ -42,7 +42,7 @@ def dawid_skene(folder: Path) -> Work:
     from custodes.stats.annotator_models import dawid_skene
 
     load = arrays(folder)
-    return lambda: as_floats(dawid_skene(load(), iterations=ITERATIONS).posterior.argmax(axis=1))
+    return lambda: as_floats(dawid_skene(load(), iterations=ITERATIONS).argmax(axis=1))
 
 
 def mace(folder: Path) -> Work:

@@ -137,20 +137,7 @@ def vote_shares(labels: AnnotatorLabels) -> Floats:
     return ratio(labels.votes, labels.n_votes[:, np.newaxis])
 
 
-class DawidSkene(NamedTuple):
-    """A fitted model of Dawid and Skene.
-
-    `posterior` (tasks, labels) are the probabilities that a label is correct. `confusion` (workers, correct label,
-    label) are the probabilities of an annotator's labels given the correct label; each row sums to 1. `prior` (labels,)
-    are the probabilities of the labels before the annotation of a task.
-    """
-
-    posterior: Floats
-    confusion: Floats
-    prior: Floats
-
-
-def dawid_skene(labels: AnnotatorLabels, *, iterations: int) -> DawidSkene:
+def dawid_skene(labels: AnnotatorLabels, *, iterations: int) -> Floats:
     """Fit the model of Dawid and Skene by the EM algorithm, which starts from the proportions of votes.
 
     Parameters
@@ -162,7 +149,8 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int) -> DawidSkene:
 
     Returns
     -------
-    DawidSkene
+    array of shape (tasks, labels)
+        Probabilities that a label is correct.
 
     References
     ----------
@@ -171,32 +159,29 @@ def dawid_skene(labels: AnnotatorLabels, *, iterations: int) -> DawidSkene:
     Examples
     --------
     >>> rows = np.repeat(np.arange(6), 3), np.tile(np.arange(3), 6), np.array([0, 0, 1, 2, 2, 1] * 3)
-    >>> fit = dawid_skene(AnnotatorLabels.from_labels(*rows, n_tasks=6, n_workers=3, n_labels=3), iterations=20)
-    >>> fit.posterior.argmax(axis=1).tolist()
+    >>> posterior = dawid_skene(AnnotatorLabels.from_labels(*rows, n_tasks=6, n_workers=3, n_labels=3), iterations=20)
+    >>> posterior.argmax(axis=1).tolist()
     [0, 2, 0, 2, 0, 2]
     """
-    start = np.nan_to_num(vote_shares(labels), nan=1 / labels.n_labels)
-    fitted_model = DawidSkene(start, *_confusion_and_prior(labels, start))
+    posterior = np.nan_to_num(vote_shares(labels), nan=1 / labels.n_labels)
     for _ in range(iterations):
-        log_confusion = np.log(fitted_model.confusion)[labels.worker, :, labels.label]
+        confusion_counts = labels.confusion(posterior) + _PSEUDO_COUNT + _DIAGONAL * np.eye(labels.n_labels)
+        prior_counts = (posterior * labels.weight[:, np.newaxis]).sum(axis=0) + _PSEUDO_COUNT
+        log_confusion = np.log(confusion_counts / row_sums(confusion_counts))[labels.worker, :, labels.label]
         log_likelihoods_by_label = [
             np.bincount(labels.task, weights=log_p_of_answers, minlength=labels.n_tasks)
             for log_p_of_answers in log_confusion.T
         ]
-        posterior = _softmax(
-            np.stack(log_likelihoods_by_label, axis=1).astype(np.float64) + np.log(fitted_model.prior)
-        )[0]
-        largest_change = float(np.abs(posterior - fitted_model.posterior).max(initial=0.0))
-        fitted_model = DawidSkene(posterior, *_confusion_and_prior(labels, posterior))
-        if largest_change < _CONVERGED:
+        former_posterior, posterior = (
+            posterior,
+            _softmax(
+                np.stack(log_likelihoods_by_label, axis=1).astype(np.float64)
+                + np.log(prior_counts / row_sums(prior_counts))
+            )[0],
+        )
+        if np.abs(posterior - former_posterior).max(initial=0.0) < _CONVERGED:
             break
-    return fitted_model
-
-
-def _confusion_and_prior(labels: AnnotatorLabels, posterior: Floats) -> tuple[Floats, Floats]:
-    confusion_counts = labels.confusion(posterior) + _PSEUDO_COUNT + _DIAGONAL * np.eye(labels.n_labels)
-    prior_counts = (posterior * labels.weight[:, np.newaxis]).sum(axis=0) + _PSEUDO_COUNT
-    return confusion_counts / row_sums(confusion_counts), prior_counts / row_sums(prior_counts)
+    return posterior
 
 
 def _softmax(log_weights: Floats) -> tuple[Floats, Floats]:

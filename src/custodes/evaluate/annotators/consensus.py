@@ -80,7 +80,7 @@ def consensus(aspect_answers: AnnotatorAnswers, method: str, *, rng: np.random.G
     if method == "mace":
         posterior = mace(answers, restarts=RESTARTS, iterations=ITERATIONS, rng=rng).posterior
     else:
-        posterior = dawid_skene(answers, iterations=MOST_STEPS).posterior
+        posterior = dawid_skene(answers, iterations=MOST_STEPS)
     return posterior, _kappa(answers, posterior)
 
 

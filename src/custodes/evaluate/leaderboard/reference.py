@@ -11,7 +11,6 @@ import polars as pl
 from custodes.data.preferences import CHANCES
 from custodes.data.study import Study, select_aspect_rows
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.bootstrap import unit_sums
 from custodes.stats.intervals import student_quantile
 from custodes.stats.logistic import first_coefficient
 
@@ -113,16 +112,11 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
 def _mean(values: Floats, cluster_codes: Ints, confidence: float) -> Sequence[float]:
     """Return a mean and the bounds of Student's t interval over clusters."""
     n_clusters = int(cluster_codes.max()) + 1
-    value_sum_of_cluster, n_values_of_cluster = (
-        unit_sums(values_or_ones, units=cluster_codes, n_units=n_clusters)
-        for values_or_ones in (values, np.ones(len(values)))
-    )
     mean = float(values.mean())
     if n_clusters < 2:
         return mean, np.nan, np.nan
-    standard_error = np.sqrt(
-        n_clusters / (n_clusters - 1) * ((value_sum_of_cluster - mean * n_values_of_cluster) ** 2).sum()
-    ) / len(values)
+    deviation_sums = np.bincount(cluster_codes, weights=values - mean)
+    standard_error = np.sqrt(n_clusters / (n_clusters - 1) * (deviation_sums**2).sum()) / len(values)
     half_width = student_quantile(confidence, n_clusters) * float(standard_error)
     return mean, max(mean - half_width, 0.0), min(mean + half_width, 1.0)
 

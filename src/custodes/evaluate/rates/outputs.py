@@ -418,7 +418,7 @@ def _gold(annotator_codes: Floats, scale: LabelScale, consensus: Consensus) -> t
     if consensus == "kept":
         return label_shares, agreement, krippendorff_alpha, 0
     votes_or_posterior = (
-        dawid_skene(annotator_labels, iterations=DAWID_SKENE_ITERATIONS).posterior
+        dawid_skene(annotator_labels, iterations=DAWID_SKENE_ITERATIONS)
         if consensus == "dawid-skene"
         else annotator_labels.votes
     )

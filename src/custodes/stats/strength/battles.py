@@ -203,21 +203,3 @@ def count_by_kind(battles: Battles, weight: Floats | Ints) -> BattleCounts:
         kind=kind_of_battle,
         sign=oriented_signs,
     )
-
-
-def equal_clusters(weight: Floats, number: Ints) -> float:
-    """Return the effective number of clusters with unequal weights; it is at least 2 if there are several clusters.
-
-    The result gives the degrees of freedom of Student's t: if a few clusters have most of the weight, these few
-    clusters determine the standard error. For groups of equal clusters, `weight` (groups,) is the weight of each
-    cluster, and `number` (groups,) is the number of clusters.
-
-    >>> equal_clusters(np.ones(2), np.array([2, 1])), round(equal_clusters(np.array([10.0, 1.0]), np.array([1, 4])), 2)
-    (3.0, 2.0)
-
-    Source: Kish 1965, (sum of w)^2 / sum of w^2.
-    """
-    n_clusters = int(number[weight > 0].sum())
-    if not n_clusters:
-        return 0.0
-    return max(float(min(n_clusters, 2)), float((weight @ number) ** 2 / (weight**2 @ number)))

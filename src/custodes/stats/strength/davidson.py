@@ -110,20 +110,16 @@ def fit(
         )
 
     for _ in range(_STEPS):
+        log_odds = design @ coefficients[: design.shape[1]]
+        mean_half_signs, tie_probabilities, outcome_variances = _moments(log_odds, _log_nu(coefficients, has_ties))
         if penalised:
-            _, _, outcome_variances = _moments(
-                design @ coefficients[: design.shape[1]], _log_nu(coefficients, has_ties)
-            )
             unpenalised_inverse = invert_information(
                 information_of(design, weight_of_kind, outcome_variances, has_ties=has_ties), level_projection
             )
-            pseudo_counts = (
-                pseudo_counts
-                if unpenalised_inverse is None
-                else weight_of_kind * leverage(kinds, outcome_variances, unpenalised_inverse, has_ties=has_ties)
-            )
-        log_odds = design @ coefficients[: design.shape[1]]
-        mean_half_signs, tie_probabilities, outcome_variances = _moments(log_odds, _log_nu(coefficients, has_ties))
+            if unpenalised_inverse is not None:
+                pseudo_counts = weight_of_kind * leverage(
+                    kinds, outcome_variances, unpenalised_inverse, has_ties=has_ties
+                )
         if (not penalised or tilt is not None) and np.abs(log_odds).max(initial=0) > _DIVERGED:
             return None
         inverse_information = invert_information(

@@ -20,13 +20,8 @@ _SAME = 1e-9  # smaller differences of log odds are rounding errors
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """A removal of comparisons that changes the leader.
+    """A removal of `number` comparisons, after which the system `successor` is the strongest."""
 
-    `leader` is the strongest system before the removal, `successor` the strongest system after the removal, and
-    `number` the number of removed comparisons.
-    """
-
-    leader: int
     successor: int
     number: int
 
@@ -52,7 +47,7 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
     ... )
     >>> fit = strengths(battles, n_systems=2, ties="davidson", resamples=0, rng=np.random.default_rng(0))
     >>> smallest_removal(battles, fit)
-    Removal(leader=0, successor=1, number=7)
+    Removal(successor=1, number=7)
     """
     counted_battles = battles.select_rows(battles.is_usable)
     battle_counts = count_by_kind(counted_battles, counted_battles.weight * counted_battles.multiplicity)
@@ -83,23 +78,19 @@ def smallest_removal(battles: Battles, strengths: Strengths) -> Removal | None:
         candidate_systems[candidate_index] for candidate_index in np.argsort(removal_costs, kind="stable")[:_CANDIDATES]
     ]
     removals = [
-        Removal(leader=leader, successor=successor, number=n_removed)
-        for rival in cheapest_rivals
-        if (
-            successor_and_number := _search_removal(
-                battle_counts,
-                mean_weight_of_outcome,
-                n_battles_of_outcome,
-                first_fit,
-                leader,
-                rival,
-                strengths.component,
-                ties_are_half=ties_are_half,
-            )
+        _search_removal(
+            battle_counts,
+            mean_weight_of_outcome,
+            n_battles_of_outcome,
+            first_fit,
+            leader,
+            rival,
+            strengths.component,
+            ties_are_half=ties_are_half,
         )
-        for successor, n_removed in [successor_and_number]
+        for rival in cheapest_rivals
     ]
-    return min(removals, key=lambda removal: removal.number, default=None)
+    return min(filter(None, removals), key=lambda removal: removal.number, default=None)
 
 
 def _search_removal(
@@ -112,8 +103,8 @@ def _search_removal(
     component: Ints,
     *,
     ties_are_half: bool,
-) -> tuple[int, int] | None:
-    """Return the leader after removals in favour of `rival` and the number of removals; None if no removal helps."""
+) -> Removal | None:
+    """Return a removal in favour of `rival`; None if no removal helps."""
     n_left_of_outcome, n_removed = n_battles_of_outcome.copy(), 0
     while True:
         removal_order, n_needed_removals = _select_removals(
@@ -142,7 +133,7 @@ def _search_removal(
         )
         successor = int(component_strengths.argmax())
         if component_strengths[successor] - component_strengths[leader] > _SAME:
-            return successor, n_removed
+            return Removal(successor=successor, number=n_removed)
 
 
 def _refit(battle_counts: BattleCounts, component: Ints, *, ties_are_half: bool) -> Fit | None:

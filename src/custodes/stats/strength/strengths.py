@@ -9,9 +9,10 @@ import numpy as np
 
 from custodes.errors import InputError
 from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.clusters import effective_clusters
 from custodes.stats.intervals import student_quantile
 from custodes.stats.ratios import ratio
-from custodes.stats.strength.battles import BattleCounts, Battles, count_by_kind, equal_clusters
+from custodes.stats.strength.battles import BattleCounts, Battles, count_by_kind
 from custodes.stats.strength.davidson import Fit, fit
 from custodes.stats.strength.sandwich import (
     count_effective_clusters,
@@ -137,8 +138,8 @@ class StrengthFit:
     @property
     def n_effective_clusters(self) -> float:
         """Effective number of clusters of `battles`."""
-        weight = np.asarray(np.bincount(self.battles.unit, weights=self.battles.weight), dtype=np.float64)
-        return equal_clusters(weight, self.battles.clusters)
+        weight_of_unit = np.bincount(self.battles.unit, weights=self.battles.weight)
+        return effective_clusters(np.repeat(weight_of_unit, self.battles.clusters))
 
     def residual(self, coefficients: Floats) -> Floats:
         """Return the weighted residuals (n, 2), given coefficients: of half the sign and of the tie indicator."""

@@ -117,7 +117,7 @@ def system_intervals(draws: Floats, battles: Battles, *, confidence: float) -> t
 
 
 def _effective_clusters(battles: Battles, n_systems: int) -> Floats:
-    """Return the effective number (systems,) of clusters with battles of each system, as in `equal_clusters`."""
+    """Return the effective number (systems,) of clusters with battles of each system, as in `effective_clusters`."""
     system_of_row, weight_of_row = np.concatenate([battles.first, battles.second]), np.tile(battles.weight, 2)
     n_clusters_of_row = np.tile(battles.multiplicity, 2)
     n_units = int(battles.unit.max(initial=-1)) + 1
