@@ -151,7 +151,7 @@ def _messages(systems: Sequence[str], model: FittedModel, confidence: float) -> 
         for covariate_name in model.unvaried
     ]
     missing_covariate_text = f"{model.missing} comparisons are excluded, because the value of a covariate is missing"
-    candidate_notes.append(("no-covariate", model.missing, missing_covariate_text))
+    candidate_notes.append(("no-covariate", model.missing > 0, missing_covariate_text))
     return [(rule, message) for rule, is_needed, message in candidate_notes if is_needed]
 
 
