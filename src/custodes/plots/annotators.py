@@ -59,7 +59,7 @@ def annotator_competence(
     >>> annotator_competence(cu.annotators(made.study, resamples=20)).to_dict()["title"]
     'Competence of annotators'
     """
-    rows = with_competence(result.annotators)
+    rows = result.annotators.drop_nulls("competence").with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
     if rows.is_empty():
         raise OptionError(
             "annotator_competence: no annotator has an estimate of competence; see the notes and the column reason"
@@ -69,22 +69,15 @@ def annotator_competence(
     rows, aspect = select_aspect(rows, aspect, function_name="annotator_competence")
     n_annotators = result.annotators.filter(pl.col("answer_type") == answer_type, pl.col("aspect") == aspect).height
     return theme.apply_theme(
-        competence(theme.embed_rows(rows), n_omitted_annotators=n_annotators - rows.height),
+        _competence(theme.embed_rows(rows), n_omitted_annotators=n_annotators - rows.height),
         dark=dark,
         title=title_with_aspect("Competence of annotators", aspect),
         width=width,
     )
 
 
-def with_competence(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `Annotators.annotators` with an estimate, with the findings in words in the column `said`."""
-    return rows.drop_nulls("competence").with_columns(said=pl.col("flags").list.join(", ")).drop("flags")
-
-
-def competence(data: Any, *, n_omitted_annotators: int = 0) -> Any:
-    """Draw the rows of `with_competence` of one answer type.
-
-    `n_omitted_annotators`: the number of annotators without an estimate, which the axis title states."""
+def _competence(data: Any, *, n_omitted_annotators: int) -> Any:
+    """Draw the annotators of one answer type, with their flags in the column `said`."""
     base = alt.Chart(data).transform_calculate(reading="datum.said ? '{}' : '{}'".format(*READINGS))
     rater_channel = alt.Y(
         "rater:N", title=None, sort=alt.EncodingSortField(field="competence", op="max", order="descending")

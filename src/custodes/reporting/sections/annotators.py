@@ -18,11 +18,9 @@ from custodes.errors import InputError
 from custodes.evaluate.annotators.annotators import Annotators, annotators
 from custodes.evaluate.check.study import annotator_questions, refusals
 from custodes.evaluate.decision_graph import PAIR
-from custodes.plots.annotators import competence, with_competence
-from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
+from custodes.reporting.section import Context, Section
 from custodes.reporting.tables import table_html
 
-KINDS = ("verdicts", "ratings")
 SHOWN = (
     ("agreement", "Number and agreement of annotators"),
     ("annotators", "Each annotator"),
@@ -63,39 +61,6 @@ def _ask(context: Context) -> Annotators:
         raise InputError("the study has fewer than two annotators, so agreement cannot be estimated")
     result: Annotators = context.ask(annotators)
     return result
-
-
-def _figures(context: Context) -> Sequence[Figure]:
-    rows = context.table("annotators.annotators")
-    estimated_rows = with_competence(rows)
-    return [
-        Figure(
-            id=f"annotators-{answer_type}",
-            title=f"Competence of annotators: {answer_type}",
-            caption="Agreement of each annotator with the consensus of the annotators (Cohen’s κ). Red: a significant "
-            f"finding (adjusted for all tests of all annotators).{_omission_sentence(rows, answer_type)}",
-            alt="Dots: competence of every annotator; the table below has the numbers.",
-            spec=spec_of(competence(empty_rows()), width="container"),
-            table="annotators-shown",
-            lines=("rater",),
-            where={"aspect": "{aspect}", "answer_type": answer_type},
-        )
-        for answer_type in KINDS
-        if estimated_rows.filter(pl.col("answer_type") == answer_type).height
-    ]
-
-
-def _omission_sentence(rows: pl.DataFrame, answer_type: str) -> str:
-    """A sentence on the number of annotators per aspect that the figure leaves out; '' if it leaves out none."""
-    aspect_groups = rows.filter(pl.col("answer_type") == answer_type).group_by("aspect", maintain_order=True)
-    missing_count_rows = aspect_groups.agg(missing=pl.col("competence").is_null().sum(), n=pl.len()).filter(
-        pl.col("missing") > 0
-    )
-    count_texts = [
-        f"{n_without_estimate} of {n_annotators}" + (f" ({aspect})" if aspect else "")
-        for aspect, n_without_estimate, n_annotators in missing_count_rows.iter_rows()
-    ]
-    return f" Annotators without an estimate are left out: {', '.join(count_texts)}." if count_texts else ""
 
 
 def last_interim_analyses(study: Study) -> pl.DataFrame:
@@ -239,9 +204,7 @@ ANNOTATORS = Section(
     question="annotators",
     title="Annotators",
     ask=_ask,
-    figures=_figures,
     build=_build,
-    extra=lambda context: {"annotators-shown": with_competence(context.table("annotators.annotators"))},
     compares_systems=False,
     alone=True,
     labels=True,
