@@ -21,8 +21,6 @@ from custodes.stats.rates.posterior import PRIOR, correlate_draws, two_sided_p
 from custodes.stats.rates.scores import Interval
 from custodes.stats.sign_test import adjust
 
-EQUIVALENCE_MARGIN = 0.05
-"""Largest difference of TPR, and of TNR, with which systems may share error rates."""
 FEWEST_OF_LABEL = 10
 """Minimum number of positive (TPR) or negative (TNR) human labels in each of two groups of outputs for a test."""
 CONTINUITY = 0.3
@@ -302,20 +300,6 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
                 "favoured": favoured_systems.pop() if len(favoured_systems) == 1 else "",
             }
         )
-
-
-def has_equivalent_rates(system_rates: Sequence[JudgeRates], *, alpha: float) -> bool:
-    """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
-    error_rate_differences = (
-        error_rate_difference
-        for rates_pair in combinations(system_rates, 2)
-        for error_rate_difference in error_differences(*rates_pair).values()
-    )
-    intervals = (
-        estimate_interval(error_rate_difference.values, 1 - 2 * alpha)
-        for error_rate_difference in error_rate_differences
-    )
-    return all(interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in intervals)
 
 
 def slice_row(
