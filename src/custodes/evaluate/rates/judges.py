@@ -160,14 +160,12 @@ def confusion_rows(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRa
     """Return the rows of the table `confusion`."""
     if overall_rates.pairs is None:
         return []
-    joint_proportions = overall_rates.pairs.all_outputs_view.estimate
     return [
         {
             "metric": metric,
             "label": judge_label,
             "human_label": human_label,
             "n": overall_rates.pairs.counts.labelled[judge_code, human_code],
-            "proportion": joint_proportions[judge_code, human_code] if overall_rates.n_both_labels else np.nan,
         }
         for judge_code, judge_label in enumerate(outputs.words)
         for human_code, human_label in enumerate(outputs.words)

@@ -96,9 +96,6 @@ class Rates(Result):
         label("system_b", "second system of the pair"),
         label("label", "label whose rate the row compares"),
         difference(
-            "judge_difference", "difference of the rates by the metric's labels alone (A minus B)", "Judge alone"
-        ),
-        difference(
             "human_difference",
             "difference of the rates by human labels alone; the intervals are simultaneous",
             "Human labels alone",
@@ -111,8 +108,12 @@ class Rates(Result):
             "Corrected difference",
             interval=True,
         ),
-        p_value("p_value", "p-value of the test of equal corrected rates", "p"),
-        p_value("p_adjusted", "p-value adjusted for all pairs and labels of the metric (Bonferroni)", "p, all pairs"),
+        p_value(
+            "p_adjusted",
+            "p-value of the test of equal corrected rates, adjusted for all pairs and labels of the metric "
+            "(Bonferroni)",
+            "p, all pairs",
+        ),
         label(
             "decision",
             "`+` system_a has the higher rate, `-` system_b has the higher rate, `=` no significant difference",
@@ -158,7 +159,6 @@ class Rates(Result):
             "annotators labelled some of them; with `sampling='by-label'`, only outputs without a human label",
         ),
         count("n_labelled", "number of outputs with a human label", "Human labels"),
-        share("judge_rate", "rate of the positive label by the metric's labels alone", "Judge's rate", interval=True),
         share("corrected_rate", "corrected rate of the positive label", "Corrected rate", interval=True),
         share("tpr", MEASURES["tpr"], "TPR", interval=True),
         share("tnr", MEASURES["tnr"], "TNR", interval=True),
@@ -188,7 +188,6 @@ class Rates(Result):
         label("label", "label by the metric"),
         label("human_label", "label by the annotators"),
         score("n", "number of outputs with a human label, weighted by the inverse inclusion probability"),
-        share("proportion", "estimated proportion of all outputs with these labels"),
         essential=False,
     )
     replacement: pl.DataFrame = table(
