@@ -156,13 +156,7 @@ class Gate(Result):
             )
             for rule_row in self.rules.to_dicts()
         ]
-        value_of_property = {
-            "study": self.provenance.study,
-            "digest": self.provenance.digest,
-            "seed": str(self.provenance.seed),
-            "made by": str(self.provenance),
-        }
-        return junit("custodes gate", test_cases, properties=value_of_property, seconds=seconds)
+        return junit(test_cases, seconds=seconds)
 
 
 @question(

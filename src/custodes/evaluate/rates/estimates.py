@@ -164,8 +164,8 @@ class JudgeRates:
         outputs; number of outputs without a label of the judge that do not.
     rarer : float
         Number of human labels with the less frequent label.
-    judge_n, human_n : float
-        Effective number of labels of the judge and of the annotators.
+    human_n : float
+        Effective number of labels of the annotators.
     unlabelled : float
         Proportion of outputs in strata without any human label.
     """
@@ -184,7 +184,6 @@ class JudgeRates:
     n_unjudged: int
     n_left_out: int
     rarer: float
-    judge_n: float
     human_n: float
     unlabelled: float
 
@@ -321,7 +320,7 @@ def judge_rates(
         rate_strata, stratum=np.zeros_like(stratum_of_output), n_strata=1, sampling="random", totalled=label_weights
     )
     human_influence = unstratified_labels.influence(positive_rate)
-    effective_n_human, effective_n_judged = float(unstratified_labels.effective(human_influence).labelled.sum()), 0.0
+    effective_n_human = float(unstratified_labels.effective(human_influence).labelled.sum())
     corrected_rate = human_rate = judge_rate = UNDEFINED
     rate_draws, corrected_rate_variance = np.full(1, np.nan), np.nan
     stratum_counts = rate_strata.counts
@@ -364,7 +363,6 @@ def judge_rates(
         n_unjudged=n_estimated_outputs - n_judged_outputs,
         n_left_out=int(outputs.number[is_selected & ~is_used_output].sum()),
         rarer=float(stratum_counts.labelled.sum(axis=0).min()),
-        judge_n=effective_n_judged,
         human_n=effective_n_human,
         unlabelled=0.0
         if sampling == "by-label"

@@ -21,7 +21,13 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.parallel import labelled_generators, merge_parts
 from custodes.evaluate.rates.estimates import positive_rate
-from custodes.evaluate.rates.outputs import LabelledOutputs, binary_outputs, judge_position, labelled_outputs
+from custodes.evaluate.rates.outputs import (
+    LabelledOutputs,
+    binary_outputs,
+    draw_within_strata,
+    judge_position,
+    labelled_outputs,
+)
 from custodes.evaluate.slices import slices_of
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Bools, Floats, Ints
@@ -434,14 +440,10 @@ class _LabellingPlan:
 
     def draw_outputs(self, n_added_by_stratum: Ints, rng: np.random.Generator) -> pl.DataFrame:
         """Return the rows of the table `outputs`, sorted by item; the order of the input has no effect."""
-        sampled_tables = []
-        for (system_index, label_code), n_added in np.ndenumerate(n_added_by_stratum):
-            unlabelled_table = self.outputs.table.filter(
-                pl.Series(self.rows[system_index, label_code] & ~self.outputs.has_human_label)
-            ).sort("item")
-            sampled_indices = np.sort(rng.permutation(unlabelled_table.height)[:n_added])
-            sampled_tables.append(unlabelled_table[sampled_indices].select("item", "system"))
-        return pl.concat(sampled_tables).sort("item", "system")
+        rows_of_stratum = self.rows.reshape(-1, self.rows.shape[2])
+        strata = np.where(rows_of_stratum.any(axis=0), rows_of_stratum.argmax(axis=0), -1)
+        is_drawn = draw_within_strata(self.outputs, strata, n_added_by_stratum.ravel(), rng)
+        return self.outputs.table.filter(pl.Series(is_drawn)).select("item", "system").sort("item", "system")
 
     def notes(self, target: str, n_added_by_stratum: Ints) -> list[Note]:
         """Return the notes on the assumptions of the plan."""

@@ -44,7 +44,6 @@ from custodes.evaluate.rates.judges import (
     rate_notes,
     replacement_rows,
     roc_rows,
-    unjudged_notes,
 )
 from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs, view_of_positive
 from custodes.progress import Progress, silent
@@ -361,7 +360,7 @@ def _answer(
                 _rate_row(judge.name, system, label_name, system_rates)
                 for system, system_rates in rates_of_system.items()
             ]
-            notes += [*rate_notes(binary_view, judge, rates_of_system), *unjudged_notes(binary_view, judge, sampling)]
+            notes += rate_notes(binary_view, judge, rates_of_system, sampling)
             rows_of_table["differences"] += difference_rows(
                 binary_view,
                 judge.name,

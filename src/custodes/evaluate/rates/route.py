@@ -17,9 +17,15 @@ from custodes.errors import InputError, OptionError, reject, short_repr
 from custodes.evaluate.parallel import merge_parts
 from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, sampling_p_value
 from custodes.evaluate.rates.judged_outputs import JudgedOutputs, judged_outputs
-from custodes.evaluate.rates.outputs import KEY, LabelledOutputs, binary_outputs, judge_position, labelled_outputs
+from custodes.evaluate.rates.outputs import (
+    LabelledOutputs,
+    binary_outputs,
+    draw_within_strata,
+    judge_position,
+    labelled_outputs,
+)
 from custodes.progress import Progress, silent
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Bools, Ints
 from custodes.stats.rates.sample_size import allocation, fewest_labels, rate_shares
 from custodes.stats.rates.selective import SPARE, e_values, error_rates, fixed_sequence, upper_bound
 from custodes.stats.ratios import ratio
@@ -159,9 +165,13 @@ def route(
             if add is not None
             else _audit_allocation(labels_and_confidence, is_accepted_output, audit)
         )
-        is_labelled_next, label_probabilities = _draw_outputs(
-            labels_and_confidence, stratum_of_output, n_added_of_stratum, aspect_rng
+        is_labelled_next = draw_within_strata(
+            labels_and_confidence.outputs, stratum_of_output, n_added_of_stratum, aspect_rng
         )
+        n_labelled_of_stratum = np.bincount(
+            stratum_of_output, weights=labels_and_confidence.outputs.has_human_label | is_labelled_next
+        )
+        label_probabilities = ratio(n_labelled_of_stratum, np.bincount(stratum_of_output))[stratum_of_output]
         columns_of_table: dict[str, Any] = {
             "threshold": {
                 "metric": labels_and_confidence.metric,
@@ -312,26 +322,6 @@ def _error_allocation(judge_labels: JudgedOutputs, add: int) -> tuple[Ints, Ints
     if n_empty_strata:
         raise OptionError(f"add={add}: {n_empty_strata} classes of confidence would have no human label; increase add")
     return stratum_of_output, n_added_of_stratum
-
-
-def _draw_outputs(
-    judge_labels: JudgedOutputs, strata: Ints, n_added_of_stratum: Ints, rng: np.random.Generator
-) -> tuple[Bools, Floats]:
-    """Return the outputs to label next, and the probability with which each output then has a human label.
-
-    The outputs are drawn at random within strata; the order of the rows has no effect.
-    """
-    has_human_label = judge_labels.outputs.has_human_label
-    is_labelled_next = np.zeros(len(strata), dtype=bool)
-    rank_of_output = (
-        judge_labels.outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy().astype(np.intp) - 1
-    )
-    for stratum_code in np.unique(strata):
-        unlabelled_indices = np.flatnonzero((strata == stratum_code) & ~has_human_label)
-        unlabelled_indices = unlabelled_indices[np.argsort(rank_of_output[unlabelled_indices])]
-        is_labelled_next[rng.permutation(unlabelled_indices)[: n_added_of_stratum[stratum_code]]] = True
-    n_labelled_of_stratum = np.bincount(strata, weights=has_human_label | is_labelled_next)
-    return is_labelled_next, np.asarray(ratio(n_labelled_of_stratum, np.bincount(strata)))[strata]
 
 
 def _notes(judge_labels: JudgedOutputs, *, is_calibrated: bool, n_unjudged: int) -> list[Note]:

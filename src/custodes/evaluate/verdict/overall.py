@@ -179,20 +179,13 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
             aspects_of_metric.setdefault(metric, []).append(view.aspect)
     if len(aspects_of_metric) > 1:
         best_texts = [f"{metric} ({names(aspects)})" for metric, aspects in aspects_of_metric.items()]
-        metrics_of_aspects = [{standing_row["metric"] for standing_row in view.standing} for view in views]
-        n_partly_scored = len(set.union(*metrics_of_aspects) - set.intersection(*metrics_of_aspects))
-        partial_scores_text = (
-            f" {plural(n_partly_scored, 'metric has', 'metrics have')} scores for some aspects only."
-            if n_partly_scored
-            else ""
-        )
         decided_aspects = [view.aspect for view in views if len(view.leaders) == 1]
         lead_text = (
             f"significant on {_aspects_text(decided_aspects, views)}" if decided_aspects else "significant on no aspect"
         )
         yield (
             f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}. Its lead "
-            f"over all other metrics is {lead_text}.{partial_scores_text}"
+            f"over all other metrics is {lead_text}."
         )
 
 
