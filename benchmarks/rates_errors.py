@@ -58,6 +58,7 @@ def labelled(
         number=np.ones(len(gold)),
         table=pl.DataFrame({"item": unit.astype(str), "system": np.array(names)[system]}),
         human_agreement=np.nan,
+        human_alpha=np.nan,
         notes=[],
     )
 

@@ -244,6 +244,9 @@ def test_several_annotators_are_combined_and_agreement_is_beside_the_judge() -> 
     result = cu.rates(with_experts)
     assert 0.75 < row(result.judges)["human_agreement"] < 0.9
     assert row(result.rates)["n_labelled"] == 300
+    for consensus in ("dawid-skene", "kept"):
+        failing = row(cu.rates(with_experts, consensus=consensus).rates)
+        assert failing["corrected_rate"] == pytest.approx(row(result.rates)["corrected_rate"], abs=0.06)
     two = cu.rates(with_experts.drop("expert_2"))
     assert "annotators-undecided" in {note.rule for note in two.notes}
 
@@ -457,6 +460,7 @@ def test_replacement_needs_three_annotators_and_is_told_in_the_verdict() -> None
         "judge_good": True,
         "judge_bad": False,
     }
+    assert result.replacement_annotators.height == 6
     text = str(cu.verdict(data))
     assert "judge_good (100 %) may replace an annotator" in text
     assert "judge_bad (0 %) is not shown to be able to replace" in " ".join(text.split())
@@ -482,7 +486,7 @@ def test_the_test_of_random_sampling_counts_equal_outputs() -> None:
         [table.head(30).with_columns(number=1), counts.filter(pl.col("human").is_null())], how="diagonal_relaxed"
     )
     for study in (cu.read(table), cu.read(counts, columns={"n_outputs": "number"})):
-        (outputs,) = labelled_outputs(study.select(one_side=True))
+        (outputs,) = labelled_outputs(study.select(one_side=True), consensus="vote")
         expected = fisher_exact([[13, 17], [30, 70]]).pvalue
         assert sampling_p_value(outputs, outputs.judged[0]) == pytest.approx(expected)
 

@@ -59,7 +59,7 @@ def test_an_annotator_with_few_outputs_is_not_tested_but_compared_with() -> None
     labels[3, 20:] = np.nan
     test = replacement(JUDGE, labels, ordered=False, epsilon=0.2, units=np.arange(N))
     assert np.isnan(test.p).tolist() == [False, False, False, True]
-    assert test.n_tested == 3
+    assert np.isnan(test.advantage[3])
 
 
 def test_nobody_with_enough_outputs_is_undefined_and_a_perfect_judge_wins() -> None:

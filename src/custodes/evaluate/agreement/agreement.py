@@ -256,7 +256,7 @@ def _label_tables(
         return [], []
     selected_study = study.select(**selection_arguments(setting))
     estimate_settings = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
-    labelled_outputs_of_aspects = labelled_outputs(selected_study)
+    labelled_outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
     tables_of_aspects = [
         Agreement.part(
             outputs_of_aspect.aspect,

@@ -197,7 +197,7 @@ def label_tests(
             "at random; omit one of these two options"
         )
     estimate_settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
-    for outputs in labelled_outputs(study):
+    for outputs in labelled_outputs(study, consensus="vote"):
         binarised_outputs = view_of_positive(outputs, positive)
         judge_of_name = {
             judge.name: judge

@@ -25,7 +25,7 @@ from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive
 from custodes.evaluate.slices import Ratios
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.intervals import student_quantile, wilson_interval
-from custodes.stats.rates.alternative_annotator_test import FEWEST_ANNOTATORS, FEWEST_OUTPUTS, replacement
+from custodes.stats.rates.alternative_annotator_test import FEWEST_ANNOTATORS, FEWEST_OUTPUTS, Replacement, replacement
 from custodes.stats.rates.posterior import Sampling
 from custodes.stats.rates.scores import area_under_roc, roc, score_strata
 
@@ -49,6 +49,8 @@ ESSENTIAL = ("tpr", "tnr", "accuracy", "kappa")
 
 MOST_POINTS = 200
 """Maximum number of points of a ROC curve in the table `roc`."""
+
+NO_COMMON_OUTPUT = "no output has both a label of the metric and a human label"
 
 PASSED = 0.5
 """Minimum winning rate with which a judge may replace an annotator (Calderon, Reichart and Dror 2025)."""
@@ -97,6 +99,8 @@ def judge_table() -> Any:
             essential=False,
         ),
         share("human_agreement", "probability that two annotators of an output agree", "Annotators agree"),
+        score("human_alpha", "Krippendorff's alpha of the annotators", essential=False),
+        label("reason", "reason for undefined measures", essential=False),
     )
 
 
@@ -152,6 +156,12 @@ def judge_row(
         },
         "threshold": judge.threshold,
         "human_agreement": outputs.human_agreement,
+        "human_alpha": outputs.human_alpha,
+        "reason": ""
+        if judge_rates.n_both_labels
+        else NO_COMMON_OUTPUT
+        if judge_rates.n_labelled
+        else "no human labels",
     }
 
 
@@ -228,8 +238,8 @@ def _labelled_scores(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floa
 
 def replacement_rows(
     outputs: LabelledOutputs, *, epsilon: float, alpha: float, confidence: float
-) -> Iterator[dict[str, Any]]:
-    """Yield a row of the table `replacement` for each metric.
+) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Yield a row of `replacement`, and the rows of `replacement_annotators`, for each metric.
 
     A metric that gives scores is left out if the labels have no order. Nothing is yielded if no output has labels of
     two annotators.
@@ -255,23 +265,10 @@ def replacement_rows(
         )
         test_by_output = test_replacement(units=np.arange(len(judge_label_numbers)))
         test_by_cluster = test_replacement(units=shared_outputs.unit) if shared_outputs.has_clusters else test_by_output
-        has_enough_annotators = test_by_cluster.n_tested >= FEWEST_ANNOTATORS
-        half_width = student_quantile(confidence, len(np.unique(shared_outputs.unit))) * test_by_cluster.error
-        yield {
-            "metric": metric,
-            "annotators": test_by_cluster.n_tested,
-            "epsilon": epsilon,
-            "winning_rate": test_by_cluster.winning_rate if has_enough_annotators else np.nan,
-            "may_replace": test_by_cluster.winning_rate >= PASSED if has_enough_annotators else None,
-            "advantage_probability": test_by_cluster.advantage_probability,
-            "advantage_probability_low": max(test_by_cluster.advantage_probability - half_width, 0.0),
-            "advantage_probability_high": min(test_by_cluster.advantage_probability + half_width, 1.0),
-            "winning_rate_outputs": test_by_output.winning_rate if has_enough_annotators else np.nan,
-            "reason": ""
-            if has_enough_annotators
-            else f"fewer than {FEWEST_ANNOTATORS} annotators labelled {FEWEST_OUTPUTS} or more outputs that also have "
-            "another human label",
-        }
+        yield (
+            _judge_row(metric, test_by_output, test_by_cluster, shared_outputs, epsilon, confidence),
+            _annotator_rows(metric, test_by_cluster, shared_outputs, alpha),
+        )
 
 
 def _numbers(outputs: LabelledOutputs, label_codes: Floats) -> Floats:
@@ -280,6 +277,53 @@ def _numbers(outputs: LabelledOutputs, label_codes: Floats) -> Floats:
         return label_codes
     number_of_code = np.array([float(label) for label in outputs.words])
     return np.where(np.isnan(label_codes), np.nan, number_of_code[np.nan_to_num(label_codes).astype(np.intp)])
+
+
+def _judge_row(
+    metric: str,
+    test_by_output: Replacement,
+    test_by_cluster: Replacement,
+    outputs: LabelledOutputs,
+    epsilon: float,
+    confidence: float,
+) -> dict[str, Any]:
+    n_tested_annotators = int(np.isfinite(test_by_cluster.p).sum())
+    has_enough_annotators = n_tested_annotators >= FEWEST_ANNOTATORS
+    interval_half_width = student_quantile(confidence, len(np.unique(outputs.unit))) * test_by_cluster.error
+    advantage_probability = test_by_cluster.advantage_probability
+    return {
+        "metric": metric,
+        "annotators": n_tested_annotators,
+        "epsilon": epsilon,
+        "winning_rate": test_by_cluster.winning_rate if has_enough_annotators else np.nan,
+        "may_replace": test_by_cluster.winning_rate >= PASSED if has_enough_annotators else None,
+        "advantage_probability": advantage_probability,
+        "advantage_probability_low": max(advantage_probability - interval_half_width, 0.0),
+        "advantage_probability_high": min(advantage_probability + interval_half_width, 1.0),
+        "winning_rate_outputs": test_by_output.winning_rate if has_enough_annotators else np.nan,
+        "reason": ""
+        if has_enough_annotators
+        else f"fewer than {FEWEST_ANNOTATORS} annotators labelled {FEWEST_OUTPUTS} or more outputs that also have "
+        "another human label",
+    }
+
+
+def _annotator_rows(
+    metric: str, replacement_test: Replacement, outputs: LabelledOutputs, alpha: float
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "metric": metric,
+            "annotator": annotator,
+            "n": int(replacement_test.n[annotator_index]),
+            "advantage": replacement_test.advantage[annotator_index],
+            "difference": replacement_test.difference[annotator_index],
+            "p_adjusted": replacement_test.p[annotator_index],
+            "replaceable": bool(replacement_test.p[annotator_index] <= alpha),
+        }
+        for annotator_index, annotator in enumerate(outputs.annotators)
+        if np.isfinite(replacement_test.p[annotator_index])
+    ]
 
 
 def label_notes(outputs: LabelledOutputs) -> list[Note]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -15,12 +16,17 @@ from custodes.data.mapping.column_vocabulary import CONFIDENCES, split_name
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study, select_aspect_rows
 from custodes.errors import InputError, OptionError, join_labels, suggestion
-from custodes.stats.annotator_models import UNKNOWN, AnnotatorLabels, majority_label
+from custodes.stats.annotator_models import UNKNOWN, AnnotatorLabels, dawid_skene, majority_label, vote_shares
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.ratios import ratio
-from custodes.stats.reliability import coincidences
+from custodes.stats.reliability import alpha, coincidences
+
+Consensus = Literal["vote", "dawid-skene", "kept"]
+"""Methods to combine the labels of several annotators: majority vote (a tie gives no label), most probable label of
+the Dawid-Skene model, or proportion of annotators for each label."""
 
 KEY = ["item", "system"]
+DAWID_SKENE_ITERATIONS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +45,7 @@ class LabelledOutputs:
     system, unit : int arrays of shape (n,)
         Position of the system, and of the cluster, of each output.
     gold : array of shape (n, labels)
-        Human label (majority of the annotators), 1 for this label and 0 for all others; all NaN without a human label.
+        Human label as the proportion of annotators for each label; all NaN if the output has no human label.
     annotated : array of shape (annotators, n)
         Code of the label by each annotator; NaN if there is none. `binarise_labels` does not change these codes.
     judged : array of shape (metrics, n)
@@ -53,8 +59,9 @@ class LabelledOutputs:
         row has a human label.
     table : DataFrame
         Item and system of each output.
-    human_agreement : float
-        Probability that two annotators of an output give the same label; NaN if no output has labels of two annotators.
+    human_agreement, human_alpha : float
+        Probability that two annotators of an output give the same label, and Krippendorff's alpha; NaN if no output has
+        labels of two annotators.
     notes : list of Note
     """
 
@@ -74,6 +81,7 @@ class LabelledOutputs:
     number: Floats
     table: pl.DataFrame
     human_agreement: float
+    human_alpha: float
     notes: list[Note]
 
     @cached_property
@@ -231,7 +239,7 @@ def judge_position(outputs: LabelledOutputs, metric: str | None, *, verb: str) -
     return outputs.metrics.index(metric or label_metrics[0])
 
 
-def labelled_outputs(study: Study) -> list[LabelledOutputs]:
+def labelled_outputs(study: Study, *, consensus: Consensus) -> list[LabelledOutputs]:
     """Return the outputs of each aspect of a selected study.
 
     Raises
@@ -241,10 +249,10 @@ def labelled_outputs(study: Study) -> list[LabelledOutputs]:
     """
     if study.ratings.frame.is_empty():
         raise InputError(f"{study.name}: the study has no labels or scores of outputs, which rates needs")
-    return [_aspect_outputs(study, aspect) for aspect in study.aspects]
+    return [_aspect_outputs(study, aspect, consensus) for aspect in study.aspects]
 
 
-def _aspect_outputs(study: Study, aspect: str) -> LabelledOutputs:
+def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> LabelledOutputs:
     rating_rows = select_aspect_rows(study.ratings.frame, aspect).filter(pl.col("item") != "")
     label_scale = study.labels.get(aspect)
     if label_scale is None:
@@ -293,7 +301,7 @@ def _aspect_outputs(study: Study, aspect: str) -> LabelledOutputs:
             inclusion_probabilities[source_row_indices],
             output_table[source_row_indices],
         )
-    human_labels, human_agreement, n_undecided = _gold(annotator_codes, len(label_scale.words))
+    gold_label_shares, human_agreement, human_alpha, n_undecided = _gold(annotator_codes, label_scale, consensus)
     distinct_system_series = output_table["system"].unique().sort()
     notes = build_notes(
         (
@@ -312,7 +320,7 @@ def _aspect_outputs(study: Study, aspect: str) -> LabelledOutputs:
         annotators=tuple(annotator_names),
         system=output_table["system"].cast(pl.Enum(distinct_system_series)).to_physical().to_numpy().astype(np.intp),
         unit=cluster_codes,
-        gold=human_labels,
+        gold=gold_label_shares,
         annotated=annotator_codes,
         judged=metric_codes,
         is_score=np.array([rater in label_scale.scores for rater in metric_names], dtype=bool),
@@ -320,6 +328,7 @@ def _aspect_outputs(study: Study, aspect: str) -> LabelledOutputs:
         number=n_equal_clusters,
         table=output_table,
         human_agreement=human_agreement,
+        human_alpha=human_alpha,
         notes=notes,
     )
 
@@ -397,13 +406,15 @@ def _numeric_scale(study: Study, rating_rows: pl.DataFrame, aspect: str) -> tupl
     ), rating_rows
 
 
-def _gold(annotator_codes: Floats, n_labels: int) -> tuple[Floats, float, int]:
-    """Return the majority labels of annotators, (n, labels) as 0 or 1, from codes (annotators, n).
+def _gold(annotator_codes: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floats, float, float, int]:
+    """Return human labels (n, labels) as proportions, computed from codes (annotators, n).
 
-    Also returns the agreement of annotators, and the number of outputs without a majority.
+    Also returns the agreement of annotators, the alpha of annotators, and the number of outputs without a majority.
     """
-    n_outputs = annotator_codes.shape[1]
+    n_outputs, n_labels = annotator_codes.shape[1], len(scale.words)
     annotator_indices, output_indices = np.nonzero(~np.isnan(annotator_codes))
+    if not len(output_indices):
+        return np.full((n_outputs, n_labels), np.nan), np.nan, np.nan, 0
     annotator_labels = AnnotatorLabels.from_labels(
         output_indices,
         annotator_indices,
@@ -412,15 +423,28 @@ def _gold(annotator_codes: Floats, n_labels: int) -> tuple[Floats, float, int]:
         n_workers=len(annotator_codes),
         n_labels=n_labels,
     )
+    label_shares, n_multiply_labelled = vote_shares(annotator_labels), int((annotator_labels.n_votes > 1).sum())
+    if not n_multiply_labelled:
+        return label_shares, np.nan, np.nan, 0
     coincidence_matrix = coincidences(annotator_labels, units=np.zeros(n_outputs, dtype=np.intp), n_units=1)[0]
-    majority_codes = np.where(annotator_labels.n_votes > 0, majority_label(annotator_labels.votes), UNKNOWN)
-    has_majority = majority_codes != UNKNOWN
-    majority_labels = np.full((n_outputs, n_labels), np.nan)
-    majority_labels[has_majority] = np.eye(n_labels)[majority_codes[has_majority]]
+    agreement = float(ratio(np.trace(coincidence_matrix), coincidence_matrix.sum()))
+    krippendorff_alpha = float(alpha(coincidence_matrix, scale="ordinal" if scale.ordered else "nominal"))
+    if consensus == "kept":
+        return label_shares, agreement, krippendorff_alpha, 0
+    votes_or_posterior = (
+        dawid_skene(annotator_labels, iterations=DAWID_SKENE_ITERATIONS).posterior
+        if consensus == "dawid-skene"
+        else annotator_labels.votes
+    )
+    votes_or_posterior = np.where(annotator_labels.n_votes[:, None] > 0, votes_or_posterior, 0.0)
+    majority_labels = np.where(annotator_labels.n_votes > 0, majority_label(votes_or_posterior), UNKNOWN)
+    consensus_label_shares = np.full((n_outputs, n_labels), np.nan)
+    consensus_label_shares[majority_labels != UNKNOWN] = np.eye(n_labels)[majority_labels[majority_labels != UNKNOWN]]
     return (
-        majority_labels,
-        float(ratio(np.trace(coincidence_matrix), coincidence_matrix.sum())),
-        int((~has_majority & (annotator_labels.n_votes > 0)).sum()),
+        consensus_label_shares,
+        agreement,
+        krippendorff_alpha,
+        int(((majority_labels == UNKNOWN) & (annotator_labels.n_votes > 0)).sum()),
     )
 
 

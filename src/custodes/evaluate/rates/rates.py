@@ -33,6 +33,7 @@ from custodes.evaluate.rates.judge_labels import judges_of, parsed_threshold
 from custodes.evaluate.rates.judges import (
     FEW_LABELS,
     MEASURES,
+    NO_COMMON_OUTPUT,
     calibration_rows,
     comparable_judges,
     confusion_rows,
@@ -45,7 +46,7 @@ from custodes.evaluate.rates.judges import (
     replacement_rows,
     roc_rows,
 )
-from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs, view_of_positive
+from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs, view_of_positive
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
 
@@ -186,7 +187,7 @@ class Rates(Result):
         label("metric", "name of the metric"),
         label("label", "label by the metric"),
         label("human_label", "label by the annotators"),
-        score("n", "number of outputs with a human label, weighted by the inverse inclusion probability"),
+        score("n", "number of outputs with a human label, weighted by the inverse inclusion probability; a fraction if annotators differ and consensus='kept'"),
         essential=False,
     )
     replacement: pl.DataFrame = table(
@@ -219,6 +220,28 @@ class Rates(Result):
         label("reason", "reason for an undefined test", essential=False),
         essential=False,
     )
+    replacement_annotators: pl.DataFrame = table(
+        "One row per metric and annotator of the alternative annotator test.",
+        label("metric", "name of the metric"),
+        label("annotator", "the annotator whom the metric would replace"),
+        count("n", "number of outputs of this annotator that also have another human label"),
+        share(
+            "advantage",
+            "proportion of outputs for which the metric is at least as close to the other annotators as this "
+            "annotator is",
+        ),
+        difference(
+            "difference",
+            "`advantage` minus the proportion of outputs for which the annotator is at least as close to "
+            "the other annotators as the metric",
+        ),
+        p_value(
+            "p_adjusted",
+            "adjusted p-value of the hypothesis that the annotator is better by epsilon or more (Benjamini–Yekutieli)",
+        ),
+        flag("replaceable", "whether the test rejects the hypothesis that the annotator is better by epsilon or more"),
+        essential=False,
+    )
     roc: pl.DataFrame = table(
         "ROC curve of each metric that gives scores: one row per metric and threshold.",
         label("metric", "name of the metric"),
@@ -245,6 +268,7 @@ class Rates(Result):
     "(default: known words such as pass).",
     by="Column whose values define slices; by=system compares systems.",
     sampling="How outputs were selected for human labels: random, by-judge or by-label.",
+    consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (proportions of annotators).",
     threshold="Threshold of a judge that gives scores: a number, youden (default), tpr>=R or tnr>=R.",
     epsilon="Margin by which a judge may be worse than an annotator: .2 for experts, .15 for trained annotators, .1 "
     "for crowd workers.",
@@ -255,6 +279,7 @@ def rates(
     positive: str | None = None,
     by: str | None = None,
     sampling: Sampling = "random",
+    consensus: Consensus = "vote",
     threshold: str | None = None,
     epsilon: float = 0.2,
     confidence: float = 0.95,
@@ -312,7 +337,7 @@ def rates(
         confidence=confidence,
         alpha=alpha,
     )
-    outputs_of_aspects = labelled_outputs(selected_study)
+    outputs_of_aspects = labelled_outputs(selected_study, consensus=consensus)
     reject(
         (
             threshold is not None and not any(aspect_outputs.is_score.any() for aspect_outputs in outputs_of_aspects),
@@ -383,7 +408,11 @@ def _answer(
         overall_rates = judge.rates(relabelled_outputs, **settings)
         rows_of_table["judges"].append(judge_row(relabelled_outputs, judge, overall_rates, confidence=confidence))
         rows_of_table["confusion"] += confusion_rows(relabelled_outputs, judge.name, overall_rates)
-    rows_of_table["replacement"] += replacement_rows(outputs, epsilon=epsilon, alpha=alpha, confidence=confidence)
+    for replacement_row, annotator_rows in replacement_rows(
+        outputs, epsilon=epsilon, alpha=alpha, confidence=confidence
+    ):
+        rows_of_table["replacement"].append(replacement_row)
+        rows_of_table["replacement_annotators"] += annotator_rows
     rows_of_table["differences"] = list(add_decisions(rows_of_table["differences"], alpha=alpha, confidence=confidence))
     if rows_of_table["slices"]:
         rows_of_table["slices"] = list(add_findings(rows_of_table["slices"], alpha=alpha))
@@ -398,7 +427,7 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
         n_saved_labels = system_rates.n_labelled * max(0.0, variance_ratio - 1)
     conditions_and_reasons = (
         (not system_rates.n_labelled, "no human labels"),
-        (not system_rates.n_both_labels, "no output has both a label of the metric and a human label"),
+        (not system_rates.n_both_labels, NO_COMMON_OUTPUT),
         (
             not system_rates.n,
             "every output has a human label, so there are no other outputs whose rate could be estimated",

@@ -207,7 +207,7 @@ def route(
             ),
         ]
 
-    outputs_of_aspects = labelled_outputs(selected_study)
+    outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
     return merge_parts(
         Route, answer, outputs_of_aspects, rng=rng, notes=selected_study.notes, progress=progress, desc="route"
     )

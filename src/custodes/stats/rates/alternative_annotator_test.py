@@ -84,31 +84,33 @@ def advantages(judge: Floats, annotators: Floats, *, ordered: bool) -> Advantage
 
 
 class Replacement(NamedTuple):
-    """Result for the judge; NaN if no annotator has enough outputs.
+    """Results for each annotator (annotators,) and for the judge; NaN if an annotator has too few outputs.
 
     Attributes
     ----------
-    p : array of shape (annotators,)
-        Adjusted p-value (Benjamini and Yekutieli) of 'the annotator is better by epsilon or more'; NaN if the annotator
-        has too few outputs.
+    n : int array
+        Number of outputs compared.
+    advantage : array
+        Proportion of outputs on which the judge is at least as close to the remaining annotators as the annotator is.
+    difference : array
+        `advantage` minus the proportion of outputs on which the annotator is at least as close as the judge.
+    p : array
+        Adjusted p-value (Benjamini and Yekutieli) of 'the annotator is better by epsilon or more'.
     winning_rate : float
-        Proportion of tested annotators for whom this hypothesis is rejected.
+        Proportion of annotators for whom this hypothesis is rejected.
     advantage_probability : float
-        Mean over tested annotators of the proportion of outputs on which the judge is at least as close to the
-        remaining annotators as the annotator is.
+        Mean of `advantage` over annotators.
     error : float
         Clustered standard error of `advantage_probability`.
     """
 
+    n: Ints
+    advantage: Floats
+    difference: Floats
     p: Floats
     winning_rate: float
     advantage_probability: float
     error: float
-
-    @property
-    def n_tested(self) -> int:
-        """Number of annotators with enough outputs."""
-        return int(np.isfinite(self.p).sum())
 
 
 def replacement(
@@ -192,6 +194,9 @@ def replacement(
     deviation_sum_of_cluster = unit_sums(mean_deviation_of_output, units=units, n_units=n_units)
     n_tested_clusters = int((unit_sums(is_tested_output.any(axis=0), units=units, n_units=n_units) > 0).sum())
     return Replacement(
+        n=n_compared_outputs,
+        advantage=advantage_of_annotator,
+        difference=np.where(is_tested_annotator, -mean_differences, np.nan),
         p=adjusted_p_values,
         winning_rate=float(mean_of_defined(np.where(is_tested_annotator, adjusted_p_values <= level, np.nan))),
         advantage_probability=float(mean_of_defined(advantage_of_annotator)),
