@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import binom, fisher_exact
+from scipy.stats import binom, fisher_exact, norm
 from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.rates.comparisons import CONTINUITY, ErrorTest
+from custodes.evaluate.rates.comparisons import CONTINUITY, ErrorTest, has_equivalent_rates
 from custodes.evaluate.rates.judge_labels import fisher_p_value, sampling_p_value
 from custodes.evaluate.rates.outputs import labelled_outputs
 
@@ -110,6 +111,15 @@ def test_labels_saved_have_no_monte_carlo_error_and_follow_from_the_variances() 
     assert saved == pytest.approx(rates["n_labelled"] * ((widths[0] / widths[1]) ** 2 - 1), rel=0.15)
 
 
+def test_shared_error_rates_only_where_they_are_equivalent() -> None:
+    shared = cu.rates(versions(0.6, 0.7, 0.7, n=20_000), calibration="shared")
+    assert set(shared.rates["method"]) == {"rogan-gladen, shared"}
+    assert row(shared.rates, system="v1")["corrected_rate"] == pytest.approx(0.6, abs=0.03)
+    few = cu.rates(versions(0.6, 0.7, 0.7), calibration="shared")
+    assert set(few.rates["method"]) == {"post-stratified"}
+    assert "error-rates-not-shared" in {note.rule for note in few.notes}
+
+
 def test_slices_name_where_the_judge_fails() -> None:
     good, bad = table(900, rate=0.5, tnr=0.9, labelled=0.5), table(300, rate=0.5, tnr=0.2, labelled=0.5, seed=5)
     data = pl.concat([good, bad.with_columns(pl.col("id") + 900)]).with_columns(
@@ -175,6 +185,7 @@ def test_a_golden_set_is_corrected_by_its_error_rates() -> None:
     both = pl.concat([data, extra])
     assert "labelled-part-not-random" in {note.rule for note in cu.rates(both).notes}
     rates = row(cu.rates(both, sampling="by-label").rates)
+    assert rates["method"] == "rogan-gladen"
     assert rates["human_rate"] is None
     assert rates["n"] == 4000  # The golden set is not part of the rate.
     share = data["judge"].eq("pass").mean()
@@ -387,6 +398,7 @@ def test_outputs_that_neither_judge_nor_annotators_labelled_are_left_out_with_a_
         ({"sampling": "randomly"}, r"sampling='randomly'"),
         ({"threshold": "best"}, r"threshold='best' is not allowed; give a number, youden, tpr>=R or tnr>=R"),
         ({"threshold": "0.5"}, r"threshold='0.5': table has no metric that gives scores; leave out threshold"),
+        ({"calibration": "shared"}, r"calibration='shared' needs at least two systems"),
         ({"confidence": 1.0}, r"confidence=1.0: must lie between 0 and 1"),
     ],
 )
@@ -519,6 +531,18 @@ def table_of_versions(*, n_labelled: tuple[int, ...]) -> pl.DataFrame:
             for k, n in enumerate(n_labelled)
         ]
     )
+
+
+@pytest.mark.parametrize(("sd", "is_equivalent"), [(0.0175, True), (0.0195, False)])
+def test_equivalence_is_two_one_sided_tests_at_level_alpha(sd: float, *, is_equivalent: bool) -> None:
+    # The difference is .02, so the distance from the margin of .05 is 1.71 or 1.54 standard errors (quantile 1.645).
+    quantiles = norm.ppf((np.arange(2000) + 0.5) / 2000)
+    none = np.zeros(2001)
+    first, second = (
+        SimpleNamespace(n_both_labels=50, error_rates={"tpr": tpr, "tnr": none}, pairs=None)
+        for tpr in (0.02 + np.append(0.0, sd * quantiles), none)
+    )
+    assert has_equivalent_rates([first, second], alpha=0.05) is is_equivalent  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("n", [9, 10])

@@ -22,6 +22,8 @@ from custodes.stats.rates.posterior import PRIOR, correlate_draws, two_sided_p
 from custodes.stats.rates.scores import Interval
 from custodes.stats.sign_test import adjust
 
+EQUIVALENCE_MARGIN = 0.05
+"""Largest difference of TPR, and of TNR, with which systems may share error rates."""
 FEWEST_OF_LABEL = 10
 """Minimum number of positive (TPR) or negative (TNR) human labels in each of two groups of outputs for a test."""
 CONTINUITY = 0.3
@@ -114,6 +116,13 @@ class ErrorTest(NamedTuple):
         return cls(Tails.from_draws(estimate_and_draws, confidence), correction, is_tested, p_value)
 
 
+def _error_rate_difference(first_rates: JudgeRates, second_rates: JudgeRates, rate_name: str) -> Floats:
+    """Return the difference of TPR or TNR (estimate, then draws), or NaN if a group has no outputs with both labels."""
+    if not (first_rates.n_both_labels and second_rates.n_both_labels):
+        return np.full(2, np.nan)
+    return first_rates.error_rates[rate_name] - second_rates.error_rates[rate_name]
+
+
 def error_tests(first_rates: JudgeRates, second_rates: JudgeRates, *, confidence: float) -> dict[str, ErrorTest]:
     """Return the tests of equal TPR and of equal TNR.
 
@@ -125,11 +134,8 @@ def error_tests(first_rates: JudgeRates, second_rates: JudgeRates, *, confidence
             0.0 if judge_rates.pairs is None else float(judge_rates.pairs.counts.labelled[:, label_code].sum())
             for judge_rates in (first_rates, second_rates)
         )
-        estimate_and_draws = np.full(2, np.nan)
-        if first_rates.n_both_labels and second_rates.n_both_labels:
-            estimate_and_draws = first_rates.error_rates[rate_name] - second_rates.error_rates[rate_name]
         test_of_rate[rate_name] = ErrorTest.from_draws(
-            estimate_and_draws,
+            _error_rate_difference(first_rates, second_rates, rate_name),
             CONTINUITY * (1 / n_first_labels + 1 / n_second_labels) if n_first_labels and n_second_labels else 1.0,
             is_tested=min(n_first_labels, n_second_labels) > FEWEST_OF_LABEL - 0.5,
             confidence=confidence,
@@ -282,6 +288,16 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
             "decision": "" if np.isnan(p_adjusted) else "=" if p_adjusted > alpha else sign_text,
             "favoured": favoured_systems.pop() if len(favoured_systems) == 1 else "",
         }
+
+
+def has_equivalent_rates(system_rates: Sequence[JudgeRates], *, alpha: float) -> bool:
+    """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
+    intervals = (
+        estimate_interval(_error_rate_difference(*rates_pair, rate_name), 1 - 2 * alpha)
+        for rates_pair in combinations(system_rates, 2)
+        for rate_name in ERROR_RATES
+    )
+    return all(interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in intervals)
 
 
 def slice_row(

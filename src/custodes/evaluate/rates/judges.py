@@ -15,7 +15,7 @@ from custodes.answers.tables import count, label, score, share, table
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, build_notes
 from custodes.errors import join_labels
-from custodes.evaluate.rates.comparisons import estimate_with_bounds
+from custodes.evaluate.rates.comparisons import EQUIVALENCE_MARGIN, estimate_with_bounds
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
     JudgeRates,
@@ -439,6 +439,8 @@ def judge_notes(
     judge: JudgeLabels,
     overall_rates: JudgeRates,
     sampling: Sampling,
+    method: str,
+    calibration: str,
 ) -> list[Note]:
     """Return the notes on the labels of one judge; `overall_rates` has the estimates for all outputs."""
     is_random_assumed = sampling == "random" and (outputs.weight == outputs.weight[0]).all()
@@ -473,6 +475,12 @@ def judge_notes(
             estimate_of_measure["mcc"].high < 0,
             f"the labels of {judge.name} contradict the human labels (MCC {estimate_of_measure['mcc'].value:.2f}); "
             "check which label is positive and whether higher scores are better",
+        ),
+        (
+            "error-rates-not-shared",
+            calibration == "shared" and "shared" not in method and len(outputs.systems) > 1,
+            f"{judge.name}: no test shows that TPR and TNR of the systems differ by less than {EQUIVALENCE_MARGIN}, so "
+            "each system is corrected by the human labels of its outputs alone",
         ),
         aspect=outputs.aspect,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -23,13 +23,14 @@ from custodes.evaluate.rates.comparisons import (
     add_findings,
     difference_rows,
     estimate_with_bounds,
+    has_equivalent_rates,
     slice_rows,
 )
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
     JudgeRates,
 )
-from custodes.evaluate.rates.judge_labels import judges_of, parsed_threshold
+from custodes.evaluate.rates.judge_labels import JudgeLabels, judges_of, parsed_threshold
 from custodes.evaluate.rates.judges import (
     FEW_LABELS,
     MEASURES,
@@ -49,6 +50,9 @@ from custodes.evaluate.rates.judges import (
 from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs, view_of_positive
 from custodes.progress import Progress, silent
 from custodes.stats.rates.posterior import Sampling
+
+Calibration = Literal["within", "shared"]
+"""Source of a judge's error rates: the labels of each system alone, or the labels of all systems jointly."""
 
 
 @result
@@ -80,6 +84,11 @@ class Rates(Result):
             "rate estimated from human labels and metric labels; if there is no metric, from human labels alone",
             "Corrected rate",
             interval=True,
+        ),
+        label(
+            "method",
+            "`post-stratified`, `rogan-gladen`, `human labels`, or `rogan-gladen, shared` if systems share error rates",
+            essential=False,
         ),
         count(
             "labels_saved",
@@ -187,7 +196,10 @@ class Rates(Result):
         label("metric", "name of the metric"),
         label("label", "label by the metric"),
         label("human_label", "label by the annotators"),
-        score("n", "number of outputs with a human label, weighted by the inverse inclusion probability; a fraction if annotators differ and consensus='kept'"),
+        score(
+            "n",
+            "number of human labels, weighted by the inverse inclusion probability; a fraction if consensus='kept'",
+        ),
         essential=False,
     )
     replacement: pl.DataFrame = table(
@@ -270,6 +282,8 @@ class Rates(Result):
     sampling="How outputs were selected for human labels: random, by-judge or by-label.",
     consensus="How to combine labels of several annotators: vote, dawid-skene, or kept (proportions of annotators).",
     threshold="Threshold of a judge that gives scores: a number, youden (default), tpr>=R or tnr>=R.",
+    calibration="Estimate error rates of the judge within each system, or jointly (shared) if the systems have "
+    "equivalent error rates.",
     epsilon="Margin by which a judge may be worse than an annotator: .2 for experts, .15 for trained annotators, .1 "
     "for crowd workers.",
 )
@@ -281,6 +295,7 @@ def rates(
     sampling: Sampling = "random",
     consensus: Consensus = "vote",
     threshold: str | None = None,
+    calibration: Calibration = "within",
     epsilon: float = 0.2,
     confidence: float = 0.95,
     alpha: float = 0.05,
@@ -333,6 +348,7 @@ def rates(
         by=by,
         sampling=sampling,
         threshold=threshold,
+        calibration=calibration,
         epsilon=epsilon,
         confidence=confidence,
         alpha=alpha,
@@ -342,6 +358,10 @@ def rates(
         (
             threshold is not None and not any(aspect_outputs.is_score.any() for aspect_outputs in outputs_of_aspects),
             f"threshold={threshold!r}: {selected_study.name} has no metric that gives scores; leave out threshold",
+        ),
+        (
+            calibration == "shared" and max(len(aspect_outputs.systems) for aspect_outputs in outputs_of_aspects) < 2,
+            "calibration='shared' needs at least two systems; leave out calibration if the study has one system",
         ),
         (
             sampling != "random" and not any(aspect_outputs.metrics for aspect_outputs in outputs_of_aspects),
@@ -362,6 +382,7 @@ def _answer(
     by: str | None,
     sampling: Sampling,
     threshold: str | None,
+    calibration: Calibration,
     epsilon: float,
     confidence: float,
     alpha: float,
@@ -379,10 +400,10 @@ def _answer(
     notes = [*outputs.notes, *positive_label_notes(relabelled_outputs, positive), *label_notes(relabelled_outputs)]
     for binary_view in binary_views:
         for judge in judges_of(binary_view, (threshold or "youden") if is_binary else None):
-            rates_of_system = judge.rates_by_system(binary_view, **settings)
+            rates_of_system, method = _system_estimates(binary_view, judge, settings, calibration, alpha=alpha)
             label_name = binary_view.words[1]
             rows_of_table["rates"] += [
-                _rate_row(judge.name, system, label_name, system_rates)
+                _rate_row(judge.name, system, label_name, system_rates, method)
                 for system, system_rates in rates_of_system.items()
             ]
             notes += rate_notes(binary_view, judge, rates_of_system, sampling)
@@ -401,7 +422,7 @@ def _answer(
                 overall_rates = judge.threshold_judge.rates(binary_view, **settings)
                 rows_of_table["judges"].append(judge_row(binary_view, judge, overall_rates, confidence=confidence))
                 rows_of_table["confusion"] += confusion_rows(binary_view, judge.name, overall_rates)
-                notes += judge_notes(binary_view, judge, overall_rates, sampling)
+                notes += judge_notes(binary_view, judge, overall_rates, sampling, method, calibration)
                 rows_of_table["roc"] += roc_rows(binary_view, judge)
                 rows_of_table["calibration"] += calibration_rows(binary_view, judge, confidence=confidence)
     for judge in () if is_binary else comparable_judges(relabelled_outputs):
@@ -419,7 +440,27 @@ def _answer(
     return Rates.part(outputs.aspect, **rows_of_table), notes
 
 
-def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRates) -> dict[str, Any]:
+def _system_estimates(
+    outputs: LabelledOutputs, judge: JudgeLabels, settings: EstimateSettings, calibration: Calibration, *, alpha: float
+) -> tuple[dict[str, JudgeRates], str]:
+    """Return the estimates for each system, and the method; systems share error rates if the rates are equivalent."""
+    rates_of_system = judge.rates_by_system(outputs, **settings)
+    if judge.name == HUMAN:
+        return rates_of_system, "human labels"
+    method = "rogan-gladen" if settings["sampling"] == "by-label" else "post-stratified"
+    can_share_error_rates = len(rates_of_system) > 1 and calibration == "shared"
+    if can_share_error_rates and has_equivalent_rates(list(rates_of_system.values()), alpha=alpha):
+        overall_rates = judge.threshold_judge.rates(outputs, **settings)
+        if overall_rates.pairs is not None:
+            shared_rates = {
+                system: system_rates.with_error_rates(overall_rates.pairs, confidence=settings["confidence"])
+                for system, system_rates in rates_of_system.items()
+            }
+            return shared_rates, "rogan-gladen, shared"
+    return rates_of_system, method
+
+
+def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRates, method: str) -> dict[str, Any]:
     human_rate, corrected_rate = system_rates.human, system_rates.corrected
     n_saved_labels = np.nan
     if np.isfinite(human_rate.value) and system_rates.rate_variance > 0:
@@ -451,6 +492,7 @@ def _rate_row(metric: str, system: str, label_name: str, system_rates: JudgeRate
         **estimate_with_bounds("judge_rate", system_rates.judge),
         **estimate_with_bounds("human_rate", human_rate),
         **estimate_with_bounds("corrected_rate", corrected_rate),
+        "method": method if system_rates.n_both_labels else "",
         "labels_saved": round(n_saved_labels) if np.isfinite(n_saved_labels) else None,
         "reason": next((reason for is_applicable, reason in conditions_and_reasons if is_applicable), ""),
     }
