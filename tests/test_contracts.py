@@ -37,7 +37,6 @@ EMPTY = {
     *(("check", "texts"), ("leaderboard", "corrected"), ("leaderboard", "cycles"), ("leaderboard", "reference")),
     *(("protocol", "naive"), ("ceiling", "history"), ("agreement", "labels")),
     *(("annotators", "pairs"), ("gate", "ledger")),
-    ("route", "alarm"),  # only for a given threshold
     ("combine", "pruning"),
     *((question, "slices") for question in ("agreement", "favoritism")),
     *(

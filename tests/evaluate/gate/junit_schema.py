@@ -14,8 +14,7 @@ def check_junit(text: str) -> list[tuple[str, str, str]]:
     for suite in root:
         assert suite.tag == "testsuite"
         assert suite.get("name")
-        order = [child.tag for child in suite]
-        assert order == ["properties"] * order.count("properties") + ["testcase"] * order.count("testcase")
+        assert {child.tag for child in suite} <= {"testcase"}
         counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
         for case in suite.iter("testcase"):
             assert case.get("name")
@@ -31,8 +30,5 @@ def check_junit(text: str) -> list[tuple[str, str, str]]:
         for name, number in counts.items():
             assert suite.get(name) == root.get(name) == str(number)
         assert float(suite.get("time", "")) >= 0
-        for element in suite.iter("property"):
-            assert element.get("name")
-            assert element.get("value") is not None
     assert len(set(cases)) == len(cases)
     return cases

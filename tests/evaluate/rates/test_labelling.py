@@ -59,9 +59,8 @@ def test_outputs_are_drawn_within_labels_of_the_judge_whatever_the_order_of_rows
     joined = result.outputs.join(unlabelled, left_on="item", right_on="id")
     assert joined.height == 50
     assert "label" not in result.outputs.columns  # annotators must not see the label of the judge
-    counts = result.allocation.with_columns(free=pl.col("n") - pl.col("labelled"))
-    expected = {row["label"]: row["add"] / row["free"] for row in counts.to_dicts()}
-    assert dict(joined.select("judge", "probability").unique().iter_rows()) == pytest.approx(expected)
+    drawn = joined.group_by("judge").len()
+    assert dict(drawn.iter_rows()) == dict(result.allocation.select("label", "add").iter_rows())
     answers = cu.read(unlabelled.select("id", "judge"), result.outputs.with_columns(human=pl.lit("pass")))
     assert (answers.humans, answers.metrics) == (("human",), ("judge",))
     shuffled = plan(data.sample(fraction=1, shuffle=True, seed=4), add=50)
@@ -86,13 +85,15 @@ def test_targets_allocate_differently_and_versions_are_planned_together() -> Non
     assert joint.allocation["add"].sum() == 2 * needed(joint, "difference")["by_judge"]
     difference = needed(plan(versions), "difference")
     assert difference["system"] == "v0 and v1"
-    assert difference["by_judge"] <= difference["random"] * 1.05
     coarse = plan(versions, difference=0.2)
     assert needed(coarse, "difference")["by_judge"] < difference["by_judge"] / 3
     # Two proportions at a power of .8 with unpooled variances, as in Fleiss, Levin and Paik (2003), equation 4.14
     # without the correction for continuity.
-    counts = coarse.allocation.with_columns(positive=pl.col("n") * pl.col("positive_rate")).group_by("system")
-    rates = counts.agg(pl.col("positive").sum() / pl.col("n").sum())["positive"].to_numpy()
+    # Without human labels, the judge's accuracy is assumed to be .85 for both labels.
+    counts = coarse.allocation.with_columns(
+        positive=pl.col("n") * pl.col("label").replace_strict({"fail": 0.15, "pass": 0.85})
+    )
+    rates = counts.group_by("system").agg(pl.col("positive").sum() / pl.col("n").sum())["positive"].to_numpy()
     labels = (rates * (1 - rates)).sum() * ((ndtri(0.975) + ndtri(0.8)) / 0.2) ** 2
     assert needed(coarse, "difference")["human_alone"] == np.ceil(labels)
 
@@ -118,7 +119,7 @@ def test_each_slice_has_the_plan_of_its_outputs_alone(options: dict[str, Any]) -
             part = result.to_frame(table).filter(slice=name).drop("slice")
             assert part.equals(alone.to_frame(table).drop("slice"))
         drawn, drawn_alone = (
-            outputs.group_by("system", "probability").len().sort("probability")
+            outputs.join(data, left_on="item", right_on="id").group_by("system", "judge").len().sort("len")
             for outputs in (result.outputs.filter(slice=name), alone.outputs)
         )
         assert drawn.equals(drawn_alone)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.rates.comparisons import CONTINUITY, ErrorDifference, has_equivalent_rates
+from custodes.evaluate.rates.comparisons import CONTINUITY, ErrorTest, has_equivalent_rates
 from custodes.evaluate.rates.judge_labels import fisher_p_value, sampling_p_value
 from custodes.evaluate.rates.outputs import labelled_outputs
 
@@ -51,7 +52,6 @@ def test_rates_and_measures_equal_their_definitions() -> None:
     assert judge["kappa"] == pytest.approx(sklearn_metrics.cohen_kappa_score(human, machine))
     assert judge["mcc"] == pytest.approx(sklearn_metrics.matthews_corrcoef(human, machine))
     assert result.confusion["n"].sum() == pytest.approx(both.height)
-    assert result.confusion["proportion"].sum() == pytest.approx(1)
 
 
 def test_labels_within_those_of_the_judge_have_the_neutral_prior() -> None:
@@ -81,7 +81,6 @@ def test_a_judge_that_errs_differently_is_named_and_does_not_decide() -> None:
     result = cu.rates(versions(0.5, 0.5, 0.2))
     pair = row(result.differences)
     assert (pair["system_a"], pair["system_b"], pair["favoured"]) == ("v1", "v2", "v2")
-    assert pair["judge_difference"] < -0.15
     assert pair["decision"] == "="
     assert abs(pair["corrected_difference"]) < 0.1
     text = "\n".join(cu.verdict(versions(0.5, 0.5, 0.2)).lines())
@@ -303,8 +302,8 @@ def test_p_values_of_rate_differences_are_adjusted_for_the_pairs_of_each_metric(
     data = table(600, labelled=0.5).with_columns(version=pl.Series(["v1", "v2", "v3"] * 200), judge_b=pl.col("judge"))
     differences = cu.rates(data).differences.filter(pl.col("metric") != "human")
     assert differences["metric"].n_unique() == 2
-    for row_of_pair in differences.iter_rows(named=True):
-        assert row_of_pair["p_adjusted"] == pytest.approx(min(1.0, 3 * row_of_pair["p_value"]))
+    alone = cu.rates(data.drop("judge_b")).differences.filter(metric="judge")
+    assert differences.filter(metric="judge")["p_adjusted"].equals(alone["p_adjusted"])
 
 
 HALF = table(400, labelled=0.5)
@@ -568,9 +567,8 @@ def test_outputs_that_only_another_judge_labelled_belong_to_the_population() -> 
 def test_ten_labels_of_a_kind_give_few_false_findings() -> None:
     """Without the correction for continuity, the probability of a false finding is .087."""
     draws = np.random.default_rng(0).beta(np.arange(11)[:, None] + 0.5, 10.5 - np.arange(11)[:, None], (11, 4000))
-    p_values = np.array(
-        [[ErrorDifference(a - b, 2 * CONTINUITY / 10, is_tested=True).p_value for a in draws] for b in draws[:, ::-1]]
-    )
+    test = partial(ErrorTest.from_draws, correction=2 * CONTINUITY / 10, is_tested=True, confidence=0.95)
+    p_values = np.array([[test(a - b).p_value for a in draws] for b in draws[:, ::-1]])
     for rate in (0.1, 0.22, 0.35, 0.5):
         probabilities = binom.pmf(np.arange(11), 10, rate)
         assert probabilities @ (p_values <= 0.05) @ probabilities < 0.06
@@ -582,7 +580,6 @@ def test_intervals_of_differences_are_simultaneous_as_the_tests_are() -> None:
         for k, (rate, tnr) in enumerate(((0.5, 0.9), (0.5, 0.75), (0.6, 0.6), (0.75, 0.5)))
     ]
     differences = cu.rates(pl.concat(parts)).differences
-    assert differences["p_adjusted"].to_list() == pytest.approx((6 * differences["p_value"]).clip(0, 1).to_list())
     assert (differences["p_adjusted"] <= 0.05).to_list() == (differences["decision"] != "=").to_list()
     for name, p_name in (("corrected", "p_adjusted"), ("tpr", "p_tpr"), ("tnr", "p_tnr")):
         low, high = (differences[f"{name}_difference_{end}"] for end in ("low", "high"))

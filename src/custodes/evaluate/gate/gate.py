@@ -97,21 +97,24 @@ class Gate(Result):
             f"reverse for `<=`); otherwise `{INCONCLUSIVE}`. With a ledger, the joint outcome of all rules: `{OPEN}`, "
             f"`{CLOSED}`, `{UNTESTED}` or `{INCONCLUSIVE}`",
         ),
-        label("reason", f"why the outcome is {INCONCLUSIVE} or {CLOSED}; for `{UNTESTED}`, the text of `remaining`"),
+        label(
+            "reason",
+            f"why the outcome is {INCONCLUSIVE} or {CLOSED}; for `{UNTESTED}` (with `status`), how many further "
+            "candidates can be tested on the labels",
+        ),
         view=rule_lines,
     )
     ledger: pl.DataFrame = table(
         "State of the ledger after the candidate, as one row. The table is empty without a ledger.",
-        label(
-            "generation",
-            "digest of the human labels with which the generation starts; a generation is a set of labels on which "
-            "candidates are tested in turn",
+        count(
+            "candidate",
+            "number of candidates tested in this generation, a set of human labels on which candidates are tested in "
+            "turn",
+            "Candidates",
         ),
-        count("candidate", "number of candidates tested in this generation", "Candidates"),
         count("openings", "number of candidates that opened the gate"),
         count("labels", "number of outputs with a human label", "Human labels"),
         label("ledger_digest", "digest of the last entry of the ledger; several digests after a merge of branches"),
-        label("remaining", "with `status`: how many further candidates can be tested on the labels", "Remaining"),
         by="",
     )
 
@@ -153,13 +156,7 @@ class Gate(Result):
             )
             for rule_row in self.rules.to_dicts()
         ]
-        value_of_property = {
-            "study": self.provenance.study,
-            "digest": self.provenance.digest,
-            "seed": str(self.provenance.seed),
-            "made by": str(self.provenance),
-        }
-        return junit("custodes gate", test_cases, properties=value_of_property, seconds=seconds)
+        return junit(test_cases, seconds=seconds)
 
 
 @question(

@@ -28,7 +28,6 @@ from custodes.evaluate.rates.judges import (
     label_notes,
     positive_label_notes,
     rate_notes,
-    unjudged_notes,
 )
 from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive, labelled_outputs, view_of_positive
 from custodes.stats.arrays import Floats, Ints
@@ -119,9 +118,7 @@ class LabelTest:
 
     @property
     def p_value(self) -> float:
-        """Two-sided p-value of the hypothesis that the value equals the threshold."""
-        if not self.has_interval:
-            return np.nan
+        """Two-sided p-value of the hypothesis that the value equals the threshold; requires an interval."""
         if len(self.values) > 1:
             return float(two_sided_p(self.values[1:] - self.rule.threshold))
         from scipy.special import stdtr
@@ -243,7 +240,7 @@ def _notes(
     for judge in judges if len(outputs.words) == 2 else ():
         rates_of_system = judge.rates_by_system(outputs, **settings)
         overall_rates = judge.threshold_judge.rates(outputs, **settings)
-        notes += [*rate_notes(outputs, judge, rates_of_system), *unjudged_notes(outputs, judge, settings["sampling"])]
+        notes += rate_notes(outputs, judge, rates_of_system, settings["sampling"])
         notes += judge_notes(outputs, judge, overall_rates, settings["sampling"], "", "within")
     return notes
 

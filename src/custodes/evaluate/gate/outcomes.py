@@ -110,18 +110,16 @@ def more_data(value: float, low: float, high: float, threshold: float, unit_name
     )
 
 
-def junit(
-    suite_name: str, cases: Sequence[tuple[str, str, Outcome, str]], *, properties: Mapping[str, str], seconds: float
-) -> str:
+def junit(cases: Sequence[tuple[str, str, Outcome, str]], *, seconds: float) -> str:
     """Return a document with one suite of test cases; each case is a tuple of group, name, outcome and message.
 
     >>> case = ("judge", "spa>=0.9", "failure", "0.7 < 0.9")
-    >>> junit("gate", [case], properties={}, seconds=0.0).splitlines()[2]
-    '  <testsuite name="gate" tests="1" failures="1" errors="0" skipped="0" time="0.000">'
+    >>> junit([case], seconds=0.0).splitlines()[2]
+    '  <testsuite name="custodes gate" tests="1" failures="1" errors="0" skipped="0" time="0.000">'
     """
     outcomes = [outcome for _, _, outcome, _ in cases]
     suite_attributes = {
-        "name": suite_name,
+        "name": "custodes gate",
         "tests": str(len(cases)),
         "failures": str(outcomes.count("failure")),
         "errors": "0",
@@ -130,9 +128,6 @@ def junit(
     }
     root_element = Element("testsuites", suite_attributes)
     suite_element = SubElement(root_element, "testsuite", suite_attributes)
-    properties_element = SubElement(suite_element, "properties") if properties else suite_element
-    for property_name, property_value in properties.items():
-        SubElement(properties_element, "property", {"name": property_name, "value": property_value})
     for group_name, rule_text, outcome, message in cases:
         case_element = SubElement(
             suite_element, "testcase", {"classname": group_name, "name": rule_text, "time": "0.000"}

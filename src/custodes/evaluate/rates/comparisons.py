@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -39,26 +40,6 @@ ERROR_RATES = {"tpr": 1, "tnr": 0}
 def estimate_with_bounds(column_name: str, estimate: Interval) -> dict[str, float]:
     """Return the columns of an estimate and of its bounds."""
     return {column_name: estimate.value, f"{column_name}_low": estimate.low, f"{column_name}_high": estimate.high}
-
-
-class ErrorDifference(NamedTuple):
-    """Difference of an error rate between two groups of outputs.
-
-    `values` (1 + draws,) has the estimate (NaN if a group has no human labels), followed by posterior draws. The
-    `correction` for continuity moves the draws towards 0. `is_tested` tells whether both groups have enough human
-    labels for a test.
-    """
-
-    values: Floats
-    correction: float
-    is_tested: bool
-
-    @property
-    def p_value(self) -> float:
-        """P-value of equal error rates; NaN without a test."""
-        if not self.is_tested:
-            return np.nan
-        return _p_value(self.values - np.clip(np.median(self.values[1:]), -self.correction, self.correction))
 
 
 class Tails(NamedTuple):
@@ -111,35 +92,55 @@ class Tails(NamedTuple):
 
 
 class ErrorTest(NamedTuple):
-    """Test of equal error rates: see `ErrorDifference`, whose draws are reduced to `tails`."""
+    """Test of equal error rates in two groups of outputs.
+
+    `tails` are those of the difference (NaN if a group has no human labels). The `correction` for continuity moves the
+    draws towards 0. `is_tested` tells whether both groups have enough human labels for a test; otherwise, `p_value` is
+    NaN.
+    """
 
     tails: Tails
     correction: float
     is_tested: bool
     p_value: float
 
+    @classmethod
+    def from_draws(
+        cls, estimate_and_draws: Floats, correction: float, *, is_tested: bool, confidence: float
+    ) -> ErrorTest:
+        """Return the test, with tails for intervals at the level `confidence` or higher."""
+        p_value = np.nan
+        if is_tested:
+            shift = np.clip(np.median(estimate_and_draws[1:]), -correction, correction)
+            p_value = _p_value(estimate_and_draws - shift)
+        return cls(Tails.from_draws(estimate_and_draws, confidence), correction, is_tested, p_value)
 
-def error_differences(first_rates: JudgeRates, second_rates: JudgeRates) -> dict[str, ErrorDifference]:
-    """Return the differences of TPR and of TNR.
+
+def _error_rate_difference(first_rates: JudgeRates, second_rates: JudgeRates, rate_name: str) -> Floats:
+    """Return the difference of TPR or TNR (estimate, then draws), or NaN if a group has no outputs with both labels."""
+    if not (first_rates.n_both_labels and second_rates.n_both_labels):
+        return np.full(2, np.nan)
+    return first_rates.error_rates[rate_name] - second_rates.error_rates[rate_name]
+
+
+def error_tests(first_rates: JudgeRates, second_rates: JudgeRates, *, confidence: float) -> dict[str, ErrorTest]:
+    """Return the tests of equal TPR and of equal TNR.
 
     The human labels of one system are treated as independent of the human labels of the other system.
     """
-    difference_of_rate = {}
+    test_of_rate = {}
     for rate_name, label_code in ERROR_RATES.items():
         n_first_labels, n_second_labels = (
             0.0 if judge_rates.pairs is None else float(judge_rates.pairs.counts.labelled[:, label_code].sum())
             for judge_rates in (first_rates, second_rates)
         )
-        estimate_and_draws = np.full(2, np.nan)
-        if first_rates.n_both_labels and second_rates.n_both_labels:
-            estimate_and_draws = first_rates.error_rates[rate_name] - second_rates.error_rates[rate_name]
-        continuity_correction = (
-            CONTINUITY * (1 / n_first_labels + 1 / n_second_labels) if n_first_labels and n_second_labels else 1.0
+        test_of_rate[rate_name] = ErrorTest.from_draws(
+            _error_rate_difference(first_rates, second_rates, rate_name),
+            CONTINUITY * (1 / n_first_labels + 1 / n_second_labels) if n_first_labels and n_second_labels else 1.0,
+            is_tested=min(n_first_labels, n_second_labels) > FEWEST_OF_LABEL - 0.5,
+            confidence=confidence,
         )
-        difference_of_rate[rate_name] = ErrorDifference(
-            estimate_and_draws, continuity_correction, min(n_first_labels, n_second_labels) > FEWEST_OF_LABEL - 0.5
-        )
-    return difference_of_rate
+    return test_of_rate
 
 
 def correlation(first_influence: Floats, second_influence: Floats, units: Ints, n_equal_clusters: Floats) -> float:
@@ -200,21 +201,20 @@ def human_difference(
     """Return the difference of the rates by human labels alone, (1 + draws,); NaN if one rate is undefined."""
     if not np.isfinite(first_rates.human.value + second_rates.human.value):
         return np.full(2, np.nan)
-    first_draws, second_draws = (
-        rng.beta(
-            judge_rates.human_n * judge_rates.human.value + PRIOR,
-            judge_rates.human_n * (1 - judge_rates.human.value) + PRIOR,
-            size=len(judge_rates.rate_draws),
+    first_human_rates, second_human_rates = (
+        replace(
+            judge_rates,
+            corrected=judge_rates.human,
+            influence=judge_rates.human_influence,
+            rate_draws=rng.beta(
+                judge_rates.human_n * judge_rates.human.value + PRIOR,
+                judge_rates.human_n * (1 - judge_rates.human.value) + PRIOR,
+                size=len(judge_rates.rate_draws),
+            ),
         )
         for judge_rates in (first_rates, second_rates)
     )
-    shared_correlation = correlation(
-        first_rates.human_influence, second_rates.human_influence, outputs.unit, outputs.number
-    )
-    return np.append(
-        first_rates.human.value - second_rates.human.value,
-        first_draws - correlate_draws(first_draws, second_draws, shared_correlation, rng),
-    )
+    return rate_difference(first_human_rates, second_human_rates, outputs, rng)
 
 
 def difference_rows(
@@ -230,7 +230,7 @@ def difference_rows(
     """Yield the rows of the table `differences` for one metric, with unadjusted p-values.
 
     The intervals of rate differences are simultaneous for all pairs of systems and `n_labels` labels (Bonferroni). The
-    value `errors` has the differences of error rates, for which `add_decisions` computes intervals and p-values.
+    value `errors` has the tests of error rates, which `add_decisions` replaces by columns, like `p_value`.
     """
     n_systems = sum(np.isfinite(system_rates.corrected.value) for system_rates in rates_of_system.values())
     joint_confidence = 1 - (1 - confidence) / max(n_labels * n_systems * (n_systems - 1) // 2, 1)
@@ -242,7 +242,6 @@ def difference_rows(
             "system_a": system_a,
             "system_b": system_b,
             "label": label,
-            "judge_difference": rates_a.judge.value - rates_b.judge.value,
             **estimate_with_bounds(
                 "human_difference", Tails.from_draws(human_differences, joint_confidence).interval(joint_confidence)
             ),
@@ -251,15 +250,7 @@ def difference_rows(
                 Tails.from_draws(corrected_differences, joint_confidence).interval(joint_confidence),
             ),
             "p_value": _p_value(corrected_differences),
-            "errors": {
-                rate_name: ErrorTest(
-                    Tails.from_draws(difference.values, confidence),
-                    difference.correction,
-                    difference.is_tested,
-                    difference.p_value,
-                )
-                for rate_name, difference in error_differences(rates_a, rates_b).items()
-            },
+            "errors": error_tests(rates_a, rates_b, confidence=confidence),
         }
 
 
@@ -290,30 +281,21 @@ def add_decisions(rows: Sequence[dict[str, Any]], *, alpha: float, confidence: f
             }
             if adjusted_error_p <= alpha:  # a higher TPR and a lower TNR both raise the judge's rate
                 favoured_systems.add(row["system_a" if (interval.value > 0) == (rate_name == "tpr") else "system_b"])
-        kept_columns = {
-            column_name: column_value for column_name, column_value in row.items() if column_name != "errors"
+        yield {
+            **{column_name: value for column_name, value in row.items() if column_name not in ("errors", "p_value")},
+            **error_rate_columns,
+            "p_adjusted": p_adjusted,
+            "decision": "" if np.isnan(p_adjusted) else "=" if p_adjusted > alpha else sign_text,
+            "favoured": favoured_systems.pop() if len(favoured_systems) == 1 else "",
         }
-        yield (
-            kept_columns
-            | error_rate_columns
-            | {
-                "p_adjusted": p_adjusted,
-                "decision": "" if np.isnan(p_adjusted) else "=" if p_adjusted > alpha else sign_text,
-                "favoured": favoured_systems.pop() if len(favoured_systems) == 1 else "",
-            }
-        )
 
 
 def has_equivalent_rates(system_rates: Sequence[JudgeRates], *, alpha: float) -> bool:
     """Return whether TPR and TNR of all pairs differ by less than `EQUIVALENCE_MARGIN` (two one-sided tests each)."""
-    error_rate_differences = (
-        error_rate_difference
-        for rates_pair in combinations(system_rates, 2)
-        for error_rate_difference in error_differences(*rates_pair).values()
-    )
     intervals = (
-        estimate_interval(error_rate_difference.values, 1 - 2 * alpha)
-        for error_rate_difference in error_rate_differences
+        estimate_interval(_error_rate_difference(*rates_pair, rate_name), 1 - 2 * alpha)
+        for rates_pair in combinations(system_rates, 2)
+        for rate_name in ERROR_RATES
     )
     return all(interval.low > -EQUIVALENCE_MARGIN and interval.high < EQUIVALENCE_MARGIN for interval in intervals)
 
@@ -330,20 +312,19 @@ def slice_row(
 ) -> dict[str, Any]:
     """Return a row of the table `slices` with the differences from all other slices (`signs`) and their unadjusted
     p-values."""
-    difference_of_rate = error_differences(slice_rates, other_rates)
+    test_of_rate = error_tests(slice_rates, other_rates, confidence=confidence)
     rate_difference_draws = rate_difference(slice_rates, other_rates, outputs, rng)
     return {
         "metric": metric,
         "slice": slice_name,
         "n": slice_rates.n,
         "n_labelled": slice_rates.n_labelled,
-        **estimate_with_bounds("judge_rate", slice_rates.judge),
         **estimate_with_bounds("corrected_rate", slice_rates.corrected),
         **estimate_with_bounds("tpr", estimate_interval(slice_rates.error_rates["tpr"], confidence)),
         **estimate_with_bounds("tnr", estimate_interval(slice_rates.error_rates["tnr"], confidence)),
         "p_rate": _p_value(rate_difference_draws),
-        **{f"p_{rate_name}": difference.p_value for rate_name, difference in difference_of_rate.items()},
-        "signs": [rate_difference_draws[0], *(difference.values[0] for difference in difference_of_rate.values())],
+        **{f"p_{rate_name}": error_test.p_value for rate_name, error_test in test_of_rate.items()},
+        "signs": [rate_difference_draws[0], *(error_test.tails.value for error_test in test_of_rate.values())],
     }
 
 
@@ -379,7 +360,5 @@ def add_findings(rows: Sequence[dict[str, Any]], *, alpha: float) -> Iterator[di
             for rate_label, p_value, difference in zip(FINDINGS.values(), adjusted_p_of_row, row["signs"], strict=True)
             if p_value <= alpha
         ]
-        kept_columns = {
-            column_name: column_value for column_name, column_value in row.items() if column_name != "signs"
-        }
-        yield kept_columns | dict(zip(FINDINGS, adjusted_p_of_row, strict=True)) | {"finding": ", ".join(finding_texts)}
+        columns = {column_name: value for column_name, value in row.items() if column_name != "signs"}
+        yield columns | dict(zip(FINDINGS, adjusted_p_of_row, strict=True)) | {"finding": ", ".join(finding_texts)}

@@ -19,7 +19,6 @@ from custodes.evaluate.rates.comparisons import EQUIVALENCE_MARGIN, estimate_wit
 from custodes.evaluate.rates.estimates import (
     EstimateSettings,
     JudgeRates,
-    has_only_judged,
 )
 from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, JudgeLabels, judges_of, sampling_test
 from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive
@@ -170,14 +169,12 @@ def confusion_rows(outputs: LabelledOutputs, metric: str, overall_rates: JudgeRa
     """Return the rows of the table `confusion`."""
     if overall_rates.pairs is None:
         return []
-    joint_proportions = overall_rates.pairs.all_outputs_view.estimate
     return [
         {
             "metric": metric,
             "label": judge_label,
             "human_label": human_label,
             "n": overall_rates.pairs.counts.labelled[judge_code, human_code],
-            "proportion": joint_proportions[judge_code, human_code] if overall_rates.n_both_labels else np.nan,
         }
         for judge_code, judge_label in enumerate(outputs.words)
         for human_code, human_label in enumerate(outputs.words)
@@ -379,8 +376,11 @@ def positive_label_notes(outputs: LabelledOutputs, positive: str | None) -> list
     )
 
 
-def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, rates_of_system: Mapping[str, JudgeRates]) -> list[Note]:
-    """Return the notes on strata without human labels, for which the estimate depends only on the prior."""
+def rate_notes(
+    outputs: LabelledOutputs, judge: JudgeLabels, rates_of_system: Mapping[str, JudgeRates], sampling: Sampling
+) -> list[Note]:
+    """Return the notes on strata without human labels, for which the estimate depends only on the prior, and on outputs
+    without a label of the judge, which count in rates or are left out (see `rates`)."""
     unlabelled_share_of_system = {
         system: system_rates.unlabelled
         for system, system_rates in rates_of_system.items()
@@ -390,9 +390,26 @@ def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, rates_of_system: Ma
         f"{'under 1%' if unlabelled_share < 0.01 else format(unlabelled_share, '.0%')} of the outputs of {system}"
         for system, unlabelled_share in unlabelled_share_of_system.items()
     ]
+    left_out_texts, counted_texts = (
+        [
+            f"{n_outputs} of {int(outputs.number[outputs.system == outputs.systems.index(system)].sum())} outputs of "
+            f"{system}"
+            for system, n_outputs in n_outputs_of_system.items()
+            if n_outputs
+        ]
+        for n_outputs_of_system in (
+            {system: system_rates.n_left_out for system, system_rates in rates_of_system.items()},
+            {system: system_rates.n_unjudged for system, system_rates in rates_of_system.items()},
+        )
+    )
     label_text = "a score bin" if judge.scores is not None else "a label of this judge"
-    if any(system_rates.n_unjudged for system_rates in rates_of_system.values()):
+    if counted_texts:
         label_text += " (or no label)"
+    reason_text = (
+        "because sampling='by-label' needs a label of the judge for every output"
+        if sampling == "by-label"
+        else "because annotators labelled none of these outputs; let annotators label a random part of them"
+    )
     return build_notes(
         (
             "labels-of-a-judge-unchecked",
@@ -401,33 +418,6 @@ def rate_notes(outputs: LabelledOutputs, judge: JudgeLabels, rates_of_system: Ma
             "system has; for these outputs, both human labels are assumed to be equally probable, so label some of "
             "these outputs",
         ),
-        aspect=outputs.aspect,
-    )
-
-
-def unjudged_notes(outputs: LabelledOutputs, judge: JudgeLabels, sampling: Sampling) -> list[Note]:
-    """Return the notes on outputs without a label of the judge, which count in rates or are left out (see `rates`)."""
-    is_unjudged = np.isnan(judge.labels)
-    has_only_judged_outputs = has_only_judged(outputs, judge.labels, sampling)
-    left_out_texts, counted_texts = list[str](), list[str]()
-    for system_code, system in enumerate(outputs.systems):
-        is_of_system = outputs.system == system_code
-        n_unjudged, n_outputs = (
-            int(outputs.number[is_counted].sum()) for is_counted in (is_of_system & is_unjudged, is_of_system)
-        )
-        is_left_out = has_only_judged_outputs or has_only_judged(
-            outputs.only(is_of_system), judge.labels[is_of_system], sampling
-        )
-        if n_unjudged:
-            (left_out_texts if is_left_out else counted_texts).append(
-                f"{n_unjudged} of {n_outputs} outputs of {system}"
-            )
-    reason_text = (
-        "because sampling='by-label' needs a label of the judge for every output"
-        if sampling == "by-label"
-        else "because annotators labelled none of these outputs; let annotators label a random part of them"
-    )
-    return build_notes(
         (
             "outputs-left-out",
             bool(left_out_texts),

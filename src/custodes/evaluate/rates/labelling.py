@@ -14,14 +14,20 @@ import polars as pl
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import Selection
-from custodes.answers.tables import count, label, probability, score, share, table
+from custodes.answers.tables import count, label, score, table
 from custodes.arguments import check_between
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.parallel import labelled_generators, merge_parts
 from custodes.evaluate.rates.estimates import positive_rate
-from custodes.evaluate.rates.outputs import LabelledOutputs, binary_outputs, judge_position, labelled_outputs
+from custodes.evaluate.rates.outputs import (
+    LabelledOutputs,
+    binary_outputs,
+    draw_within_strata,
+    judge_position,
+    labelled_outputs,
+)
 from custodes.evaluate.slices import slices_of
 from custodes.progress import Progress, silent
 from custodes.stats.arrays import Bools, Floats, Ints
@@ -66,7 +72,6 @@ class Labelling(Result):
     needed: pl.DataFrame = table(
         "One row per slice and quantity: number of human labels needed, including existing labels. For a difference, "
         "each of the two systems needs this number.",
-        label("metric", "the judge"),
         label("slice", "value of the column `by`; null if `by` is not set"),
         label("quantity", "`corrected_rate`, `tpr`, `tnr`, or `difference` of two systems"),
         label("system", "the system, or both systems; empty for error rates, which are for all systems jointly"),
@@ -77,7 +82,6 @@ class Labelling(Result):
             "Labels so far",
         ),
         count("by_judge", "number of labels needed if they are allocated by the label of the judge", "Labels needed"),
-        count("random", "number of labels needed if outputs are drawn at random", "At random"),
         count(
             "human_alone",
             "number of labels needed without the judge if outputs are drawn at random",
@@ -87,13 +91,11 @@ class Labelling(Result):
     )
     allocation: pl.DataFrame = table(
         "One row per slice, system and label of the judge: how many outputs to label next.",
-        label("metric", "the judge"),
         label("slice", "value of the column `by`; null if `by` is not set"),
         label("system", "name of the system"),
         label("label", "label of the judge"),
         count("n", "number of outputs", "Outputs"),
         count("labelled", "number of outputs with a human label", "Labels so far"),
-        share("positive_rate", "expected proportion of positive human labels"),
         count("add", "number of outputs to label next", "Label next"),
     )
     outputs: pl.DataFrame = table(
@@ -101,7 +103,6 @@ class Labelling(Result):
         "of the judge is left out, because annotators must not see it.",
         label("item", "the item"),
         label("system", "the system"),
-        probability("probability", "probability with which the output was drawn"),
         label("slice", "value of the column `by`; null if `by` is not set"),
         essential=False,
     )
@@ -300,14 +301,7 @@ class _LabellingPlan:
                 self.outputs.systems[system_code],
                 width,
                 int(self.labelled[system_index].sum()),
-                *(
-                    fewest_labels(
-                        partial(self._width, label_shares, rates, n_outputs, positive_rate),
-                        width,
-                        most=int(n_outputs.sum()),
-                    )
-                    for label_shares in (self.shares[system_index], weights)
-                ),
+                self._labels_for_width(self.shares[system_index], rates, n_outputs, positive_rate, width),
                 n_without_judge=self._labels_without_judge(float(weights @ rates), width),
             )
         n_outputs, rates = self.pooled_rates
@@ -317,12 +311,7 @@ class _LabellingPlan:
                 "",
                 width,
                 int(self.labelled.sum()),
-                *(
-                    fewest_labels(
-                        partial(self._width, label_shares, rates, n_outputs, measure), width, most=int(n_outputs.sum())
-                    )
-                    for label_shares in (self.error_share(positive=is_tpr), ratio(n_outputs, n_outputs.sum()))
-                ),
+                self._labels_for_width(self.error_share(positive=is_tpr), rates, n_outputs, measure, width),
             )
         for index_pair in combinations(range(len(self.systems)), 2):
             positive_rates = (self.weights * self.rates).sum(axis=1)[list(index_pair)]
@@ -333,14 +322,7 @@ class _LabellingPlan:
                 " and ".join(self.outputs.systems[self.systems[i]] for i in index_pair),
                 difference,
                 int(self.labelled[list(index_pair)].sum(axis=1).min()),
-                *(
-                    fewest_labels(
-                        partial(self._difference_deviation, index_pair, is_best_allocation),
-                        standard_error,
-                        most=max_labels,
-                    )
-                    for is_best_allocation in (True, False)
-                ),
+                fewest_labels(partial(self._difference_deviation, index_pair), standard_error, most=max_labels),
                 n_without_judge=int(np.ceil((positive_rates * (1 - positive_rates)).sum() / standard_error**2)),
             )
 
@@ -357,13 +339,22 @@ class _LabellingPlan:
         low, high = percentile_interval(draws, confidence=self.confidence)
         return float(high - low)
 
-    def _difference_deviation(
-        self, system_indices: tuple[int, int], is_best_allocation: bool, n_labels: float
-    ) -> float:
+    def _labels_for_width(
+        self,
+        label_shares: Floats,
+        rates: Floats,
+        n_outputs: Ints,
+        statistic: Callable[[Floats], Floats],
+        width: float,
+    ) -> int | None:
+        """Return the number of labels with which the interval of a statistic is no wider than `width`."""
+        interval_width = partial(self._width, label_shares, rates, n_outputs, statistic)
+        return fewest_labels(interval_width, width, most=int(n_outputs.sum()))
+
+    def _difference_deviation(self, system_indices: tuple[int, int], n_labels: float) -> float:
         """Return the standard deviation of the difference of two rates, if each system has `n_labels` labels."""
-        label_shares = self.shares if is_best_allocation else self.weights
         draws_of_systems = (
-            expected_posterior(label_shares[i], self.rates[i], self.n[i], n_labels) for i in system_indices
+            expected_posterior(self.shares[i], self.rates[i], self.n[i], n_labels) for i in system_indices
         )
         return float(np.sqrt(sum(float(positive_rate(system_draws).var()) for system_draws in draws_of_systems)))
 
@@ -383,18 +374,15 @@ class _LabellingPlan:
         width: float,
         n_labelled: int,
         n_by_judge: int | None,
-        n_random: int | None,
         *,
         n_without_judge: int | None = None,
     ) -> dict[str, Any]:
         return {
-            "metric": self.metric,
             "quantity": quantity,
             "system": system,
             "width": width,
             "labelled": n_labelled,
             "by_judge": n_by_judge,
-            "random": n_random,
             "human_alone": n_without_judge,
             "reason": ""
             if n_by_judge is not None
@@ -443,31 +431,19 @@ class _LabellingPlan:
         """Yield the rows of the table `allocation`."""
         for (system_index, label_code), n_added in np.ndenumerate(n_added_by_stratum):
             yield {
-                "metric": self.metric,
                 "system": self.outputs.systems[self.systems[system_index]],
                 "label": self.outputs.words[label_code],
                 "n": int(self.n[system_index, label_code]),
                 "labelled": int(self.labelled[system_index, label_code]),
-                "positive_rate": self.rates[system_index, label_code] if self.n[system_index, label_code] else np.nan,
                 "add": int(n_added),
             }
 
     def draw_outputs(self, n_added_by_stratum: Ints, rng: np.random.Generator) -> pl.DataFrame:
         """Return the rows of the table `outputs`, sorted by item; the order of the input has no effect."""
-        sampled_tables = []
-        for (system_index, label_code), n_added in np.ndenumerate(n_added_by_stratum):
-            unlabelled_table = self.outputs.table.filter(
-                pl.Series(self.rows[system_index, label_code] & ~self.outputs.has_human_label)
-            ).sort("item")
-            sampled_indices = np.sort(rng.permutation(unlabelled_table.height)[:n_added])
-            sampled_tables.append(
-                unlabelled_table[sampled_indices].select(
-                    "item",
-                    "system",
-                    probability=pl.lit(n_added / max(unlabelled_table.height, 1)),
-                )
-            )
-        return pl.concat(sampled_tables).sort("item", "system")
+        rows_of_stratum = self.rows.reshape(-1, self.rows.shape[2])
+        strata = np.where(rows_of_stratum.any(axis=0), rows_of_stratum.argmax(axis=0), -1)
+        is_drawn = draw_within_strata(self.outputs, strata, n_added_by_stratum.ravel(), rng)
+        return self.outputs.table.filter(pl.Series(is_drawn)).select("item", "system").sort("item", "system")
 
     def notes(self, target: str, n_added_by_stratum: Ints) -> list[Note]:
         """Return the notes on the assumptions of the plan."""

@@ -188,6 +188,20 @@ def view_of_positive(outputs: LabelledOutputs, positive: str | None) -> Labelled
     return outputs
 
 
+def draw_within_strata(outputs: LabelledOutputs, strata: Ints, n_drawn: Ints, rng: np.random.Generator) -> Bools:
+    """Return which outputs (n,) without a human label are drawn at random, given the number to draw in each stratum.
+
+    Outputs with a negative stratum are not drawn. The order of the rows has no effect.
+    """
+    is_drawn = np.zeros(len(strata), dtype=bool)
+    rank_of_output = outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy()
+    for stratum_code, n_of_stratum in enumerate(n_drawn):
+        unlabelled_indices = np.flatnonzero((strata == stratum_code) & ~outputs.has_human_label)
+        unlabelled_indices = unlabelled_indices[np.argsort(rank_of_output[unlabelled_indices])]
+        is_drawn[rng.permutation(unlabelled_indices)[:n_of_stratum]] = True
+    return is_drawn
+
+
 def _words_of_codes(outputs: LabelledOutputs, codes: Floats | Ints) -> list[str]:
     return [outputs.words[int(code)] for code in codes]
 

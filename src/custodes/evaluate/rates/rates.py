@@ -46,7 +46,6 @@ from custodes.evaluate.rates.judges import (
     rate_notes,
     replacement_rows,
     roc_rows,
-    unjudged_notes,
 )
 from custodes.evaluate.rates.outputs import Consensus, LabelledOutputs, labelled_outputs, view_of_positive
 from custodes.progress import Progress, silent
@@ -106,9 +105,6 @@ class Rates(Result):
         label("system_b", "second system of the pair"),
         label("label", "label whose rate the row compares"),
         difference(
-            "judge_difference", "difference of the rates by the metric's labels alone (A minus B)", "Judge alone"
-        ),
-        difference(
             "human_difference",
             "difference of the rates by human labels alone; the intervals are simultaneous",
             "Human labels alone",
@@ -121,8 +117,12 @@ class Rates(Result):
             "Corrected difference",
             interval=True,
         ),
-        p_value("p_value", "p-value of the test of equal corrected rates", "p"),
-        p_value("p_adjusted", "p-value adjusted for all pairs and labels of the metric (Bonferroni)", "p, all pairs"),
+        p_value(
+            "p_adjusted",
+            "p-value of the test of equal corrected rates, adjusted for all pairs and labels of the metric "
+            "(Bonferroni)",
+            "p, all pairs",
+        ),
         label(
             "decision",
             "`+` system_a has the higher rate, `-` system_b has the higher rate, `=` no significant difference",
@@ -168,7 +168,6 @@ class Rates(Result):
             "annotators labelled some of them; with `sampling='by-label'`, only outputs without a human label",
         ),
         count("n_labelled", "number of outputs with a human label", "Human labels"),
-        share("judge_rate", "rate of the positive label by the metric's labels alone", "Judge's rate", interval=True),
         share("corrected_rate", "corrected rate of the positive label", "Corrected rate", interval=True),
         share("tpr", MEASURES["tpr"], "TPR", interval=True),
         share("tnr", MEASURES["tnr"], "TNR", interval=True),
@@ -197,8 +196,10 @@ class Rates(Result):
         label("metric", "name of the metric"),
         label("label", "label by the metric"),
         label("human_label", "label by the annotators"),
-        score("n", "number of outputs; a fraction if annotators differ and consensus='kept'"),
-        share("proportion", "estimated proportion of all outputs with these labels"),
+        score(
+            "n",
+            "number of human labels, weighted by the inverse inclusion probability; a fraction if consensus='kept'",
+        ),
         essential=False,
     )
     replacement: pl.DataFrame = table(
@@ -405,7 +406,7 @@ def _answer(
                 _rate_row(judge.name, system, label_name, system_rates, method)
                 for system, system_rates in rates_of_system.items()
             ]
-            notes += [*rate_notes(binary_view, judge, rates_of_system), *unjudged_notes(binary_view, judge, sampling)]
+            notes += rate_notes(binary_view, judge, rates_of_system, sampling)
             rows_of_table["differences"] += difference_rows(
                 binary_view,
                 judge.name,

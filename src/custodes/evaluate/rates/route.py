@@ -17,9 +17,15 @@ from custodes.errors import InputError, OptionError, reject, short_repr
 from custodes.evaluate.parallel import merge_parts
 from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, sampling_p_value
 from custodes.evaluate.rates.judged_outputs import JudgedOutputs, judged_outputs
-from custodes.evaluate.rates.outputs import KEY, LabelledOutputs, binary_outputs, judge_position, labelled_outputs
+from custodes.evaluate.rates.outputs import (
+    LabelledOutputs,
+    binary_outputs,
+    draw_within_strata,
+    judge_position,
+    labelled_outputs,
+)
 from custodes.progress import Progress, silent
-from custodes.stats.arrays import Bools, Floats, Ints
+from custodes.stats.arrays import Bools, Ints
 from custodes.stats.rates.sample_size import allocation, fewest_labels, rate_shares
 from custodes.stats.rates.selective import SPARE, e_values, error_rates, fixed_sequence, upper_bound
 from custodes.stats.ratios import ratio
@@ -53,34 +59,19 @@ class Route(Result):
         count("n_labelled", "number of accepted judgements with a human label", "Human labels"),
         share("disagreement", "among accepted judgements with a human label, proportion that differ from this label"),
         share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
+        score(
+            "e_value",
+            "with `threshold`: largest value of the e-process of the alarm over the human labels of accepted "
+            "judgements, in the order of the rows",
+        ),
+        flag("alarm", "with `threshold`: whether the e-process reached 1 / alpha"),
         count("add", "number of outputs to label next", "Label next"),
         label("reason", "reason if no judgement is accepted"),
-    )
-    candidates: pl.DataFrame = table(
-        "One row per threshold, in the order of the tests.",
-        label("metric", "name of the judge"),
-        score("threshold", "smallest confidence of an accepted judgement"),
-        share("accepted", "proportion of outputs whose judgement would be accepted"),
-        count("n_labelled", "number of judgements with at least this confidence and a human label", "Human labels"),
-        share("disagreement", "among accepted judgements with a human label, proportion that differ from this label"),
-        share("disagreement_bound", "upper bound of the disagreement (Clopper–Pearson)", "Upper bound"),
-        label("outcome", "`passes`, `fails`, `too few labels`, or `not tested` (after a failure)"),
-        essential=False,
-    )
-    alarm: pl.DataFrame = table(
-        "One row per judge, if `threshold` is set: do accepted judgements disagree with human labels too often?",
-        label("metric", "name of the judge"),
-        count("n_labelled", "number of accepted judgements with a human label", "Human labels"),
-        share("disagreement", "among accepted judgements with a human label, proportion that differ from this label"),
-        score("e_value", "largest value of the e-process over the labels, in the order of the rows"),
-        flag("alarm", "whether the e-process reached 1 / alpha"),
-        count("alarm_at", "number of human labels at the alarm"),
     )
     outputs: pl.DataFrame = table(
         "One row per output with a label of the judge.",
         label("item", "the item"),
         label("system", "the system"),
-        label("label", "label of the judge; do not show it to annotators"),
         score("certainty", "confidence of the judge"),
         flag("accepted", "whether the judgement is accepted"),
         probability("probability", "probability of having a human label, once the outputs to label next are labelled"),
@@ -160,39 +151,45 @@ def route(
         labels_and_confidence = judged_outputs(
             selected_study, two_label_outputs, judge_position(two_label_outputs, metric, verb="route"), signal
         )
-        confidence_threshold, candidate_rows, reason_text = threshold, list[dict[str, Any]](), ""
-        if confidence_threshold is None:
-            confidence_threshold, candidate_rows, reason_text = _search_threshold(
-                labels_and_confidence, largest_disagreement=disagreement, confidence=confidence
-            )
+        confidence_threshold, reason_text = (
+            _search_threshold(labels_and_confidence, largest_disagreement=disagreement, confidence=confidence)
+            if threshold is None
+            else (threshold, "")
+        )
         is_accepted_output = labels_and_confidence.is_confident(confidence_threshold)
+        is_wrong_label = labels_and_confidence.wrong[is_accepted_output & labels_and_confidence.outputs.has_human_label]
+        n_labelled, n_wrong = len(is_wrong_label), int(is_wrong_label.sum())
+        largest_e_value = np.nan if threshold is None else e_values(is_wrong_label, most=disagreement).max(initial=1.0)
         stratum_of_output, n_added_of_stratum = (
             _error_allocation(labels_and_confidence, add)
             if add is not None
             else _audit_allocation(labels_and_confidence, is_accepted_output, audit)
         )
-        is_labelled_next, label_probabilities = _draw_outputs(
-            labels_and_confidence, stratum_of_output, n_added_of_stratum, aspect_rng
+        is_labelled_next = draw_within_strata(
+            labels_and_confidence.outputs, stratum_of_output, n_added_of_stratum, aspect_rng
         )
+        n_labelled_of_stratum = np.bincount(
+            stratum_of_output, weights=labels_and_confidence.outputs.has_human_label | is_labelled_next
+        )
+        label_probabilities = ratio(n_labelled_of_stratum, np.bincount(stratum_of_output))[stratum_of_output]
         columns_of_table: dict[str, Any] = {
             "threshold": {
                 "metric": labels_and_confidence.metric,
                 "signal": labels_and_confidence.signal,
                 "n": len(labels_and_confidence.codes),
-                **_threshold_columns(labels_and_confidence, confidence_threshold, confidence=confidence),
+                "threshold": confidence_threshold if np.isfinite(confidence_threshold) else np.nan,
+                "accepted": is_accepted_output.mean(),
+                "n_labelled": n_labelled,
+                "disagreement": n_wrong / n_labelled if n_labelled else np.nan,
+                "disagreement_bound": _bound(n_wrong, n_labelled, confidence) if n_labelled else np.nan,
+                "e_value": largest_e_value,
+                "alarm": None if threshold is None else bool(largest_e_value >= 1 / alpha),
                 "add": int(is_labelled_next.sum()),
                 "reason": reason_text,
             },
-            "candidates": candidate_rows,
-            "alarm": {}
-            if threshold is None
-            else _alarm_columns(
-                labels_and_confidence, is_accepted_output, largest_disagreement=disagreement, alpha=alpha
-            ),
             "outputs": {
                 "item": labels_and_confidence.outputs.table["item"],
                 "system": labels_and_confidence.outputs.table["system"],
-                "label": np.array(two_label_outputs.words)[labels_and_confidence.codes],
                 "certainty": np.where(
                     np.isfinite(labels_and_confidence.certainty), labels_and_confidence.certainty, np.nan
                 ),
@@ -216,36 +213,18 @@ def route(
     )
 
 
-def _threshold_columns(judge_labels: JudgedOutputs, threshold: float, *, confidence: float) -> dict[str, Any]:
-    """Return the columns on the judgements with at least this confidence."""
-    is_accepted_output = judge_labels.is_confident(threshold)
-    n_labelled, n_wrong = (
-        float((is_accepted_output & is_counted).sum())
-        for is_counted in (judge_labels.outputs.has_human_label, judge_labels.wrong)
-    )
-    return {
-        "threshold": threshold if np.isfinite(threshold) else np.nan,
-        "accepted": is_accepted_output.mean(),
-        "n_labelled": int(n_labelled),
-        "disagreement": n_wrong / n_labelled if n_labelled else np.nan,
-        "disagreement_bound": float(upper_bound(np.array(n_wrong), np.array(n_labelled), confidence=confidence))
-        if n_labelled
-        else np.nan,
-    }
+def _bound(n_wrong: float, n: float, confidence: float) -> float:
+    return float(upper_bound(np.array(n_wrong), np.array(n), confidence=confidence))
 
 
 def _search_threshold(
     judge_labels: JudgedOutputs, *, largest_disagreement: float, confidence: float
-) -> tuple[float, list[dict[str, Any]], str]:
-    """Return the chosen threshold, the rows of the candidates, and a reason if no threshold is chosen (infinity)."""
+) -> tuple[float, str]:
+    """Return the chosen threshold, and a reason if no threshold is chosen (infinity)."""
 
     def labels_needed(rate: float, n_spare_errors: float = 0.0) -> int | None:
         return fewest_labels(
-            lambda n: float(
-                upper_bound(np.array(rate * n + n_spare_errors), np.array(float(n)), confidence=confidence)
-            ),
-            largest_disagreement,
-            most=MOST_LABELS,
+            lambda n: _bound(rate * n + n_spare_errors, float(n), confidence), largest_disagreement, most=MOST_LABELS
         )
 
     has_human_label, fewest_needed_labels = judge_labels.outputs.has_human_label, labels_needed(0.0, SPARE)
@@ -264,50 +243,28 @@ def _search_threshold(
     )
     known_confidences = judge_labels.certainty[np.isfinite(judge_labels.certainty)]
     thresholds = np.unique(np.quantile(known_confidences, np.arange(CANDIDATES) / CANDIDATES, method="lower"))[::-1]
-    threshold_rows = [
-        _threshold_columns(judge_labels, float(threshold), confidence=confidence) for threshold in thresholds
-    ]
-    n_labelled_of_threshold = np.array(
-        [threshold_row["n_labelled"] for threshold_row in threshold_rows], dtype=np.float64
-    )
-    n_wrong_of_threshold = (
-        np.nan_to_num(np.array([threshold_row["disagreement"] for threshold_row in threshold_rows]))
-        * n_labelled_of_threshold
+    n_wrong, n_labelled = (
+        np.array([(judge_labels.is_confident(threshold) & is_counted).sum() for threshold in thresholds], dtype=float)
+        for is_counted in (judge_labels.wrong, has_human_label)
     )
     is_tested_threshold, last_passed_index = fixed_sequence(
-        np.round(n_wrong_of_threshold), n_labelled_of_threshold, most=largest_disagreement, confidence=confidence
+        n_wrong, n_labelled, most=largest_disagreement, confidence=confidence
     )
-    is_passed_threshold = is_tested_threshold & (
-        np.array([threshold_row["disagreement_bound"] for threshold_row in threshold_rows]) <= largest_disagreement
-    )
-    is_above_first_test = np.cumsum(is_tested_threshold) == 0
-    threshold_outcomes = np.where(
-        is_passed_threshold,
-        "passes",
-        np.where(is_tested_threshold, "fails", np.where(is_above_first_test, "too few labels", "not tested")),
-    )
-    threshold_rows = [
-        {"metric": judge_labels.metric} | threshold_row | {"outcome": str(outcome)}
-        for threshold_row, outcome in zip(threshold_rows, threshold_outcomes, strict=True)
-    ]
     if last_passed_index >= 0:
-        return float(thresholds[last_passed_index]), threshold_rows, ""
+        return float(thresholds[last_passed_index]), ""
     if not is_tested_threshold.any():
-        reason_text = (
+        return np.inf, (
             f"the test of a threshold needs {fewest_needed_labels} human labels above the threshold; there are only "
-            f"{int(n_labelled_of_threshold[-1])}"
+            f"{int(n_labelled[-1])}"
         )
-    else:
-        first_tested_row = threshold_rows[int(np.argmax(is_tested_threshold))]
-        disagreement_rate, judgements_text = (
-            first_tested_row["disagreement"],
-            f"{first_tested_row['n_labelled']} labelled judgements with the highest confidence",
-        )
-        n_enough_labels = labels_needed(disagreement_rate) if disagreement_rate < largest_disagreement else None
-        reason_text = f"{disagreement_rate:.1%} of the {judgements_text} differ from the human label" + (
-            f"; if the rate stays the same, {n_enough_labels} labels would be enough" if n_enough_labels else ""
-        )
-    return np.inf, threshold_rows, reason_text
+    first_tested_index = int(np.argmax(is_tested_threshold))
+    disagreement_rate = float(n_wrong[first_tested_index] / n_labelled[first_tested_index])
+    n_enough_labels = labels_needed(disagreement_rate) if disagreement_rate < largest_disagreement else None
+    return np.inf, (
+        f"{disagreement_rate:.1%} of the {int(n_labelled[first_tested_index])} labelled judgements with the highest "
+        "confidence differ from the human label"
+        + (f"; if the rate stays the same, {n_enough_labels} labels would be enough" if n_enough_labels else "")
+    )
 
 
 def _audit_allocation(judge_labels: JudgedOutputs, is_accepted_output: Bools, audit: float) -> tuple[Ints, Ints]:
@@ -365,42 +322,6 @@ def _error_allocation(judge_labels: JudgedOutputs, add: int) -> tuple[Ints, Ints
     if n_empty_strata:
         raise OptionError(f"add={add}: {n_empty_strata} classes of confidence would have no human label; increase add")
     return stratum_of_output, n_added_of_stratum
-
-
-def _draw_outputs(
-    judge_labels: JudgedOutputs, strata: Ints, n_added_of_stratum: Ints, rng: np.random.Generator
-) -> tuple[Bools, Floats]:
-    """Return the outputs to label next, and the probability with which each output then has a human label.
-
-    The outputs are drawn at random within strata; the order of the rows has no effect.
-    """
-    has_human_label = judge_labels.outputs.has_human_label
-    is_labelled_next = np.zeros(len(strata), dtype=bool)
-    rank_of_output = (
-        judge_labels.outputs.table.select(pl.struct(KEY).rank("ordinal")).to_series().to_numpy().astype(np.intp) - 1
-    )
-    for stratum_code in np.unique(strata):
-        unlabelled_indices = np.flatnonzero((strata == stratum_code) & ~has_human_label)
-        unlabelled_indices = unlabelled_indices[np.argsort(rank_of_output[unlabelled_indices])]
-        is_labelled_next[rng.permutation(unlabelled_indices)[: n_added_of_stratum[stratum_code]]] = True
-    n_labelled_of_stratum = np.bincount(strata, weights=has_human_label | is_labelled_next)
-    return is_labelled_next, np.asarray(ratio(n_labelled_of_stratum, np.bincount(strata)))[strata]
-
-
-def _alarm_columns(
-    judge_labels: JudgedOutputs, is_accepted_output: Bools, *, largest_disagreement: float, alpha: float
-) -> dict[str, Any]:
-    is_wrong_label = judge_labels.wrong[is_accepted_output & judge_labels.outputs.has_human_label]
-    e_values_so_far = e_values(is_wrong_label, most=largest_disagreement)
-    is_alarm_label = e_values_so_far >= 1 / alpha
-    return {
-        "metric": judge_labels.metric,
-        "n_labelled": len(is_wrong_label),
-        "disagreement": is_wrong_label.mean() if len(is_wrong_label) else np.nan,
-        "e_value": e_values_so_far.max(initial=1.0),
-        "alarm": bool(is_alarm_label.any()),
-        "alarm_at": int(np.argmax(is_alarm_label)) + 1 if is_alarm_label.any() else None,
-    }
 
 
 def _notes(judge_labels: JudgedOutputs, *, is_calibrated: bool, n_unjudged: int) -> list[Note]:

@@ -202,7 +202,5 @@ def flips(view: AspectResults) -> Iterator[str]:
             f"Annotators rate {better} significantly better than {worse}; {subject_with_verb(metrics, 'says', 'say')} "
             "the opposite."
         )
-    if len(reversal_tuples) > MOST_NAMED:
-        yield f"In all, {plural(len(reversal_tuples), 'pair')} are significantly reversed by some metric."
     if reversal_tuples and has_reversal_below:
         yield "Metrics that agree with the annotators less than by chance are not counted here."

@@ -179,20 +179,13 @@ def _best_of_aspects(views: Sequence[AspectResults]) -> Iterator[str]:
             aspects_of_metric.setdefault(metric, []).append(view.aspect)
     if len(aspects_of_metric) > 1:
         best_texts = [f"{metric} ({names(aspects)})" for metric, aspects in aspects_of_metric.items()]
-        metrics_of_aspects = [{standing_row["metric"] for standing_row in view.standing} for view in views]
-        n_partly_scored = len(set.union(*metrics_of_aspects) - set.intersection(*metrics_of_aspects))
-        partial_scores_text = (
-            f" {plural(n_partly_scored, 'metric has', 'metrics have')} scores for some aspects only."
-            if n_partly_scored
-            else ""
-        )
         decided_aspects = [view.aspect for view in views if len(view.leaders) == 1]
         lead_text = (
             f"significant on {_aspects_text(decided_aspects, views)}" if decided_aspects else "significant on no aspect"
         )
         yield (
             f"If only one aspect matters, the metric with the highest agreement is {', '.join(best_texts)}. Its lead "
-            f"over all other metrics is {lead_text}.{partial_scores_text}"
+            f"over all other metrics is {lead_text}."
         )
 
 
@@ -348,24 +341,6 @@ def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
         set.intersection(*leaders_of_views),
         key=lambda metric: (sum(rank_of_metric[metric] for rank_of_metric in ranks_of_views), metric),
     )
-
-
-def chance(views: Sequence[AspectResults]) -> Iterator[str]:
-    """Yield sentences on metrics that are significantly better than chance on no aspect, or worse on some aspects."""
-    metrics_above_chance, metrics_below_chance = (
-        {metric for view in views for metric in view.metrics_on_side(side)} for side in ("above", "below")
-    )
-    metrics = list(dict.fromkeys(standing_row["metric"] for view in views for standing_row in view.standing))
-    unclear_metrics = [metric for metric in metrics if metric not in metrics_above_chance | metrics_below_chance]
-    if unclear_metrics and metrics_above_chance | metrics_below_chance:
-        yield f"{subject_with_verb(unclear_metrics, 'is', 'are')} not significantly better than chance on any aspect."
-    for metric in metrics:
-        if metric in metrics_below_chance - metrics_above_chance:
-            aspects_below_chance = [view.aspect for view in views if metric in view.metrics_on_side("below")]
-            yield (
-                f"{metric} is significantly better than chance on no aspect, and agrees with the annotators "
-                f"significantly less than by chance on {names(aspects_below_chance)}."
-            )
 
 
 def favours(views: Sequence[AspectResults]) -> Iterator[str]:
