@@ -13,8 +13,8 @@ from custodes.stats.judging.length import (
     _bound_length_bias,
     _LatentCorrelations,
     length_bias,
-    logit_slopes,
 )
+from custodes.stats.logistic import first_coefficient
 
 RNG = np.random.default_rng(4)
 
@@ -99,22 +99,24 @@ def test_slopes_are_those_of_statsmodels() -> None:
     judge, human, length = judge_and_people()
     mean = human.mean(axis=0)
     units = np.arange(len(judge)) // 4
-    slopes = logit_slopes(judge, mean, length, units=units, confidence=0.95)
     decided = judge != 0
-    for k, design in ((0, length[:, None]), (1, np.stack([length, mean], axis=1))):
-        fit = sm.GLM((1 + judge[decided]) / 2, design[decided], family=sm.families.Binomial()).fit(
-            cov_type="cluster", cov_kwds={"groups": units[decided], "use_correction": True}
+    outcome, groups = (1 + judge[decided]) / 2, units[decided]
+    for columns in (length[:, None], np.stack([length, mean], axis=1)):
+        design = columns[decided]
+        slope = first_coefficient(outcome, design, groups, confidence=0.95)
+        fit = sm.GLM(outcome, design, family=sm.families.Binomial()).fit(
+            cov_type="cluster", cov_kwds={"groups": groups, "use_correction": True}
         )
-        assert slopes.estimate[k] == pytest.approx(fit.params[0], abs=1e-6)
+        assert slope.estimate == pytest.approx(fit.params[0], abs=1e-6)
         # statsmodels multiplies by (n - 1) / (n - k), too
-        half = (slopes.high[k] - slopes.low[k]) / 2
+        half = (slope.high - slope.low) / 2
         assert half == pytest.approx(1.96 * fit.bse[0], rel=0.03)
 
 
 def test_slopes_that_do_not_exist_are_nan() -> None:
     length = RNG.normal(size=30)
-    slopes = logit_slopes(verdicts(length), np.full(30, np.nan), length, units=np.arange(30), confidence=0.95)
-    assert np.isnan(slopes.estimate).all()  # separated data, without annotators
+    slope = first_coefficient((1 + verdicts(length)) / 2, length[:, None], np.arange(30), confidence=0.95)
+    assert np.isnan(slope.estimate)  # separated data
 
 
 def test_bounds_with_one_annotator_follow_the_formula_with_the_data_in_row_0() -> None:

@@ -95,15 +95,10 @@ def confidence_rows(
             {
                 "rater": rater_name,
                 "comparisons": len(comparison_rows),
-                "verdicts": len(rater_forecasts),
                 "mean_confidence": confidences.mean(),
                 "accuracy": is_right_verdict.mean(),
-                "overconfidence": overconfidence,
-                "overconfidence_low": low,
-                "overconfidence_high": high,
                 "ece": calibration_error,
                 "expected_ece": expected_calibration_error,
-                "reason": reason,
                 **_brier_columns(comparison_rows, preferences.n_units, bootstrap_weights, confidence),
             }
         )
@@ -162,7 +157,7 @@ def _outcome_probabilities(forecast_rows: pl.DataFrame) -> Floats:
 def _brier_columns(
     comparison_rows: pl.DataFrame, n_units: int, bootstrap_weights: Floats, confidence: float
 ) -> dict[str, float]:
-    """Return the Brier score, the Brier score of a constant forecast, and the Brier skill score."""
+    """Return the Brier score, and the Brier skill score relative to a constant forecast."""
     outcome_probabilities, unit_of_comparison, human_outcomes = (
         _outcome_probabilities(comparison_rows),
         comparison_rows["unit"].to_numpy(),
@@ -193,9 +188,7 @@ def _brier_columns(
         "brier_skill_low": 1 - relative_brier_columns["left_high"],
         "brier_skill_high": 1 - relative_brier_columns["left_low"],
     }
-    return {column_name: float(column_value) for column_name, column_value in brier_columns.items()} | {
-        "brier_constant": float(constant_brier_sum_of_unit.sum() / len(human_outcomes))
-    }
+    return {column_name: float(column_value) for column_name, column_value in brier_columns.items()}
 
 
 def _reliability_rows(
@@ -210,12 +203,11 @@ def _reliability_rows(
     n_verdicts_of_bin = np.bincount(bin_of_verdict)
     mean_confidences = np.bincount(bin_of_verdict, weights=confidences) / n_verdicts_of_bin
     accuracies_and_bounds = share_by_bin(is_right_verdict, bin_of_verdict, units=unit_of_verdict, confidence=confidence)
-    for bin_number, (n_verdicts, mean_confidence, accuracy, low, high) in enumerate(
-        zip(n_verdicts_of_bin, mean_confidences, *accuracies_and_bounds, strict=True), start=1
+    for n_verdicts, mean_confidence, accuracy, low, high in zip(
+        n_verdicts_of_bin, mean_confidences, *accuracies_and_bounds, strict=True
     ):
         yield {
             "rater": rater_name,
-            "bin": bin_number,
             "verdicts": n_verdicts,
             "mean_confidence": mean_confidence,
             "accuracy": accuracy,

@@ -1,7 +1,7 @@
 """Biases of judges beyond human preference: preference for longer outputs, and for the judge's own systems.
 
-The length bias is estimated in three ways: unadjusted, conditional on human preference, and adjusted for noisy human
-preference. Own systems are those in the column `own_system` of the raters table.
+The length bias is estimated in two ways: unadjusted, and adjusted for noisy human preference. Own systems are those in
+the column `own_system` of the raters table.
 """
 
 from __future__ import annotations
@@ -22,17 +22,15 @@ from custodes.evaluate.partiality_table import REASONS, placement_of
 from custodes.evaluate.rater_comparison import RaterComparison, compare_selection, require_shared_outputs
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Signs
-from custodes.stats.intervals import Inference
 from custodes.stats.judging.length import (
     LEAST_OF_STRATUM,
     LEAST_WON,
     LengthBias,
     is_in_informative_stratum,
     length_bias,
-    logit_slopes,
 )
+from custodes.stats.logistic import first_coefficient
 from custodes.stats.partiality.partiality import Reason, partiality, win_rate_without
-from custodes.stats.ratios import mean_of_defined
 
 MOST_SLOTS = 5
 """Number of slots for the human verdicts on a comparison. If there are more annotators, slots replace annotators.
@@ -95,12 +93,12 @@ def length_rows(
         )
         if reason == NO_PEOPLE and rater_index < preferences.n_humans:
             reason = NO_OTHER_PERSON
-        mean_human_signs = mean_of_defined(np.where(slot_signs != ABSENT, slot_signs, np.nan), axis=0)
-        slopes = logit_slopes(
-            rater_signs[is_used_comparison],
-            mean_human_signs,
-            preferences.length[is_used_comparison],
-            units=preferences.unit[is_used_comparison],
+        # Without an intercept, because swapping two systems reverses all signs.
+        is_decided_comparison = is_used_comparison & (rater_signs != 0)
+        slope = first_coefficient(
+            (1 + rater_signs[is_decided_comparison]) / 2,
+            preferences.length[is_decided_comparison, None],
+            preferences.unit[is_decided_comparison],
             confidence=confidence,
         )
         longer_win_of_comparison = (
@@ -129,14 +127,10 @@ def length_rows(
                 "rater": preferences.raters[rater_index],
                 "comparisons": int(is_used_comparison.sum()),
                 "longer_win_rate": float(longer_win_of_comparison[preferences.length[is_used_comparison] != 0].mean()),
-                **_slope_columns("raw_effect", slopes, 0),
-                "raw_p_value": slopes.p_value[0],
-                **_slope_columns("conditional_effect", slopes, 1),
-                **_slope_columns("human_effect", slopes, 2),
-                "adjusted_effect": excess_margin_points,
-                "adjusted_effect_low": low,
-                "adjusted_effect_high": high,
-                "reason": reason,
+                "raw_effect": slope.estimate,
+                "raw_effect_low": slope.low,
+                "raw_effect_high": slope.high,
+                "raw_p_value": slope.p_value,
             }
         )
     return table_rows, findings
@@ -188,14 +182,6 @@ def _slot_signs(human_signs: Signs, rng: np.random.Generator) -> Signs:
     sort_keys = np.where(human_signs != ABSENT, rng.random(human_signs.shape), 2.0)
     annotator_indices_of_slots = np.argsort(sort_keys, axis=0)[:MOST_SLOTS]
     return np.take_along_axis(human_signs, annotator_indices_of_slots, axis=0)
-
-
-def _slope_columns(column_name: str, slopes: Inference, slope_index: int) -> dict[str, float]:
-    return {
-        column_name: slopes.estimate[slope_index],
-        f"{column_name}_low": slopes.low[slope_index],
-        f"{column_name}_high": slopes.high[slope_index],
-    }
 
 
 def self_preference(
@@ -260,18 +246,3 @@ def _aspect_findings(
             reason = REASONS[Reason(partiality_tests.reason[0][system_index])]
             p_value = np.nan if reason else float(partiality_tests.p_adjusted[0][system_index])
             yield Finding(comparison.aspect, rater, OWN, system, estimate, low, high, p_value, reason)
-
-
-def self_preference_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Return the rows of the table `own_systems`."""
-    return [
-        {
-            "rater": finding.rater,
-            "system": finding.factor,
-            "partiality": finding.estimate,
-            "partiality_low": finding.estimate_low,
-            "partiality_high": finding.estimate_high,
-            "reason": finding.reason,
-        }
-        for finding in findings
-    ]

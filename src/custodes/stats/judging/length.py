@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.bootstrap import with_point, without_block
-from custodes.stats.intervals import Inference, student_quantile
-from custodes.stats.logistic import first_coefficient
+from custodes.stats.intervals import student_quantile
 from custodes.stats.ranks import ranks_within
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import weighted_item_mean
@@ -452,48 +451,3 @@ class _LatentCorrelations(NamedTuple):
             ),
             weight=n_shared_comparisons * is_defined_pair,
         )
-
-
-def logit_slopes(
-    judge_verdicts: Signs, mean_human_verdicts: Floats, log_length_ratios: Floats, *, units: Ints, confidence: float
-) -> Inference:
-    """Logistic regressions on the log ratio of lengths, without an intercept (swapping two systems reverses all signs).
-
-    The results (3,) are the slopes of the judge, of the judge adjusted for human verdicts, and of annotators.
-    `judge_verdicts` (n,) are verdicts 1, 0, -1. `mean_human_verdicts` (n,) are mean human verdicts, NaN without any.
-    `log_length_ratios` (n,) is the log ratio of lengths, and `units` (n,) are the clusters. Ties of the judge are left
-    out. Standard errors are clustered. Human verdicts are a noisy measure of quality, so the second slope still
-    contains a part of the effect of quality. The second slope is descriptive and not a test.
-
-    >>> length, units = np.tile([-1.0, 1.0], 50), np.arange(100)
-    >>> judge = np.sign(length).astype(np.int8) * np.where(np.arange(100) % 4 < 3, 1, -1).astype(np.int8)
-    >>> result = logit_slopes(judge, np.full(100, np.nan), length, units=units, confidence=0.95)
-    >>> f"{result.estimate[0]:.2f}", bool(np.isnan(result.estimate[1]))
-    ('1.10', True)
-
-    Source: Zheng et al. 2023 and Dubois et al. 2024 regress verdicts on length; Liang and Zeger 1986 for the errors.
-    """
-    is_decided_verdict = judge_verdicts != 0
-    judge_verdicts, mean_human_verdicts, log_length_ratios, units = (
-        judge_verdicts[is_decided_verdict],
-        mean_human_verdicts[is_decided_verdict],
-        log_length_ratios[is_decided_verdict],
-        units[is_decided_verdict],
-    )
-    has_human_verdict = np.isfinite(mean_human_verdicts)
-    slope_inferences = [
-        first_coefficient((1 + judge_verdicts) / 2, log_length_ratios[:, None], units, confidence=confidence),
-        first_coefficient(
-            (1 + judge_verdicts[has_human_verdict]) / 2,
-            np.stack([log_length_ratios[has_human_verdict], mean_human_verdicts[has_human_verdict]], axis=1),
-            units[has_human_verdict],
-            confidence=confidence,
-        ),
-        first_coefficient(
-            (1 + mean_human_verdicts[has_human_verdict]) / 2,
-            log_length_ratios[has_human_verdict, None],
-            units[has_human_verdict],
-            confidence=confidence,
-        ),
-    ]
-    return Inference(*np.array(slope_inferences).T)
