@@ -18,7 +18,6 @@ def _build(context: Context) -> Mapping[str, str]:
         "summary": ("Ratings by aspect" if aspect_columns else "Ratings", aspect_columns, None),
         "raters": ("Raters", [], "aspect"),
         "problems": ("Problems of the data", aspect_columns, None),
-        "used": ("Metadata of the raters", [], None),
     }
     html_of_table = {}
     for table_name, (caption, leading_columns, grouping_column) in layout_of_table.items():
