@@ -40,11 +40,7 @@ EMPTY = {
     ("route", "alarm"),  # only for a given threshold
     ("combine", "pruning"),
     *((question, "slices") for question in ("agreement", "favoritism")),
-    *(
-        ("consistency", name)
-        for name in RESULTS["consistency"].table_declarations()
-        if name not in ("committee", "panels")
-    ),
+    *(("consistency", name) for name in RESULTS["consistency"].table_declarations() if name != "panels"),
     *(("combine", name) for name in ("trade_off", "calibration")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
 }

@@ -31,12 +31,10 @@ def test_llmbar_orders(shared_data: Path) -> None:
     }
 
 
-def test_llmbar_committee(shared_data: Path) -> None:
+def test_llmbar_panels(shared_data: Path) -> None:
     study = cu.read(shared_data / "llmbar/judgments.csv.gz", invalid="drop")
     result = cu.consistency(study, metrics="*/Vanilla", resamples=0)
-    row = result.committee.row(0, named=True)
-    # Prototype: 726, 1.96, .550, .759. Two comparisons that a judge answered in only one order are excluded.
-    assert (row["judges"], row["comparisons"], round(row["effective_judges"], 2)) == (6, 726, 1.96)
+    # Prototype: .550, .759. Two comparisons that a judge answered in only one order are excluded.
     assert {note.rule: note.count for note in result.notes}["half-judged"] > 0
     accuracy = dict(result.panels.select("panel", "accuracy").rows())
     assert accuracy["all"] == pytest.approx(0.550, abs=5e-4)

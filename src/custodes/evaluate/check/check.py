@@ -68,14 +68,10 @@ class Check(ProblemResult):
     problems: pl.DataFrame = problem_table("Problems that would invalidate or bias results.", page="`check`")
 
 
-@question(
-    "custodes check ratings.csv --human 'expert*'",
-    resamples="Number of sign flips in the test for negative agreement, at least 99 (0: no test).",
-)
+@question("custodes check ratings.csv --human 'expert*'")
 def check(
     study: Study,
     *,
-    resamples: int = 1000,
     rng: Rng = 0,
     progress: Progress = silent,
     **setting: Unpack[PreferenceOptions],
@@ -103,7 +99,7 @@ def check(
     )
     negated_raters = {rater for rater, direction in selected_study.raters.direction.items() if direction < 0}
     problems_of_comparisons = map_parts(
-        lambda examined, _: compared_problems(examined[0], negated_raters, resamples) if examined[1] else [],
+        lambda examined, _: compared_problems(examined[0], negated_raters) if examined[1] else [],
         examined_aspects,
         rng=np.random.default_rng(rng),
         progress=progress,

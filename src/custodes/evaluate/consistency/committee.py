@@ -1,4 +1,4 @@
-"""Committees of judges: correlation of the errors of judges, and accuracy of majority votes."""
+"""Committees of judges: accuracy of each judge and of majority votes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,7 @@ from custodes.evaluate.consistency.rater_preferences import RaterPreferences
 from custodes.stats import ABSENT, intervals
 from custodes.stats.arrays import Bools, Floats
 from custodes.stats.clusters import effective_clusters
-from custodes.stats.judging.committee import (
-    best_subset,
-    correct,
-    effective_size,
-    error_correlation,
-    held_out_correctness,
-    majority,
-)
+from custodes.stats.judging.committee import best_subset, correct, held_out_correctness, majority
 from custodes.stats.system_scores import weighted_item_mean
 
 FOLDS = 5
@@ -34,13 +27,12 @@ MOST_LEFT_OUT = 0.5
 EVERYBODY, BEST, CHOSEN = "all", "best single judge", "best majority"
 
 
-def committee_columns(
+def panel_columns(
     study: Study, preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float
-) -> tuple[dict[str, Any], dict[str, Any], list[Note]]:
-    """Return the columns of the tables `committee` and `panels`, and a note on the judges that both tables exclude.
+) -> tuple[dict[str, Any], list[Note]]:
+    """Return the columns of the table `panels`, and a note on the judges that it excludes.
 
-    Both tables are empty if annotators and all judges rated fewer than `FEWEST` clusters in common. The table
-    `committee` is also empty if there is only one judge.
+    The table is empty if annotators and all judges rated fewer than `FEWEST` clusters in common.
     """
     has_human_preference = preferences.people != ABSENT
     metric_indices = np.arange(preferences.n_humans, len(preferences.raters))
@@ -67,12 +59,12 @@ def committee_columns(
         else np.zeros(0, dtype=np.bool_)
     )
     if len(np.unique(preferences.unit[is_shared_comparison])) < FEWEST:
-        return {}, {}, []
+        return {}, []
     n_clusters = effective_clusters(np.bincount(preferences.unit[is_shared_comparison]))
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": n_clusters}
     panels = _panel_columns(preferences, judge_indices, is_shared_comparison, bootstrap_weights, interval_options)
     if len(judge_indices) < 2:
-        return {}, panels, []
+        return panels, []
     # A metric of another aspect has no preference here, so it is not a candidate.
     left_out_judges = [
         preferences.raters[rater_index]
@@ -80,38 +72,10 @@ def committee_columns(
         if rater_index not in judge_indices and (preferences.signs[rater_index] != ABSENT).any()
     ]
     message = (
-        f"the tables committee and panels exclude {join_labels(left_out_judges)}{label_of(preferences.aspect)}; these "
-        f"tables use at most {MOST_JUDGES} judges and metrics with enough comparisons, first those with scores for the "
-        "aspect"
+        f"the table panels excludes {join_labels(left_out_judges)}{label_of(preferences.aspect)}; it has at most "
+        f"{MOST_JUDGES} judges and metrics with enough comparisons, first those with scores for the aspect"
     )
-    return (
-        _effective_judges(preferences, judge_indices, is_shared_comparison, bootstrap_weights, interval_options),
-        panels,
-        build_notes(("not-in-committee", len(left_out_judges), message), aspect=preferences.aspect),
-    )
-
-
-def _effective_judges(
-    preferences: RaterPreferences,
-    judge_indices: list[int],
-    is_shared_comparison: Bools,
-    bootstrap_weights: Floats,
-    interval_options: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the effective number of judges, from the mean correlation of the errors of two judges."""
-    judge_errors = 1 - correct(
-        preferences.signs[judge_indices][:, is_shared_comparison],
-        preferences.people[is_shared_comparison],
-    )
-    correlation_draws = error_correlation(
-        judge_errors, units=preferences.unit[is_shared_comparison], weights=bootstrap_weights
-    )
-    correlation = with_interval("mean", correlation_draws, bounds=intervals.CORRELATION, **interval_options)
-    # A higher correlation means fewer effective judges, so the bounds are exchanged.
-    return {"judges": len(judge_indices), "comparisons": int(is_shared_comparison.sum())} | {
-        f"effective_judges{suffix}": float(effective_size(len(judge_indices), correlation[f"mean{opposite_suffix}"]))
-        for suffix, opposite_suffix in (("", ""), ("_low", "_high"), ("_high", "_low"))
-    }
+    return panels, build_notes(("not-in-committee", len(left_out_judges), message), aspect=preferences.aspect)
 
 
 def _panel_columns(

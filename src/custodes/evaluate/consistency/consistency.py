@@ -16,7 +16,7 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.data.ties_and_orders import HALF_RULE
 from custodes.errors import join_labels
-from custodes.evaluate.consistency.committee import committee_columns
+from custodes.evaluate.consistency.committee import panel_columns
 from custodes.evaluate.consistency.confidence import confidence_rows
 from custodes.evaluate.consistency.findings import SAID, Finding, finding_rows
 from custodes.evaluate.consistency.missing import ALL, REASON, missing_columns
@@ -219,19 +219,6 @@ class Consistency(Result):
         share("accuracy", "proportion of verdicts whose most likely outcome is the human verdict", interval=True),
         essential=False,
     )
-    committee: pl.DataFrame = table(
-        "The effective number of independent judges.",
-        count("judges", "judges with verdicts on enough of the comparisons that have human verdicts", "Raters"),
-        count("comparisons", "comparisons on which annotators and all these judges gave verdicts"),
-        score(
-            "effective_judges",
-            "effective number of judges with independent errors. The estimate is too low if annotators err. It exceeds "
-            "the number of judges if errors compensate each other. The upper bound is null if the data do not "
-            "determine this bound",
-            "Effective number",
-            interval=True,
-        ),
-    )
     panels: pl.DataFrame = table(
         "Accuracy of each judge and of majority votes of several judges.",
         label("panel", "`all`, `best majority`, `best single judge` or the name of a judge"),
@@ -260,12 +247,12 @@ def consistency(
     progress: Progress = silent,
     **setting: Unpack[PreferenceOptions],
 ) -> Consistency:
-    """Test LLM judges: position bias, repeatability, length bias, self-preference, failures, calibration, committees.
+    """Test LLM judges: position bias, repeatability, length bias, self-preference, failures, calibration, majorities.
 
     Notes
     -----
     All raters with verdicts or scores are examined, including annotators. Human ratings are needed only for length
-    (bias adjusted for human preference), own systems, confidence and committees. The table `findings` has a row for
+    (bias adjusted for human preference), own systems, confidence and panels. The table `findings` has a row for
     each test; a finding is significant if its p-value, adjusted for all tests of the study (Holm), is at most `alpha`.
     Intervals are Student's t intervals over resampled clusters of items. Intervals in `findings` come from the tests.
 
@@ -274,15 +261,15 @@ def consistency(
 
     References
     ----------
-    Zheng et al. 2023 (position bias); von Däniken et al. 2024, Figure 7 (alpha between orders). The tests of length,
-    failures and committees are new.
+    Zheng et al. 2023 (position bias); von Däniken et al. 2024, Figure 7 (alpha between orders). The tests of length
+    and failures are new.
 
     Examples
     --------
     >>> import custodes as cu
     >>> result = cu.consistency(cu.read("demo"), aspect="fluency", resamples=50)
-    >>> result.committee["judges"].item() > result.committee["effective_judges"].item()
-    True
+    >>> result.panels["panel"].to_list()[:3]
+    ['all', 'best majority', 'best single judge']
     """
     full_setting = settings(setting)
     selected_study = study.select(**selection_arguments(full_setting), one_side=True)
@@ -326,7 +313,7 @@ def _answer(
     missing_table, failure_findings = missing_columns(preferences, bootstrap_weights, confidence, missing_rng)
     own_system_findings = findings_of_aspect.get(preferences.aspect, [])
     length_table, length_findings = length_rows(preferences, own_system_findings, confidence, length_rng)
-    committee_table, panel_table, committee_notes = committee_columns(study, preferences, bootstrap_weights, confidence)
+    panel_table, panel_notes = panel_columns(study, preferences, bootstrap_weights, confidence)
     confidence_table, reliability_table, confidence_findings = confidence_rows(
         study, preferences, setting, bootstrap_weights, confidence
     )
@@ -342,10 +329,9 @@ def _answer(
         "probes": probe_table,
         "confidence": confidence_table,
         "reliability": reliability_table,
-        "committee": committee_table,
         "panels": panel_table,
     }
-    notes = [*few_clusters_notes(preferences.n_units, resamples, aspect=preferences.aspect), *committee_notes]
+    notes = [*few_clusters_notes(preferences.n_units, resamples, aspect=preferences.aspect), *panel_notes]
     if by:
         ratios, item_slices = ratios_of(study, preferences), slices_of_items(study, preferences.design.items, by)
         tables["slices"] = slice_columns("rater", ratios, item_slices, confidence=confidence, alpha=alpha)

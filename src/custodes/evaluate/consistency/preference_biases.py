@@ -22,10 +22,11 @@ from custodes.evaluate.partiality_table import REASONS, placement_of
 from custodes.evaluate.rater_comparison import RaterComparison, compare_selection, require_shared_outputs
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Signs
+from custodes.stats.intervals import Inference
 from custodes.stats.judging.length import (
     LEAST_OF_STRATUM,
     LEAST_WON,
-    LengthBias,
+    NO_INFERENCE,
     is_in_informative_stratum,
     length_bias,
 )
@@ -88,7 +89,7 @@ def length_rows(
         slot_signs = _slot_signs(
             preferences.signs[other_annotator_indices][:, is_used_comparison], generator_of_rater[rater_index]
         )
-        length_bias_estimate, reason = _bias_beyond_humans(
+        length_test, reason = _bias_beyond_humans(
             rater_signs[is_used_comparison], slot_signs, preferences, is_used_comparison, confidence
         )
         if reason == NO_PEOPLE and rater_index < preferences.n_humans:
@@ -106,8 +107,7 @@ def length_rows(
         ) / 2
         # The margin of the longer output that corresponds to a correlation of latent preferences.
         excess_margin_points, low, high = (
-            float(POINTS * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
-            for correlation in (length_bias_estimate.excess, length_bias_estimate.low, length_bias_estimate.high)
+            float(POINTS * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1))) for correlation in length_test[:3]
         )
         findings.append(
             Finding(
@@ -118,7 +118,7 @@ def length_rows(
                 excess_margin_points,
                 low,
                 high,
-                length_bias_estimate.p_value,
+                float(length_test.p_value),
                 reason,
             )
         )
@@ -142,13 +142,13 @@ def _bias_beyond_humans(
     preferences: RaterPreferences,
     is_used_comparison: Bools,
     confidence: float,
-) -> tuple[LengthBias, str]:
+) -> tuple[Inference, str]:
     has_human_preference = (human_signs != ABSENT).any(axis=0)
     n_annotators = (human_signs != ABSENT).any(axis=1).sum() if human_signs.size else 0
     if not has_human_preference.any():
-        return LengthBias(), NO_PEOPLE
+        return NO_INFERENCE, NO_PEOPLE
     if len(np.unique(preferences.unit[is_used_comparison][has_human_preference])) < FEWEST:
-        return LengthBias(), TOO_FEW
+        return NO_INFERENCE, TOO_FEW
     pair_of_comparison = preferences.pair[is_used_comparison]
     if (
         len(
@@ -160,8 +160,8 @@ def _bias_beyond_humans(
         )
         < FEWEST
     ):
-        return LengthBias(), FEW_OF_A_PAIR
-    length_bias_estimate = length_bias(
+        return NO_INFERENCE, FEW_OF_A_PAIR
+    length_test = length_bias(
         rater_signs,
         human_signs,
         preferences.length[is_used_comparison],
@@ -170,8 +170,8 @@ def _bias_beyond_humans(
         confidence=confidence,
     )
     return (
-        length_bias_estimate,
-        "" if length_bias_estimate.identified else ONE_PERSON if n_annotators < 2 else NO_AGREEMENT,
+        length_test,
+        "" if np.isfinite(length_test.p_value) else ONE_PERSON if n_annotators < 2 else NO_AGREEMENT,
     )
 
 

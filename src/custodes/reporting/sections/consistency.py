@@ -33,26 +33,25 @@ SHOWN = (
     ("length", "Length"),
     ("probes", "Probes: the same outputs in another form"),
     ("confidence", "Calibration of the probabilities"),
-    ("committee", "Effective number of judges and metrics"),
     ("panels", "Accuracy of single judges and metrics, and of majority votes (a tie counts half)"),
 )
 
 ELSEWHERE = ", chosen on other items"
 
-EXAMINED = ("findings", "orders", "repeats", "length", "probes", "confidence", "committee")
-"""Tables of which at least one must have a row; otherwise the section is not displayed."""
+EXAMINED = ("findings", "orders", "repeats", "length", "probes", "confidence")
+"""Tables of which at least one must have a row, unless several judges are compared; otherwise there is no section."""
 
 NOTES = {
     "findings": ("inconclusive", "no-texts"),
     "orders": ("few-clusters", "half-judged", "one-order"),
-    "committee": ("not-in-committee",),
+    "panels": ("not-in-committee",),
 }
 """Rules of the notes below each table."""
 
 
 def _ask(context: Context) -> Consistency:
     result: Consistency = context.ask(consistency)
-    if all(result.to_frame(table_name).is_empty() for table_name in EXAMINED):
+    if result.panels.height < 2 and all(result.to_frame(table_name).is_empty() for table_name in EXAMINED):
         raise InputError(
             "the study has no verdicts and no texts, names no judge's own systems, and has no two "
             "judges that can be compared with human ratings"

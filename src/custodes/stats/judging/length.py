@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.bootstrap import with_point, without_block
-from custodes.stats.intervals import student_quantile
+from custodes.stats.intervals import Inference, student_quantile
 from custodes.stats.ranks import ranks_within
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import weighted_item_mean
@@ -142,6 +142,7 @@ def density(thresholds: Floats) -> Floats:
 
 
 BLOCKS = 200
+NO_INFERENCE = Inference(*np.full(4, np.nan))
 LEAST_AGREEMENT = 0.05
 """Minimum latent correlation of two annotators, adjusted for length. If their correlation is lower, they do
 not count as measuring quality."""
@@ -160,22 +161,6 @@ about one point of margin. This value is combined with the standard error. Other
 with many comparisons."""
 
 
-class LengthBias(NamedTuple):
-    """Latent correlations of verdicts with log length, for a judge (`judge`) and for annotators (`people`).
-
-    `excess` is the part of the judge's correlation that annotators do not explain, with interval and p-value.
-    `identified` is whether the data determine the sign of the excess. Values are NaN if unknown.
-    """
-
-    judge: float = np.nan
-    people: float = np.nan
-    excess: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-    p_value: float = np.nan
-    identified: bool = False
-
-
 def length_bias(
     judge_verdicts: Signs,
     human_verdicts: Signs,
@@ -184,7 +169,7 @@ def length_bias(
     strata: Ints,
     units: Ints,
     confidence: float,
-) -> LengthBias:
+) -> Inference:
     """Test whether a judge's preference for length exceeds what quality, as rated by annotators, explains.
 
     `judge_verdicts` (n,) and `human_verdicts` (annotators, n) are verdicts on comparisons: 1, 0, -1 or absent.
@@ -194,11 +179,12 @@ def length_bias(
     Let R be the latent correlations within strata, where y is the judge, h and h' are two annotators, and L is length.
     A fair judge has R_yL R_hh' = R_yh R_h'L, because all dependence is through quality. The difference between the two
     products is tested by Student's t, for all pairs of annotators jointly. The standard error of the difference
-    combines the jackknife over clusters with `MODEL_ERROR`. `excess` is the difference on the scale of a correlation.
+    combines the jackknife over clusters with `MODEL_ERROR`. The estimate is the difference on the scale of a
+    correlation.
 
-    With one annotator, R_hh' is unknown. In this case `excess` assumes an annotator without noise. The interval and the
-    p-value are the least favourable over all possible values of R_hh', and `identified` is False if the sign of the
-    difference depends on R_hh'.
+    With one annotator, R_hh' is unknown. In this case the estimate assumes an annotator without noise. The interval and
+    the p-value are the least favourable over all possible values of R_hh', and the p-value is NaN if the sign of the
+    difference depends on R_hh'. All values are NaN if annotators hardly agree.
 
     >>> rng = np.random.default_rng(0)
     >>> quality, length = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=900).T
@@ -208,8 +194,8 @@ def length_bias(
     >>> result = [length_bias(judge, people, length,
     ...                     strata=np.arange(900) % 3, units=np.arange(900), confidence=0.95)
     ...         for judge in (fair, biased)]
-    >>> [(f"{r.judge:.1f}", f"{abs(r.excess):.1f}", r.p_value < 0.001) for r in result]
-    [('0.4', '0.0', False), ('0.8', '0.5', True)]
+    >>> [(f"{abs(r.estimate):.1f}", bool(r.p_value < 0.001)) for r in result]
+    [('0.0', False), ('0.5', True)]
 
     Source: ours. Vanishing tetrads: Spearman 1904; bounds with one annotator: Klepper and Leamer 1984.
     """
@@ -221,7 +207,7 @@ def length_bias(
     human_verdicts = human_verdicts[:, is_informative_comparison]
     human_verdicts = human_verdicts[(human_verdicts != ABSENT).any(axis=1)]
     if len(informative_clusters) < 2 or not len(human_verdicts):
-        return LengthBias()
+        return NO_INFERENCE
     jackknife_weights, _ = without_block(len(informative_clusters), most=BLOCKS)
     correlations = _LatentCorrelations.from_verdicts(
         judge_verdicts[is_informative_comparison],
@@ -232,7 +218,6 @@ def length_bias(
         weights=with_point(jackknife_weights),
     )
     t_quantile = student_quantile(confidence, len(jackknife_weights))
-    judge_correlation, human_correlation = float(correlations.judge[0]), float(correlations.people[0])
     if len(human_verdicts) < 2:
         return _bound_length_bias(correlations, t_quantile)
 
@@ -245,21 +230,14 @@ def length_bias(
     tetrad_differences = correlations.judge * mean_annotator_correlation - mean_crossed_correlation
     standard_error = _jackknife_error(tetrad_differences)
     if not (length_adjusted_agreement > LEAST_AGREEMENT and standard_error > 0):
-        return LengthBias(judge_correlation, human_correlation)
+        return NO_INFERENCE
     excess, standard_error = (
         float(tetrad_differences[0]) / length_adjusted_agreement,
         float(np.hypot(standard_error / length_adjusted_agreement, MODEL_ERROR)),
     )
     half_width = t_quantile * standard_error
-    return LengthBias(
-        judge_correlation,
-        human_correlation,
-        excess,
-        excess - half_width,
-        excess + half_width,
-        _p_value(excess / standard_error, len(jackknife_weights)),
-        identified=True,
-    )
+    p_value = _p_value(excess / standard_error, len(jackknife_weights))
+    return Inference(*np.array([excess, excess - half_width, excess + half_width, p_value]))
 
 
 def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_verdicts: Signs, strata: Ints) -> Bools:
@@ -286,7 +264,7 @@ def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_
     return np.asarray(is_candidate & is_informative_stratum[stratum_of_comparison])
 
 
-def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> LengthBias:
+def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> Inference:
     """Result with one annotator. One bound assumes an annotator without noise, the other bound assumes a judge without
     noise."""
     judge_correlation, human_correlation = correlations.judge, correlations.people
@@ -312,15 +290,7 @@ def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> 
         for excess, standard_error in zip(excess_by_reliability, standard_errors, strict=True)
     )
     low, high = min(interval[0] for interval in intervals), max(interval[1] for interval in intervals)
-    return LengthBias(
-        judge_correlation[0],
-        human_correlation[0],
-        excess_by_reliability[0][0],
-        low,
-        high,
-        p_value if has_same_excess_sign else np.nan,
-        identified=has_same_excess_sign,
-    )
+    return Inference(*np.array([excess_by_reliability[0][0], low, high, p_value if has_same_excess_sign else np.nan]))
 
 
 def _jackknife_error(estimates: Floats) -> float:
