@@ -34,7 +34,8 @@ def test_llmbar_orders(shared_data: Path) -> None:
 def test_llmbar_panels(shared_data: Path) -> None:
     study = cu.read(shared_data / "llmbar/judgments.csv.gz", invalid="drop")
     result = cu.consistency(study, metrics="*/Vanilla", resamples=0)
-    # Prototype: .550, .759. Two comparisons that a judge answered in only one order are excluded.
+    # Prototype: 726, .550, .759. Two comparisons that a judge answered in only one order are excluded.
+    assert set(result.panels["comparisons"]) == {726}
     assert {note.rule: note.count for note in result.notes}["half-judged"] > 0
     accuracy = dict(result.panels.select("panel", "accuracy").rows())
     assert accuracy["all"] == pytest.approx(0.550, abs=5e-4)

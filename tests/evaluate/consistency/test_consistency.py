@@ -259,7 +259,7 @@ def test_committees_by_hand() -> None:
     person = base.with_columns(rater=pl.lit("ann"), kind=pl.lit("human"), preference=pl.Series(truth))
     result = consistency_of(cu.read(pl.concat([*judges, person])), resamples=50)
     panels = {panel["panel"]: panel for panel in result.panels.iter_rows(named=True)}
-    assert (panels["all"]["accuracy"], panels["a"]["accuracy"]) == (1, 0.8)
+    assert (panels["all"]["accuracy"], panels["a"]["accuracy"], panels["all"]["comparisons"]) == (1, 0.8, 60)
     assert panels["best majority"]["judges"] == ["a", "b", "c"]
     assert panels["best majority"]["gain"] == pytest.approx(0.2, abs=0.1)
     single = consistency_of(cu.read(pl.concat([judges[0], person]))).panels

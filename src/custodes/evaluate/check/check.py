@@ -91,38 +91,28 @@ def check(
     True
     """
     selected_study = study.select(**selection_arguments(setting), one_side=True)
-    examined_aspects = [_examine_aspect(selected_study, aspect, setting) for aspect in selected_study.aspects]
-    notes = list(
-        dict.fromkeys(
-            [note for *_, aspect_notes, _ in examined_aspects for note in aspect_notes] or selected_study.notes
-        )
-    )
-    negated_raters = {rater for rater, direction in selected_study.raters.direction.items() if direction < 0}
-    problems_of_comparisons = map_parts(
-        lambda examined, _: compared_problems(examined[0], negated_raters) if examined[1] else [],
-        examined_aspects,
+    answers = map_parts(
+        lambda aspect, _: _answer(selected_study, aspect, setting),
+        selected_study.aspects,
         rng=np.random.default_rng(rng),
         progress=progress,
         desc="check",
-        label=lambda examined: examined[0].aspect,
+        label=str,
     )
-    aspect_tables = [
-        _aspect_tables(selected_study, comparison, [*problems, *comparison_problems], has_equal_scales=has_equal_scales)
-        for (comparison, _, has_equal_scales, _, problems), comparison_problems in zip(
-            examined_aspects, problems_of_comparisons, strict=True
-        )
-    ]
+    notes = list(dict.fromkeys([note for _, aspect_notes in answers for note in aspect_notes] or selected_study.notes))
     problems = [
         *study_problems(study, selected_study, notes),
         *(label_problems(selected_study, rng) if selected_study.labels else ()),
     ]
-    return Check.from_parts([*aspect_tables, Check.part(problems=map(Problem._asdict, problems))], notes)
+    study_tables = Check.part(problems=map(Problem._asdict, problems))
+    return Check.from_parts([*(aspect_tables for aspect_tables, _ in answers), study_tables], notes)
 
 
-def _aspect_tables(
-    selected_study: Study, comparison: RaterComparison, problems: Sequence[Problem], *, has_equal_scales: bool
-) -> dict[str, pl.DataFrame]:
-    """Return the tables of an aspect; `has_equal_scales` is False if annotators use different scales."""
+def _answer(
+    selected_study: Study, aspect: str, setting: PreferenceOptions
+) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
+    """Return the tables and the notes of an aspect."""
+    comparison, has_equal_scales, notes, problems = _examine_aspect(selected_study, aspect, setting)
     if not selected_study.labels:
         problems = [*problems, *means_of_others(comparison), *near_duplicates(comparison)]
     signs_of_rater = {
@@ -136,7 +126,7 @@ def _aspect_tables(
         if signs.size and (has_equal_scales or rater != HUMAN)
     }
     rater_table = _rater_table(selected_study, comparison, tie_rate_of_rater)
-    return Check.part(
+    tables = Check.part(
         comparison.aspect,
         summary={
             "items": len(comparison.items),
@@ -152,26 +142,28 @@ def _aspect_tables(
         raters=rater_table.to_dict(),
         problems=map(Problem._asdict, problems),
     )
+    return tables, notes
 
 
 def _examine_aspect(
     selected_study: Study, aspect: str, setting: PreferenceOptions
-) -> tuple[RaterComparison, bool, bool, Sequence[Note], Sequence[Problem]]:
-    """Return the comparison of an aspect, two flags, notes and problems.
+) -> tuple[RaterComparison, bool, Sequence[Note], Sequence[Problem]]:
+    """Return the comparison of an aspect, whether all annotators use the same scale, notes and problems.
 
-    The first flag is whether metrics are compared with annotators; if not, a problem gives the reason. The second flag
-    is whether all annotators use the same scale.
+    If metrics are not compared with annotators, a problem gives the reason.
     """
     has_several_systems, not_compared_reason = len(selected_study.systems) > 1, ""
     if selected_study.labels:  # labels are examined output by output, by `rates`
         comparison = compare_all_raters(selected_study, aspect, setting)
-        return comparison, False, True, selected_study.notes, ()
+        return comparison, True, selected_study.notes, ()
     if selected_study.humans and selected_study.metrics and has_several_systems:
         try:
             comparison = compare_aspect(selected_study, aspect, setting)
-            return comparison, True, True, comparison.notes, ()
         except (NotComparableError, ScalesDifferError) as error:
             not_compared_reason = str(error)
+        else:
+            negated_raters = {rater for rater, direction in selected_study.raters.direction.items() if direction < 0}
+            return comparison, True, comparison.notes, compared_problems(comparison, negated_raters)
     notes, has_equal_scales = [*selected_study.notes], True
     try:
         (comparison,) = compare_any_raters(selected_study, settings(setting), [aspect])
@@ -192,7 +184,7 @@ def _examine_aspect(
         few_items_text = f"only {len(comparison.items)} items were rated"
         problems.append(problem("few-items", few=few_items_text, fewest=FEW_ITEMS))
     problems += [Problem("warning", note.rule, note.message) for note in notes if note.rule in SERIOUS_NOTES]
-    return comparison, False, has_equal_scales, notes, problems
+    return comparison, has_equal_scales, notes, problems
 
 
 def _rater_table(study: Study, comparison: RaterComparison, tie_rate_of_rater: Mapping[str, float]) -> pl.DataFrame:

@@ -91,40 +91,32 @@ def _panel_columns(
         preferences.people[is_shared_comparison],
         preferences.unit[is_shared_comparison],
     )
-    correctness_of_judge, judge_names = (
-        correct(judge_signs, human_signs),
-        [preferences.raters[rater_index] for rater_index in judge_indices],
-    )
-    judge_indices_of_panels: list[tuple[int, ...]] = [(judge_index,) for judge_index in range(len(judge_indices))]
-    panel_labels, correctness_of_panel = [*judge_names], correctness_of_judge
-    held_out_best_correctness = np.full(len(unit_of_comparison), np.nan)
+    correctness_of_judge = correct(judge_signs, human_signs)
+    judge_names = [preferences.raters[rater_index] for rater_index in judge_indices]
+    panels = [(judge_names[k], [k], correctness_of_judge[k]) for k in range(len(judge_names))]
+    best_judge_correctness = np.full(len(unit_of_comparison), np.nan)
     if len(judge_indices) > 1:
-        held_out_majority_correctness, held_out_best_correctness = held_out_correctness(
+        best_majority_correctness, best_judge_correctness = held_out_correctness(
             judge_signs, human_signs, fold=np.unique(unit_of_comparison, return_inverse=True)[1] % FOLDS
         )
-        all_judges_correctness = correct(majority(judge_signs), human_signs)
-        best_judge_index = int(correctness_of_judge.mean(axis=1).round(12).argmax())
-        panel_labels = [EVERYBODY, CHOSEN, BEST, *panel_labels]
-        judge_indices_of_panels = [
-            (*range(len(judge_indices)),),
-            best_subset(judge_signs, human_signs),
-            (best_judge_index,),
-            *judge_indices_of_panels,
+        best_judge = int(correctness_of_judge.mean(axis=1).round(12).argmax())
+        panels = [
+            (EVERYBODY, [*range(len(judge_names))], correct(majority(judge_signs), human_signs)),
+            (CHOSEN, [*best_subset(judge_signs, human_signs)], best_majority_correctness),
+            (BEST, [best_judge], best_judge_correctness),
+            *panels,
         ]
-        correctness_of_panel = np.stack(
-            [all_judges_correctness, held_out_majority_correctness, held_out_best_correctness, *correctness_of_judge]
-        )
-    accuracy_draws = weighted_item_mean(correctness_of_panel, units=unit_of_comparison, weights=bootstrap_weights)
-    gain_draws = weighted_item_mean(
-        correctness_of_panel - held_out_best_correctness, units=unit_of_comparison, weights=bootstrap_weights
-    ).round(12)
+    panel_labels, members, correctness_of_panel = zip(*panels, strict=True)
+    accuracy_draws, gain_draws = (
+        weighted_item_mean(values, units=unit_of_comparison, weights=bootstrap_weights)
+        for values in (np.stack(correctness_of_panel), np.stack(correctness_of_panel) - best_judge_correctness)
+    )
+    gain_draws = gain_draws.round(12)
     gain_draws[:, [panel_label == BEST for panel_label in panel_labels]] = np.nan  # no gain over itself
     return {
         "panel": panel_labels,
-        "judges": [
-            [judge_names[judge_index] for judge_index in panel_judge_indices]
-            for panel_judge_indices in judge_indices_of_panels
-        ],
+        "comparisons": [len(human_signs)] * len(panel_labels),
+        "judges": [[judge_names[k] for k in members_of_panel] for members_of_panel in members],
         **with_interval("accuracy", accuracy_draws, bounds=intervals.SHARE, **interval_options),
         **with_interval("gain", gain_draws, bounds=intervals.ANY, **interval_options),
     }

@@ -75,16 +75,10 @@ def confidence_rows(
             pl.col(CHANCES).mean()
         )
         comparison_rows = order_mean_forecast_rows.group_by(KEY, maintain_order=True).agg(pl.col(CHANCES).mean())
-        has_too_few_units = len(np.unique(unit_of_verdict)) < FEWEST
-        low, high, p_value = (
-            np.nan if has_too_few_units else float(bound_or_p_value)
-            for bound_or_p_value in (
-                POINTS * overconfidence_test.low,
-                POINTS * overconfidence_test.high,
-                overconfidence_test.p_value,
-            )
-        )
-        overconfidence, reason = POINTS * float(overconfidence_test.estimate), TOO_FEW if has_too_few_units else ""
+        overconfidence, low, high = (POINTS * float(value) for value in overconfidence_test[:3])
+        p_value, reason = float(overconfidence_test.p_value), ""
+        if len(np.unique(unit_of_verdict)) < FEWEST:
+            low, high, p_value, reason = np.nan, np.nan, np.nan, TOO_FEW
         findings.append(
             Finding(preferences.aspect, rater_name, CONFIDENCE, "", overconfidence, low, high, p_value, reason)
         )
@@ -163,23 +157,16 @@ def _brier_columns(
         comparison_rows["unit"].to_numpy(),
         1 - comparison_rows["people"].to_numpy().astype(np.int64),
     )
-    n_comparisons_of_unit = np.bincount(unit_of_comparison, minlength=n_units)
     constant_forecasts = np.broadcast_to(constant_forecast(human_outcomes), outcome_probabilities.shape)
-    brier_sum_of_unit, constant_brier_sum_of_unit = (
-        np.bincount(unit_of_comparison, weights=brier(probabilities, human_outcomes), minlength=n_units)
-        for probabilities in (outcome_probabilities, constant_forecasts)
-    )
-    n_comparisons_of_resample, brier_sum_of_resample, constant_brier_sum_of_resample = (
-        bootstrap_weights @ sum_of_unit
-        for sum_of_unit in (n_comparisons_of_unit, brier_sum_of_unit, constant_brier_sum_of_unit)
+    n_comparisons, brier_sums, constant_brier_sums = (
+        bootstrap_weights @ np.bincount(unit_of_comparison, weights=weights, minlength=n_units)
+        for weights in (None, brier(outcome_probabilities, human_outcomes), brier(constant_forecasts, human_outcomes))
     )
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit_of_comparison))}
-    brier_columns = with_interval(
-        "brier", ratio(brier_sum_of_resample, n_comparisons_of_resample), bounds=LARGEST_BRIER, **interval_options
-    )
+    brier_columns = with_interval("brier", ratio(brier_sums, n_comparisons), bounds=LARGEST_BRIER, **interval_options)
     relative_brier_columns = with_interval(
         "left",
-        ratio(brier_sum_of_resample, constant_brier_sum_of_resample),
+        ratio(brier_sums, constant_brier_sums),
         bounds=intervals.POSITIVE,
         **interval_options,
     )

@@ -24,7 +24,7 @@ from custodes.evaluate.consistency.orders import order_columns
 from custodes.evaluate.consistency.preference_biases import length_rows, self_preference
 from custodes.evaluate.consistency.probes import probe_columns
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences, rater_preferences
-from custodes.evaluate.consistency.repeats import label_columns, ratios_of, repeat_columns
+from custodes.evaluate.consistency.repeats import label_agreement_rows, ratios_of, repeat_columns
 from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.partiality_table import INCONCLUSIVE
@@ -222,6 +222,7 @@ class Consistency(Result):
     panels: pl.DataFrame = table(
         "Accuracy of each judge and of majority votes of several judges.",
         label("panel", "`all`, `best majority`, `best single judge` or the name of a judge"),
+        count("comparisons", "comparisons on which annotators and all these judges gave verdicts"),
         share(
             "accuracy",
             "proportion of comparisons that the panel and the annotators decide equally; a tie against a decision "
@@ -323,7 +324,7 @@ def _answer(
         "orders": order_table,
         "confusion": confusion_table,
         "repeats": repeat_columns(preferences, bootstrap_weights, confidence),
-        "repeated_labels": label_columns(study, preferences, bootstrap_weights, confidence),
+        "repeated_labels": label_agreement_rows(study, preferences, bootstrap_weights, confidence),
         "missing": missing_table,
         "length": length_table,
         "probes": probe_table,

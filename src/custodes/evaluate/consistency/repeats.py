@@ -89,16 +89,14 @@ def equal_runs(preferences: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFram
     return within_order_groups.agg(pl.col("equal").mean()), outcome_count_rows
 
 
-def label_columns(
+def label_agreement_rows(
     study: Study, preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float
-) -> dict[str, Any]:
-    """Return the columns of the table `repeated_labels`."""
+) -> list[dict[str, Any]]:
+    """Return the rows of the table `repeated_labels`."""
     label_rows = repeated_labels(study, preferences.aspect)
-    if label_rows.is_empty():
-        return {}
     label_scale = study.labels.get(preferences.aspect)
     has_ordered_labels = label_scale is None or label_scale.ordered
-    result_rows_of_raters: list[dict[str, Any]] = []
+    result_rows: list[dict[str, Any]] = []
     for rater in [rater for rater in preferences.raters if rater in set(label_rows["rater"])]:
         rater_rows = label_rows.filter(rater=rater)
         output_rows = rater_rows.select(OUTPUT).unique().sort(OUTPUT)
@@ -120,17 +118,15 @@ def label_columns(
             "confidence": confidence,
             "clusters": effective_clusters(np.bincount(unit_of_task)),
         }
-        resampled_coincidences = bootstrap_weights @ coincidences(
-            annotator_labels, units=unit_of_task, n_units=preferences.n_units
-        ).reshape(preferences.n_units, -1)
-        coincidence_table_draws = resampled_coincidences.reshape(
-            len(bootstrap_weights), len(distinct_labels), len(distinct_labels)
+        coincidence_tables = coincidences(annotator_labels, units=unit_of_task, n_units=preferences.n_units)
+        coincidence_table_draws = (bootstrap_weights @ coincidence_tables.reshape(preferences.n_units, -1)).reshape(
+            len(bootstrap_weights), *coincidence_tables.shape[1:]
         )
         agreement_draws = ratio(
             np.trace(coincidence_table_draws, axis1=1, axis2=2), coincidence_table_draws.sum(axis=(1, 2))
         )
         alpha_draws = alpha(coincidence_table_draws, scale="ordinal" if has_ordered_labels else "nominal")
-        result_rows_of_raters.append(
+        result_rows.append(
             {
                 "rater": rater,
                 "outputs": output_rows.height,
@@ -138,10 +134,7 @@ def label_columns(
                 **with_interval("alpha", alpha_draws, bounds=intervals.CORRELATION, **interval_options),
             }
         )
-    return {
-        column_name: np.array([result_row[column_name] for result_row in result_rows_of_raters])
-        for column_name in result_rows_of_raters[0]
-    }
+    return result_rows
 
 
 def ratios_of(study: Study, preferences: RaterPreferences) -> Ratios:

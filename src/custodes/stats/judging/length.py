@@ -122,23 +122,10 @@ def polyserial_correlation(mean_products: NDArray[Any], thresholds: Floats, *, s
 
     Source: Pearson 1909 (biserial correlation), with two thresholds.
     """
-    return np.asarray(
-        np.clip(
-            ratio(np.asarray(mean_products) * stratum_weights.sum(), stratum_weights @ density(thresholds)),
-            -0.999,
-            0.999,
-        )
-    )
-
-
-def density(thresholds: Floats) -> Floats:
-    """Sum of the normal densities at both thresholds `thresholds` (..., 2): the mean product of a verdict and its
-    latent variable.
-
-    >>> density(np.zeros((1, 2))).round(2).tolist()
-    [0.8]
-    """
-    return np.asarray(np.exp(-(thresholds**2) / 2).sum(axis=-1) / np.sqrt(2 * np.pi))
+    # The mean product of a verdict and its latent variable is the sum of the normal densities at both thresholds.
+    densities = np.exp(-(thresholds**2) / 2).sum(axis=-1) / np.sqrt(2 * np.pi)
+    correlations = ratio(np.asarray(mean_products) * stratum_weights.sum(), stratum_weights @ densities)
+    return np.asarray(np.clip(correlations, -0.999, 0.999))
 
 
 BLOCKS = 200
