@@ -126,6 +126,8 @@ def _answer(
         if signs.size and (has_equal_scales or rater != HUMAN)
     }
     rater_table = _rater_table(selected_study, comparison, tie_rate_of_rater)
+    n_rater_outputs = len(comparison.items) * len(comparison.systems) * rater_table.height
+    n_missing = n_rater_outputs - int(rater_table["cells"].sum())
     tables = Check.part(
         comparison.aspect,
         summary={
@@ -136,10 +138,10 @@ def _answer(
             "metrics": len(comparison.metrics),
             "ratings": int(rater_table["ratings"].sum()),
             "verdicts": int(rater_table["verdicts"].sum()),
-            "coverage": rater_table["coverage"].mean(),
+            "coverage": 1 - n_missing / n_rater_outputs if n_rater_outputs else None,
             "ties": tie_rate_of_rater.get(HUMAN),
         },
-        raters=rater_table.to_dict(),
+        raters=rater_table.drop("cells").to_dict(),
         problems=map(Problem._asdict, problems),
     )
     return tables, notes
@@ -188,7 +190,7 @@ def _examine_aspect(
 
 
 def _rater_table(study: Study, comparison: RaterComparison, tie_rate_of_rater: Mapping[str, float]) -> pl.DataFrame:
-    """Return the table `raters`, with one row per annotator and per metric."""
+    """Return the table `raters`, with one row per annotator and metric, and the number of rated outputs (`cells`)."""
     is_of_aspect = pl.col("aspect").is_in([comparison.aspect, ""])
     system_names = list(comparison.systems)
     rating_rows = study.ratings.frame.filter(
@@ -221,7 +223,7 @@ def _rater_table(study: Study, comparison: RaterComparison, tie_rate_of_rater: M
         rater_table = rater_table.join(table_by_rater, on="rater", how="left", maintain_order="left")
     n_outputs = len(comparison.items) * len(system_names) or None
     return rater_table.with_columns(
-        pl.col("ratings", "verdicts").fill_null(0),
+        pl.col("ratings", "verdicts", "cells").fill_null(0),
         pl.col("signature").fill_null(""),
         coverage=pl.col("cells").fill_null(0) / pl.lit(n_outputs, dtype=pl.Int64),
-    ).drop("cells")
+    )
