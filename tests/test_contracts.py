@@ -34,16 +34,12 @@ DECLARED = {
 EMPTY = {
     ("check", "problems"),
     ("leaderboard", "interim"),  # only for studies with interim analyses
-    *(("check", "texts"), ("leaderboard", "corrected"), ("leaderboard", "cycles"), ("leaderboard", "reference")),
+    *(("leaderboard", "corrected"), ("leaderboard", "cycles"), ("leaderboard", "reference")),
     *(("protocol", "naive"), ("ceiling", "history"), ("agreement", "labels")),
     *(("annotators", "pairs"), ("gate", "ledger")),
     ("combine", "pruning"),
     *((question, "slices") for question in ("agreement", "favoritism")),
-    *(
-        ("consistency", name)
-        for name in RESULTS["consistency"].table_declarations()
-        if name not in ("committee", "panels")
-    ),
+    *(("consistency", name) for name in RESULTS["consistency"].table_declarations() if name != "panels"),
     *(("combine", name) for name in ("trade_off", "calibration")),
     *((question, "left_out") for question in ("complementarity", "ceiling", "combine")),
 }

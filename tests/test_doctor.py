@@ -34,12 +34,8 @@ def test_an_installation_that_works(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"numpy", "polars", "altair"} <= {row["package"] for row in result["packages"]}
     assert [row["test"] for row in result["tests"]][:4] == ["numbers", "threads", "picture", "files"]
     assert {row["test"] for row in result["tests"]} >= {
-        f"extra {row['extra']}" for row in result["extras"] if row["present"]
+        f"extra {row['extra']}" for row in result["extras"] if not row["missing"]
     }
-    for row in result["extras"]:
-        assert row["install"] == f"pip install 'custodes[{row['extra']}]'"
-        assert row["present"] == (not row["missing"])
-    assert all(row["seconds"] >= 0 for row in result["tests"])
 
 
 @pytest.mark.usefixtures("untested")
@@ -57,7 +53,7 @@ def test_what_is_missing_or_too_old_shows(monkeypatch: pytest.MonkeyPatch, capsy
         "polars": ("any", False, True),
     }
     learn = next(row for row in result["extras"] if row["extra"] == "learn")
-    assert (learn["present"], learn["missing"]) == (False, ["no-such-extra"])
+    assert learn["missing"] == ["no-such-extra"]
     assert "extra learn" not in {row["test"] for row in result["tests"]}
 
 

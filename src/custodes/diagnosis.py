@@ -7,7 +7,6 @@ import platform
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,7 +21,7 @@ import polars as pl
 import custodes as cu
 from custodes.answers.question import Rng, resolve_seed, versions
 from custodes.answers.result import Provenance, Result, result
-from custodes.answers.tables import flag, label, labels, score, table
+from custodes.answers.tables import flag, label, labels, table
 
 NAME = "custodes"
 
@@ -80,17 +79,14 @@ class Doctor(Result):
     extras: pl.DataFrame = table(
         "One row per extra.",
         label("extra", "name of the extra"),
-        flag("present", "whether all packages of the extra are installed in supported versions"),
-        labels("missing", "missing packages"),
+        labels("missing", "packages that are not installed in a supported version; if none, the extra is installed"),
         label("gives", "what the extra adds"),
-        label("install", "the command that installs the extra"),
     )
     tests: pl.DataFrame = table(
         "One row per test of this installation.",
         label("test", "name of the test"),
         flag("passed", "whether the result was as expected"),
         label("found", "result"),
-        score("seconds", "run time in seconds"),
     )
 
     @property
@@ -133,11 +129,10 @@ def doctor(*, rng: Rng = 0) -> Doctor:
         _run_test(test_name, partial(test_function, demo, generator)) for test_name, test_function in TESTS.items()
     ]
     # Packages that a newer Python includes are not required.
-    present_extra_names = [
-        extra_row["extra"] for extra_row in extra_rows if extra_row["present"] and _requirements(extra_row["extra"])
-    ]
     test_rows += [
-        _run_test(f"extra {extra_name}", partial(_import_extra, extra_name)) for extra_name in present_extra_names
+        _run_test(f"extra {extra_row['extra']}", partial(_import_extra, extra_row["extra"]))
+        for extra_row in extra_rows
+        if not extra_row["missing"] and _requirements(extra_row["extra"])
     ]
     provenance = Provenance(
         question=doctor.__name__,
@@ -212,10 +207,8 @@ def _extras() -> Iterator[dict[str, Any]]:
             ]
             yield {
                 "extra": extra_name,
-                "present": not missing_packages,
                 "missing": missing_packages,
                 "gives": extra.gives,
-                "install": f"pip install '{NAME}[{extra_name}]'",
             }
 
 
@@ -231,7 +224,6 @@ def _import_extra(name: str) -> str:
 
 def _run_test(name: str, test: Callable[[], str]) -> dict[str, Any]:
     """The table row of a test. If the test raises an exception, the row contains the exception as the result."""
-    start_seconds = time.perf_counter()
     try:
         has_passed, result_text = True, test()
     except Exception as problem:
@@ -239,7 +231,6 @@ def _run_test(name: str, test: Callable[[], str]) -> dict[str, Any]:
     return {
         "test": name,
         "passed": has_passed,
-        "seconds": time.perf_counter() - start_seconds,
         "found": _abbreviate_home(result_text),
     }
 

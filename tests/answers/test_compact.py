@@ -54,7 +54,7 @@ def test_every_question_has_a_compact_form_of_balanced_braces_and_at_most_two_es
         cu.agreement(study, resamples=20),
         cu.favoritism(study, resamples=20),
         cu.annotators(study, resamples=20),
-        cu.check(study, resamples=0),
+        cu.check(study),
     ):
         text = result.to_latex(compact=True)
         tables = re.findall(r"\\begin\{tabular\}\{@\{\}(l*)(r*)@\{\}\}\n\\toprule\n(.*?)\\bottomrule", text, re.DOTALL)

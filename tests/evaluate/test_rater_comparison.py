@@ -240,11 +240,9 @@ def test_comparisons_without_a_common_annotator_are_counted(share: float, aggreg
         notes = question(study, resamples=0, aggregate=aggregate).notes  # type: ignore[operator]
         assert [note.count for note in notes if note.rule == "unpaired"] == ([expected] if expected else [])
         assert all(note.message.startswith(f"{expected} comparisons") for note in notes if note.rule == "unpaired")
-    checked = cu.check(study, aggregate=aggregate)
-    assert checked.summary["unpaired"].to_list() == [expected]
-    assert ("unpaired" in set(checked.problems["rule"])) is bool(expected)
-    alone = cu.check(study_of(scores[:3], people=3), aggregate=aggregate)
-    assert alone.summary["unpaired"].to_list() == [expected]
+    for checked_study in (study, study_of(scores[:3], people=3)):
+        problems = cu.check(checked_study, aggregate=aggregate).problems
+        assert ("unpaired" in set(problems["rule"])) is bool(expected)
 
 
 @pytest.mark.parametrize("columns", [None, {"item": "doc", "system": "sys", "score": ["ann{rater}"]}])

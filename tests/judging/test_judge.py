@@ -225,10 +225,9 @@ def test_what_was_not_asked_is_no_behaviour_of_a_judge() -> None:
     study = result.study()
     answer = cu.consistency(study, resamples=0)
     row = answer.to_frame("orders").row(0, named=True)
-    assert (row["n_both_orders"], row["n_one_order"], row["flip_rate"], row["first_rate"]) == (160, 0, 1.0, 1.0)
-    missing = answer.to_frame("missing").filter(factor="all").row(0, named=True)
-    assert (missing["queried"], missing["tie_rate"]) == (160 * 4, 0.0)
-    assert answer.to_frame("repeats").select("comparisons", "runs").row(0) == (160, 4.0)
+    assert (row["n_both_orders"], row["flip_rate"], row["first_rate"]) == (160, 1.0, 1.0)
+    assert answer.to_frame("missing").filter(factor="all")["queried"].item() == 160 * 4
+    assert answer.to_frame("repeats")["comparisons"].item() == 160
     assert answer.to_frame("length")["comparisons"].item() == 160
     assert [note.count for note in answer.notes if note.rule == "not-asked"] == [20]
     settled, _ = study.preferences.merge_verdicts("mean")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import custodes as cu
@@ -32,12 +31,11 @@ def test_llmbar_orders(shared_data: Path) -> None:
     }
 
 
-def test_llmbar_committee(shared_data: Path) -> None:
+def test_llmbar_panels(shared_data: Path) -> None:
     study = cu.read(shared_data / "llmbar/judgments.csv.gz", invalid="drop")
     result = cu.consistency(study, metrics="*/Vanilla", resamples=0)
-    row = result.committee.row(0, named=True)
-    # Prototype: 726, 1.96, .550, .759. Two comparisons that a judge answered in only one order are excluded.
-    assert (row["judges"], row["comparisons"], round(row["effective_judges"], 2)) == (6, 726, 1.96)
+    # Prototype: 726, .550, .759. Two comparisons that a judge answered in only one order are excluded.
+    assert set(result.panels["comparisons"]) == {726}
     assert {note.rule: note.count for note in result.notes}["half-judged"] > 0
     accuracy = dict(result.panels.select("panel", "accuracy").rows())
     assert accuracy["all"] == pytest.approx(0.550, abs=5e-4)
@@ -58,16 +56,10 @@ def test_pandalm_length(shared_data: Path) -> None:
     files = (shared_data / "pandalm/battles.csv.gz", shared_data / "pandalm/outputs.jsonl.gz")
     study = cu.consistency(cu.read(*files, invalid="drop"), resamples=0)
     rows = {row["rater"]: row for row in study.length.iter_rows(named=True)}
-    # Slope, and slope adjusted for human ratings. The prototype has .46 for the first, including ties of the judge.
-    for rater, plain, adjusted in (("gpt-3.5-turbo", 0.46, 0.12), ("pandalm-7b", 0.50, 0.23)):
-        assert rows[rater]["raw_effect"] == pytest.approx(plain, abs=0.01)
-        assert rows[rater]["conditional_effect"] == pytest.approx(adjusted, abs=0.01)
-    annotator = rows["annotator1"]
-    assert annotator["conditional_effect"] == pytest.approx(0.39, abs=0.01)
-    assert (annotator["conditional_effect_high"] - annotator["conditional_effect_low"]) / 2 / 1.96 == pytest.approx(
-        0.17, abs=0.01
-    )
+    # The prototype has .46 for the first, including ties of the judge.
+    for rater, slope in (("gpt-3.5-turbo", 0.46), ("pandalm-7b", 0.50)):
+        assert rows[rater]["raw_effect"] == pytest.approx(slope, abs=0.01)
     assert study.findings.filter(finding="prefers longer outputs")["rater"].to_list() == ["pandalm-7b"]
     failing = study.findings.filter(kind="failures").row(0, named=True)
     assert (failing["rater"], failing["factor"], failing["finding"]) == ("gpt-3.5-turbo", "length", "fails unevenly")
-    assert study.missing.filter(pl.col("factor") == "all", rater="gpt-3.5-turbo")["unreadable_rate"].item() == 25 / 999
+    assert study.missing.filter(level="unreadable", rater="gpt-3.5-turbo")["failure_rate"].item() == 25 / 999

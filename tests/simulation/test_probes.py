@@ -42,9 +42,9 @@ def test_ten_points_are_found_and_covered(contradicts: float, power: float) -> N
         outcome = cu.consistency(study, resamples=0)
         result.update(outcome.findings.filter(finding="prefers the changed form")["factor"].to_list())
         result[""] += outcome.findings.filter(finding="prefers what is shown first").height
-        for row in outcome.probes.to_dicts():
-            true = 0.0 if row["probe"] == "name: B" else 100 * EFFECT
-            covered[row["probe"]] += row["effect_low"] <= true <= row["effect_high"]
+        for row in outcome.findings.filter(kind="probe").to_dicts():
+            true = 0.0 if row["factor"] == "name: B" else 100 * EFFECT
+            covered[row["factor"]] += row["estimate_low"] <= true <= row["estimate_high"]
     for factor in PROBES.values():
         assert result[factor] / STUDIES >= power, result
     assert is_at_most(result["name: B"], STUDIES), result

@@ -155,11 +155,8 @@ def merge_clusters(item_table: pl.DataFrame, item_groups: list[tuple[str, ...]])
         for cluster_name_group in cluster_name_groups
         for cluster_name in cluster_name_group
     }
-    items_in_merged_clusters = {
-        item for item, cluster_name in cluster_of_item.items() if cluster_name in new_name_of_cluster
-    }
     cluster_names = [
-        new_name_of_cluster[cluster_of_item[item]] if item in items_in_merged_clusters else former_cluster_name
+        new_name_of_cluster.get(cluster_of_item[item], former_cluster_name)
         for item, former_cluster_name in all_item_rows.select("item", "cluster").iter_rows()
     ]
     return all_item_rows.with_columns(cluster=pl.Series(cluster_names, dtype=pl.String))

@@ -60,7 +60,7 @@ def test_a_reversed_scale_is_named_by_annotators_and_check(kind: str, flags: lis
     for annotator_type, expected in (("persons", flags), ("slots", [flag for flag in flags if flag == REVERSED])):
         result = cu.annotators(study, annotator_type=annotator_type, resamples=0).annotators
         assert result["flags"].to_list() == [[], [], expected]
-    problems = cu.check(study, resamples=0).problems.filter(rule="reversed-annotator")
+    problems = cu.check(study).problems.filter(rule="reversed-annotator")
     assert problems["examples"].to_list() == [["ann2"]] * (kind == "reversed")
 
 

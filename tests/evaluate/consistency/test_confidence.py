@@ -16,17 +16,18 @@ def test_one_whose_chances_are_right_is_not_accused_and_one_who_is_too_sure_is()
     calm, loud = result.confidence.rows(named=True)
     assert calm["comparisons"] == loud["comparisons"] == N
     assert calm["brier"] < loud["brier"]
-    assert calm["brier_constant"] == loud["brier_constant"] == pytest.approx(0.5)
-    assert calm["brier_skill"] == pytest.approx(1 - calm["brier"] / 0.5)
+    assert [row["brier_skill"] for row in (calm, loud)] == [
+        pytest.approx(1 - row["brier"] / 0.5) for row in (calm, loud)
+    ]
     assert calm["brier_skill_low"] < calm["brier_skill"] < calm["brier_skill_high"] < 1
-    assert calm["overconfidence_low"] < 0 < calm["overconfidence_high"]
-    assert loud["overconfidence"] == pytest.approx(100 * (loud["mean_confidence"] - loud["accuracy"]))
     assert calm["ece"] < 1.5 * calm["expected_ece"]
     assert loud["ece"] > 2 * loud["expected_ece"]
-    findings = result.findings.filter(kind="confidence").select("rater", "finding").rows()
-    assert findings == [("calm", ""), ("loud", "is overconfident")]
+    findings = result.findings.filter(kind="confidence").rows(named=True)
+    assert [(row["rater"], row["finding"]) for row in findings] == [("calm", ""), ("loud", "is overconfident")]
+    assert findings[0]["estimate_low"] < 0 < findings[0]["estimate_high"]
+    assert findings[1]["estimate"] == pytest.approx(100 * (loud["mean_confidence"] - loud["accuracy"]))
     curve = result.reliability.filter(rater="loud")
-    assert curve["verdicts"].sum() == loud["verdicts"] == 2 * N
+    assert curve["verdicts"].sum() == 2 * N
     assert curve["mean_confidence"].is_sorted()
     assert (curve["accuracy_low"] <= curve["accuracy"]).all()
     drawn = cu.plots.judge_calibration(result, "loud").to_dict()
@@ -45,8 +46,9 @@ def test_each_verdict_is_a_forecast_and_the_brier_score_is_that_of_their_mean() 
     mean, single = (won + 0.5) / 2, won
     scores = {"mean": 2 * (won * 0.25**2 + (1 - won) * 0.75**2), "first": 2 * (1 - won)}
     for orders, sure, confirmed, n in (("mean", 0.75, mean, 2 * N), ("first", 1.0, single, N)):
-        row = cu.consistency(study(people(), judge), resamples=20, orders=orders).confidence.row(0, named=True)
-        assert (row["comparisons"], row["verdicts"]) == (N, n)
+        result = cu.consistency(study(people(), judge), resamples=20, orders=orders)
+        row = result.confidence.row(0, named=True)
+        assert (row["comparisons"], result.reliability["verdicts"].sum()) == (N, n)
         assert row["mean_confidence"] == pytest.approx(sure)
         assert row["accuracy"] == pytest.approx(confirmed)
         assert row["brier"] == pytest.approx(scores[orders])
@@ -64,8 +66,9 @@ def test_each_verdict_is_a_forecast_and_the_brier_score_is_that_of_their_mean() 
 def test_a_judge_that_is_right_in_each_order_and_run_is_not_accused(sight: Sight, orders: str) -> None:
     # The mean over orders is about 10 points less confident than accurate, or 4 with half of the noise shared.
     result = cu.consistency(calibrated(sight, 600, 1), resamples=0, orders=orders, alpha=0.001, confidence=0.999)
-    assert result.findings.filter(kind="confidence")["finding"].item() == ""
-    assert abs(result.confidence["overconfidence"].item()) < 5
+    finding = result.findings.filter(kind="confidence").row(0, named=True)
+    assert finding["finding"] == ""
+    assert abs(finding["estimate"]) < 5
     curve = result.reliability
     assert (
         (curve["accuracy_low"] <= curve["mean_confidence"]) & (curve["mean_confidence"] <= curve["accuracy_high"])
@@ -76,9 +79,14 @@ def test_a_second_run_that_says_the_same_proves_nothing_more() -> None:
     single = confident_judge(1.0, orders=("ab",))
     repeats = [single.with_columns(repeat=pl.lit(str(run))) for run in range(4)]
     alone, often = (cu.consistency(study(people(), *frames), resamples=0) for frames in ([single], repeats))
-    columns = ("comparisons", "brier", "mean_confidence", "overconfidence", "overconfidence_low", "overconfidence_high")
-    for left, right in zip(*(frames.confidence.select(columns).row(0) for frames in (alone, often)), strict=True):
-        assert left == pytest.approx(right)
+    estimates = [
+        [
+            *result.confidence.select("comparisons", "brier", "mean_confidence").row(0),
+            *result.findings.filter(kind="confidence").select("estimate", "estimate_low", "estimate_high").row(0),
+        ]
+        for result in (alone, often)
+    ]
+    assert estimates[0] == pytest.approx(estimates[1])
 
 
 def test_half_judged_and_half_known_comparisons_are_not_forecasts() -> None:
@@ -107,8 +115,8 @@ def test_without_people_or_chances_there_is_no_row() -> None:
 
 def test_few_items_are_shown_and_not_tested() -> None:
     result = cu.consistency(study(people().head(8), confident_judge(4.0)), resamples=20)
-    row = result.confidence.row(0, named=True)
-    assert row["comparisons"] == 8
+    assert result.confidence["comparisons"].item() == 8
+    row = result.findings.filter(kind="confidence").row(0, named=True)
     assert row["reason"].startswith("fewer than 12 items")
-    assert row["overconfidence_low"] is None
-    assert result.findings.filter(kind="confidence")["finding"].item() == "inconclusive"
+    assert row["estimate_low"] is None
+    assert row["finding"] == "inconclusive"

@@ -37,42 +37,22 @@ def test_the_effect_by_hand() -> None:
     outcomes = [(0.0, 1.0)] * 9 + [(1.0, 0.0)] + [(1.0, 1.0)] * 4 + [(0.0, 0.0)] * 5 + [(0.5, 1.0)]
     result = cu.consistency(length_only(*outcomes, (None, 1.0), (1.0, None)), resamples=0)
     (row,) = result.probes.filter(probe="length").to_dicts()
-    assert (row["n"], row["unanswered"]) == (20, 2)
-    assert row["plain_rate"] == pytest.approx(5.5 / 20)
-    assert row["changed_rate"] == pytest.approx(14 / 20)
-    assert row["effect"] == pytest.approx(100 * 8.5 / 20)
+    assert row["n"] == 20
     assert row["change_rate"] == pytest.approx(11 / 20)
     (finding,) = result.findings.filter(kind="probe").to_dicts()
+    assert finding["estimate"] == pytest.approx(100 * 8.5 / 20)
     # The sum of the differences divided by the root of the sum of their squares; 11 clusters differ, so z is at most
     # the quantile of 2^-11 for z = sqrt(11).
     z = 8.5 / 10.25**0.5 / max(1.0, 11**0.5 / -norm.ppf(2.0**-11))
     assert finding["p_value"] == pytest.approx(2 * norm.cdf(-z), rel=1e-6)
-    assert row["effect_low"] < row["effect"] < row["effect_high"]
-
-
-def test_order_and_repeat_stand_in_the_same_table() -> None:
-    twice = FEW.preferences.frame.with_columns(repeat=pl.lit("1"), preference=-pl.col("preference"))
-    frame = pl.concat([FEW.preferences.frame, twice.filter(pl.col("item") < "i2")])
-    result = cu.consistency(replace(FEW, preferences=replace(FEW.preferences, frame=frame)), resamples=100)
-    rows = {row["probe"]: row for row in result.probes.to_dicts()}
-    assert list(rows) == ["order", "format", "length", "name: A", "name: B", "repeat"]
-    (orders,), (repeats,) = result.orders.to_dicts(), result.repeats.to_dicts()
-    assert [rows["order"][f"effect{end}"] for end in ("", "_low", "_high")] == [
-        orders[f"margin{end}"] for end in ("", "_low", "_high")
-    ]
-    assert rows["order"]["changed_rate"] - rows["order"]["plain_rate"] == pytest.approx(orders["margin"] / 100)
-    assert rows["order"]["change_rate_low"] == pytest.approx(1 - orders["consistency_high"])
-    assert rows["repeat"]["change_rate"] == pytest.approx(1 - repeats["agreement_within_order"]) == pytest.approx(1.0)
-    assert rows["repeat"]["effect"] is None
-    tested = result.findings.filter(kind="probe")["factor"].to_list()
-    assert tested == ["format", "length", "name: A", "name: B"]
+    assert finding["estimate_low"] < finding["estimate"] < finding["estimate_high"]
 
 
 def test_no_answer_is_inconclusive() -> None:
     result = cu.consistency(length_only((None, 1.0), (0.0, None)), resamples=0)
     (row,) = result.findings.filter(kind="probe").to_dicts()
     assert (row["finding"], row["reason"]) == ("inconclusive", "there is no question that was answered in both forms")
-    assert result.probes.filter(probe="length")["effect"].to_list() == [None]
+    assert (row["estimate"], result.probes["change_rate"].item()) == (None, None)
 
 
 def test_items_of_a_cluster_count_as_one_cluster() -> None:

@@ -27,20 +27,20 @@ FEWEST_MEANS = 20
 """Minimum number of outputs for the rule on means of other raters; with fewer outputs, equality may be chance."""
 AGAINST_CONFIDENCE = 0.99
 """Confidence of the test of negative agreement; it is high so that few of many uninformative metrics are flagged."""
-FEWEST_FLIPS = round(1 / (1 - AGAINST_CONFIDENCE)) - 1
-"""Minimum number of resamples for this test, because a p-value is at least 1 / (resamples + 1)."""
+FLIPS = 1000
+"""Number of sign flips in this test."""
 COVERAGE_GAP = 0.1
 """A metric is reported if its coverage is below the highest coverage of a metric by more than this fraction."""
 ROUNDING = 1e-9
 """Two numbers are equal up to rounding if their relative difference is smaller than this value."""
 
 
-def compared_problems(comparison: RaterComparison, negated_raters: Set[str], resamples: int) -> list[Problem]:
+def compared_problems(comparison: RaterComparison, negated_raters: Set[str]) -> list[Problem]:
     """Return the problems of metrics that are compared with annotators; lower is better for `negated_raters`."""
     human_comparisons = comparison.preferences.select_rater(0)
     return [
         *_annotator_problems(comparison, human_comparisons),
-        *_negative_metrics(comparison, negated_raters=negated_raters, resamples=resamples),
+        *_negative_metrics(comparison, negated_raters),
         *(Problem("warning", note.rule, note.message) for note in comparison.notes if note.rule in SERIOUS_NOTES),
         *_coverage_problems(comparison),
         *_common_item_problems(comparison, human_comparisons),
@@ -59,11 +59,9 @@ def _annotator_problems(comparison: RaterComparison, human_comparisons: Comparis
         yield problem("one-sided-annotators", side=comparison.systems[0 if 1 in distinct_decided_signs else 1])
 
 
-def _negative_metrics(comparison: RaterComparison, *, negated_raters: Set[str], resamples: int) -> Iterator[Problem]:
+def _negative_metrics(comparison: RaterComparison, negated_raters: Set[str]) -> Iterator[Problem]:
     """Yield metrics with negative Kendall correlation over all outputs, tested by sign flips of blocks of clusters."""
     alpha = 1 - AGAINST_CONFIDENCE
-    if resamples < FEWEST_FLIPS:
-        yield problem("few-resamples", alpha=alpha, fewest=FEWEST_FLIPS)
     item_scores = comparison.scores
     if not (np.isfinite(item_scores.human) & np.isfinite(item_scores.metrics)).any():
         return
@@ -75,8 +73,7 @@ def _negative_metrics(comparison: RaterComparison, *, negated_raters: Set[str], 
         return  # the tests below take several times as long
     empty_draws = np.empty((0, comparison.design.n_units), dtype=np.int8)
     sample = Sample(comparison=comparison, times=with_point(empty_draws), flips=empty_draws)
-    n_flips = resamples if resamples >= FEWEST_FLIPS else 0
-    tester = Tester.from_sample(sample, n_flips=n_flips, confidence=AGAINST_CONFIDENCE, alpha=alpha)
+    tester = Tester.from_sample(sample, n_flips=FLIPS, confidence=AGAINST_CONFIDENCE, alpha=alpha)
     test_family = chance_tests(tester, "kendall_global")
     is_negative_metric = test_family.significant(alpha) & (test_family.estimate < 0)
     negative_metrics = [

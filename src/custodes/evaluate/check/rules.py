@@ -48,10 +48,6 @@ RULES: dict[str, tuple[Literal["error", "warning", "info"], str]] = {
         " annotate new (leaderboard and consistency need no human ratings)",
     ),
     "few-items": ("warning", "{few}; with fewer than {fewest} items, intervals are approximate"),
-    "few-resamples": (
-        "info",
-        "negative agreement is not tested, because a test at level {alpha:.0%} needs at least {fewest} resamples",
-    ),
     "negative-agreement": (
         "warning",
         "{metrics} correlate negatively with human ratings (Kendall correlation significantly below 0, "

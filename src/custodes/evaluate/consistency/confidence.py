@@ -75,16 +75,10 @@ def confidence_rows(
             pl.col(CHANCES).mean()
         )
         comparison_rows = order_mean_forecast_rows.group_by(KEY, maintain_order=True).agg(pl.col(CHANCES).mean())
-        has_too_few_units = len(np.unique(unit_of_verdict)) < FEWEST
-        low, high, p_value = (
-            np.nan if has_too_few_units else float(bound_or_p_value)
-            for bound_or_p_value in (
-                POINTS * overconfidence_test.low,
-                POINTS * overconfidence_test.high,
-                overconfidence_test.p_value,
-            )
-        )
-        overconfidence, reason = POINTS * float(overconfidence_test.estimate), TOO_FEW if has_too_few_units else ""
+        overconfidence, low, high = (POINTS * float(value) for value in overconfidence_test[:3])
+        p_value, reason = float(overconfidence_test.p_value), ""
+        if len(np.unique(unit_of_verdict)) < FEWEST:
+            low, high, p_value, reason = np.nan, np.nan, np.nan, TOO_FEW
         findings.append(
             Finding(preferences.aspect, rater_name, CONFIDENCE, "", overconfidence, low, high, p_value, reason)
         )
@@ -95,15 +89,10 @@ def confidence_rows(
             {
                 "rater": rater_name,
                 "comparisons": len(comparison_rows),
-                "verdicts": len(rater_forecasts),
                 "mean_confidence": confidences.mean(),
                 "accuracy": is_right_verdict.mean(),
-                "overconfidence": overconfidence,
-                "overconfidence_low": low,
-                "overconfidence_high": high,
                 "ece": calibration_error,
                 "expected_ece": expected_calibration_error,
-                "reason": reason,
                 **_brier_columns(comparison_rows, preferences.n_units, bootstrap_weights, confidence),
             }
         )
@@ -162,29 +151,22 @@ def _outcome_probabilities(forecast_rows: pl.DataFrame) -> Floats:
 def _brier_columns(
     comparison_rows: pl.DataFrame, n_units: int, bootstrap_weights: Floats, confidence: float
 ) -> dict[str, float]:
-    """Return the Brier score, the Brier score of a constant forecast, and the Brier skill score."""
+    """Return the Brier score, and the Brier skill score relative to a constant forecast."""
     outcome_probabilities, unit_of_comparison, human_outcomes = (
         _outcome_probabilities(comparison_rows),
         comparison_rows["unit"].to_numpy(),
         1 - comparison_rows["people"].to_numpy().astype(np.int64),
     )
-    n_comparisons_of_unit = np.bincount(unit_of_comparison, minlength=n_units)
     constant_forecasts = np.broadcast_to(constant_forecast(human_outcomes), outcome_probabilities.shape)
-    brier_sum_of_unit, constant_brier_sum_of_unit = (
-        np.bincount(unit_of_comparison, weights=brier(probabilities, human_outcomes), minlength=n_units)
-        for probabilities in (outcome_probabilities, constant_forecasts)
-    )
-    n_comparisons_of_resample, brier_sum_of_resample, constant_brier_sum_of_resample = (
-        bootstrap_weights @ sum_of_unit
-        for sum_of_unit in (n_comparisons_of_unit, brier_sum_of_unit, constant_brier_sum_of_unit)
+    n_comparisons, brier_sums, constant_brier_sums = (
+        bootstrap_weights @ np.bincount(unit_of_comparison, weights=weights, minlength=n_units)
+        for weights in (None, brier(outcome_probabilities, human_outcomes), brier(constant_forecasts, human_outcomes))
     )
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": len(np.unique(unit_of_comparison))}
-    brier_columns = with_interval(
-        "brier", ratio(brier_sum_of_resample, n_comparisons_of_resample), bounds=LARGEST_BRIER, **interval_options
-    )
+    brier_columns = with_interval("brier", ratio(brier_sums, n_comparisons), bounds=LARGEST_BRIER, **interval_options)
     relative_brier_columns = with_interval(
         "left",
-        ratio(brier_sum_of_resample, constant_brier_sum_of_resample),
+        ratio(brier_sums, constant_brier_sums),
         bounds=intervals.POSITIVE,
         **interval_options,
     )
@@ -193,9 +175,7 @@ def _brier_columns(
         "brier_skill_low": 1 - relative_brier_columns["left_high"],
         "brier_skill_high": 1 - relative_brier_columns["left_low"],
     }
-    return {column_name: float(column_value) for column_name, column_value in brier_columns.items()} | {
-        "brier_constant": float(constant_brier_sum_of_unit.sum() / len(human_outcomes))
-    }
+    return {column_name: float(column_value) for column_name, column_value in brier_columns.items()}
 
 
 def _reliability_rows(
@@ -210,12 +190,11 @@ def _reliability_rows(
     n_verdicts_of_bin = np.bincount(bin_of_verdict)
     mean_confidences = np.bincount(bin_of_verdict, weights=confidences) / n_verdicts_of_bin
     accuracies_and_bounds = share_by_bin(is_right_verdict, bin_of_verdict, units=unit_of_verdict, confidence=confidence)
-    for bin_number, (n_verdicts, mean_confidence, accuracy, low, high) in enumerate(
-        zip(n_verdicts_of_bin, mean_confidences, *accuracies_and_bounds, strict=True), start=1
+    for n_verdicts, mean_confidence, accuracy, low, high in zip(
+        n_verdicts_of_bin, mean_confidences, *accuracies_and_bounds, strict=True
     ):
         yield {
             "rater": rater_name,
-            "bin": bin_number,
             "verdicts": n_verdicts,
             "mean_confidence": mean_confidence,
             "accuracy": accuracy,

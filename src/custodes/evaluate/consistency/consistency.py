@@ -16,15 +16,15 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.data.ties_and_orders import HALF_RULE
 from custodes.errors import join_labels
-from custodes.evaluate.consistency.committee import committee_columns, committee_notes
+from custodes.evaluate.consistency.committee import panel_columns
 from custodes.evaluate.consistency.confidence import confidence_rows
 from custodes.evaluate.consistency.findings import SAID, Finding, finding_rows
-from custodes.evaluate.consistency.missing import ALL, REASON, failure_findings, missing_columns
+from custodes.evaluate.consistency.missing import ALL, REASON, missing_columns
 from custodes.evaluate.consistency.orders import order_columns
-from custodes.evaluate.consistency.preference_biases import length_rows, self_preference, self_preference_rows
-from custodes.evaluate.consistency.probes import probe_rows, probe_table
+from custodes.evaluate.consistency.preference_biases import length_rows, self_preference
+from custodes.evaluate.consistency.probes import probe_columns
 from custodes.evaluate.consistency.rater_preferences import RaterPreferences, rater_preferences
-from custodes.evaluate.consistency.repeats import label_columns, ratios_of, repeat_columns
+from custodes.evaluate.consistency.repeats import label_agreement_rows, ratios_of, repeat_columns
 from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.partiality_table import INCONCLUSIVE
@@ -67,11 +67,10 @@ class Consistency(Result):
         "One row per rater with verdicts: does the verdict depend on the presentation order?",
         RATER,
         count("n_both_orders", "comparisons with verdicts in both orders", "Both orders"),
-        count("n_one_order", "comparisons with verdicts in only one order", essential=False),
         count(
             "n_half_answered",
-            "comparisons that were queried in both orders but have a verdict in only one order (a part of "
-            "`n_one_order`); excluded from statistics that combine both orders into one verdict",
+            "comparisons that were queried in both orders but have a verdict in only one order; excluded from "
+            "statistics that combine both orders into one verdict",
             essential=False,
         ),
         share(
@@ -96,21 +95,6 @@ class Consistency(Result):
             best="high",
         ),
         share("first_rate", "proportion of decided verdicts for the output shown first", "First wins", interval=True),
-        points(
-            "margin",
-            "preference for an output shown first over the same output shown second, in points",
-            "First-position margin",
-            interval=True,
-        ),
-        difference(
-            "flip_asymmetry",
-            "(flips to the first position − flips to the second position) / all flips; its absolute value is a lower "
-            "bound of the proportion of flips that are not noise",
-            "Flips to first",
-            interval=True,
-            essential=False,
-        ),
-        label("reason", "reason for a missing margin", essential=False),
     )
     confusion: pl.DataFrame = table(
         "One row per rater: counts of comparisons by the outcome of the first system when shown "
@@ -123,7 +107,6 @@ class Consistency(Result):
         "One row per rater with repeated verdicts: noise of verdicts, and the effect of the presentation order.",
         RATER,
         count("comparisons", "comparisons with several verdicts in one order"),
-        score("runs", "mean number of verdicts per comparison"),
         share(
             "agreement_within_order",
             "probability that two runs in one order agree",
@@ -137,20 +120,12 @@ class Consistency(Result):
             "Same in both orders",
             interval=True,
         ),
-        score(
-            "proportion_due_to_order",
-            "disagreement between orders minus disagreement within one order, as a proportion of the disagreement "
-            "between orders; null if no comparison has verdicts in both orders",
-            "Due to the order",
-            interval=True,
-        ),
     )
     repeated_labels: pl.DataFrame = table(
         "One row per rater with repeated labels of outputs, or with repeated scores that are only a few whole "
         "numbers: do labels change?",
         RATER,
         count("outputs", "outputs with several labels by this rater", "Outputs"),
-        score("runs", "mean number of labels per output"),
         share(
             "agreement", "probability that two labels of an output are equal", "Same label", interval=True, best="high"
         ),
@@ -162,7 +137,6 @@ class Consistency(Result):
             interval=True,
             best="high",
         ),
-        share("changed", "proportion of outputs with different labels", "Changed", best="low"),
     )
     slices: pl.DataFrame = slice_table(
         "rater",
@@ -171,7 +145,7 @@ class Consistency(Result):
         "(repeated_labels) or `failure_rate` (missing)",
     )
     missing: pl.DataFrame = table(
-        "Rates of ties, empty and unreadable verdicts of each rater: overall, and by reason, system, order and length.",
+        "Rates of empty and unreadable verdicts of each rater: overall, and by reason, system, order and length.",
         RATER,
         label(
             "factor", "`all`, `reason`, `system`, `order` or `length` (ten classes of the total length of both outputs)"
@@ -180,22 +154,11 @@ class Consistency(Result):
             "level", "value of the factor: a reason, a system, an order, or a class of length from 1 (shortest) to 10"
         ),
         count("queried", "number of queried verdicts"),
-        share("tie_rate", "proportion of queried verdicts that are ties", "Ties"),
-        share("empty_rate", "proportion of queried verdicts that are empty", "Empty"),
-        share(
-            "unreadable_rate",
-            "proportion of queried verdicts that could not be read, or that the file marks as invalid",
-            "Unreadable",
-        ),
         share(
             "failure_rate",
             "proportion of queried verdicts that failed (empty or unreadable); with factor `reason`, for this reason",
             "Failed",
             interval=True,
-        ),
-        p_value(
-            "p_value",
-            "p-value for the hypothesis that failures do not depend on the factor; null with fewer than five failures",
         ),
         rows=lambda result: result.missing.filter(pl.col("factor").is_in([ALL, REASON])),
     )
@@ -209,48 +172,19 @@ class Consistency(Result):
         share("longer_win_rate", "win rate of the longer output; a tie is half a win", "Longer wins"),
         score("raw_effect", "logit slope of verdicts on the log ratio of words", "Raw slope (log odds)", interval=True),
         p_value("raw_p_value", "p-value for a raw slope of 0; not adjusted for the number of raters", essential=False),
-        score(
-            "conditional_effect",
-            "logit slope, adjusted for the mean human verdict; descriptive only",
-            "Conditional slope (log odds)",
-            interval=True,
-        ),
-        score(
-            "human_effect", "logit slope of human verdicts on the log ratio of words", interval=True, essential=False
-        ),
-        points(
-            "adjusted_effect",
-            "margin of the longer output in points, within pairs of systems, adjusted for human preference and for the "
-            "noise of human ratings",
-            "Adjusted margin",
-            interval=True,
-        ),
-        label("reason", "reason for a missing adjusted effect", essential=False),
     )
-    probes: pl.DataFrame = probe_table(RATER)
-    own_systems: pl.DataFrame = table(
-        "One row per judge and own system, which the column `own_system` of the raters table names: "
-        "does the judge over-rate its own system?",
+    probes: pl.DataFrame = table(
+        "One row per rater and probe (`judge --probe`): does another form of the same output change the outcome?",
         RATER,
-        label("system", "own system of the rater"),
-        points(
-            "partiality",
-            "part of the system's win rate by this rater that quality does not explain, in points",
-            "Adjusted win rate",
-            interval=True,
-        ),
-        label("reason", "reason for an inconclusive result"),
+        label("probe", "`length`, `format`, `name: SYSTEM` or a file of rewritten outputs"),
+        count("n", "questions answered in both forms"),
+        share("change_rate", "proportion of outcomes that differ between the forms", "Differ", interval=True),
     )
     confidence: pl.DataFrame = table(
         "One row per judge that gives outcome probabilities (`p_a`, `p_tie`, `p_b`); only "
         "comparisons with human verdicts are used.",
         RATER,
         count("comparisons", "comparisons that have both outcome probabilities of the judge and a human verdict"),
-        count(
-            "verdicts",
-            "verdicts on these comparisons, in both orders and all repeats; each verdict is a forecast",
-            essential=False,
-        ),
         score(
             "brier",
             "Brier score for the joint human verdict, from 0 (best) to 2 (worst); the probabilities are averaged over "
@@ -260,20 +194,15 @@ class Consistency(Result):
             best="low",
         ),
         score(
-            "brier_constant",
-            "Brier score of a constant forecast: human rate of ties, and equal probabilities for both systems",
-            "Brier, constant",
-        ),
-        score(
             "brier_skill",
-            "1 - brier / brier_constant; at 0 or less the judge is no better than the constant forecast",
+            "1 - `brier` / Brier score of a constant forecast (human rate of ties, and equal probabilities for both "
+            "systems); at 0 or less the judge is no better",
             "Brier skill",
             interval=True,
             best="high",
         ),
         share("mean_confidence", "mean probability of the most likely outcome of a verdict", "Mean confidence"),
         share("accuracy", "proportion of verdicts whose most likely outcome is the human verdict", "Accuracy"),
-        points("overconfidence", "`mean_confidence` minus `accuracy`, in points", interval=True),
         share(
             "ece",
             "expected calibration error: mean distance of accuracy and confidence in bins of similar confidence",
@@ -281,42 +210,19 @@ class Consistency(Result):
             best="low",
         ),
         share("expected_ece", "approximate mean of `ece` for a calibrated judge", "Expected if calibrated"),
-        label("reason", "reason for a missing test", essential=False),
     )
     reliability: pl.DataFrame = table(
         "The reliability curve: one row per judge and bin of confidence.",
         RATER,
-        count("bin", "number of the bin, from the lowest confidence; bins have similar numbers of verdicts"),
-        count("verdicts", "verdicts in the bin"),
+        count("verdicts", "verdicts in the bin; bins have similar numbers of verdicts"),
         share("mean_confidence", "mean probability of the most likely outcome"),
         share("accuracy", "proportion of verdicts whose most likely outcome is the human verdict", interval=True),
         essential=False,
     )
-    committee: pl.DataFrame = table(
-        "The effective number of independent judges.",
-        count("judges", "judges with verdicts on enough of the comparisons that have human verdicts", "Raters"),
-        count("comparisons", "comparisons on which annotators and all these judges gave verdicts"),
-        score(
-            "error_correlation",
-            "mean correlation of the errors of two judges; an error of the annotators counts as an error of all "
-            "judges, so noisy annotators increase this correlation",
-            "Errors correlate",
-            interval=True,
-        ),
-        score(
-            "effective_judges",
-            "effective number of judges with independent errors. The estimate is too low if annotators err. It exceeds "
-            "the number of judges if errors compensate each other. The upper bound is null if the data do not "
-            "determine this bound",
-            "Effective number",
-            interval=True,
-        ),
-        labels("left_out", "judges that are excluded: too few comparisons, or too many judges", essential=False),
-    )
     panels: pl.DataFrame = table(
         "Accuracy of each judge and of majority votes of several judges.",
         label("panel", "`all`, `best majority`, `best single judge` or the name of a judge"),
-        count("size", "number of judges in the panel", "Raters"),
+        count("comparisons", "comparisons on which annotators and all these judges gave verdicts"),
         share(
             "accuracy",
             "proportion of comparisons that the panel and the annotators decide equally; a tie against a decision "
@@ -325,11 +231,6 @@ class Consistency(Result):
             best="high",
         ),
         difference("gain", "accuracy minus the accuracy of `best single judge`", "Gain over the best", interval=True),
-        score(
-            "cost_per_correct",
-            "cost of a comparison divided by accuracy; null if a cost is unknown or if costs have different units",
-            essential=False,
-        ),
         labels("judges", "members of the panel; the members of a best panel are chosen on all items", "Members"),
         essential=False,
     )
@@ -347,12 +248,12 @@ def consistency(
     progress: Progress = silent,
     **setting: Unpack[PreferenceOptions],
 ) -> Consistency:
-    """Test LLM judges: position bias, repeatability, length bias, self-preference, failures, calibration, committees.
+    """Test LLM judges: position bias, repeatability, length bias, self-preference, failures, calibration, majorities.
 
     Notes
     -----
     All raters with verdicts or scores are examined, including annotators. Human ratings are needed only for length
-    (bias adjusted for human preference), own systems, confidence and committees. The table `findings` has a row for
+    (bias adjusted for human preference), own systems, confidence and panels. The table `findings` has a row for
     each test; a finding is significant if its p-value, adjusted for all tests of the study (Holm), is at most `alpha`.
     Intervals are Student's t intervals over resampled clusters of items. Intervals in `findings` come from the tests.
 
@@ -361,15 +262,15 @@ def consistency(
 
     References
     ----------
-    Zheng et al. 2023 (position bias); von Däniken et al. 2024, Figure 7 (alpha between orders). The tests of length,
-    failures and committees are new.
+    Zheng et al. 2023 (position bias); von Däniken et al. 2024, Figure 7 (alpha between orders). The tests of length
+    and failures are new.
 
     Examples
     --------
     >>> import custodes as cu
     >>> result = cu.consistency(cu.read("demo"), aspect="fluency", resamples=50)
-    >>> result.committee["judges"].item() > result.committee["effective_judges"].item()
-    True
+    >>> result.panels["panel"].to_list()[:3]
+    ['all', 'best majority', 'best single judge']
     """
     full_setting = settings(setting)
     selected_study = study.select(**selection_arguments(full_setting), one_side=True)
@@ -408,38 +309,34 @@ def _answer(
     resamples: int,
 ) -> tuple[dict[str, Any], list[Finding], list[Note]]:
     bootstrap_weights = preferences.design.draw_weights(resamples, rng)
-    order_table, confusion_table, position_findings = order_columns(study, preferences, bootstrap_weights, confidence)
+    order_table, confusion_table, findings = order_columns(study, preferences, bootstrap_weights, confidence)
     missing_rng, length_rng = rng.spawn(2)  # estimates must not depend on the number of resamples
-    missing_table = missing_columns(preferences, bootstrap_weights, confidence, missing_rng)
+    missing_table, failure_findings = missing_columns(preferences, bootstrap_weights, confidence, missing_rng)
     own_system_findings = findings_of_aspect.get(preferences.aspect, [])
     length_table, length_findings = length_rows(preferences, own_system_findings, confidence, length_rng)
-    committee_table, panel_table = committee_columns(study, preferences, bootstrap_weights, confidence)
+    panel_table, panel_notes = panel_columns(study, preferences, bootstrap_weights, confidence)
     confidence_table, reliability_table, confidence_findings = confidence_rows(
         study, preferences, setting, bootstrap_weights, confidence
     )
-    findings = [*position_findings, *length_findings, *own_system_findings]
-    findings += [*failure_findings(preferences.aspect, missing_table), *confidence_findings]
+    probe_table, probe_findings = probe_columns(study, preferences, bootstrap_weights, confidence)
+    findings += [*length_findings, *own_system_findings, *failure_findings, *confidence_findings, *probe_findings]
     tables: dict[str, Any] = {
         "orders": order_table,
         "confusion": confusion_table,
         "repeats": repeat_columns(preferences, bootstrap_weights, confidence),
-        "repeated_labels": label_columns(study, preferences, bootstrap_weights, confidence),
+        "repeated_labels": label_agreement_rows(study, preferences, bootstrap_weights, confidence),
         "missing": missing_table,
         "length": length_table,
-        "own_systems": self_preference_rows(own_system_findings),
+        "probes": probe_table,
         "confidence": confidence_table,
         "reliability": reliability_table,
-        "committee": committee_table,
         "panels": panel_table,
     }
-    tables["probes"], probe_findings = probe_rows(study, preferences, tables, bootstrap_weights, confidence)
-    findings += probe_findings
-    notes = few_clusters_notes(preferences.n_units, resamples, aspect=preferences.aspect)
+    notes = [*few_clusters_notes(preferences.n_units, resamples, aspect=preferences.aspect), *panel_notes]
     if by:
         ratios, item_slices = ratios_of(study, preferences), slices_of_items(study, preferences.design.items, by)
         tables["slices"] = slice_columns("rater", ratios, item_slices, confidence=confidence, alpha=alpha)
         notes += slice_notes(by, ratios, item_slices, preferences.aspect)
-    notes += committee_notes(committee_table, preferences.aspect)
     message = "item weights have no effect on this question, in which every item counts once"
     notes += build_notes(("item-weights", preferences.design.item_weights is not None, message))
     return tables, findings, notes
@@ -449,10 +346,6 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
     """Return the notes on properties of judges that could not be examined."""
     one_order_raters = answer.orders.filter(pl.col("n_both_orders") == 0)["rater"].unique(maintain_order=True)
     half_answered_rows = answer.orders.filter(pl.col("n_half_answered") > 0)
-    one_order_rows = answer.orders.filter(
-        pl.col("n_both_orders") > 0, pl.col("n_one_order") > pl.col("n_half_answered")
-    )
-    n_one_order = int((one_order_rows["n_one_order"] - one_order_rows["n_half_answered"]).sum())
     inconclusive_rows = answer.findings.filter(pl.col("finding") == INCONCLUSIVE)
     is_all_empty = all(table.is_empty() for table in answer.tables().values())
     return build_notes(
@@ -474,12 +367,6 @@ def _notes(answer: Consistency, study: Study) -> list[Note]:
             f"{half_answered_rows['n_half_answered'].sum()} comparisons were queried in both orders, but "
             f"{join_labels(half_answered_rows['rater'].unique(maintain_order=True))} gave a verdict in only one order; "
             "these comparisons are excluded if both orders are combined into one verdict",
-        ),
-        (
-            "one-of-two-orders",
-            n_one_order,
-            f"{n_one_order} comparisons were judged in only one order by raters "
-            f"who judged further comparisons in both orders: {join_labels(dict.fromkeys(one_order_rows['rater']))}",
         ),
         (
             "no-texts",

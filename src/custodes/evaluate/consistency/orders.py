@@ -41,20 +41,12 @@ def order_columns(
         len(bootstrap_weights), len(rater_indices), 3, 3
     )
     n_both_orders_of_resample = resampled_outcome_tables.sum(axis=(-1, -2))
-    n_first_wins_in_both, n_second_wins_in_both = (
-        resampled_outcome_tables[..., 0, 2],
-        resampled_outcome_tables[..., 2, 0],
-    )
     decided_verdict_rows = verdict_rows.filter(pl.col("preference") != 0)
     is_first_preferred = (
         (decided_verdict_rows["preference"] == decided_verdict_rows["order"]).cast(pl.Float64).to_numpy()
     )
-    margin_test = _margin_test(verdict_rows, table_shape, confidence)
     order_count_rows = verdict_rows.group_by(KEY).agg(n=pl.col("order").n_unique())
-    n_one_order_of_rater, n_both_orders_of_rater = (
-        np.bincount(order_count_rows.filter(n=n_shown_orders)["rater"].to_numpy(), minlength=len(rater_indices))
-        for n_shown_orders in (1, 2)
-    )
+    n_both_orders_of_rater = np.bincount(order_count_rows.filter(n=2)["rater"].to_numpy(), minlength=len(rater_indices))
     half_answered_rows = study.preferences.queried_verdicts.half_comparisons().filter(aspect=preferences.aspect)
     n_half_answered_of_rater = dict(half_answered_rows.group_by("rater").len().iter_rows())
     interval_options: dict[str, Any] = {
@@ -67,7 +59,6 @@ def order_columns(
     columns_of_orders: dict[str, Any] = {
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices],
         "n_both_orders": n_both_orders_of_rater,
-        "n_one_order": n_one_order_of_rater,
         "n_half_answered": [
             n_half_answered_of_rater.get(preferences.raters[rater_index], 0) for rater_index in rater_indices
         ],
@@ -79,7 +70,7 @@ def order_columns(
         ),
         **with_interval(
             "flip_rate",
-            ratio(n_first_wins_in_both + n_second_wins_in_both, n_both_orders_of_resample),
+            ratio(resampled_outcome_tables[..., 0, 2] + resampled_outcome_tables[..., 2, 0], n_both_orders_of_resample),
             bounds=intervals.SHARE,
             **interval_options,
         ),
@@ -96,16 +87,6 @@ def order_columns(
             clusters=n_clusters_of_first_rate,
             bounds=intervals.SHARE,
         ),
-        "margin": POINTS * margin_test.estimate,
-        "margin_low": POINTS * margin_test.low.clip(-1, 1),
-        "margin_high": POINTS * margin_test.high.clip(-1, 1),
-        **with_interval(
-            "flip_asymmetry",
-            ratio(n_first_wins_in_both - n_second_wins_in_both, n_first_wins_in_both + n_second_wins_in_both),
-            bounds=intervals.CORRELATION,
-            **interval_options,
-        ),
-        "reason": np.where(np.isfinite(margin_test.estimate), "", ONE_ORDER),
     }
     has_both_orders = n_both_orders_of_resample[0] > 0
     confusion_cell_columns = zip(
@@ -117,22 +98,20 @@ def order_columns(
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices[has_both_orders]],
         **dict(confusion_cell_columns),
     }
-    finding_column_names = ("rater", "margin", "margin_low", "margin_high", "reason")
+    margin_test = _margin_test(verdict_rows, table_shape, confidence)
     findings = [
         Finding(
             preferences.aspect,
             rater,
             POSITION,
             "",
-            float(margin),
-            float(low),
-            float(high),
+            float(POINTS * estimate),
+            float(POINTS * low.clip(-1, 1)),
+            float(POINTS * high.clip(-1, 1)),
             float(p_value),
-            str(reason),
+            "" if np.isfinite(estimate) else ONE_ORDER,
         )
-        for rater, margin, low, high, reason, p_value in zip(
-            *(columns_of_orders[column_name] for column_name in finding_column_names), margin_test.p_value, strict=True
-        )
+        for rater, estimate, low, high, p_value in zip(columns_of_orders["rater"], *margin_test, strict=True)
     ]
     return columns_of_orders, columns_of_confusion if has_both_orders.any() else {}, findings
 

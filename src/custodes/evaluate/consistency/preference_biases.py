@@ -1,7 +1,7 @@
 """Biases of judges beyond human preference: preference for longer outputs, and for the judge's own systems.
 
-The length bias is estimated in three ways: unadjusted, conditional on human preference, and adjusted for noisy human
-preference. Own systems are those in the column `own_system` of the raters table.
+The length bias is estimated in two ways: unadjusted, and adjusted for noisy human preference. Own systems are those in
+the column `own_system` of the raters table.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from custodes.stats.intervals import Inference
 from custodes.stats.judging.length import (
     LEAST_OF_STRATUM,
     LEAST_WON,
-    LengthBias,
+    NO_INFERENCE,
     is_in_informative_stratum,
     length_bias,
-    logit_slopes,
 )
+from custodes.stats.logistic import first_coefficient
 from custodes.stats.partiality.partiality import Reason, partiality, win_rate_without
-from custodes.stats.ratios import mean_of_defined
 
 MOST_SLOTS = 5
 """Number of slots for the human verdicts on a comparison. If there are more annotators, slots replace annotators.
@@ -90,17 +89,17 @@ def length_rows(
         slot_signs = _slot_signs(
             preferences.signs[other_annotator_indices][:, is_used_comparison], generator_of_rater[rater_index]
         )
-        length_bias_estimate, reason = _bias_beyond_humans(
+        length_test, reason = _bias_beyond_humans(
             rater_signs[is_used_comparison], slot_signs, preferences, is_used_comparison, confidence
         )
         if reason == NO_PEOPLE and rater_index < preferences.n_humans:
             reason = NO_OTHER_PERSON
-        mean_human_signs = mean_of_defined(np.where(slot_signs != ABSENT, slot_signs, np.nan), axis=0)
-        slopes = logit_slopes(
-            rater_signs[is_used_comparison],
-            mean_human_signs,
-            preferences.length[is_used_comparison],
-            units=preferences.unit[is_used_comparison],
+        # Without an intercept, because swapping two systems reverses all signs.
+        is_decided_comparison = is_used_comparison & (rater_signs != 0)
+        slope = first_coefficient(
+            (1 + rater_signs[is_decided_comparison]) / 2,
+            preferences.length[is_decided_comparison, None],
+            preferences.unit[is_decided_comparison],
             confidence=confidence,
         )
         longer_win_of_comparison = (
@@ -108,8 +107,7 @@ def length_rows(
         ) / 2
         # The margin of the longer output that corresponds to a correlation of latent preferences.
         excess_margin_points, low, high = (
-            float(POINTS * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1)))
-            for correlation in (length_bias_estimate.excess, length_bias_estimate.low, length_bias_estimate.high)
+            float(POINTS * 2 / np.pi * np.arcsin(np.clip(correlation, -1, 1))) for correlation in length_test[:3]
         )
         findings.append(
             Finding(
@@ -120,7 +118,7 @@ def length_rows(
                 excess_margin_points,
                 low,
                 high,
-                length_bias_estimate.p_value,
+                float(length_test.p_value),
                 reason,
             )
         )
@@ -129,14 +127,10 @@ def length_rows(
                 "rater": preferences.raters[rater_index],
                 "comparisons": int(is_used_comparison.sum()),
                 "longer_win_rate": float(longer_win_of_comparison[preferences.length[is_used_comparison] != 0].mean()),
-                **_slope_columns("raw_effect", slopes, 0),
-                "raw_p_value": slopes.p_value[0],
-                **_slope_columns("conditional_effect", slopes, 1),
-                **_slope_columns("human_effect", slopes, 2),
-                "adjusted_effect": excess_margin_points,
-                "adjusted_effect_low": low,
-                "adjusted_effect_high": high,
-                "reason": reason,
+                "raw_effect": slope.estimate,
+                "raw_effect_low": slope.low,
+                "raw_effect_high": slope.high,
+                "raw_p_value": slope.p_value,
             }
         )
     return table_rows, findings
@@ -148,13 +142,13 @@ def _bias_beyond_humans(
     preferences: RaterPreferences,
     is_used_comparison: Bools,
     confidence: float,
-) -> tuple[LengthBias, str]:
+) -> tuple[Inference, str]:
     has_human_preference = (human_signs != ABSENT).any(axis=0)
     n_annotators = (human_signs != ABSENT).any(axis=1).sum() if human_signs.size else 0
     if not has_human_preference.any():
-        return LengthBias(), NO_PEOPLE
+        return NO_INFERENCE, NO_PEOPLE
     if len(np.unique(preferences.unit[is_used_comparison][has_human_preference])) < FEWEST:
-        return LengthBias(), TOO_FEW
+        return NO_INFERENCE, TOO_FEW
     pair_of_comparison = preferences.pair[is_used_comparison]
     if (
         len(
@@ -166,8 +160,8 @@ def _bias_beyond_humans(
         )
         < FEWEST
     ):
-        return LengthBias(), FEW_OF_A_PAIR
-    length_bias_estimate = length_bias(
+        return NO_INFERENCE, FEW_OF_A_PAIR
+    length_test = length_bias(
         rater_signs,
         human_signs,
         preferences.length[is_used_comparison],
@@ -176,8 +170,8 @@ def _bias_beyond_humans(
         confidence=confidence,
     )
     return (
-        length_bias_estimate,
-        "" if length_bias_estimate.identified else ONE_PERSON if n_annotators < 2 else NO_AGREEMENT,
+        length_test,
+        "" if np.isfinite(length_test.p_value) else ONE_PERSON if n_annotators < 2 else NO_AGREEMENT,
     )
 
 
@@ -188,14 +182,6 @@ def _slot_signs(human_signs: Signs, rng: np.random.Generator) -> Signs:
     sort_keys = np.where(human_signs != ABSENT, rng.random(human_signs.shape), 2.0)
     annotator_indices_of_slots = np.argsort(sort_keys, axis=0)[:MOST_SLOTS]
     return np.take_along_axis(human_signs, annotator_indices_of_slots, axis=0)
-
-
-def _slope_columns(column_name: str, slopes: Inference, slope_index: int) -> dict[str, float]:
-    return {
-        column_name: slopes.estimate[slope_index],
-        f"{column_name}_low": slopes.low[slope_index],
-        f"{column_name}_high": slopes.high[slope_index],
-    }
 
 
 def self_preference(
@@ -260,18 +246,3 @@ def _aspect_findings(
             reason = REASONS[Reason(partiality_tests.reason[0][system_index])]
             p_value = np.nan if reason else float(partiality_tests.p_adjusted[0][system_index])
             yield Finding(comparison.aspect, rater, OWN, system, estimate, low, high, p_value, reason)
-
-
-def self_preference_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Return the rows of the table `own_systems`."""
-    return [
-        {
-            "rater": finding.rater,
-            "system": finding.factor,
-            "partiality": finding.estimate,
-            "partiality_low": finding.estimate_low,
-            "partiality_high": finding.estimate_high,
-            "reason": finding.reason,
-        }
-        for finding in findings
-    ]

@@ -47,41 +47,27 @@ def repeat_columns(preferences: RaterPreferences, bootstrap_weights: Floats, con
     agreement_rows = agreement_rows.with_columns(
         rater=rater_codes, across=pl.col("across").cast(pl.Float64).fill_null(np.nan)
     )
-    within_order_rates, across_order_rates = agreement_rows["equal"].to_numpy(), agreement_rows["across"].to_numpy()
-    # The last mean is the agreement within one order, over the comparisons with verdicts in both orders.
-    (within_order_draws, n_clusters), (across_order_draws, n_clusters_of_both), (within_order_draws_of_both, _) = (
-        group_means(agreement_rates, agreement_rows, (len(rater_indices), preferences.n_units), bootstrap_weights)
-        for agreement_rates in (
-            within_order_rates,
-            across_order_rates,
-            np.where(np.isfinite(across_order_rates), within_order_rates, np.nan),
-        )
-    )
-    proportion_due_to_order = ratio(within_order_draws_of_both - across_order_draws, 1 - across_order_draws)
-    interval_options_of_both: dict[str, Any] = {"confidence": confidence, "clusters": n_clusters_of_both}
-    n_comparisons = np.bincount(rater_codes, minlength=len(rater_indices))
-    return {
+    columns_of_repeats: dict[str, Any] = {
         "rater": [preferences.raters[rater_index] for rater_index in rater_indices],
-        "comparisons": n_comparisons,
-        "runs": np.bincount(rater_codes, weights=agreement_rows["n"].to_numpy(), minlength=len(rater_indices))
-        / n_comparisons,
-        **with_interval(
-            "agreement_within_order", within_order_draws, confidence, clusters=n_clusters, bounds=intervals.SHARE
-        ),
-        **with_interval(
-            "agreement_across_orders", across_order_draws, bounds=intervals.SHARE, **interval_options_of_both
-        ),
-        **with_interval(
-            "proportion_due_to_order", proportion_due_to_order, bounds=intervals.ANY, **interval_options_of_both
-        ),
+        "comparisons": np.bincount(rater_codes, minlength=len(rater_indices)),
     }
+    for column_name, rate_name in (("agreement_within_order", "equal"), ("agreement_across_orders", "across")):
+        agreement_draws, n_clusters = group_means(
+            agreement_rows[rate_name].to_numpy(),
+            agreement_rows,
+            (len(rater_indices), preferences.n_units),
+            bootstrap_weights,
+        )
+        columns_of_repeats |= with_interval(
+            column_name, agreement_draws, confidence, clusters=n_clusters, bounds=intervals.SHARE
+        )
+    return columns_of_repeats
 
 
 def equal_runs(preferences: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return comparisons with several verdicts in one order, and counts of all verdicts by comparison and order.
 
-    The first table has a row for each rater and comparison. In this table, `equal` is the proportion of equal pairs of
-    verdicts, and `n` is the number of verdicts.
+    The first table has a row for each rater and comparison, with the proportion `equal` of equal pairs of verdicts.
     """
     outcome_count_rows = (
         preferences.asked.drop_nulls("preference")
@@ -100,19 +86,17 @@ def equal_runs(preferences: RaterPreferences) -> tuple[pl.DataFrame, pl.DataFram
     within_order_groups = (
         outcome_count_rows.filter(pl.col("n") > 1).with_columns(equal=equal_expression).group_by(*KEY, "item")
     )
-    return within_order_groups.agg(pl.col("equal").mean(), pl.col("n").sum()), outcome_count_rows
+    return within_order_groups.agg(pl.col("equal").mean()), outcome_count_rows
 
 
-def label_columns(
+def label_agreement_rows(
     study: Study, preferences: RaterPreferences, bootstrap_weights: Floats, confidence: float
-) -> dict[str, Any]:
-    """Return the columns of the table `repeated_labels`."""
+) -> list[dict[str, Any]]:
+    """Return the rows of the table `repeated_labels`."""
     label_rows = repeated_labels(study, preferences.aspect)
-    if label_rows.is_empty():
-        return {}
     label_scale = study.labels.get(preferences.aspect)
     has_ordered_labels = label_scale is None or label_scale.ordered
-    result_rows_of_raters: list[dict[str, Any]] = []
+    result_rows: list[dict[str, Any]] = []
     for rater in [rater for rater in preferences.raters if rater in set(label_rows["rater"])]:
         rater_rows = label_rows.filter(rater=rater)
         output_rows = rater_rows.select(OUTPUT).unique().sort(OUTPUT)
@@ -134,30 +118,23 @@ def label_columns(
             "confidence": confidence,
             "clusters": effective_clusters(np.bincount(unit_of_task)),
         }
-        resampled_coincidences = bootstrap_weights @ coincidences(
-            annotator_labels, units=unit_of_task, n_units=preferences.n_units
-        ).reshape(preferences.n_units, -1)
-        coincidence_table_draws = resampled_coincidences.reshape(
-            len(bootstrap_weights), len(distinct_labels), len(distinct_labels)
+        coincidence_tables = coincidences(annotator_labels, units=unit_of_task, n_units=preferences.n_units)
+        coincidence_table_draws = (bootstrap_weights @ coincidence_tables.reshape(preferences.n_units, -1)).reshape(
+            len(bootstrap_weights), *coincidence_tables.shape[1:]
         )
         agreement_draws = ratio(
             np.trace(coincidence_table_draws, axis1=1, axis2=2), coincidence_table_draws.sum(axis=(1, 2))
         )
         alpha_draws = alpha(coincidence_table_draws, scale="ordinal" if has_ordered_labels else "nominal")
-        result_rows_of_raters.append(
+        result_rows.append(
             {
                 "rater": rater,
                 "outputs": output_rows.height,
-                "runs": rater_rows.height / output_rows.height,
                 **with_interval("agreement", agreement_draws, bounds=intervals.SHARE, **interval_options),
                 **with_interval("alpha", alpha_draws, bounds=intervals.CORRELATION, **interval_options),
-                "changed": ((annotator_labels.votes > 0).sum(axis=1) > 1).mean(),
             }
         )
-    return {
-        column_name: np.array([result_row[column_name] for result_row in result_rows_of_raters])
-        for column_name in result_rows_of_raters[0]
-    }
+    return result_rows
 
 
 def ratios_of(study: Study, preferences: RaterPreferences) -> Ratios:

@@ -69,7 +69,7 @@ class AspectResults:
         self.tie_rates = dict(rows("check", "raters").select("rater", "ties").iter_rows())
         self.sided = bool(self.problems["rule"].is_in(SIDED).any())
         self.agreement_of_annotators: list[Row] = rows("annotators", "agreement").to_dicts()
-        self.lower = set(results["check"].to_frame("used").filter(~pl.col("higher_is_better"))["rater"])
+        self.lower = set(results["check"].to_frame("raters").filter(~pl.col("higher_is_better"))["rater"])
         accuracy_rows = rows("agreement", "metrics").select(
             "metric", *(SYSTEM_LEVEL + suffix for suffix in ("", "_low", "_high"))
         )

@@ -18,7 +18,6 @@ def _build(context: Context) -> Mapping[str, str]:
         "summary": ("Ratings by aspect" if aspect_columns else "Ratings", aspect_columns, None),
         "raters": ("Raters", [], "aspect"),
         "problems": ("Problems of the data", aspect_columns, None),
-        "used": ("Metadata of the raters", [], None),
     }
     html_of_table = {}
     for table_name, (caption, leading_columns, grouping_column) in layout_of_table.items():
@@ -31,16 +30,10 @@ def _build(context: Context) -> Mapping[str, str]:
     return html_of_table
 
 
-RESAMPLES = 1000
-"""Number of resamples of the test in `check`, independent of the resamples of the report.
-
-The significance level of this test is 1 %, so it needs more resamples than an interval does.
-"""
-
 CHECK = Section(
     question="check",
     title="Data",
-    ask=lambda context: context.ask(check, resamples=RESAMPLES),
+    ask=lambda context: context.ask(check),
     build=_build,
     required=True,
     alone=True,

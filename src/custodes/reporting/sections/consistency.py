@@ -12,7 +12,6 @@ from custodes.evaluate.consistency.committee import BEST, CHOSEN
 from custodes.evaluate.consistency.consistency import Consistency, consistency
 from custodes.evaluate.consistency.findings import CONFIDENCE, FAILURES, LENGTH, NEEDS, OWN, POSITION, PROBE
 from custodes.evaluate.consistency.missing import ALL, REASON, SYSTEM
-from custodes.evaluate.partiality_table import INCONCLUSIVE
 from custodes.plots.consistency import AXES, calibration, faults, flips, symmetry
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import table_html
@@ -27,34 +26,32 @@ CAPTIONS = {
     PROBE: "Right: the same output does better in the changed form than in the original form.",
 }
 SHOWN = (
-    ("findings", "Significant faults of judges"),
+    ("findings", "Tests of judges (smallest p-value first)"),
     ("orders", "Comparisons judged in both orders"),
     ("repeats", "Repeated comparisons"),
-    ("missing", "Ties and failures"),
+    ("missing", "Failures"),
     ("length", "Length"),
     ("probes", "Probes: the same outputs in another form"),
-    ("own_systems", "Own systems"),
     ("confidence", "Calibration of the probabilities"),
-    ("committee", "Effective number of judges and metrics"),
     ("panels", "Accuracy of single judges and metrics, and of majority votes (a tie counts half)"),
 )
 
 ELSEWHERE = ", chosen on other items"
 
-EXAMINED = ("findings", "orders", "repeats", "length", "probes", "confidence", "committee")
-"""Tables of which at least one must have a row; otherwise the section is not displayed."""
+EXAMINED = ("findings", "orders", "repeats", "length", "probes", "confidence")
+"""Tables of which at least one must have a row, unless several judges are compared; otherwise there is no section."""
 
 NOTES = {
     "findings": ("inconclusive", "no-texts"),
-    "orders": ("few-clusters", "half-judged", "one-of-two-orders", "one-order"),
-    "committee": ("not-in-committee",),
+    "orders": ("few-clusters", "half-judged", "one-order"),
+    "panels": ("not-in-committee",),
 }
 """Rules of the notes below each table."""
 
 
 def _ask(context: Context) -> Consistency:
     result: Consistency = context.ask(consistency)
-    if all(result.to_frame(table_name).is_empty() for table_name in EXAMINED):
+    if result.panels.height < 2 and all(result.to_frame(table_name).is_empty() for table_name in EXAMINED):
         raise InputError(
             "the study has no verdicts and no texts, names no judge's own systems, and has no two "
             "judges that can be compared with human ratings"
@@ -129,21 +126,20 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _build(context: Context) -> Mapping[str, Any]:
-    """The values of the template: the table of significant findings, then the other tables that have rows."""
+    """The values of the template: the table of tests, then the other tables that have rows."""
     html_tables = []
     for table_name, caption in SHOWN:
         rows = _repeat_for_aspects(context, table_name)
-        is_displayed = not rows.is_empty()
         if table_name == "findings":
-            is_displayed = bool(rows["p_value"].count())
-            rows = rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
+            is_estimated_or_tested = pl.col("estimate").is_not_null() | pl.col("p_value").is_not_null()
+            rows = rows.filter(is_estimated_or_tested).sort("p_value", nulls_last=True, maintain_order=True)
         if table_name == "panels":
             rows = rows.with_columns(
                 pl.col("panel").replace([BEST, CHOSEN], [f"{BEST}{ELSEWHERE}", f"{CHOSEN}{ELSEWHERE}"])
             )
         if table_name == "missing":
             rows = rows.filter(pl.col("factor").is_in([ALL, REASON, SYSTEM]))
-        if is_displayed:
+        if not rows.is_empty():
             columns = context.essential_columns(f"consistency.{table_name}")
             notes = context.notes("consistency", *NOTES.get(table_name, ("none",)))
             html_tables.append(

@@ -41,7 +41,7 @@ def constant_forecast(outcomes: Ints) -> Floats:
     >>> constant_forecast(np.array([0, 0, 1, 2])).tolist()
     [0.375, 0.25, 0.375]
     """
-    tie_proportion = float(np.mean(outcomes == 1)) if len(outcomes) else np.nan
+    tie_proportion = float(np.mean(outcomes == 1))
     return np.array([(1 - tie_proportion) / 2, tie_proportion, (1 - tie_proportion) / 2])
 
 
@@ -70,11 +70,7 @@ def bins_of(verdict_confidences: Floats) -> Ints:
     True
     """
     n_bins = int(np.clip(len(verdict_confidences) // LEAST_OF_BIN, 1, MOST_BINS))
-    cut_points = (
-        np.unique(np.quantile(verdict_confidences, np.arange(1, n_bins) / n_bins))
-        if len(verdict_confidences)
-        else np.zeros(0)
-    )
+    cut_points = np.unique(np.quantile(verdict_confidences, np.arange(1, n_bins) / n_bins))
     bin_of_verdict = np.searchsorted(cut_points - LEVEL, verdict_confidences, side="right")
     return np.unique(bin_of_verdict, return_inverse=True)[1].astype(np.int64)
 
@@ -172,9 +168,6 @@ def estimate_overconfidence(
     """
     from scipy.special import stdtr, stdtrit
 
-    n_verdicts = len(verdict_confidences)
-    if not n_verdicts:
-        return Inference(*[np.full((), np.nan)] * 4)
     mean_overconfidence = float(np.mean(verdict_confidences - correctness))
     residual_sum_of_cluster = np.bincount(units, weights=verdict_confidences - correctness - mean_overconfidence)
     n_clusters = int((np.bincount(units) > 0).sum())
@@ -189,19 +182,11 @@ def estimate_overconfidence(
     )
     if n_clusters < 2 or count_variance <= NOTHING:
         return Inference(np.asarray(mean_overconfidence), *[np.full((), np.nan)] * 3)
-    standard_error = np.sqrt(count_variance) / n_verdicts
+    standard_error = np.sqrt(count_variance) / len(verdict_confidences)
     half_width = float(stdtrit(n_clusters - 1, (1 + confidence) / 2)) * standard_error
-    low, high, p_value = (
-        mean_overconfidence - half_width,
-        mean_overconfidence + half_width,
-        2 * stdtr(n_clusters - 1, -abs(mean_overconfidence) / standard_error),
-    )
-    return Inference(
-        *(
-            np.asarray(estimate_bound_or_p, dtype=np.float64)
-            for estimate_bound_or_p in (mean_overconfidence, low, high, p_value)
-        )
-    )
+    p_value = 2 * stdtr(n_clusters - 1, -abs(mean_overconfidence) / standard_error)
+    bounds = (mean_overconfidence - half_width, mean_overconfidence + half_width)
+    return Inference(*np.array([mean_overconfidence, *bounds, p_value]))
 
 
 def expected_error(

@@ -1,17 +1,13 @@
-"""Committees of judges: correlation of their errors, and accuracy of majority votes of subsets."""
+"""Committees of judges: accuracy of majority votes of subsets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints, Signs, chunks
-from custodes.stats.bootstrap import unit_sums, weighted_sums
-from custodes.stats.ratios import ratio
+from custodes.stats.arrays import Floats, Ints, Signs
 
 ALL_SUBSETS = 8
 """Up to this number of judges, all subsets are tried. With more judges, a subset is extended by one judge at a time,
@@ -28,55 +24,6 @@ def correct(verdicts: Signs, human_verdicts: Signs) -> Floats:
     [1.0, 0.5, 0.0]
     """
     return np.asarray(1 - np.abs(verdicts.astype(np.float64) - human_verdicts) / 2)
-
-
-def error_correlation(errors: Floats, *, units: Ints, weights: Floats) -> Floats:
-    """Mean correlation between the errors of two judges: errors (judges, n), units (n,), weights (R, units) -> (R,).
-
-    Pairs in which a judge's errors do not vary are left out. The result is NaN if no pair remains.
-    """
-    n_units = weights.shape[1]
-    error_and_square_sums = weighted_sums(
-        weights, unit_sums(np.concatenate([errors, errors**2]), units=units, n_units=n_units)
-    )
-    weighted_n_verdicts = weighted_sums(weights, unit_sums(np.ones((1, errors.shape[1])), units=units, n_units=n_units))
-    mean_errors, mean_squared_errors = (
-        moment_sum / weighted_n_verdicts for moment_sum in np.split(error_and_square_sums, 2, axis=1)
-    )
-    error_sds = np.sqrt(np.maximum(mean_squared_errors - mean_errors**2, 0.0))
-    correlation_sums_and_counts = np.zeros((2, len(weights)))
-    for first_judge, errors_of_judge in enumerate(errors[:-1]):
-        for offset_slice in chunks(len(errors) - first_judge - 1, max(len(errors_of_judge), len(weights))):
-            second_judge_slice = slice(first_judge + 1 + offset_slice.start, first_judge + 1 + offset_slice.stop)
-            error_product_sums = weighted_sums(
-                weights, unit_sums(errors_of_judge * errors[second_judge_slice], units=units, n_units=n_units)
-            )
-            sd_products = error_sds[:, [first_judge]] * error_sds[:, second_judge_slice]
-            error_covariances = (
-                error_product_sums / weighted_n_verdicts
-                - mean_errors[:, [first_judge]] * mean_errors[:, second_judge_slice]
-            )
-            is_defined_pair = sd_products > 1e-12  # a judge without errors has no correlation
-            correlation_sums_and_counts += (
-                np.where(is_defined_pair, ratio(error_covariances, sd_products), 0.0).sum(axis=1),
-                is_defined_pair.sum(axis=1),
-            )
-    return ratio(*correlation_sums_and_counts)
-
-
-def effective_size(n_judges: int, correlation: NDArray[Any]) -> Floats:
-    """Effective number of judges with independent errors, for k = `n_judges` judges and an error correlation (...).
-
-    The number exceeds k if errors compensate each other. The number is NaN for a correlation of -1 / (k - 1) or less,
-    where it is unbounded.
-
-    >>> effective_size(6, np.array([-0.1, 0.0, 1.0, -0.2])).tolist()
-    [12.0, 6.0, 1.0, nan]
-
-    Source: Kish 1965 (effective sample size): k / (1 + (k - 1) rho).
-    """
-    variance_factor = 1 + (n_judges - 1) * np.asarray(correlation, dtype=np.float64)
-    return ratio(np.asarray(n_judges, dtype=np.float64), np.where(variance_factor > 1e-9, variance_factor, np.nan))
 
 
 def best_subset(verdicts: Signs, human_verdicts: Signs) -> tuple[int, ...]:

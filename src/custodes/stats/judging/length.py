@@ -22,7 +22,6 @@ from custodes.stats import ABSENT
 from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks
 from custodes.stats.bootstrap import with_point, without_block
 from custodes.stats.intervals import Inference, student_quantile
-from custodes.stats.logistic import first_coefficient
 from custodes.stats.ranks import ranks_within
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import weighted_item_mean
@@ -123,26 +122,14 @@ def polyserial_correlation(mean_products: NDArray[Any], thresholds: Floats, *, s
 
     Source: Pearson 1909 (biserial correlation), with two thresholds.
     """
-    return np.asarray(
-        np.clip(
-            ratio(np.asarray(mean_products) * stratum_weights.sum(), stratum_weights @ density(thresholds)),
-            -0.999,
-            0.999,
-        )
-    )
-
-
-def density(thresholds: Floats) -> Floats:
-    """Sum of the normal densities at both thresholds `thresholds` (..., 2): the mean product of a verdict and its
-    latent variable.
-
-    >>> density(np.zeros((1, 2))).round(2).tolist()
-    [0.8]
-    """
-    return np.asarray(np.exp(-(thresholds**2) / 2).sum(axis=-1) / np.sqrt(2 * np.pi))
+    # The mean product of a verdict and its latent variable is the sum of the normal densities at both thresholds.
+    densities = np.exp(-(thresholds**2) / 2).sum(axis=-1) / np.sqrt(2 * np.pi)
+    correlations = ratio(np.asarray(mean_products) * stratum_weights.sum(), stratum_weights @ densities)
+    return np.asarray(np.clip(correlations, -0.999, 0.999))
 
 
 BLOCKS = 200
+NO_INFERENCE = Inference(*np.full(4, np.nan))
 LEAST_AGREEMENT = 0.05
 """Minimum latent correlation of two annotators, adjusted for length. If their correlation is lower, they do
 not count as measuring quality."""
@@ -161,22 +148,6 @@ about one point of margin. This value is combined with the standard error. Other
 with many comparisons."""
 
 
-class LengthBias(NamedTuple):
-    """Latent correlations of verdicts with log length, for a judge (`judge`) and for annotators (`people`).
-
-    `excess` is the part of the judge's correlation that annotators do not explain, with interval and p-value.
-    `identified` is whether the data determine the sign of the excess. Values are NaN if unknown.
-    """
-
-    judge: float = np.nan
-    people: float = np.nan
-    excess: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-    p_value: float = np.nan
-    identified: bool = False
-
-
 def length_bias(
     judge_verdicts: Signs,
     human_verdicts: Signs,
@@ -185,7 +156,7 @@ def length_bias(
     strata: Ints,
     units: Ints,
     confidence: float,
-) -> LengthBias:
+) -> Inference:
     """Test whether a judge's preference for length exceeds what quality, as rated by annotators, explains.
 
     `judge_verdicts` (n,) and `human_verdicts` (annotators, n) are verdicts on comparisons: 1, 0, -1 or absent.
@@ -195,11 +166,12 @@ def length_bias(
     Let R be the latent correlations within strata, where y is the judge, h and h' are two annotators, and L is length.
     A fair judge has R_yL R_hh' = R_yh R_h'L, because all dependence is through quality. The difference between the two
     products is tested by Student's t, for all pairs of annotators jointly. The standard error of the difference
-    combines the jackknife over clusters with `MODEL_ERROR`. `excess` is the difference on the scale of a correlation.
+    combines the jackknife over clusters with `MODEL_ERROR`. The estimate is the difference on the scale of a
+    correlation.
 
-    With one annotator, R_hh' is unknown. In this case `excess` assumes an annotator without noise. The interval and the
-    p-value are the least favourable over all possible values of R_hh', and `identified` is False if the sign of the
-    difference depends on R_hh'.
+    With one annotator, R_hh' is unknown. In this case the estimate assumes an annotator without noise. The interval and
+    the p-value are the least favourable over all possible values of R_hh', and the p-value is NaN if the sign of the
+    difference depends on R_hh'. All values are NaN if annotators hardly agree.
 
     >>> rng = np.random.default_rng(0)
     >>> quality, length = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=900).T
@@ -209,8 +181,8 @@ def length_bias(
     >>> result = [length_bias(judge, people, length,
     ...                     strata=np.arange(900) % 3, units=np.arange(900), confidence=0.95)
     ...         for judge in (fair, biased)]
-    >>> [(f"{r.judge:.1f}", f"{abs(r.excess):.1f}", r.p_value < 0.001) for r in result]
-    [('0.4', '0.0', False), ('0.8', '0.5', True)]
+    >>> [(f"{abs(r.estimate):.1f}", bool(r.p_value < 0.001)) for r in result]
+    [('0.0', False), ('0.5', True)]
 
     Source: ours. Vanishing tetrads: Spearman 1904; bounds with one annotator: Klepper and Leamer 1984.
     """
@@ -222,7 +194,7 @@ def length_bias(
     human_verdicts = human_verdicts[:, is_informative_comparison]
     human_verdicts = human_verdicts[(human_verdicts != ABSENT).any(axis=1)]
     if len(informative_clusters) < 2 or not len(human_verdicts):
-        return LengthBias()
+        return NO_INFERENCE
     jackknife_weights, _ = without_block(len(informative_clusters), most=BLOCKS)
     correlations = _LatentCorrelations.from_verdicts(
         judge_verdicts[is_informative_comparison],
@@ -233,7 +205,6 @@ def length_bias(
         weights=with_point(jackknife_weights),
     )
     t_quantile = student_quantile(confidence, len(jackknife_weights))
-    judge_correlation, human_correlation = float(correlations.judge[0]), float(correlations.people[0])
     if len(human_verdicts) < 2:
         return _bound_length_bias(correlations, t_quantile)
 
@@ -246,21 +217,14 @@ def length_bias(
     tetrad_differences = correlations.judge * mean_annotator_correlation - mean_crossed_correlation
     standard_error = _jackknife_error(tetrad_differences)
     if not (length_adjusted_agreement > LEAST_AGREEMENT and standard_error > 0):
-        return LengthBias(judge_correlation, human_correlation)
+        return NO_INFERENCE
     excess, standard_error = (
         float(tetrad_differences[0]) / length_adjusted_agreement,
         float(np.hypot(standard_error / length_adjusted_agreement, MODEL_ERROR)),
     )
     half_width = t_quantile * standard_error
-    return LengthBias(
-        judge_correlation,
-        human_correlation,
-        excess,
-        excess - half_width,
-        excess + half_width,
-        _p_value(excess / standard_error, len(jackknife_weights)),
-        identified=True,
-    )
+    p_value = _p_value(excess / standard_error, len(jackknife_weights))
+    return Inference(*np.array([excess, excess - half_width, excess + half_width, p_value]))
 
 
 def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_verdicts: Signs, strata: Ints) -> Bools:
@@ -287,7 +251,7 @@ def is_in_informative_stratum(is_candidate: Bools, judge_verdicts: Signs, human_
     return np.asarray(is_candidate & is_informative_stratum[stratum_of_comparison])
 
 
-def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> LengthBias:
+def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> Inference:
     """Result with one annotator. One bound assumes an annotator without noise, the other bound assumes a judge without
     noise."""
     judge_correlation, human_correlation = correlations.judge, correlations.people
@@ -313,15 +277,7 @@ def _bound_length_bias(correlations: _LatentCorrelations, t_quantile: float) -> 
         for excess, standard_error in zip(excess_by_reliability, standard_errors, strict=True)
     )
     low, high = min(interval[0] for interval in intervals), max(interval[1] for interval in intervals)
-    return LengthBias(
-        judge_correlation[0],
-        human_correlation[0],
-        excess_by_reliability[0][0],
-        low,
-        high,
-        p_value if has_same_excess_sign else np.nan,
-        identified=has_same_excess_sign,
-    )
+    return Inference(*np.array([excess_by_reliability[0][0], low, high, p_value if has_same_excess_sign else np.nan]))
 
 
 def _jackknife_error(estimates: Floats) -> float:
@@ -452,48 +408,3 @@ class _LatentCorrelations(NamedTuple):
             ),
             weight=n_shared_comparisons * is_defined_pair,
         )
-
-
-def logit_slopes(
-    judge_verdicts: Signs, mean_human_verdicts: Floats, log_length_ratios: Floats, *, units: Ints, confidence: float
-) -> Inference:
-    """Logistic regressions on the log ratio of lengths, without an intercept (swapping two systems reverses all signs).
-
-    The results (3,) are the slopes of the judge, of the judge adjusted for human verdicts, and of annotators.
-    `judge_verdicts` (n,) are verdicts 1, 0, -1. `mean_human_verdicts` (n,) are mean human verdicts, NaN without any.
-    `log_length_ratios` (n,) is the log ratio of lengths, and `units` (n,) are the clusters. Ties of the judge are left
-    out. Standard errors are clustered. Human verdicts are a noisy measure of quality, so the second slope still
-    contains a part of the effect of quality. The second slope is descriptive and not a test.
-
-    >>> length, units = np.tile([-1.0, 1.0], 50), np.arange(100)
-    >>> judge = np.sign(length).astype(np.int8) * np.where(np.arange(100) % 4 < 3, 1, -1).astype(np.int8)
-    >>> result = logit_slopes(judge, np.full(100, np.nan), length, units=units, confidence=0.95)
-    >>> f"{result.estimate[0]:.2f}", bool(np.isnan(result.estimate[1]))
-    ('1.10', True)
-
-    Source: Zheng et al. 2023 and Dubois et al. 2024 regress verdicts on length; Liang and Zeger 1986 for the errors.
-    """
-    is_decided_verdict = judge_verdicts != 0
-    judge_verdicts, mean_human_verdicts, log_length_ratios, units = (
-        judge_verdicts[is_decided_verdict],
-        mean_human_verdicts[is_decided_verdict],
-        log_length_ratios[is_decided_verdict],
-        units[is_decided_verdict],
-    )
-    has_human_verdict = np.isfinite(mean_human_verdicts)
-    slope_inferences = [
-        first_coefficient((1 + judge_verdicts) / 2, log_length_ratios[:, None], units, confidence=confidence),
-        first_coefficient(
-            (1 + judge_verdicts[has_human_verdict]) / 2,
-            np.stack([log_length_ratios[has_human_verdict], mean_human_verdicts[has_human_verdict]], axis=1),
-            units[has_human_verdict],
-            confidence=confidence,
-        ),
-        first_coefficient(
-            (1 + mean_human_verdicts[has_human_verdict]) / 2,
-            log_length_ratios[has_human_verdict, None],
-            units[has_human_verdict],
-            confidence=confidence,
-        ),
-    ]
-    return Inference(*np.array(slope_inferences).T)
