@@ -229,7 +229,6 @@ def difference_columns(metrics: Sequence[str], differences: Differences) -> dict
             "difference": test_family.estimate,
             "difference_low": test_family.low.clip(-_range_of(statistic_name), _range_of(statistic_name)),
             "difference_high": test_family.high.clip(-_range_of(statistic_name), _range_of(statistic_name)),
-            "p_value": test_family.p_value,
             "p_adjusted": test_family.p_adjusted,
             "note": np.select(
                 [test_family.at_threshold, np.isfinite(test_family.p_value) & np.isnan(test_family.low)],
