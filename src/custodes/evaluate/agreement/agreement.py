@@ -240,7 +240,7 @@ def _answer(
     design, weight_column_of_cluster = comparison.design, None
     n_units, has_only_choices = design.n_units, are_choices(comparison)
     if (
-        has_only_choices and design.item_weights is None
+        has_only_choices and not design.has_item_weights
     ):  # with item weights, clusters with equal preferences can have different weights and are not grouped
         weight_column_of_cluster, bootstrap_weights = resampled_groups(comparison, resamples, rng)
     else:

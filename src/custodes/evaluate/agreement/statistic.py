@@ -152,7 +152,7 @@ class Sample:
         """(1 + B, raters, systems): means over the outputs `is_used_output` (items, systems), or `file_scores`."""
         design = self.comparison.design
         fitted_scores = system_fit(
-            scores, is_used_output, units=design.units, weights=self.times, item_weights=design.item_weights
+            scores, is_used_output, units=design.units, weights=self.times, item_weights=design.weights
         )
         return np.where(
             np.isfinite(file_scores),
@@ -163,7 +163,7 @@ class Sample:
     def item_mean(self, item_values: Floats) -> Floats:
         """(1 + B, k): means over items of the defined values of `item_values` (k, items)."""
         design = self.comparison.design
-        return weighted_item_mean(item_values, units=design.units, weights=self.times, item_weights=design.item_weights)
+        return weighted_item_mean(item_values, units=design.units, weights=self.times, item_weights=design.weights)
 
     @cached_property
     def population_scores(self) -> tuple[Floats, Floats]:

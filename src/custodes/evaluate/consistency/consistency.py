@@ -441,7 +441,7 @@ def _answer(
         notes += slice_notes(by, ratios, item_slices, preferences.aspect)
     notes += committee_notes(committee_table, preferences.aspect)
     message = "item weights have no effect on this question, in which every item counts once"
-    notes += build_notes(("item-weights", preferences.design.item_weights is not None, message))
+    notes += build_notes(("item-weights", preferences.design.has_item_weights, message))
     return tables, findings, notes
 
 

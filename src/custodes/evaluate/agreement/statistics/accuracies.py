@@ -91,7 +91,7 @@ def _acc_eq(sample: Sample) -> Floats:
         human_tie=comparison.human_tie,
         units=design.units,
         weights=sample.times,
-        item_weights=design.item_weights,
+        item_weights=design.weights,
     )[0]
 
 
@@ -114,7 +114,7 @@ LEVEL_DRAWS = 50
 def _spa(sample: Sample) -> Floats:
     comparison, design = sample.comparison, sample.comparison.design
     compute_spa = partial(
-        accuracy.spa, metrics=comparison.metric_scores, units=design.units, item_weights=design.item_weights
+        accuracy.spa, metrics=comparison.metric_scores, units=design.units, item_weights=design.weights
     )
     if sample.level_errors is None:
         return compute_spa(comparison.unrounded_human, weights=sample.times, flips=sample.flips)
