@@ -362,11 +362,9 @@ def used_item_mask(statistic: Statistic, sample: Sample) -> Bools:
 
 def _rated_item_mask(comparison: RaterComparison) -> Bools:
     """(metrics, items): whether annotators and metric both rated an output or a comparison of the item."""
-    rated_item_masks = (
-        np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
-        if are_choices(comparison)
-        else comparison.has_both_scores.any(axis=2)
-    )
+    rated_item_masks = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
+    if not are_choices(comparison):
+        rated_item_masks = np.asarray(comparison.has_both_scores.any(axis=2))
     for metric_index, is_rated_item in enumerate(rated_item_masks):
         is_rated_item[comparison.shared(metric_index).item] = True
     return rated_item_masks
