@@ -83,7 +83,7 @@ DEMO_VARIANTS: Sequence[Variant] = (
     (
         "agreement",
         "every statistic",
-        {"compare_by": ["pairwise_accuracy", "pearson_item", "spearman_global", "kendall_global", "spa"]},
+        {"compare_by": ["system_accuracy", "pearson_item", "spearman_global", "kendall_global", "spa"]},
     ),
     ("annotators", "mace", {"method": "mace", "annotator_type": "persons"}),
     ("annotators", "majority", {"method": "majority", "annotator_type": "slots"}),

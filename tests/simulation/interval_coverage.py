@@ -125,6 +125,7 @@ def truth_of(systems: int, spread: float, k: int, names: tuple[str, ...]) -> Tru
     pairs = np.ones((len(by_metric), systems, systems), dtype=np.bool_)
     order = accuracy.pairwise_accuracy(human, by_metric[None], pairs=pairs)[0]
     truth: Truth = {
+        "system_accuracy": order,
         "pairwise_accuracy": order,
         "pearson_system": ROWS["pearson"](quality, by_metric),
         "spearman_system": ROWS["spearman"](quality, by_metric),

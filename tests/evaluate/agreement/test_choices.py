@@ -21,20 +21,37 @@ def sample_of(comparison: RaterComparison, times: np.ndarray, columns: np.ndarra
     return Sample(comparison=comparison, times=times, flips=np.empty((0, 0), dtype=np.int8), columns=columns)
 
 
-def by_definition(comparison: RaterComparison, times: np.ndarray, metric: int) -> list[float]:
-    """Compute proportions of equal preferences, human ties and metric ties by a loop over comparisons, each counted as
-    often as its cluster was resampled."""
-    n, counts = 0.0, np.zeros(3)
+def by_definition(comparison: RaterComparison, times: np.ndarray, metric: int) -> dict[str, float | list[float]]:
+    """Compute accuracies by loops over pairs and items, each counted as often as its cluster was resampled."""
     signs = comparison.preferences.signs
-    for pair in range(len(comparison.design.pairs)):
+    n = equal = people_tied = metric_tied = agree = n_items = 0.0
+    compared, net = np.zeros(len(comparison.systems)), np.zeros((2, len(comparison.systems)))
+    for pair, (first, second) in enumerate(comparison.design.pairs.tolist()):
+        margins, total = np.zeros(2), 0.0
         for item in range(len(comparison.items)):
             human, metric_sign = signs[pair, 0, item], signs[pair, 1 + metric, item]
-            if ABSENT not in (human, metric_sign):
-                often = times[comparison.design.units[item]] * comparison.design.weights[item]
-                n += often
-                counts += often * np.array([human == metric_sign, human == 0, metric_sign == 0])
+            if ABSENT in (human, metric_sign):
+                continue
+            often = times[comparison.design.units[item]] * comparison.design.weights[item]
+            n, equal = n + often, equal + often * (human == metric_sign)
+            people_tied, metric_tied = people_tied + often * (human == 0), metric_tied + often * (metric_sign == 0)
+            margins += often * np.array([human, metric_sign])
+            total += often
+        if total:
+            n_items += 1
+            agree += np.sign(margins[0]) == np.sign(margins[1])
+        compared[[first, second]] += total
+        net[:, first] += margins
+        net[:, second] -= margins
     with np.errstate(invalid="ignore", divide="ignore"):
-        return list(counts / n)
+        human_wins, metrics = (net / compared).tolist()
+        ratios = np.array([equal, people_tied, metric_tied]) / n
+    return {
+        "sample": ratios[0],
+        "tied": ratios[1:].tolist(),
+        "system": agree / n_items if n_items else np.nan,
+        "net": [human_wins, metrics],
+    }
 
 
 @pytest.mark.parametrize("scores", [True, False])
@@ -46,11 +63,15 @@ def test_every_statistic_in_resamples(scores: bool, per_cluster: int) -> None:
         np.uint8
     )
     sample = sample_of(comparison, times)
+    accuracy, human, metrics = sample.margins
     n, equal, human_ties, metric_ties = sample.preference_totals
     for b, drawn in enumerate(times):
         for m in range(len(comparison.metrics)):
+            expected = by_definition(comparison, drawn, m)
             rates = [ratio(total, n)[b, m] for total in (equal, human_ties, metric_ties)]
-            assert rates == pytest.approx(by_definition(comparison, drawn, m), nan_ok=True)
+            assert rates == pytest.approx([expected["sample"], *expected["tied"]], nan_ok=True)
+            assert accuracy[b, m] == pytest.approx(expected["system"], nan_ok=True)
+            np.testing.assert_allclose([human[b, m], metrics[b, m]], expected["net"], rtol=1e-12)
     signs = comparison.preferences.signs
     both = (signs[:, [0]] != ABSENT) & (signs[:, 1:] != ABSENT)
     shared = [comparison.shared(m) for m in range(len(comparison.metrics))]
@@ -81,6 +102,7 @@ def test_equal_clusters_are_drawn_together() -> None:
     whole = sample_of(comparison, np.ones((1, comparison.design.n_units), dtype=np.uint8))
     kinds = sample_of(comparison, drawn[:1], columns)
     np.testing.assert_allclose(kinds.preference_totals, whole.preference_totals)
+    np.testing.assert_allclose(kinds.margins.accuracy, whole.margins.accuracy)
     assert drawn.shape == (401, len(number))
     assert drawn[0].tolist() == number.tolist()
     assert (drawn.sum(axis=1) == comparison.design.n_units).all()

@@ -78,17 +78,18 @@ def test_guessing_is_independent_choice_at_the_tie_rates_of_both() -> None:
     assert result.metrics["group"].to_list() == [None]  # no metric to compare with
 
 
-def test_two_ways_to_count_right_choices() -> None:
+def test_three_ways_to_count_right_choices() -> None:
     # Three items and three systems, by hand. Human ratings order A > B > C on two items and tie A and B on the third.
     human = np.array([[3.0, 2, 1], [3, 2, 1], [2, 2, 1]])
     # The metric is right on the first item, reverses B and C on the second, and reverses A and B on the third.
     metric = np.array([[9.0, 5, 1], [9, 1, 5], [1, 2, 0]])
     row = agreement(study_of(np.stack([human, metric])), resamples=0).metrics.row(0, named=True)
     assert row["sample_accuracy"] == pytest.approx((3 + 2 + 2) / 9)
-    assert row["pairwise_accuracy"] == 1  # both means order A > B > C
-    metric[0, 1] = 0.0  # B and C are exchanged in the metric's means.
+    # Margins: humans AB 2, AC 3, BC 3; the metric AB 1, AC 3, BC 1, so the signs agree. Both means order A > B > C.
+    assert (row["system_accuracy"], row["pairwise_accuracy"]) == (1, 1)
+    metric[0, 1] = 0.0  # B and C are exchanged in the metric's means and in its margins.
     row = agreement(study_of(np.stack([human, metric])), resamples=0).metrics.row(0, named=True)
-    assert row["pairwise_accuracy"] == pytest.approx(2 / 3)
+    assert (row["system_accuracy"], row["pairwise_accuracy"]) == pytest.approx((2 / 3, 2 / 3))
 
 
 def test_guessing_of_a_comparison_has_a_value_a_metric() -> None:

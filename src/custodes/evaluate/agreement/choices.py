@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.evaluate.slices import Ratios
 from custodes.memory import check_memory, count_resample_values
-from custodes.stats.arrays import Bools, Floats, Ints, equal_positions
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks, equal_positions
+from custodes.stats.equal_clusters import sums_of
+from custodes.stats.ratios import ratio
 
 
 def are_choices(comparison: RaterComparison) -> bool:
@@ -51,25 +53,105 @@ def resampled_groups(
     return group_of_cluster, group_weights
 
 
-def category_sums(comparison: RaterComparison, column_of_item: Ints, n_columns: int) -> Floats:
-    """(4, metrics, columns): weights of all shared comparisons, equal preferences, human ties and metric ties.
+def weighted_comparisons(
+    comparison: RaterComparison, column_of_item: Ints, metric: int
+) -> tuple[Ints, Signs, Ints, Floats]:
+    """The pairs and the signs (2, n) of the comparisons rated by annotators and metric, with columns and weights.
 
     `column_of_item` (items,) is a position for each item. Items with position -1 are left out.
     """
+    shared_preferences = comparison.shared(metric)
+    column_of_comparison = column_of_item[shared_preferences.item]
+    mask_or_slice: Any = slice(None) if (column_of_comparison >= 0).all() else column_of_comparison >= 0
+    comparison_weights = comparison.design.weights[shared_preferences.item[mask_or_slice]]
+    return (
+        shared_preferences.pair[mask_or_slice],
+        shared_preferences.signs[:, mask_or_slice],
+        column_of_comparison[mask_or_slice],
+        comparison_weights,
+    )
+
+
+def category_sums(comparison: RaterComparison, column_of_item: Ints, n_columns: int) -> Floats:
+    """(4, metrics, columns): weights of all shared comparisons, equal preferences, human ties and metric ties."""
     category_weights = np.empty((4, len(comparison.metrics), n_columns))
     for metric_index in range(len(comparison.metrics)):
-        shared_preferences = comparison.shared(metric_index)
-        column_of_comparison = column_of_item[shared_preferences.item]
-        is_used = column_of_comparison >= 0
-        comparison_weights = comparison.design.weights[shared_preferences.item[is_used]]
-        human_signs, metric_signs = shared_preferences.signs[:, is_used]
+        _, (human_signs, metric_signs), column_of_comparison, comparison_weights = weighted_comparisons(
+            comparison, column_of_item, metric_index
+        )
         for category_index, is_in_category in enumerate(
             (human_signs == human_signs, human_signs == metric_signs, human_signs == 0, metric_signs == 0)
         ):
             category_weights[category_index, metric_index] = np.bincount(
-                column_of_comparison[is_used], comparison_weights * is_in_category, minlength=n_columns
+                column_of_comparison, comparison_weights * is_in_category, minlength=n_columns
             )
     return category_weights
+
+
+class PreferenceMargins(NamedTuple):
+    """Margins of systems in every resample, from preferences.
+
+    `accuracy` (1 + B, metrics) is the proportion of pairs of systems whose human and metric margin have the same sign.
+    `human` and `metrics` (1 + B, metrics, systems) are wins minus losses per comparison.
+    """
+
+    accuracy: Floats
+    human: Floats
+    metrics: Floats
+
+
+def margins(comparison: RaterComparison, bootstrap_weights: NDArray[Any], column_of_item: Ints) -> PreferenceMargins:
+    """Return the margins for `bootstrap_weights` (1 + B, columns); an item has the weight of its column."""
+    from scipy.sparse import csr_array
+
+    n_samples, n_metrics = len(bootstrap_weights), len(comparison.metrics)
+    n_pairs, n_systems = len(comparison.design.pairs), len(comparison.systems)
+    pairwise_accuracy = np.empty((n_samples, n_metrics))
+    human_net_wins, metric_net_wins = np.empty((2, n_samples, n_metrics, n_systems))
+    system_indices, pair_indices = comparison.design.pairs.T.ravel(), np.tile(np.arange(n_pairs), 2)
+    pair_membership_matrix = csr_array(
+        (np.ones(2 * n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs)
+    )
+    win_sign_matrix = csr_array(
+        (np.repeat([1.0, -1.0], n_pairs), (system_indices, pair_indices)), shape=(n_systems, n_pairs)
+    )
+    sum_options = {"n_cells": n_pairs, "n_groups": bootstrap_weights.shape[1]}
+    for metric_indices in equal_grounds(grounds_of(comparison)):
+        sum_functions_of_metrics = []
+        for metric_index in metric_indices:
+            pair_of_comparison, (human_signs, metric_signs), column_of_comparison, comparison_weights = (
+                weighted_comparisons(comparison, column_of_item, metric_index)
+            )
+            sum_functions_of_metrics.append(
+                sums_of(pair_of_comparison, column_of_comparison, comparison_weights * metric_signs, **sum_options)
+            )
+        # All metrics of the group share the same human preferences, so the rows of the last metric are used for all
+        # metrics.
+        count_comparisons = sums_of(pair_of_comparison, column_of_comparison, comparison_weights, **sum_options)
+        sum_human_signs = sums_of(
+            pair_of_comparison, column_of_comparison, comparison_weights * human_signs, **sum_options
+        )
+        for resample_slice in chunks(n_samples, 4 * (n_pairs + bootstrap_weights.shape[1])):
+            block_weights = np.ascontiguousarray(bootstrap_weights[resample_slice].T, dtype=np.float64)
+            n_comparisons_of_pair, human_margins = count_comparisons(block_weights), sum_human_signs(block_weights)
+            is_compared_pair, n_comparisons_of_system = (
+                n_comparisons_of_pair > 0,
+                pair_membership_matrix @ n_comparisons_of_pair,
+            )
+            human_block_net_wins, n_compared_pairs, human_margin_signs = (
+                ratio(win_sign_matrix @ human_margins, n_comparisons_of_system).T,
+                is_compared_pair.sum(axis=0),
+                np.sign(human_margins),
+            )
+            for metric_index, sum_metric_signs in zip(metric_indices, sum_functions_of_metrics, strict=True):
+                metric_margins = sum_metric_signs(block_weights)
+                n_equal_pairs = ((human_margin_signs == np.sign(metric_margins)) & is_compared_pair).sum(axis=0)
+                pairwise_accuracy[resample_slice, metric_index] = ratio(n_equal_pairs, n_compared_pairs)
+                human_net_wins[resample_slice, metric_index] = human_block_net_wins
+                metric_net_wins[resample_slice, metric_index] = ratio(
+                    win_sign_matrix @ metric_margins, n_comparisons_of_system
+                ).T
+    return PreferenceMargins(pairwise_accuracy, human_net_wins, metric_net_wins)
 
 
 def equal_preferences(comparison: RaterComparison) -> Ratios:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import Column, score, with_interval
-from custodes.evaluate.agreement.choices import are_choices, category_sums
+from custodes.evaluate.agreement.choices import PreferenceMargins, are_choices, category_sums, margins
 from custodes.evaluate.rater_comparison import RaterComparison
 from custodes.stats import bootstrap, intervals, multiple_testing
 from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, make_read_only
@@ -184,6 +184,11 @@ class Sample:
         """(4, 1 + B, metrics): total weights of all comparisons, equal preferences, human ties and metric ties."""
         category_weights = category_sums(self.comparison, self.column_of_item, self.times.shape[1])
         return np.moveaxis(bootstrap.weighted_sums(self.times, category_weights), 1, 0)
+
+    @cached_property
+    def margins(self) -> PreferenceMargins:
+        """Margins of systems from preferences."""
+        return margins(self.comparison, self.times, self.column_of_item)
 
 
 def holds_for_both(condition: Bools) -> Bools:

@@ -10,6 +10,7 @@ from custodes.evaluate.agreement.statistic import Sample, Statistic, output_stat
 from custodes.stats import accuracy
 from custodes.stats.arrays import Floats
 from custodes.stats.intervals import SHARE
+from custodes.stats.population import population_values
 from custodes.stats.ratios import ratio
 
 
@@ -23,6 +24,22 @@ def chance_accuracy(sample: Sample) -> Floats:
     return np.asarray(human_tie_rate * metric_tie_rate + (1 - human_tie_rate) * (1 - metric_tie_rate) / 2)
 
 
+def _population_accuracy(sample: Sample) -> Floats:
+    comparison = sample.comparison
+    compared_pair_masks = np.zeros(
+        (len(comparison.metrics), len(comparison.systems), len(comparison.systems)), dtype=np.bool_
+    )
+    for metric_index, is_compared_pair in enumerate(compared_pair_masks):
+        is_compared_pair[*comparison.design.pairs[comparison.shared(metric_index).pair].T] = True
+    _, system_net_wins_by_human, system_net_wins_by_metric = sample.margins
+    return accuracy.pairwise_accuracy(
+        *population_values(
+            system_net_wins_by_human, system_net_wins_by_metric, n_units=comparison.design.n_effective_units
+        ),
+        pairs=compared_pair_masks,
+    )
+
+
 ACCURACIES = (
     Statistic(
         name="sample_accuracy",
@@ -34,6 +51,19 @@ ACCURACIES = (
         chance=chance_accuracy,
         compared=True,
         essential=True,
+    ),
+    Statistic(
+        name="system_accuracy",
+        label="System accuracy (signs of margins)",
+        doc=(
+            "proportion of pairs of systems for which the human and the metric margin (wins − losses) "
+            "have the same sign (Definition 10)"
+        ),
+        compute=lambda sample: sample.margins.accuracy,
+        bounds=SHARE,
+        population=_population_accuracy,
+        chance=0.5,
+        smooth=False,
     ),
     Statistic(
         name="pairwise_accuracy",
