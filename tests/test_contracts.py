@@ -35,7 +35,7 @@ EMPTY = {
     ("check", "problems"),
     ("leaderboard", "interim"),  # only for studies with interim analyses
     *(("check", "texts"), ("leaderboard", "corrected"), ("leaderboard", "cycles"), ("leaderboard", "reference")),
-    *(("protocol", "naive"), ("ceiling", "history")),
+    *(("protocol", "naive"), ("ceiling", "history"), ("agreement", "labels")),
     *(("annotators", "pairs"), ("gate", "ledger")),
     ("route", "alarm"),  # only for a given threshold
     ("combine", "pruning"),

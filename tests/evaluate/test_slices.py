@@ -113,14 +113,52 @@ def test_quality_is_no_bias_for_the_first_position() -> None:
     assert "first_rate" not in set(slices["statistic"])
 
 
+def test_labels_are_sliced_by_any_column_of_the_file() -> None:
+    rng = np.random.default_rng(20_260_203)
+    n = 200
+    human = rng.random(n) < 0.6
+    judge = np.where(rng.random(n) < np.where(np.arange(n) % 2, 0.95, 0.6), human, ~human)
+    words = np.array(["fail", "pass"])
+    frame = pl.DataFrame(
+        {
+            "id": range(n),
+            "topic": ["tax", "tone"] * (n // 2),
+            "judge": words[judge.astype(int)],
+            "human": words[human.astype(int)],
+        }
+    )
+    answer = cu.agreement(frame, by="topic")
+    assert answer.metrics.is_empty()
+    assert answer.labels["n_labelled"].to_list() == [n]
+    right = (judge == human).reshape(-1, 2).mean(axis=0)
+    np.testing.assert_allclose(answer.slices["value"], right)
+    assert answer.slices["finding"].to_list() == ["lower", "higher"]
+
+
+def test_measures_of_labels_are_those_of_rates() -> None:
+    rng = np.random.default_rng(20_260_204)
+    words = np.array(["good", "bad"])
+    frame = pl.DataFrame({"id": range(80), "judge": rng.choice(words, 80), "human": rng.choice(words, 80)})
+    labels, judges = cu.agreement(frame).labels, cu.rates(frame).judges
+    for name in ("accuracy", "kappa", "ac1", "mcc", "balanced_accuracy", "alpha"):
+        assert labels[name].item() == pytest.approx(judges[name].item()), name
+
+
+def test_labels_alone_have_no_picture_of_statistics() -> None:
+    frame = pl.DataFrame({"id": range(40), "judge": ["pass", "fail"] * 20, "human": ["pass"] * 20 + ["fail"] * 20})
+    with pytest.raises(cu.CustodesError, match="agreement_intervals: the result has no rows to draw"):
+        cu.agreement(frame).plot()
+
+
 def test_categories_have_no_better_system() -> None:
     rng = np.random.default_rng(20_260_205)
     words = np.array(["refund", "praise", "bug"])
     columns = {name: rng.choice(words, 60) for name in ("judge", "human")}
     frame = pl.DataFrame({"id": np.repeat(np.arange(30), 2), "system": ["a", "b"] * 30, **columns})
-    for question in (cu.agreement, cu.leaderboard, cu.favoritism, cu.ranking, cu.complementarity):
+    for question in (cu.leaderboard, cu.favoritism, cu.ranking, cu.complementarity):
         with pytest.raises(cu.CustodesError, match=r"the labels \(bug, praise, refund\) have no order, so they do"):
             question(frame)
+    assert cu.agreement(frame).metrics.is_empty()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
-from custodes.answers.shared_arguments import PreferenceOptions
+from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments
 from custodes.answers.tables import AT_THRESHOLD, count, flag, label, letters, p_value, score, table
 from custodes.arguments import check_one_of, value_list
 from custodes.data.notes import Note, build_notes
@@ -35,10 +35,13 @@ from custodes.evaluate.agreement.differences import (
 )
 from custodes.evaluate.agreement.statistic import FEWEST, Sample, drawn_flips, group_equal_rows, holds_for_both
 from custodes.evaluate.agreement.statistics import STATISTICS
-from custodes.evaluate.comparable import label_of
+from custodes.evaluate.comparable import NotComparableError, label_of
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.rater_comparison import RaterComparison, compare
-from custodes.evaluate.slices import BY, slice_columns, slice_notes, slice_table, slices_of_items
+from custodes.evaluate.rates.estimates import EstimateSettings
+from custodes.evaluate.rates.judges import equal_labels, judge_rows, judge_table
+from custodes.evaluate.rates.outputs import labelled_outputs, view_of_positive
+from custodes.evaluate.slices import BY, slice_columns, slice_notes, slice_table, slices_of, slices_of_items
 from custodes.progress import Progress, silent
 from custodes.stats import system_scores
 from custodes.stats.arrays import Floats
@@ -126,10 +129,12 @@ class Agreement(Result):
         ),
         essential=False,
     )
+    labels: pl.DataFrame = judge_table()
     slices: pl.DataFrame = slice_table(
         "metric",
         "One row per metric and slice, if `by` is set.",
-        "`sample_accuracy` (proportion of comparisons in which annotators and metric have the same preference)",
+        "`sample_accuracy` (proportion of comparisons in which annotators and metric have the same preference), or "
+        "`accuracy` for labels",
     )
 
 
@@ -168,9 +173,12 @@ def agreement(
     maximum of t). Two metrics differ significantly if `p_adjusted` is at most `alpha`. Only metrics without a
     significant difference share a significance letter. Tests against chance are adjusted for all metrics of the aspect.
 
-    With `by`, the sample accuracy in each slice is compared with its value in all other slices. The test permutes items
-    among slices, and p-values are adjusted for all metrics and slices. For accuracy, kappa and error rates of labels,
-    see `rates`.
+    Labels (pass or fail, or categories) are also compared output by output in the table `labels`, for which one system
+    is enough. Categories, and studies of a single system, have only this table (and `slices`, if `by` is set).
+
+    With `by`, the sample accuracy (for labels: the proportion of equal labels) in each slice is compared with its
+    value in all other slices. The test permutes items among slices, and p-values are adjusted for all metrics and
+    slices.
 
     References
     ----------
@@ -191,7 +199,7 @@ def agreement(
         comparison: RaterComparison, rng: np.random.Generator
     ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         table_of_name, notes = _answer(comparison, draw_flips, resamples, compare_by, confidence, alpha, rng)
-        if by:
+        if by and comparison.aspect not in study.labels:
             equal_preference_ratios = equal_preferences(comparison)
             item_slices = slices_of_items(study, comparison.items, by)
             slice_table_columns = slice_columns(
@@ -201,7 +209,13 @@ def agreement(
             notes += slice_notes(by, equal_preference_ratios, item_slices, comparison.aspect)
         return table_of_name, notes
 
-    aspect_comparisons = [comparison.human_item_comparison for comparison in compare(study, **setting)]
+    label_tables, label_notes = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)
+    try:
+        aspect_comparisons = [comparison.human_item_comparison for comparison in compare(study, **setting)]
+    except NotComparableError:
+        if not label_tables:
+            raise
+        aspect_comparisons = []
     generator = np.random.default_rng(rng)
     draw_flips = drawn_flips(generator)
     # All aspects have the same label, so that they share their resamples.
@@ -214,10 +228,39 @@ def agreement(
         label=lambda _: "",
         threads=False,  # with threads, the resamples of several aspects would be in memory at the same time
     )
-    return Agreement.from_parts(
-        [table_of_name for table_of_name, _ in tables_and_notes],
-        [note for _, notes in tables_and_notes for note in notes],
-    )
+    notes = [*label_notes, *(note for _, notes in tables_and_notes for note in notes)]
+    return Agreement.from_parts([*label_tables, *(table_of_name for table_of_name, _ in tables_and_notes)], notes)
+
+
+def _label_tables(
+    study: Study, setting: PreferenceOptions, by: str | None, *, confidence: float, alpha: float, rng: Rng
+) -> tuple[list[dict[str, pl.DataFrame]], list[Note]]:
+    """Return the tables on the agreement of labels, by aspect, and notes; both are empty if the study has no labels."""
+    if not study.labels:
+        return [], []
+    selected_study = study.select(**selection_arguments(setting))
+    estimate_settings = EstimateSettings(sampling="random", confidence=confidence, rng=np.random.default_rng(rng))
+    labelled_outputs_of_aspects = labelled_outputs(selected_study, consensus="vote")
+    tables_of_aspects = [
+        Agreement.part(
+            outputs_of_aspect.aspect,
+            labels=judge_rows(view_of_positive(outputs_of_aspect, None), estimate_settings),
+            slices=slice_columns(
+                "metric",
+                equal_labels(outputs_of_aspect),
+                slices_of(study, outputs_of_aspect.table, by),
+                confidence=confidence,
+                alpha=alpha,
+            )
+            if by
+            else (),
+        )
+        for outputs_of_aspect in labelled_outputs_of_aspects
+    ]
+    return tables_of_aspects, [
+        *selected_study.notes,
+        *(note for outputs_of_aspect in labelled_outputs_of_aspects for note in outputs_of_aspect.notes),
+    ]
 
 
 def by_standing(metric_rows: pl.DataFrame, standing: pl.DataFrame) -> pl.DataFrame:

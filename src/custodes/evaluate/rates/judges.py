@@ -23,6 +23,7 @@ from custodes.evaluate.rates.estimates import (
 )
 from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, JudgeLabels, judges_of, sampling_test
 from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive
+from custodes.evaluate.slices import Ratios
 from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.intervals import student_quantile, wilson_interval
 from custodes.stats.rates.alternative_annotator_test import FEWEST_ANNOTATORS, FEWEST_OUTPUTS, Replacement, replacement
@@ -118,6 +119,24 @@ def judge_rows(outputs: LabelledOutputs, settings: EstimateSettings) -> list[dic
         judge_row(outputs, judge, judge.threshold_judge.rates(outputs, **settings), confidence=settings["confidence"])
         for judge in comparable_judges(outputs)
     ]
+
+
+def equal_labels(outputs: LabelledOutputs) -> Ratios:
+    """Return the accuracy of the labels of each metric, as a ratio of sums over outputs."""
+    judges = list(comparable_judges(outputs))
+    is_equal_label, has_both_labels = np.zeros((2, len(judges), len(outputs.system)))
+    for judge_index, judge in enumerate(judges):
+        output_indices = np.flatnonzero(outputs.has_human_label & ~np.isnan(judge.evaluated))  # with both labels
+        is_equal_label[judge_index, output_indices] = outputs.gold[
+            output_indices, judge.evaluated[output_indices].astype(np.intp)
+        ]
+        has_both_labels[judge_index, output_indices] = 1
+    return Ratios(
+        labels=[(judge.name, "accuracy") for judge in judges],
+        numerator=is_equal_label,
+        denominator=has_both_labels,
+        units=outputs.unit,
+    )
 
 
 def judge_row(
