@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from custodes.answers.tables import UNRELIABLE, Table, View, count, flag, label, labels, p_value, score, share
+from custodes.answers.tables import Table, View, count, flag, label, labels, p_value, score, share
 from custodes.answers.views import cell, number, split_by_aspect, title_with_aspect, views
 
 COLUMNS = (
@@ -117,17 +117,6 @@ def test_what_has_a_better_end_is_shown_even_where_it_is_undefined() -> None:
     assert view.header == ("metric", "tau", "error", "half")
     assert [row[1:3] for row in view.rows] == [("–", "–")] * 3
     assert view.best == frozenset()
-
-
-def test_an_unreliable_interval_is_marked_and_only_that() -> None:
-    result = Table(doc="t", columns=(score("a", "x", interval=True), score("b", "x", interval=True), UNRELIABLE))
-    data = {"a": [0.5], "a_low": [0.1], "a_high": [0.9], "b": [0.5], "b_low": [0.1], "b_high": [0.9]}
-    (view,) = views(result, result.frame(data | {"unreliable": [["a"]]}, name="t"), "t")
-    assert (view.header, view.rows) == (("a", "b"), (("0.50 [0.10, 0.90]?", "0.50 [0.10, 0.90]"),))
-    (view,) = views(result, result.frame(data | {"a_low": None, "a_high": None, "unreliable": [["a"]]}, name="t"), "t")
-    assert view.rows[0][0] == "0.500"  # without an interval nothing is marked
-    (view,) = views(result, result.frame(data | {"unreliable": None}, name="t"), "t")
-    assert view.rows[0][0] == "0.50 [0.10, 0.90]"
 
 
 def test_all_numbers_of_a_column_have_equally_many_digits() -> None:

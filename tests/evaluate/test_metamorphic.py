@@ -41,10 +41,10 @@ WITHOUT_RESAMPLES = [
 TIME = "seconds"
 MOVED = ("low", "high")
 """Columns of scores as they stand in the file, which a shift must move."""
-IN_UNITS = (*MOVED, "acc_eq_epsilon", "mse_metrics", "mse_both", "weight", "label", "expected")
+IN_UNITS = (*MOVED, "mse_metrics", "mse_both", "weight", "label", "expected")
 """Columns in units of scores."""
 SLOW = ("ceiling", "combine", "plan", "protocol")
-FROM_RESAMPLES = {"group", "side", "decision", "may_be_best", "unreliable", "rank_low", "rank_high"}
+FROM_RESAMPLES = {"group", "side", "decision", "may_be_best", "rank_low", "rank_high"}
 SHIFTS = {"h0": -64.0, "h1": -64.0, "h2": -64.0, "m0": -256.0, "m1": -8.0, "m2": -1024.0}
 """People share a scale, so they move together. Powers of two: sums of halves stay exact."""
 

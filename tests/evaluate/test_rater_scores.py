@@ -35,7 +35,7 @@ def test_people_are_averaged_by_aspect_and_a_metric_is_a_rater_for_each_of_its_a
     assert raters.annotators.shape == (2, 2, 6, 3)
     assert np.isnan(raters.annotators[1, 1]).all()  # bob did not rate truth
     assert raters.left_out == ()
-    assert raters.design.item_weights is None
+    assert not raters.design.has_item_weights
     assert raters.dates == (None,) * 5
 
 

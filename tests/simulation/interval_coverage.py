@@ -104,7 +104,9 @@ def comparison_of(human: Floats, metrics: Floats, units: np.ndarray) -> RaterCom
         design=design,
         people=("people",),
         metrics=names,
-        scores=ItemScores.from_all_items(persons=human[None], human=human, metrics=metrics),
+        scores=ItemScores(
+            items=np.arange(len(items)), n_items=len(items), persons=human[None], human=human, metrics=metrics
+        ),
         human_system=np.full(len(systems), np.nan),
         metric_system=np.full((len(metrics), len(systems)), np.nan),
         preferences=Comparisons.from_signs(signs, raters=("human", *names), **labels),

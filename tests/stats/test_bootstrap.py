@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
+from custodes.stats import bootstrap
 from custodes.stats.bootstrap import (
-    bootstrap_blocks,
     bootstrap_weights,
     group_by_outputs,
     sign_flips,
@@ -44,16 +44,13 @@ def test_bootstrap_weights_are_multinomial_counts() -> None:
 
 
 @pytest.mark.parametrize("n_units", [1, 7, 5000, 100_000])
-def test_blocks_bytes_and_floats_are_the_same_draws(n_units: int) -> None:
-    n = 90 if n_units == 100_000 else 5
-    parts = [block[:, :50] for _, block in bootstrap_blocks(n_units, n, np.random.default_rng(3))]
-    assert len(parts) == (2 if n_units == 100_000 else 1)
-    counts = bootstrap_weights(n_units, n, np.random.default_rng(3), dtype=np.uint8)
+def test_blocks_bytes_and_floats_are_the_same_draws(n_units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = bootstrap_weights(n_units, 5, np.random.default_rng(3), dtype=np.uint8)
     assert counts.dtype == np.uint8
     assert (counts.sum(axis=1) == n_units).all()
-    assert np.array_equal(np.concatenate(parts), counts[:, :50])
-    if n == 5:
-        assert np.array_equal(counts, bootstrap_weights(n_units, n, np.random.default_rng(3)))
+    assert np.array_equal(counts, bootstrap_weights(n_units, 5, np.random.default_rng(3)))
+    monkeypatch.setattr(bootstrap, "_BLOCK", 2 * n_units)  # two resamples in a block
+    assert np.array_equal(counts, bootstrap_weights(n_units, 5, np.random.default_rng(3)))
 
 
 def test_many_units_are_drawn_by_the_same_law() -> None:

@@ -136,15 +136,6 @@ score = partial(column, kind="score")
 p_value = partial(column, kind="p")
 probability = partial(column, kind="probability")
 
-UNRELIABLE = labels(
-    "unreliable",
-    "columns whose intervals come from too few clusters; in simulations with this number of clusters, the coverage "
-    "was below 85 %",
-    "Interval unreliable",
-    essential=False,
-)
-"The column that names the columns whose intervals are unreliable. This column is declared last in a table."
-
 TableData = Mapping[str, Any] | Iterable[Mapping[str, Any]]
 """The data of a table: its columns, or its rows."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from custodes.answers.tables import UNRELIABLE, Column, Table, View
+from custodes.answers.tables import Column, Table, View
 from custodes.answers.wording import FLAG, UNDEFINED, column_digits, decimal, estimate_text, letter_ranges, p_value
 
 HUGE = 1e6
@@ -93,14 +93,7 @@ def cell(row: Mapping[str, Any], column: Column, digits: int) -> str:
         return ", ".join(cell_value) if column.kind == "labels" else str(cell_value)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         return f"{number(cell_value, digits=digits)} ± {number(sd, digits=digits)}"
-    return estimate_text(
-        cell_value, *column.bounds(row), digits=digits, write=number, unreliable=is_unreliable(row, column)
-    )
-
-
-def is_unreliable(row: Mapping[str, Any], column: Column) -> bool:
-    """Whether the row marks the interval of this column as unreliable."""
-    return column.name in (row.get(UNRELIABLE.name) or ()) and row[f"{column.name}_low"] is not None
+    return estimate_text(cell_value, *column.bounds(row), digits=digits, write=number)
 
 
 def number(value: float | None, *, digits: int) -> str:

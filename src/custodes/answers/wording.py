@@ -9,9 +9,6 @@ from statistics import median_low
 from typing import Any
 
 UNDEFINED = "–"
-MARK = "?"
-"""Mark of an unreliable interval."""
-
 FLAG = {True: "yes", False: "no"}
 
 
@@ -188,7 +185,6 @@ def interval(
     *,
     digits: int = 2,
     write: Callable[..., str] = number,
-    unreliable: bool = False,
 ) -> str:
     """A number and its interval (if there is one) as text.
 
@@ -202,7 +198,7 @@ def interval(
     """
     interval_width = _width(low, high)
     n_decimals = digits if interval_width is None else _significant_decimals(interval_width, digits)
-    return estimate_text(value, low, high, digits=n_decimals, write=write, unreliable=unreliable)
+    return estimate_text(value, low, high, digits=n_decimals, write=write)
 
 
 def estimate_text(
@@ -212,7 +208,6 @@ def estimate_text(
     *,
     digits: int,
     write: Callable[..., str] = number,
-    unreliable: bool = False,
 ) -> str:
     """A number and its interval (if there is one) as text, each number with `digits` decimals.
 
@@ -225,7 +220,7 @@ def estimate_text(
     if low < 0 < high:  # an estimate may be displayed as 0 here
         estimate_and_bounds = (round(value, digits), round(low, digits), round(high, digits))
     value_text, low_text, high_text = (write(number_to_write, digits=digits) for number_to_write in estimate_and_bounds)
-    return f"{value_text} [{low_text}, {high_text}]{MARK if unreliable else ''}"
+    return f"{value_text} [{low_text}, {high_text}]"
 
 
 def names(labels: Sequence[str], *, limit: int = 6) -> str:

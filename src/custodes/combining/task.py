@@ -184,7 +184,7 @@ def task(selected_study: Study, target: str | None) -> Task:
             *build_notes(
                 (
                     "weights-unused",
-                    rater_scores.design.item_weights is not None,
+                    rater_scores.design.has_item_weights,
                     "item weights do not affect combined metrics",
                 )
             ),

@@ -106,9 +106,9 @@ class Design(ReadOnlyArrays):
         return is_clustered(self.units)
 
     @property
-    def item_weights(self) -> Floats | None:
-        """The item weights; None in the common case that all weights are 1, because computations are then faster."""
-        return None if (self.weights == 1).all() else self.weights
+    def has_item_weights(self) -> bool:
+        """Whether some items have a weight other than 1."""
+        return not (self.weights == 1).all()
 
     @property
     def selected_unequally(self) -> bool:

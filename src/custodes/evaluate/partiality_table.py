@@ -175,7 +175,6 @@ def _complementarity(comparison: RaterComparison, first_metric_indices: Ints, se
     """Return the complementarity of each pair of metrics at the system level by tau-b distance; NaN if undefined."""
     item_scores, design = comparison.scores, comparison.design
     cluster_of_item = design.units[item_scores.items]
-    item_weights = None if design.item_weights is None else design.item_weights[item_scores.items]
     mean_distances_of_chunks = [
         weighted_item_mean(
             rank_distances(
@@ -183,7 +182,7 @@ def _complementarity(comparison: RaterComparison, first_metric_indices: Ints, se
             ),
             units=cluster_of_item,
             weights=np.ones((1, design.n_units)),
-            item_weights=item_weights,
+            item_weights=design.weights[item_scores.items],
         )[0]
         for pair_slice in chunks(len(first_metric_indices), len(cluster_of_item))
     ]

@@ -58,7 +58,7 @@ class RaterComparison(ReadOnlyArrays):
     each annotator. `human_system` (systems,) and `metric_system` (metrics, systems) are the system-level scores in the
     file. `human_tie` is the tie threshold of human scores in `acc_eq`. `epsilon` (metrics,) is the tie threshold of
     each metric; it is NaN for verdicts, which include ties. `overall` are the metrics without a score for the aspect,
-    whose score without an aspect is used instead.
+    whose score without an aspect is used instead. `severity_notes` are the notes on the severity of annotators.
     """
 
     aspect: str
@@ -74,6 +74,7 @@ class RaterComparison(ReadOnlyArrays):
     epsilon: Floats
     notes: tuple[Note, ...]
     overall: tuple[str, ...] = ()
+    severity_notes: tuple[Note, ...] = ()
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -204,11 +205,12 @@ class RaterComparison(ReadOnlyArrays):
         selected_preferences = self.preferences.select_raters([0, *(1 + metrics).tolist()])
         item_scores = replace(self.scores, metrics=self.scores.metrics[metrics])
         if scored is not None:
-            item_scores = ItemScores.from_all_items(
+            item_scores = replace(
+                self.scores,
+                items=np.arange(len(self.items)),
                 persons=self.persons,
                 human=np.where(scored, self.human, np.nan),
                 metrics=np.where(scored, self.metric_scores[metrics], np.nan),
-                levels=self.scores.levels,
             )
         return replace(
             self,
@@ -393,14 +395,13 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
         epsilon=np.where(np.isfinite(metric_scores).any(axis=(1, 2)), metric_tie_thresholds, np.nan),
         notes=tuple(notes),
         overall=tuple(metric for metric in metrics if metric not in scored_metrics),
+        severity_notes=tuple(human_mean_scores.notes(label_of(aspect), aspect)),
     )
 
 
 def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
-    """Return the notes on the design of this comparison.
-
-    Raises `NotComparableError` if annotators and metrics share no pair of outputs and no scores of systems.
-    """
+    """Return the notes on the design; raise `NotComparableError` if annotators and metrics share no pair of outputs and
+    no scores of systems."""
     human_comparisons = comparison.preferences.select_rater(0)
     if not len(human_comparisons):
         raise NotComparableError(
@@ -478,7 +479,7 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         ),
         (
             "item-weights",
-            comparison.design.item_weights is not None,
+            comparison.design.has_item_weights,
             "item weights apply to statistics of agreement; counts of wins, ties and losses "
             "(favoritism, ranking, correction, protocol) count every item once",
         ),
@@ -496,4 +497,4 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
         unpaired_note(comparison.n_unpaired, suffix),
         aspect=comparison.aspect,
     )
-    return [*design_notes, *human_means(comparison.scores.persons).notes(suffix, comparison.aspect)]
+    return [*design_notes, *comparison.severity_notes]

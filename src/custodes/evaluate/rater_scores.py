@@ -346,16 +346,10 @@ def _unused_raters(study: Study, selected_study: Study, aspects: tuple[str, ...]
     ]
 
 
-def few_clusters_notes(
-    n_units: int, resamples: int, *, fewest: int = FEW, aspect: str = "", columns: Sequence[str] = ()
-) -> list[Note]:
-    """Return a note if there are too few clusters of items for bootstrap intervals.
-
-    `columns` are the columns with these intervals; by default, the note is about all intervals.
-    """
-    columns_text = f" of {join_labels(columns)}" if columns else ""
+def few_clusters_notes(n_units: int, resamples: int, *, fewest: int = FEW, aspect: str = "") -> list[Note]:
+    """Return a note if there are too few clusters of items for bootstrap intervals."""
     message = (
-        f"there are only {n_units} clusters of items{label_of(aspect)}, so intervals{columns_text} are unreliable; in "
-        "simulations with so few clusters, coverage was below 85 %"
+        f"there are only {n_units} clusters of items{label_of(aspect)}, so intervals are unreliable; in simulations "
+        "with so few clusters, coverage was below 85 %"
     )
     return build_notes(("few-clusters", n_units if 1 < n_units < fewest and resamples else 0, message), aspect=aspect)

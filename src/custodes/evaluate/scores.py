@@ -60,14 +60,6 @@ class ItemScores(ReadOnlyArrays):
     metrics: Floats
     levels: AnnotatorLevels | None = None
 
-    @classmethod
-    def from_all_items(
-        cls, *, persons: Floats, human: Floats, metrics: Floats, levels: AnnotatorLevels | None = None
-    ) -> ItemScores:
-        """Return the scores of a study in which every item has scores."""
-        positions = np.arange(len(human))
-        return cls(items=positions, n_items=len(human), persons=persons, human=human, metrics=metrics, levels=levels)
-
     def spread(self, values: Floats) -> Floats:
         """Return values (..., k, systems) expanded to all items, (..., items, systems); NaN for items without scores.
 

@@ -201,10 +201,13 @@ def slice_table(rater: str, doc: str, statistics: str) -> Any:
         share("value", "the statistic in the slice", "Slice"),
         share("other", "the statistic in all other slices", "Others"),
         difference("difference", "`value` minus `other`", interval=True),
-        p_value("p_value", "unadjusted p-value of a permutation test that `difference` is 0", "p", essential=False),
-        p_value("p_adjusted", "p-value adjusted for all rows of the aspect", "p, all tested"),
+        p_value(
+            "p_adjusted",
+            "p-value of a permutation test that `difference` is 0, adjusted for all rows of the aspect; null if fewer "
+            f"than {FEWEST_PARTS} items or clusters have data in the slice or in the other slices",
+            "p, all tested",
+        ),
         label("finding", "`higher` or `lower` if `p_adjusted` is at most alpha; otherwise empty"),
-        label("reason", "reason for a missing test", essential=False),
     )
 
 
@@ -268,7 +271,6 @@ def slice_columns(
     is_significant = permutation_tests.p_adjusted.ravel() <= alpha
     differences = permutation_tests.difference.ravel()
     rater_names, statistic_names = zip(*ratios.labels, strict=True)
-    few_items_text = f"fewer than {FEWEST_PARTS} items or clusters in the slice or in the other slices"
     return {
         rater: np.repeat(rater_names, len(nonempty_slice_codes)).tolist(),
         "slice": [names_of_slices[slice_index] for slice_index in nonempty_slice_codes] * len(ratios.labels),
@@ -279,8 +281,6 @@ def slice_columns(
         "difference": differences,
         "difference_low": np.maximum(permutation_tests.low.ravel(), -1.0),
         "difference_high": np.minimum(permutation_tests.high.ravel(), 1.0),
-        "p_value": permutation_tests.p_value.ravel(),
         "p_adjusted": permutation_tests.p_adjusted.ravel(),
         "finding": np.select([is_significant & (differences > 0), is_significant], ["higher", "lower"], "").tolist(),
-        "reason": np.where(np.isnan(permutation_tests.p_value.ravel()), few_items_text, "").tolist(),
     }

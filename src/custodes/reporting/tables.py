@@ -12,7 +12,7 @@ import polars as pl
 from polars import selectors
 
 from custodes.answers.tables import Column, Kind
-from custodes.answers.views import digits_of_column, is_unreliable
+from custodes.answers.views import digits_of_column
 from custodes.answers.wording import FLAG, UNDEFINED, estimate_text, letter_ranges, number, p_value, percent
 from custodes.reporting.section import Context, SelectionTable, render
 
@@ -115,9 +115,7 @@ def _cell(row: Mapping[str, Any], column: Column, digits: int) -> _Cell:
         return _Cell(p_value(cell_value), cell_value)
     format_number = {"percent": percent, "int": _format_whole_number}.get(SHOWN[column.kind], number)
     low, high = (row[f"{column.name}{suffix}"] if column.interval else None for suffix in ("_low", "_high"))
-    cell_text = estimate_text(
-        cell_value, low, high, digits=digits, write=format_number, unreliable=is_unreliable(row, column)
-    )
+    cell_text = estimate_text(cell_value, low, high, digits=digits, write=format_number)
     if column.sd and (sd := row[f"{column.name}_sd"]) is not None:
         cell_text += f" ± {format_number(sd, digits=digits)}"
     return _Cell(cell_text, cell_value)

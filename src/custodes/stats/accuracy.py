@@ -9,7 +9,6 @@ metric rated it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -221,64 +220,28 @@ def acc_eq(
 
     Source: Deutsch, Foster and Freitag 2023 ("Ties Matter"): acc_eq with tie calibration, grouped by item.
     """
-    events_of_metric = events(
-        human, metrics, human_tie=human_tie, units=units, n_units=weights.shape[1], item_weights=item_weights
-    )
-    return accuracy_and_epsilon(events_of_metric, weights)
-
-
-def events(
-    human: Floats,
-    metrics: Floats,
-    *,
-    human_tie: float,
-    units: Ints,
-    n_units: int,
-    item_weights: Floats | None,
-) -> list[Events]:
-    """Events of each metric: the part of `acc_eq` that does not depend on the resamples.
-
-    The same events can be used with several sets of resamples.
-
-    >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
-    >>> all_events = events(human, metric, human_tie=0, units=np.zeros(1, dtype=int), n_units=1, item_weights=None)
-    >>> all_events[0].delta.round(3).tolist(), all_events[0].gain.tolist()  # a human tie, and two human preferences
-    ([0.1, 0.6, 0.7], [True, False, False])
-    """
     item_weights = np.ones(len(human)) if item_weights is None else item_weights
     first_systems, second_systems = np.triu_indices(human.shape[1], k=1)
     human_differences = human[:, first_systems] - human[:, second_systems]
-    return [
+    events_of_metric = [
         Events(
             np.where(np.abs(human_differences) <= human_tie, 0.0, np.sign(human_differences)),  # NaN stays NaN
             metric_scores[:, first_systems] - metric_scores[:, second_systems],
             slack=_SAME * np.fmax(np.abs(metric_scores[:, first_systems]), np.abs(metric_scores[:, second_systems])),
             units=units,
-            n_units=n_units,
+            n_units=weights.shape[1],
             item_weights=item_weights,
         )
         for metric_scores in metrics
     ]
-
-
-def accuracy_and_epsilon(events_of_metric: Sequence[Events], weights: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Accuracy and epsilon of `acc_eq` from the events of metrics, (B, metrics) each.
-
-    >>> human, metric = np.array([[1.0, 1.0, 3.0]]), np.array([[[0.2, 0.3, 0.9]]])
-    >>> all_events = events(human, metric, human_tie=0, units=np.zeros(1, dtype=int), n_units=1, item_weights=None)
-    >>> accuracy_and_epsilon(all_events, np.ones((1, 1)))[0].tolist()
-    [[1.0]]
-    """
     weights_by_unit = np.ascontiguousarray(weights.T)
-    accuracy, epsilon = np.full((2, len(weights), len(events_of_metric)), np.nan)
-    if len(events_of_metric):
-        resample_sums = weighted_sums(
-            weights, np.stack([[metric_events.total, metric_events.at_zero] for metric_events in events_of_metric])
+    accuracy, epsilon = np.full((2, len(weights), len(metrics)), np.nan)
+    sums_by_unit = np.array([[metric_events.total, metric_events.at_zero] for metric_events in events_of_metric])
+    resample_sums = weighted_sums(weights, sums_by_unit.reshape(len(metrics), 2, weights.shape[1]))
+    for metric_index, metric_events in enumerate(events_of_metric):
+        accuracy[:, metric_index], epsilon[:, metric_index] = metric_events.best(
+            weights_by_unit, *np.ascontiguousarray(resample_sums[:, metric_index].T)
         )
-        for metric_index, metric_events in enumerate(events_of_metric):
-            accuracy[:, metric_index], epsilon[:, metric_index] = metric_events.best(
-                weights_by_unit, *np.ascontiguousarray(resample_sums[:, metric_index].T)
-            )
     return accuracy, epsilon
 
 

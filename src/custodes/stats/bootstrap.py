@@ -2,8 +2,6 @@
 
 Weights (1 + B, units) are the number of times that each resampling unit (a cluster of items) is drawn. The first row
 consists of ones and stands for the data, so that the point estimate and the bootstrap use the same code.
-`bootstrap_weights` returns all rows at once, optionally with one byte per number. `bootstrap_blocks` yields the rows in
-blocks. Both functions draw the same resamples from the same seed, and `weighted_sums` accepts the weights of both.
 """
 
 from __future__ import annotations
@@ -52,30 +50,16 @@ def bootstrap_weights(
     >>> bootstrap_weights(5, 3, np.random.default_rng(0)).sum(axis=1).tolist()
     [5.0, 5.0, 5.0, 5.0]
     """
-    weights = np.empty((1 + n_resamples, n_units), dtype=dtype)
-    for row_slice, block_weights in bootstrap_blocks(n_units, n_resamples, rng):
-        weights[row_slice] = block_weights
-    return weights
-
-
-def bootstrap_blocks(
-    n_units: int, n_resamples: int, rng: np.random.Generator
-) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """Yield the rows of `bootstrap_weights` in blocks: the positions of the rows and their weights (rows, units).
-
-    >>> [(rows, weights.shape) for rows, weights in bootstrap_blocks(5, 3, np.random.default_rng(0))]
-    [(slice(0, 4, None), (4, 5))]
-    """
-    for row_slice in chunks(1 + n_resamples, n_units * CHUNK // _BLOCK):
-        block_weights = np.ones((row_slice.stop - row_slice.start, n_units))
-        resample_weights = block_weights[1:] if row_slice.start == 0 else block_weights
-        # Resamples are drawn one at a time, so that results do not depend on the block size.
+    weights = np.ones((1 + n_resamples, n_units), dtype=dtype)
+    # Resamples are drawn one at a time, so that results do not depend on the block size.
+    for row_slice in chunks(n_resamples, n_units * CHUNK // _BLOCK):
+        resample_weights = weights[1:][row_slice]
         if n_units < _MANY:
             resample_weights[:] = rng.multinomial(n_units, np.full(n_units, 1 / n_units), size=len(resample_weights))
         else:
             for unit_counts in resample_weights:
                 unit_counts[:] = np.bincount(rng.integers(n_units, size=n_units, dtype=np.int64), minlength=n_units)
-        yield row_slice, block_weights
+    return weights
 
 
 def with_point(weights: NDArray[Any]) -> NDArray[np.float64]:

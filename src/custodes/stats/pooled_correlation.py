@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, scaled_deviations, table_sums
+from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, scaled_deviations
 from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
 from custodes.stats.correlation import Kind, concordance, tau_b
 from custodes.stats.ranks import difference_signs
@@ -29,7 +29,6 @@ _CONSTANT = 1e-12  # a variance below this proportion of its largest possible va
 _BINS = 64  # number of bins into which a ranking of very many outputs is cut
 _INT8 = 127  # maximum number of signs whose sum fits int8
 _STEPS = 16  # number of levels in a block of running sums
-_FEW_GROUPS = 50  # dense matrices take a third of the time of sparse ones with 20 units, but longer with 100
 _WIDTH = 64  # number of resamples at a time, so that arrays fit the cache
 _CACHE = 8  # divisor of the size of temporary arrays, so that they fit the cache
 
@@ -84,7 +83,9 @@ def pooled_correlation(
             continue
         item_of_output = rated_output_indices // human.shape[1]
         resample_weights, group_of_output, weight_of_group = weights, units[item_of_output], np.ones(weights.shape[1])
-        if item_weights is not None:  # all outputs of a group have the same unit and item weight
+        if (
+            item_weights is not None and (item_weights != 1).any()
+        ):  # all outputs of a group have the same unit and item weight
             unit_and_weight_of_output = np.stack([units, item_weights], axis=1)[item_of_output]
             distinct_units_and_weights, group_of_output = np.unique(
                 unit_and_weight_of_output, axis=0, return_inverse=True
@@ -223,21 +224,6 @@ class _Levels:
         return power_sums
 
 
-def _squares(rankings: list[_Levels], resample_weights: NDArray[Any]) -> Floats:
-    """Sums of squared sizes of the levels of each ranking in resamples: (rankings, B)."""
-    if resample_weights.shape[1] > _FEW_GROUPS:
-        return np.stack([ranking_levels.power_sums(resample_weights, 2) for ranking_levels in rankings])
-    group_weights = resample_weights.astype(np.float64)
-    count_tables = [
-        table_sums(ranking_levels.level_of_output, ranking_levels.group_of_output, shape=ranking_levels.shape).astype(
-            np.float64
-        )
-        for ranking_levels in rankings
-    ]
-    table_products = np.stack([count_table.T @ count_table for count_table in count_tables])
-    return np.asarray(np.einsum("bg,bsg->sb", group_weights, weighted_sums(group_weights, table_products)))
-
-
 def _pooled_spearman(
     human: Floats, metrics: Floats, group_of_output: Ints, resample_weights: NDArray[Any], _: Floats
 ) -> Floats:
@@ -280,7 +266,9 @@ def _pooled_kendall(
         )
         ** 2
     )
-    n_untied_ordered_pairs = n_ordered_pairs - _squares(levels_of_rater, resample_weights)
+    n_untied_ordered_pairs = n_ordered_pairs - [
+        ranking_levels.power_sums(resample_weights, 2) for ranking_levels in levels_of_rater
+    ]
     n_untied_ordered_pairs[n_untied_ordered_pairs <= _CONSTANT * n_ordered_pairs] = np.nan
     compute_concordance = (
         _paired_groups if len(group_of_output) * resample_weights.shape[1] <= EXACT else _binned_concordance

@@ -31,7 +31,7 @@ def test_intervals_hold_most_points_and_a_perfect_metric_is_at_the_top() -> None
     second = result.metrics.row(1, named=True)
     for name in ("sample_accuracy", "pearson_global", "kendall_item", "spearman_global"):
         assert second[f"{name}_low"] < second[name] < second[f"{name}_high"]
-    by_statistic = dict(result.comparisons.select("statistic", "p_value").rows())
+    by_statistic = dict(result.comparisons.select("statistic", "p_adjusted").rows())
     assert set(by_statistic) == set(COMPARED)
     assert by_statistic["pearson_global"] < 0.05
     difference = result.comparisons.filter(pl.col("statistic") == "pearson_global").row(0, named=True)
@@ -66,18 +66,16 @@ def test_bad_options() -> None:
         agreement(study, systems="S0")
 
 
-def test_too_few_clusters_are_marked_in_the_table_and_noted() -> None:
-    few = agreement(study_of(scores_of(0, items=3)), resamples=20)
-    marked = few.metrics["unreliable"].to_list()
-    assert marked == [list(STATISTICS)] * few.metrics.height
+def test_too_few_clusters_have_no_intervals_and_are_noted() -> None:
+    few, enough = (agreement(study_of(scores_of(0, items=items)), resamples=20) for items in (3, 4))
     (note,) = (note for note in few.notes if note.rule == "few-clusters")
-    assert note.message.startswith("there are only 3 clusters of items, so intervals of sample_accuracy")
+    assert note.message.startswith("there are only 3 clusters of items, so there are no intervals")
     assert note.count == 3
-    enough = agreement(study_of(scores_of(0, items=4)), resamples=20)
-    assert enough.metrics["unreliable"].to_list() == [["acc_eq_epsilon"]] * few.metrics.height
-    none = agreement(study_of(scores_of(0, items=3)), resamples=0)
-    assert none.metrics["unreliable"].is_null().all()
-    for result in (enough, none):
+    for name, statistic in STATISTICS.items():
+        assert few.metrics[f"{name}_low"].is_null().all(), name
+        assert few.metrics[name].equals(agreement(study_of(scores_of(0, items=3)), resamples=0).metrics[name])
+        assert enough.metrics[f"{name}_low"].is_not_null().any() or statistic.population, name
+    for result in (enough, agreement(study_of(scores_of(0, items=3)), resamples=0)):
         assert "few-clusters" not in [note.rule for note in result.notes]
 
 
@@ -92,7 +90,7 @@ def test_no_decision_depends_on_the_seed() -> None:
     ).study
     results = [agreement(study, rng=seed) for seed in range(3)]
     for second in results[1:]:
-        for name in ("p_adjusted", "p_value", "note"):
+        for name in ("p_adjusted", "difference_low", "note"):
             assert second.comparisons[name].equals(results[0].comparisons[name])
         for name in ("p_chance", "side", "group", "may_be_best"):
             assert second.standing[name].equals(results[0].standing[name])
@@ -108,12 +106,12 @@ def test_metrics_with_system_scores_in_the_file_are_counted() -> None:
     assert [note.count for note in result.notes if note.rule == "system-scores-given"] == [2]
 
 
-def test_common_comparisons_of_verdicts_are_those_of_every_metric() -> None:
+def test_common_comparisons_of_verdicts_are_those_of_both_metrics() -> None:
     items = {"h": range(10), "m1": range(6), "m2": range(3, 10)}
     rows = [(f"i{k}", "A", "B", rater, None, (-1) ** (k % 3)) for rater, values in items.items() for k in values]
     result = agreement(verdicts(rows), resamples=0)
     assert result.metrics["n"].to_list() == [6, 7]
-    assert result.common["n"].to_list() == [3, 3]
+    assert set(result.comparisons["n"]) == {3}
 
 
 ASPECTS = ("style", "truth", "wit")
@@ -147,7 +145,7 @@ def test_an_aspect_alone_gets_the_same_numbers(fewer: str) -> None:
     whole = cu.agreement(study(fewer), resamples=60)
     for aspect in ASPECTS:
         alone = cu.agreement(study(fewer), resamples=60, aspect=aspect)
-        for name in ("metrics", "common", "comparisons", "standing"):
+        for name in ("metrics", "comparisons", "standing"):
             expected = getattr(whole, name).filter(pl.col("aspect") == aspect)
             assert_frame_equal(getattr(alone, name), expected, rel_tol=1e-9, abs_tol=1e-12)
 

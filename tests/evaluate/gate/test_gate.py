@@ -17,9 +17,10 @@ from custodes.data.items import Items
 from custodes.data.preferences import Preferences
 from custodes.data.ratings import Ratings
 from custodes.evaluate.agreement.agreement import agreement
+from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.gate.gate import Gate, gate
 from custodes.evaluate.gate.outcomes import junit
-from custodes.evaluate.gate.rules import ALLOWED, FAILS, HOLDS, INCONCLUSIVE
+from custodes.evaluate.gate.rules import FAILS, HOLDS, INCONCLUSIVE
 from tests.evaluate.gate.junit_schema import check_junit
 from tests.evaluate.studies import study_of
 
@@ -37,7 +38,7 @@ def row(result: Gate, k: int = 0) -> dict[str, Any]:
     return result.rules.row(k, named=True)
 
 
-@pytest.mark.parametrize("statistic", ALLOWED)
+@pytest.mark.parametrize("statistic", STATISTICS)
 def test_a_requirement_has_the_value_and_about_the_interval_of_agreement(statistic: str) -> None:
     study = study_of(scores())
     gated = row(gate(study, metric="m1", require=f"{statistic}>=0.5", resamples=1000))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import reduce
 from itertools import chain
 from typing import Any, Unpack
 
@@ -15,16 +13,14 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments
-from custodes.answers.tables import AT_THRESHOLD, UNRELIABLE, count, flag, label, letters, p_value, score, table
+from custodes.answers.tables import AT_THRESHOLD, count, flag, label, letters, p_value, score, table
 from custodes.arguments import check_one_of, value_list
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.errors import join_labels
 from custodes.evaluate.agreement.choices import (
     are_choices,
-    equal_grounds,
     equal_preferences,
-    grounds_of,
     resampled_groups,
 )
 from custodes.evaluate.agreement.differences import (
@@ -42,7 +38,6 @@ from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.comparable import NotComparableError, label_of
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.rater_comparison import RaterComparison, compare
-from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.evaluate.rates.estimates import EstimateSettings
 from custodes.evaluate.rates.judges import equal_labels, judge_rows, judge_table
 from custodes.evaluate.rates.outputs import labelled_outputs, view_of_positive
@@ -82,16 +77,8 @@ class Agreement(Result):
         ),
         *(statistic.column for statistic in STATISTICS.values()),
         *(statistic.chance_column for statistic in STATISTICS.values() if statistic.chance_column),
-        UNRELIABLE,
         rows=lambda result: by_standing(result.metrics, result.standing),
         compact=lambda result: list(dict.fromkeys([*result.standing["statistic"][:1], ORDERING, CHOOSING])),
-    )
-    common: pl.DataFrame = table(
-        "One row per metric: every statistic on the outputs that all metrics rated. The table is empty if all metrics "
-        "rated the same outputs.",
-        label("metric", "name of the metric"),
-        count("n", "comparisons rated by annotators and all metrics", "Comparisons"),
-        *(replace(statistic.column, interval=False) for statistic in STATISTICS.values()),
     )
     comparisons: pl.DataFrame = table(
         "One row per pair of metrics and statistic: the difference between the two metrics, with a test.",
@@ -105,12 +92,11 @@ class Agreement(Result):
             interval=True,
         ),
         p_value(
-            "p_value",
-            "unadjusted p-value of the test that both metrics agree equally with the annotators; "
-            "consistent with the interval",
-            "p",
+            "p_adjusted",
+            "p-value of the test that both metrics agree equally with the annotators, adjusted for all pairs of "
+            "metrics, per statistic and aspect",
+            "p, all pairs",
         ),
-        p_value("p_adjusted", "p-value adjusted for all pairs of metrics, per statistic and aspect", "p, all pairs"),
         label(
             "note",
             f"empty; `{AT_THRESHOLD}`: `alpha` lies within the Monte Carlo error of `p_adjusted`, and the difference "
@@ -178,7 +164,7 @@ def agreement(
 
     Intervals are Student's t intervals from a paired bootstrap over clusters of items; all metrics use the same
     `resamples`. Intervals of system-level correlations and accuracies are for the value on a very large number of
-    items. The column `unreliable` names the statistics with too few clusters for a reliable interval.
+    items. There are no intervals from fewer than four clusters.
 
     For each statistic in `compare_by`, every pair of metrics is compared on the data that the annotators and both
     metrics rated. The interval and the p-value of a difference come from the same draws. For a smooth statistic (such
@@ -207,9 +193,7 @@ def agreement(
     """
     compare_by = value_list("compare_by", compare_by)
     for statistic_name in compare_by:
-        check_one_of(
-            "compare_by", statistic_name, [statistic.name for statistic in STATISTICS.values() if statistic.best]
-        )
+        check_one_of("compare_by", statistic_name, STATISTICS)
 
     def answer_aspect(
         comparison: RaterComparison, rng: np.random.Generator
@@ -299,7 +283,7 @@ def _answer(
     design, weight_column_of_cluster = comparison.design, None
     n_units, has_only_choices = design.n_units, are_choices(comparison)
     if (
-        has_only_choices and design.item_weights is None
+        has_only_choices and not design.has_item_weights
     ):  # with item weights, clusters with equal preferences can have different weights and are not grouped
         weight_column_of_cluster, bootstrap_weights = resampled_groups(comparison, resamples, rng)
     else:
@@ -313,9 +297,6 @@ def _answer(
     tester = Tester.from_sample(sample, n_flips=resamples, confidence=confidence, alpha=alpha)
     differences = Differences.from_tester(tester, compare_by)
     columns_of_standing = standing_columns(tester, values_of_statistic, differences, confidence=confidence, alpha=alpha)
-    unreliable_statistics = [
-        statistic.name for statistic in STATISTICS.values() if 1 < n_units < statistic.fewest and resamples
-    ]
     letters_of_metric = dict(zip(columns_of_standing["metric"], columns_of_standing["group"], strict=True))
     columns_of_statistics = [
         statistic.with_interval(statistic_name, sample, values_of_statistic[statistic_name], confidence)
@@ -331,49 +312,15 @@ def _answer(
             for statistic in STATISTICS.values()
             if statistic.chance_column
         },
-        UNRELIABLE.name: [unreliable_statistics] * len(comparison.metrics) if unreliable_statistics else None,
     }
     table_of_name = Agreement.part(
         comparison.aspect,
         metrics=columns_of_metrics,
-        common=_common_columns(sample),
         comparisons=difference_columns(comparison.metrics, differences),
         standing=columns_of_standing,
     )
     notes = [*_ground_notes(sample), *_ranking_notes(comparison, differences, columns_of_standing, alpha)]
-    notes += few_clusters_notes(
-        n_units, resamples, fewest=FEWEST, aspect=comparison.aspect, columns=unreliable_statistics
-    )
     return table_of_name, [*comparison.notes, *notes, *_undefined_notes(sample, values_of_statistic)]
-
-
-def _common_columns(sample: Sample) -> dict[str, Any]:
-    """Return the columns of `common`: all statistics on the outputs rated by the annotators and all metrics.
-
-    The result is empty if all metrics rated the same outputs. Metrics that share no output with the annotators are left
-    out.
-    """
-    comparison = sample.comparison
-    grounds_of_metrics = grounds_of(comparison)
-    metric_indices = np.flatnonzero([ground.any for ground in grounds_of_metrics])
-    if len(equal_grounds([grounds_of_metrics[metric_index] for metric_index in metric_indices])) < 2:
-        return {}
-    # Only metrics with verdicts restrict the common verdicts. Only metrics with scores restrict the common scores.
-    comparison_keys_of_ground = [ground.keys for ground in grounds_of_metrics if len(ground.keys)] or [
-        grounds_of_metrics[0].keys
-    ]
-    scored_masks = [ground.scored for ground in grounds_of_metrics if ground.scored is not None and ground.scored.any()]
-    common_comparison = comparison.only(
-        metric_indices,
-        scored=np.logical_and.reduce(scored_masks) if scored_masks else None,
-        keys=reduce(np.intersect1d, comparison_keys_of_ground),
-    )
-    common_sample = replace(sample, comparison=common_comparison, times=sample.times[:1])
-    return {
-        "metric": list(common_comparison.metrics),
-        "n": len(common_comparison.shared(0).pair),
-        **{statistic_name: statistic.compute(common_sample)[0] for statistic_name, statistic in STATISTICS.items()},
-    }
 
 
 def _ground_notes(sample: Sample) -> list[Note]:
@@ -397,7 +344,7 @@ def _ground_notes(sample: Sample) -> list[Note]:
             "coverage-differs",
             n_different_output_sets if n_different_output_sets > 1 else 0,
             f"metrics rated different outputs{aspect_suffix}: each pair of metrics is compared on the outputs that "
-            "both metrics rated, and the table common uses the outputs that all metrics rated",
+            "both metrics rated",
         ),
         (
             "system-scores-fitted",
@@ -431,9 +378,6 @@ def _ranking_notes(
         if not test_family.significant(alpha).any()
     ]
     ranking_label = STATISTICS[columns_of_standing["statistic"]].label
-    hidden_statistics = [
-        statistic_name for statistic_name in differences.tests if not STATISTICS[statistic_name].essential
-    ]
     return [
         *build_notes(
             (
@@ -441,12 +385,6 @@ def _ranking_notes(
                 columns_of_standing["statistic"] in tests_of_statistic,
                 f"metrics are ranked by {ranking_label}; metrics that share a letter do not differ significantly (all "
                 f"pairs of metrics of this aspect tested jointly at level {alpha:g})",
-            ),
-            (
-                "further-statistics",
-                len(hidden_statistics),
-                f"{join_labels(hidden_statistics)}: only the complete table metrics has these columns (--table "
-                "metrics, in Python to_frame('metrics'))",
             ),
         ),
         *build_notes(
@@ -462,8 +400,9 @@ def _ranking_notes(
 
 
 def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> list[Note]:
-    """Return notes on the source of system scores, and on correlations that are undefined or not informative."""
-    comparison = sample.comparison
+    """Return notes on missing intervals, on the source of system scores, and on correlations that are undefined or not
+    informative."""
+    comparison, n_units = sample.comparison, sample.comparison.design.n_units
     aspect_suffix = label_of(comparison.aspect)
     has_system_score_in_file = (
         np.isfinite(comparison.metric_system).any(axis=1) | np.isfinite(comparison.human_system).any()
@@ -476,6 +415,12 @@ def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> 
         - is_defined_correlation.sum()
     )
     return build_notes(
+        (
+            "few-clusters",
+            n_units if 1 < n_units < FEWEST and len(sample.times) > 1 else 0,
+            f"there are only {n_units} clusters of items{aspect_suffix}, so there are no intervals, because their "
+            "coverage would be too low",
+        ),
         (
             "two-systems",
             2 if len(comparison.systems) < 3 else 0,

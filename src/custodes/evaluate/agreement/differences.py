@@ -229,7 +229,6 @@ def difference_columns(metrics: Sequence[str], differences: Differences) -> dict
             "difference": test_family.estimate,
             "difference_low": test_family.low.clip(-_range_of(statistic_name), _range_of(statistic_name)),
             "difference_high": test_family.high.clip(-_range_of(statistic_name), _range_of(statistic_name)),
-            "p_value": test_family.p_value,
             "p_adjusted": test_family.p_adjusted,
             "note": np.select(
                 [test_family.at_threshold, np.isfinite(test_family.p_value) & np.isnan(test_family.low)],
@@ -258,14 +257,13 @@ def difference(
 
     The mask is (pairs, items), or (1, items) if all pairs use the same items.
     """
-    comparison = sample.comparison
     if statistic.per_item:
         # An item counts only where the statistic is defined for both metrics.
         item_values = sample.per_item(statistic.per_item)
         item_differences = item_values[first_metrics] - item_values[second_metrics]
         return sample.item_mean(item_differences), np.isfinite(item_differences)
     metric_draws = statistic.compute(sample)
-    return metric_draws[:, first_metrics] - metric_draws[:, second_metrics], _rated_item_mask(comparison, 1)
+    return metric_draws[:, first_metrics] - metric_draws[:, second_metrics], _rated_item_mask(sample.comparison)[:1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -362,15 +360,11 @@ def used_item_mask(statistic: Statistic, sample: Sample) -> Bools:
     return _rated_item_mask(sample.comparison)
 
 
-def _rated_item_mask(comparison: RaterComparison, n_metrics: int | None = None) -> Bools:
-    """(metrics, items): whether annotators and metric both rated an output or a comparison of the item.
-
-    If `n_metrics` is given, the mask is only for this number of metrics.
-    """
-    n_mask_rows = len(comparison.metrics) if n_metrics is None else n_metrics
-    rated_item_masks = np.zeros((n_mask_rows, len(comparison.items)), dtype=bool)
+def _rated_item_mask(comparison: RaterComparison) -> Bools:
+    """(metrics, items): whether annotators and metric both rated an output or a comparison of the item."""
+    rated_item_masks = np.zeros((len(comparison.metrics), len(comparison.items)), dtype=bool)
     if not are_choices(comparison):
-        rated_item_masks = np.asarray(comparison.has_both_scores[:n_mask_rows].any(axis=2))
+        rated_item_masks = np.asarray(comparison.has_both_scores.any(axis=2))
     for metric_index, is_rated_item in enumerate(rated_item_masks):
         is_rated_item[comparison.shared(metric_index).item] = True
     return rated_item_masks

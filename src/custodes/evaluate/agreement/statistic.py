@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from custodes.answers.tables import Column, score, with_interval
 from custodes.evaluate.agreement.choices import PreferenceMargins, are_choices, category_sums, margins
 from custodes.evaluate.rater_comparison import RaterComparison
-from custodes.stats import accuracy, bootstrap, intervals, multiple_testing
+from custodes.stats import bootstrap, intervals, multiple_testing
 from custodes.stats.arrays import Bools, Floats, Ints, equal_positions, make_read_only
 from custodes.stats.population import population_values
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import common_items, system_fit, weighted_item_mean
 
 FEWEST = 4
-"""Minimum number of clusters for good coverage of t intervals; see docs/explanation/statistics/intervals.md."""
+"""Minimum number of clusters for an interval; see docs/explanation/statistics/intervals.md."""
 
 PERMUTATIONS = 1000
 """Number of sign flips of each test between two systems in soft pairwise accuracy."""
@@ -152,7 +152,7 @@ class Sample:
         """(1 + B, raters, systems): means over the outputs `is_used_output` (items, systems), or `file_scores`."""
         design = self.comparison.design
         fitted_scores = system_fit(
-            scores, is_used_output, units=design.units, weights=self.times, item_weights=design.item_weights
+            scores, is_used_output, units=design.units, weights=self.times, item_weights=design.weights
         )
         return np.where(
             np.isfinite(file_scores),
@@ -163,7 +163,7 @@ class Sample:
     def item_mean(self, item_values: Floats) -> Floats:
         """(1 + B, k): means over items of the defined values of `item_values` (k, items)."""
         design = self.comparison.design
-        return weighted_item_mean(item_values, units=design.units, weights=self.times, item_weights=design.item_weights)
+        return weighted_item_mean(item_values, units=design.units, weights=self.times, item_weights=design.weights)
 
     @cached_property
     def population_scores(self) -> tuple[Floats, Floats]:
@@ -189,21 +189,6 @@ class Sample:
     def margins(self) -> PreferenceMargins:
         """Margins of systems from preferences."""
         return margins(self.comparison, self.times, self.column_of_item)
-
-    @cached_property
-    def acc_eq(self) -> tuple[Floats, Floats]:
-        """Accuracy with calibrated ties, and the tie threshold that maximises the accuracy of each metric; both arrays
-        are (1 + B, metrics)."""
-        comparison, design = self.comparison, self.comparison.design
-        tie_threshold_events = accuracy.events(
-            comparison.human,
-            comparison.metric_scores,
-            human_tie=comparison.human_tie,
-            units=design.units,
-            n_units=self.times.shape[1],
-            item_weights=design.item_weights,
-        )
-        return accuracy.accuracy_and_epsilon(tie_threshold_events, self.times)
 
 
 def holds_for_both(condition: Bools) -> Bools:
@@ -244,12 +229,11 @@ class Statistic:
     sample that returns (1 + B, metrics). `smooth` tells whether a single cluster changes the statistic only slightly.
     Differences of smooth statistics are tested with sign flips of each cluster's contribution, all other differences
     with the bootstrap. `compared` statistics are tested by default, and `essential` statistics are displayed first.
-    `best` is 'high' if high values are better, and empty if metrics are not compared by the statistic.
 
     The interval is a Student's t interval from the resamples, limited to `bounds`. The interval is for the value in
     samples with the same number of items. If the bootstrap is not valid for the value in a very large sample of items,
-    `population` simulates this value (B, metrics), and the interval uses percentiles of the simulation. With fewer than
-    `fewest` clusters, coverage was below 85 % in some simulated studies.
+    `population` simulates this value (B, metrics), and the interval uses percentiles of the simulation. There is no
+    interval from fewer than `FEWEST` clusters, because coverage was below 85 % in some simulated studies.
     """
 
     name: str
@@ -258,23 +242,23 @@ class Statistic:
     compute: Callable[[Sample], Floats]
     per_item: Callable[[RaterComparison], Floats] | None = None
     bounds: intervals.Bounds = intervals.ANY
-    fewest: int = FEWEST
     population: Callable[[Sample], Floats] | None = None
     chance: float | Callable[[Sample], Floats] | None = None
     smooth: bool = True
     compared: bool = False
     essential: bool = False
-    best: Literal["high", ""] = "high"
 
     @property
     def column(self) -> Column:
         """The declaration of the table column with the statistic."""
-        return score(self.name, self.doc, self.label, interval=True, essential=self.essential, best=self.best)
+        return score(self.name, self.doc, self.label, interval=True, essential=self.essential, best="high")
 
     def with_interval(self, column_name: str, sample: Sample, draws: Floats, confidence: float) -> dict[str, Floats]:
         """Return the estimate (row 0 of `draws`) as a column with this name, and the bounds as two columns."""
         design = sample.comparison.design
-        if self.population is None:
+        has_interval = design.n_units >= FEWEST
+        if self.population is None or not has_interval:
+            draws = draws if has_interval else draws[:1]
             return with_interval(column_name, draws, confidence, clusters=design.n_effective_units, bounds=self.bounds)
         low, high = intervals.expanded_interval(
             draws[0],

@@ -463,7 +463,7 @@ def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotato
         ),
         (
             "weights-unused",
-            level == "output" and raters.design.item_weights is not None,
+            level == "output" and raters.design.has_item_weights,
             "item weights do not affect predictions",
         ),
         (

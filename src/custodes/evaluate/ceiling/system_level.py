@@ -95,7 +95,7 @@ class SystemTarget(PredictedAspect):
             self.persons, key=self.who.people.__getitem__
         )  # sorted, so that halves do not depend on the input order
         annotator_scores = np.stack([self.persons[annotator] for annotator in sorted_annotators])[:, :, self.systems]
-        item_weights = self.who.design.item_weights
+        item_weights = self.who.design.weights
 
         def order_by_half(annotators_of_half: NDArray[np.intp]) -> NDArray[np.int8]:
             win_matrices = win_matrix(
@@ -146,7 +146,7 @@ def system_target_of(raters: RaterScores, target_index: int, resamples: int, rng
     InputError
         If fewer than `FEWEST_SYSTEMS` systems share rated items with other systems.
     """
-    item_weights = raters.design.item_weights
+    item_weights = raters.design.weights
     win_matrices = win_matrix(raters.scores, item_weights=item_weights)
     # A system needs an opponent even when two of the other systems are left out.
     system_positions = np.flatnonzero(np.isfinite(win_matrices[target_index]).sum(axis=1) > 2)

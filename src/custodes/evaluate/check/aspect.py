@@ -67,7 +67,7 @@ def _negative_metrics(comparison: RaterComparison, negated_raters: Set[str]) -> 
         return
     metric_scores = item_scores.metrics.reshape(len(item_scores.metrics), -1)
     if (
-        comparison.design.item_weights is None
+        not comparison.design.has_item_weights
         and not (correlation.kendall(item_scores.human.ravel(), metric_scores) < 0).any()
     ):
         return  # the tests below take several times as long

@@ -430,7 +430,7 @@ def _notes(
         ),
         (
             "weights-unused",
-            rankings.level == "utterance" and raters.design.item_weights is not None,
+            rankings.level == "utterance" and raters.design.has_item_weights,
             "item weights affect the numbers of components, but not utterance-level distances",
         ),
         (

@@ -104,7 +104,7 @@ class Rankings:
         design, n_rankings = self.who.design, distances.shape[1]
         if self.level == "utterance":
             return weighted_item_mean(distances, units=np.zeros(n_rankings, dtype=int), weights=weights[:1, :1])
-        return weighted_item_mean(distances, units=design.units, weights=weights, item_weights=design.item_weights)
+        return weighted_item_mean(distances, units=design.units, weights=weights, item_weights=design.weights)
 
     def cluster_shares(self, pair_slice: slice) -> Floats:
         """(pairs, clusters): proportions by cluster of the items of a pair of raters; NaN without an item.

@@ -338,7 +338,7 @@ def _answer(
         tables["slices"] = slice_columns("rater", ratios, item_slices, confidence=confidence, alpha=alpha)
         notes += slice_notes(by, ratios, item_slices, preferences.aspect)
     message = "item weights have no effect on this question, in which every item counts once"
-    notes += build_notes(("item-weights", preferences.design.item_weights is not None, message))
+    notes += build_notes(("item-weights", preferences.design.has_item_weights, message))
     return tables, findings, notes
 
 

@@ -18,11 +18,11 @@ from custodes.arguments import FEWEST_RESAMPLES, check_arguments, check_one_of, 
 from custodes.data.study import Study
 from custodes.errors import OptionError, join_labels, reject
 from custodes.evaluate.agreement.statistic import Sample, drawn_flips
+from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.gate.label_rules import AGREEMENT_NOTES, LabelTest, LabelTests, label_tests
 from custodes.evaluate.gate.outcomes import IN_JUNIT, STATUS, junit, line_of, more_data, outcome_of, rule_lines
 from custodes.evaluate.gate.reuse import CLOSED, OPEN, UNTESTED, LedgerTests, ledger_answer
 from custodes.evaluate.gate.rules import (
-    ALLOWED,
     ALONE,
     CONTAINED,
     CORRECTED_RATE,
@@ -249,7 +249,7 @@ def gate(
         ignored_reason = "it applies only to the test of not_worse_than; name a metric in not_worse_than"
         refuse_ignored_argument(gate, ignored_reason, margin=margin, statistic=statistic)
     if statistic is not None:
-        check_one_of("statistic", statistic, (*ALLOWED, *OF_LABELS))
+        check_one_of("statistic", statistic, (*STATISTICS, *OF_LABELS))
         if statistic == CORRECTED_RATE:
             raise OptionError(
                 "statistic='corrected_rate' describes systems, not metrics; name a measure of agreement, such as kappa"

@@ -18,7 +18,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels, reject, suggestion
 from custodes.evaluate.agreement.choices import Ground, grounds_of
 from custodes.evaluate.agreement.differences import CHOOSING, ORDERING, difference, ranking_statistic, used_item_mask
-from custodes.evaluate.agreement.statistic import Sample, Statistic
+from custodes.evaluate.agreement.statistic import FEWEST, Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.consistency.consistency import consistency
 from custodes.evaluate.consistency.missing import ALL
@@ -27,9 +27,6 @@ from custodes.stats import intervals
 from custodes.stats.arrays import Bools, Floats
 from custodes.stats.clusters import effective_clusters
 from custodes.stats.intervals import ResampledEstimate
-
-ALLOWED = {name: statistic for name, statistic in STATISTICS.items() if statistic.best == "high"}
-"""Statistics allowed in rules on scores and preferences. For all of these statistics, higher is better."""
 
 HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
 CONTAINED = "the interval contains the threshold"
@@ -56,7 +53,7 @@ WITHOUT_HUMANS: Mapping[str, tuple[str, ...]] = {
 
 SCORED, ALONE = "scores or preferences", "a judge alone"
 FAMILIES: Mapping[str, Collection[str]] = {
-    SCORED: ALLOWED,
+    SCORED: STATISTICS,
     "labels": OF_LABELS,
     ALONE: WITHOUT_HUMANS,
 }
@@ -154,11 +151,11 @@ def requirement(text: str, systems: Collection[str] = ()) -> GateRule:
     if rule_match is None:
         raise OptionError(f"require={text!r}: write STATISTIC>=NUMBER, such as 'kendall_item>=0.3'")
     statistic_name, relation_text, threshold_text = rule_match.groups()
-    allowed_statistics = (*ALLOWED, *OF_LABELS, *WITHOUT_HUMANS)
+    allowed_statistics = (*STATISTICS, *OF_LABELS, *WITHOUT_HUMANS)
     if statistic_name not in allowed_statistics:
         raise OptionError(
             f"require={text!r}: unknown statistic {statistic_name!r}{suggestion(statistic_name, allowed_statistics)}; "
-            f"allowed: {', '.join(ALLOWED)}; for labels {', '.join(OF_LABELS)}; without human ratings "
+            f"allowed: {', '.join(STATISTICS)}; for labels {', '.join(OF_LABELS)}; without human ratings "
             f"{', '.join(WITHOUT_HUMANS)}"
         )
     allowed_relations = WITHOUT_HUMANS.get(statistic_name, HIGH)
@@ -170,7 +167,7 @@ def requirement(text: str, systems: Collection[str] = ()) -> GateRule:
         )
     reference_system, threshold = _reference_and_threshold(text, statistic_name, threshold_text, systems)
     smallest_possible_value, largest_possible_value = (
-        ALLOWED[statistic_name].bounds if statistic_name in ALLOWED else OF_LABELS.get(statistic_name, (0.0, 1.0))
+        STATISTICS[statistic_name].bounds if statistic_name in STATISTICS else OF_LABELS.get(statistic_name, (0.0, 1.0))
     )
     if reference_system is not None:
         smallest_possible_value = -1.0
@@ -310,7 +307,7 @@ def estimate_rule(rule: GateRule, metric: str, sample: Sample) -> RuleEstimate:
         bounds=statistic.bounds if rule.against is None else intervals.ANY,
         width=largest_possible_value - smallest_possible_value,
     )
-    if resampled_estimate.n_units < statistic.fewest:  # coverage of an interval would be too low
+    if resampled_estimate.n_units < FEWEST:  # coverage of an interval would be too low
         resampled_estimate = replace(resampled_estimate, draws=statistic_draws[:1], population=None)
     return RuleEstimate(statistic=statistic_name, n=n_comparisons, estimate=resampled_estimate)
 

@@ -33,10 +33,10 @@ def slices(view: AspectResults) -> Iterator[str]:
     ):
         slice_rows = view.slices[question_name]
         finding_rows = slice_rows.filter(~pl.col("finding").is_in(["", INCONCLUSIVE]))
-        finding_dicts = finding_rows.sort("p_adjusted", "p_value", maintain_order=True).to_dicts()
+        finding_dicts = finding_rows.sort("p_adjusted", maintain_order=True).to_dicts()
         n_findings += len(finding_dicts)
         if slice_rows["slice"].n_unique() > 1:
-            n_rows, n_tests = n_rows + slice_rows.height, n_tests + slice_rows["p_value"].count()
+            n_rows, n_tests = n_rows + slice_rows.height, n_tests + slice_rows["p_adjusted"].count()
         yield from map(write_sentence, finding_dicts[:MOST_NAMED])
         if len(finding_dicts) > MOST_NAMED:
             yield f"In all, the table slices of {question_name} has {len(finding_dicts)} significant findings."

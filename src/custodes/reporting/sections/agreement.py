@@ -75,22 +75,7 @@ def _build(context: Context) -> Mapping[str, Any]:
             caption="Every statistic of agreement",
             notes=context.notes("agreement"),
         ),
-        "common": _common_outputs_html(context),
     }
-
-
-def _common_outputs_html(context: Context) -> str:
-    """HTML of the statistics on the outputs that all metrics rated; '' if all metrics rated all outputs."""
-    rows = context.table("agreement.common")
-    if rows.is_empty():
-        return ""
-    return table_html(
-        by_standing(rows, context.table("agreement.standing")),
-        context.table_declaration("agreement.common").columns,
-        id="agreement-common",
-        caption="Every statistic on the outputs that annotators and all metrics rated",
-        notes=[],
-    )
 
 
 AGREEMENT = Section(

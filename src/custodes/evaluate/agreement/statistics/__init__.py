@@ -6,7 +6,7 @@ from custodes.plugins import members
 
 from custodes.evaluate.agreement.statistics.accuracies import ACCURACIES
 from custodes.evaluate.agreement.statistics.correlations import CORRELATIONS
-from custodes.evaluate.agreement.statistics.accuracies import WITH_TIES, SPA
+from custodes.evaluate.agreement.statistics.accuracies import ACC_EQ, SPA
 
 STATISTICS = {statistic.name: statistic for statistic in members(globals(), Statistic)}
 """Name to statistic."""

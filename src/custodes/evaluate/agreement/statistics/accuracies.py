@@ -9,7 +9,7 @@ import numpy as np
 from custodes.evaluate.agreement.statistic import Sample, Statistic, output_statistic
 from custodes.stats import accuracy
 from custodes.stats.arrays import Floats
-from custodes.stats.intervals import POSITIVE, SHARE
+from custodes.stats.intervals import SHARE
 from custodes.stats.population import population_values
 from custodes.stats.ratios import ratio
 
@@ -83,26 +83,27 @@ ACCURACIES = (
 )
 
 
-WITH_TIES = (
-    Statistic(
-        name="acc_eq",
-        label="Pairwise accuracy with ties (acc_eq)",
-        doc="accuracy within items, averaged over items, with a calibrated tie threshold of the metric "
-        "(Deutsch et al. 2023)",
-        compute=output_statistic(lambda sample: sample.acc_eq[0]),
-        compared=True,
-        bounds=SHARE,
-        essential=True,
-    ),
-    Statistic(
-        name="acc_eq_epsilon",
-        label="Tie threshold of acc_eq (metric's units)",
-        doc="tie threshold of acc_eq, in units of the metric",
-        compute=output_statistic(lambda sample: sample.acc_eq[1]),
-        bounds=POSITIVE,
-        fewest=1000,  # the tie threshold jumps from one score difference to the next
-        best="",
-    ),
+def _acc_eq(sample: Sample) -> Floats:
+    comparison, design = sample.comparison, sample.comparison.design
+    return accuracy.acc_eq(
+        comparison.human,
+        comparison.metric_scores,
+        human_tie=comparison.human_tie,
+        units=design.units,
+        weights=sample.times,
+        item_weights=design.weights,
+    )[0]
+
+
+ACC_EQ = Statistic(
+    name="acc_eq",
+    label="Pairwise accuracy with ties (acc_eq)",
+    doc="accuracy within items, averaged over items, with a calibrated tie threshold of the metric "
+    "(Deutsch et al. 2023)",
+    compute=output_statistic(_acc_eq),
+    compared=True,
+    bounds=SHARE,
+    essential=True,
 )
 
 
@@ -113,7 +114,7 @@ LEVEL_DRAWS = 50
 def _spa(sample: Sample) -> Floats:
     comparison, design = sample.comparison, sample.comparison.design
     compute_spa = partial(
-        accuracy.spa, metrics=comparison.metric_scores, units=design.units, item_weights=design.item_weights
+        accuracy.spa, metrics=comparison.metric_scores, units=design.units, item_weights=design.weights
     )
     if sample.level_errors is None:
         return compute_spa(comparison.unrounded_human, weights=sample.times, flips=sample.flips)

@@ -37,7 +37,7 @@ def _correlations_over_outputs(sample: Sample, *, kind: Kind) -> Floats:
         comparison.metric_scores,
         units=design.units,
         weights=sample.times,
-        item_weights=design.item_weights,
+        item_weights=design.weights,
     )
 
 
