@@ -19,6 +19,7 @@ from custodes.errors import OptionError
 from custodes.plots.layout import layered_layout
 from custodes.plots.ranking import graph_rows
 from custodes.stats import graphs
+from tests.evaluate.studies import study_of
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +116,15 @@ def test_graph_marks_edges_that_people_do_not_share(results: dict[str, Any]) -> 
         *decisions["system_a"],
         *decisions["system_b"],
     }
+
+
+def test_a_circle_of_wins_is_one_node() -> None:
+    # Rock, paper, scissors on every item, with D below all.
+    items = [{"A": 2, "B": 1, "C": 0}, {"B": 2, "C": 1, "A": 0}, {"C": 2, "A": 1, "B": 0}]
+    scores = np.array([[[item[s] for s in "ABC"] + [-1] for item in items * 30]] * 2, dtype=float)
+    rows = graph_rows(cu.ranking(study_of(scores, list("ABCD")), resamples=0).decisions).filter(rater="human")
+    assert rows.filter(part="node")["label"].to_list() == ["A ~ B ~ C", "D"]
+    assert set(rows.filter(part="edge")["line"]) == {"A ~ B ~ C > D"}
 
 
 @st.composite
