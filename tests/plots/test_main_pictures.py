@@ -26,11 +26,10 @@ QUICK = {
     "complementarity": {"resamples": 20},
     "ceiling": {"model": "ridge", "steps": 1, "resamples": 20},
     "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 1, "resamples": 20},
-    "gate": {"metric": "judge", "require": "kendall_item>=0.3"},
 }
 """Options that keep the questions on the demo short."""
 
-WITHOUT = ("check", "verdict", "validate", "labelling", "route")
+WITHOUT = ("check", "verdict", "validate", "labelling", "route", "gate")
 
 
 def test_every_result_names_a_picture_or_has_none() -> None:

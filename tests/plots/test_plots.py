@@ -38,7 +38,7 @@ def charts(results: dict[str, Any]) -> dict[str, Any]:
     return {
         "intervals": plots.agreement_intervals(results["agreement"], aspect="fluency"),
         "systems": plots.favoritism_by_system(favoured, "selfeval", aspect="fluency"),
-        "map": plots.favoritism_map(favoured, aspect="fluency", dark=True),
+        "map": plots.partiality_map(favoured, aspect="fluency", dark=True),
         "accuracy": plots.favoritism_and_accuracy(favoured, aspect="fluency"),
         "errors": plots.error_types(results["ranking"], aspect="fluency", width=plots.COLUMN_WIDTH),
         "graphs": plots.ranking_graphs(results["ranking"], "judge", aspect="fluency"),
@@ -53,7 +53,7 @@ def test_favi_scores_of_pairs_are_drawn_by_sign_and_accuracy(results: dict[str, 
     pairs = favoured.pairs.filter(aspect="fluency").drop_nulls("favi")
     assert [row["favi"] for row in rows] == pytest.approx(pairs["favi"].to_list())
     assert [row["signs"] == "same" for row in rows] == pairs["sign_agrees"].to_list()
-    rho = favoured.correlations.filter(aspect="fluency", score="abs_favi", accuracy="sign_agrees")["spearman"].item()
+    rho = favoured.correlations.filter(aspect="fluency", accuracy="sign_agrees")["spearman"].item()
     assert f"{rho:+.2f}" in spec["vconcat"][0]["title"]
 
 
@@ -72,9 +72,9 @@ def test_unknown_names_are_told_with_a_suggestion(
     with pytest.raises(OptionError, match="did you mean 'selfeval'"):
         plots.favoritism_by_system(favoured, "selfevol", aspect="fluency")
     with pytest.raises(OptionError, match="did you mean 'fluency'"):
-        plots.favoritism_map(favoured, aspect="fluence")
+        plots.partiality_map(favoured, aspect="fluence")
     with pytest.raises(OptionError, match="give aspect="):
-        plots.favoritism_map(favoured)
+        plots.partiality_map(favoured)
     with pytest.raises(OptionError, match="did you mean 'kendall_item'"):
         plots.agreement_intervals(agreed, statistic="kendal_item", aspect="fluency")
     with pytest.raises(OptionError, match="did you mean 'Fir'"):

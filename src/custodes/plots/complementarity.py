@@ -14,7 +14,6 @@ import custodes.plots.theme as theme
 from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
-from custodes.plots.choice import select_rows
 from custodes.plots.drawable import drawable
 
 KINDS = {"human": "human raters", "metric": "metrics"}
@@ -231,7 +230,6 @@ def variance_curve(data: Any) -> Any:
 def judges_map(
     result: Complementarity,
     *,
-    named: str | Sequence[str] = (),
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
@@ -239,14 +237,12 @@ def judges_map(
 
     Raters with similar rankings are close to each other. The colour shows the cluster, and the shape shows the kind of
     rater. Both axes have the same scale. If there are at most 25 raters, every rater is labelled. Otherwise, only human
-    raters, the three metrics most similar to human raters, the extreme metrics, and the raters in `named` are labelled.
+    raters, the three metrics most similar to human raters, and the extreme metrics are labelled.
 
     Parameters
     ----------
     result : Complementarity
         Result of `complementarity`.
-    named : str or sequence of str, default ()
-        Further raters to label.
     width : int, default 455
         Width of the plot in pixels.
     dark : bool, default False
@@ -261,8 +257,6 @@ def judges_map(
     ------
     InputError
         If fewer than four raters rank all systems, so that there are no coordinates.
-    OptionError
-        If a name is unknown.
 
     Examples
     --------
@@ -275,11 +269,8 @@ def judges_map(
         result.coordinates,
         "judges_map: fewer than four raters ranked all systems of all items, so there are no coordinates",
     )
-    named_raters = [named] if isinstance(named, str) else list(named)
-    for rater_name in named_raters:
-        select_rows(result.coordinates, "rater", rater_name, function_name="judges_map")
     return theme.apply_theme(
-        places(theme.embed_rows(result.coordinates), result, width=width, named=named_raters),
+        places(theme.embed_rows(result.coordinates), result, width=width),
         dark=dark,
         title="Map of the raters",
     )

@@ -52,8 +52,8 @@ def favoritism_of_pairs(
     2
     """
     rows, aspect = select_aspect(result.pairs, aspect, function_name="favoritism_of_pairs")
-    correlation_text_of_columns = {
-        (row["score"], row["accuracy"]): "undefined" if row["spearman"] is None else f"{row['spearman']:+.2f}"
+    correlation_text_of_accuracy = {
+        row["accuracy"]: "undefined" if row["spearman"] is None else f"{row['spearman']:+.2f}"
         for row in result.correlations.filter(aspect=aspect).iter_rows(named=True)
     }
     pair_rows = rows.drop_nulls(["favi", "sign_agrees"]).select(
@@ -87,10 +87,8 @@ def favoritism_of_pairs(
         color=colour_channel,
         tooltip=tooltips,
     )
-    upper_title = f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text_of_columns['abs_favi', 'sign_agrees']}"
-    lower_title = (
-        f"Spearman’s ρ of |Favi-Score| and accuracy {correlation_text_of_columns['abs_favi', 'sample_accuracy']}"
-    )
+    upper_title = f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text_of_accuracy['sign_agrees']}"
+    lower_title = f"Spearman’s ρ of |Favi-Score| and accuracy {correlation_text_of_accuracy['sample_accuracy']}"
     return theme.apply_theme(
         alt.vconcat(
             box_chart.properties(width=width, title=upper_title),
