@@ -38,7 +38,7 @@ def charts(results: dict[str, Any]) -> dict[str, Any]:
     return {
         "intervals": plots.agreement_intervals(results["agreement"], aspect="fluency"),
         "systems": plots.favoritism_by_system(favoured, "selfeval", aspect="fluency"),
-        "map": plots.partiality_map(favoured, aspect="fluency", dark=True),
+        "map": plots.partiality_map(favoured, aspect="fluency"),
         "accuracy": plots.favoritism_and_accuracy(favoured, aspect="fluency"),
         "errors": plots.error_types(results["ranking"], aspect="fluency", width=plots.COLUMN_WIDTH),
         "graphs": plots.ranking_graphs(results["ranking"], "judge", aspect="fluency"),

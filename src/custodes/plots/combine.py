@@ -30,7 +30,7 @@ HOLLOW = "rgba(0,114,178,0.08)"
 
 
 def method_comparison(
-    result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+    result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH
 ) -> alt.TopLevelMixin:
     """Dot-and-whisker plot of the objective on held-out outputs for each method of combining, the highest first.
 
@@ -44,8 +44,6 @@ def method_comparison(
         Target to draw; required if the result has several targets.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -67,7 +65,6 @@ def method_comparison(
     rows, target = select_aspect(result.comparison, target, function_name="method_comparison", column_name="target")
     return theme.apply_theme(
         methods(theme.embed_rows(rows), objective=objective_of(result)),
-        dark=dark,
         title=title_with_aspect("Ways of combining metrics", target),
         width=width,
     )
@@ -116,7 +113,6 @@ def combination_weights(
     *,
     target: str | None = None,
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Weights of metrics in the saved model: the 25 largest weights, and the number of the remaining weights.
 
@@ -131,8 +127,6 @@ def combination_weights(
         Target to draw; required if the result has several targets.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -158,9 +152,7 @@ def combination_weights(
     statistic = "importance" if target_rows["weight"].equals(target_rows["importance"]) else "weight"
     rows = weight_rows(target_rows)
     chart = weights(theme.embed_rows(rows), has_intervals=rows["low"].count() > 0, label=WEIGHTS[statistic])
-    return theme.apply_theme(
-        chart, dark=dark, title=title_with_aspect("Weights of the combined metric", target), width=width
-    )
+    return theme.apply_theme(chart, title=title_with_aspect("Weights of the combined metric", target), width=width)
 
 
 def weights(data: Any, *, has_intervals: bool, label: str = WEIGHTS["weight"]) -> Any:

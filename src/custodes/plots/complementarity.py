@@ -42,9 +42,7 @@ MARGIN = 45
 """Margin in pixels between the outermost rater and the edge of the map."""
 
 
-def complementarity_map(
-    result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def complementarity_map(result: Complementarity, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Heat map of the complementarity of each pair of raters.
 
     Blue cells are pairs with similar rankings, blank cells with unrelated rankings, and vermilion cells with opposite
@@ -58,8 +56,6 @@ def complementarity_map(
         Result of `complementarity`.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -75,7 +71,6 @@ def complementarity_map(
     """
     return theme.apply_theme(
         heat_map(theme.embed_rows(result.pairs), result, width=width),
-        dark=dark,
         title="Complementarity of each pair of raters",
     )
 
@@ -134,9 +129,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     )
 
 
-def explained_variance(
-    result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def explained_variance(result: Complementarity, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Proportion of variance that each principal component of the rankings explains, and cumulative proportion.
 
     The ranking that all raters share is subtracted first, so the figure does not show whether raters agree. Bars with
@@ -149,8 +142,6 @@ def explained_variance(
         Result of `complementarity`.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -175,7 +166,6 @@ def explained_variance(
     )
     return theme.apply_theme(
         variance_curve(theme.embed_rows(result.components)),
-        dark=dark,
         title="Number of dimensions in which raters differ",
         width=width,
     )
@@ -231,7 +221,6 @@ def judges_map(
     result: Complementarity,
     *,
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Map of the raters on the first two principal components.
 
@@ -245,8 +234,6 @@ def judges_map(
         Result of `complementarity`.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -271,7 +258,6 @@ def judges_map(
     )
     return theme.apply_theme(
         places(theme.embed_rows(result.coordinates), result, width=width),
-        dark=dark,
         title="Map of the raters",
     )
 
@@ -390,9 +376,7 @@ def _rows_to_label(result: Complementarity, named_raters: Sequence[str]) -> list
     return list(dict.fromkeys([*np.flatnonzero(~is_metric_row).tolist(), *named_row_indices, *extreme_row_indices]))
 
 
-def complementarity_averages(
-    result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def complementarity_averages(result: Complementarity, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Mean complementarity of two human aspects, of a human aspect and a metric, and of two metrics, with intervals.
 
     Parameters
@@ -401,8 +385,6 @@ def complementarity_averages(
         Result of `complementarity`.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -417,7 +399,7 @@ def complementarity_averages(
     3
     """
     return theme.apply_theme(
-        averages(theme.embed_rows(result.averages)), dark=dark, title="Mean complementarity of two raters", width=width
+        averages(theme.embed_rows(result.averages)), title="Mean complementarity of two raters", width=width
     )
 
 

@@ -30,7 +30,6 @@ def confusion_matrix(
     system_b: str,
     *,
     aspect: str | None = None,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Table of the nine counts of one metric and one pair of systems.
 
@@ -49,8 +48,6 @@ def confusion_matrix(
         Second system.
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -77,7 +74,7 @@ def confusion_matrix(
             "pair of the table pairs"
         )
     title = f"Human ratings and {metric}: {system_a} against {system_b}"
-    return theme.apply_theme(matrix(theme.embed_rows(pair_rows)), dark=dark, title=title_with_aspect(title, aspect))
+    return theme.apply_theme(matrix(theme.embed_rows(pair_rows)), title=title_with_aspect(title, aspect))
 
 
 def matrix(data: Any) -> Any:

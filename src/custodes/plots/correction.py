@@ -34,7 +34,6 @@ def correction_margins(
     aspect: str | None = None,
     estimator: str | None = None,
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Dot-and-whisker plot of the margins of each pair of systems.
 
@@ -54,8 +53,6 @@ def correction_margins(
         Estimator of the result; default: the first estimator that is neither naive nor human.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -81,7 +78,6 @@ def correction_margins(
     rows, metric = select_aspect(rows, metric, function_name=function_name, column_name="metric")
     return theme.apply_theme(
         margins(theme.embed_rows(rows)),
-        dark=dark,
         width=width,
         title=title_with_aspect(f"Margins by human ratings and {metric}", aspect),
     )

@@ -33,7 +33,6 @@ def favoritism_by_system(
     *,
     aspect: str | None = None,
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Favi-Scores of each system by one metric, with a point per opponent and a box plot.
 
@@ -49,8 +48,6 @@ def favoritism_by_system(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -74,7 +71,6 @@ def favoritism_by_system(
         favoritism_box_plot(
             theme.embed_rows(select_rows(rows, "metric", metric, function_name="favoritism_by_system"))
         ),
-        dark=dark,
         title=title_with_aspect(f"Favi-Scores by {metric}", aspect),
         width=width,
     )
@@ -141,7 +137,7 @@ def favoritism_box_plot(data: Any) -> Any:
     )
 
 
-def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
+def partiality_map(result: Favoritism, *, aspect: str | None = None) -> alt.TopLevelMixin:
     """Heat map of the partiality of each metric to each system, in percentage points of win rate.
 
     Orange cells are favoured systems, and blue cells are disfavoured systems. Bold numbers with a star are significant
@@ -154,8 +150,6 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
         Result of `favoritism`.
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -170,9 +164,7 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
     3
     """
     rows, aspect = select_aspect(result.partiality, aspect, function_name="partiality_map")
-    return theme.apply_theme(
-        partial_map(theme.embed_rows(rows)), dark=dark, title=title_with_aspect("Partiality", aspect)
-    )
+    return theme.apply_theme(partial_map(theme.embed_rows(rows)), title=title_with_aspect("Partiality", aspect))
 
 
 def partial_map(data: Any) -> Any:
@@ -233,7 +225,6 @@ def favoritism_and_accuracy(
     *,
     aspect: str | None = None,
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Scatter plot of mean |Favi-Score| by sample accuracy and by system accuracy, with two points per metric.
 
@@ -248,8 +239,6 @@ def favoritism_and_accuracy(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -270,7 +259,6 @@ def favoritism_and_accuracy(
     rows, aspect = select_aspect(result.metrics, aspect, function_name="favoritism_and_accuracy")
     return theme.apply_theme(
         accuracy_scatter(theme.embed_rows(point_rows(rows, {}, width=width))),
-        dark=dark,
         title=title_with_aspect("Favoritism and accuracy", aspect),
         width=width,
     )

@@ -14,7 +14,7 @@ HEIGHT = 220
 
 
 def favoritism_of_pairs(
-    result: Favoritism, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+    result: Favoritism, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH
 ) -> alt.TopLevelMixin:
     """Favi-Scores of pairs of systems, by the signs of margins (upper plot) and by sample accuracy (lower plot).
 
@@ -31,8 +31,6 @@ def favoritism_of_pairs(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -94,6 +92,5 @@ def favoritism_of_pairs(
             box_chart.properties(width=width, title=upper_title),
             point_chart.properties(width=width, height=HEIGHT, title=lower_title),
         ),
-        dark=dark,
         title=title_with_aspect("Favi-Scores and accuracy of pairs", aspect),
     )

@@ -16,9 +16,7 @@ SOURCES = {"judge_rate": "judge alone", "human_rate": "human labels alone", "cor
 COLOURS = {"judge alone": theme.VERMILION, "human labels alone": theme.GREY, "corrected": theme.BLUE}
 
 
-def rates(
-    result: Rates, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def rates(result: Rates, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Rate of each system with intervals: by the judge alone, by human labels alone, and corrected.
 
     Parameters
@@ -29,8 +27,6 @@ def rates(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -54,7 +50,6 @@ def rates(
     title = f"Rate of {distinct_labels[0]}" if len(distinct_labels) == 1 else "Rate of each label"
     return theme.apply_theme(
         rate_dots(theme.embed_rows(rates_by_source(rows))),
-        dark=dark,
         title=title_with_aspect(title, aspect),
         width=width,
     )
@@ -106,9 +101,7 @@ def rate_dots(data: Any) -> Any:
     )
 
 
-def roc_curve(
-    result: Rates, metric: str, *, aspect: str | None = None, width: int = 260, dark: bool = False
-) -> alt.TopLevelMixin:
+def roc_curve(result: Rates, metric: str, *, aspect: str | None = None, width: int = 260) -> alt.TopLevelMixin:
     """ROC curve of a judge that gives scores. A mark shows the threshold that turns scores into labels.
 
     Parameters
@@ -121,8 +114,6 @@ def roc_curve(
         Aspect to draw; required if the result has several aspects.
     width : int, default 260
         Width and height of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -146,7 +137,6 @@ def roc_curve(
     )
     return theme.apply_theme(
         roc_lines(theme.embed_rows(rows)),
-        dark=dark,
         title=title_with_aspect(f"ROC curve of {metric}", aspect),
         width=width,
         height=width,
@@ -172,9 +162,7 @@ def roc_lines(data: Any) -> Any:
     )
 
 
-def reliability_curve(
-    result: Rates, metric: str, *, aspect: str | None = None, width: int = 260, dark: bool = False
-) -> alt.TopLevelMixin:
+def reliability_curve(result: Rates, metric: str, *, aspect: str | None = None, width: int = 260) -> alt.TopLevelMixin:
     """Proportion of positive human labels by the score of a judge, with intervals, in bins of equally many labels.
 
     Parameters
@@ -187,8 +175,6 @@ def reliability_curve(
         Aspect to draw; required if the result has several aspects.
     width : int, default 260
         Width and height of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -215,7 +201,6 @@ def reliability_curve(
     )
     return theme.apply_theme(
         reliability_dots(theme.embed_rows(rows)).properties(width=width, height=width),
-        dark=dark,
         title=title_with_aspect(f"Human labels by the score of {metric}", aspect),
     )
 
@@ -238,7 +223,7 @@ def reliability_dots(data: Any) -> Any:
     )
 
 
-def label_matrix(result: Rates, metric: str, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
+def label_matrix(result: Rates, metric: str, *, aspect: str | None = None) -> alt.TopLevelMixin:
     """Table of the numbers of outputs, by human label and by label of a judge.
 
     Parameters
@@ -249,8 +234,6 @@ def label_matrix(result: Rates, metric: str, *, aspect: str | None = None, dark:
         Judge to draw.
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -275,7 +258,7 @@ def label_matrix(result: Rates, metric: str, *, aspect: str | None = None, dark:
         function_name="label_matrix",
     )
     title = title_with_aspect(f"Labels of {metric} and annotators", aspect)
-    return theme.apply_theme(label_cells(theme.embed_rows(rows)), dark=dark, title=title)
+    return theme.apply_theme(label_cells(theme.embed_rows(rows)), title=title)
 
 
 def label_cells(data: Any) -> Any:
