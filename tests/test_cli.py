@@ -113,7 +113,7 @@ def test_ties_takes_a_number_and_is_recorded(custodes: Run) -> None:
         ran = custodes("favoritism", "demo", *QUICK, "--aspect", "coherence", "--ties", option, "--format", "json")
         answer = json.loads(ran.out)
         cells = ("win_tie", "tie_tie", "loss_tie")
-        return answer["provenance"]["options"]["ties"], [sum(row[c] for c in cells) for row in answer["confusion"]]
+        return answer["provenance"]["options"]["ties"], [sum(row[c] for c in cells) for row in answer["pairs"]]
 
     (_, exact), (recorded, wide), (name, _) = ties("exact"), ties("0.1"), ties("calibrated")
     assert (recorded, name) == (0.1, "calibrated")
