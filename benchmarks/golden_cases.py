@@ -88,7 +88,7 @@ DEMO_VARIANTS: Sequence[Variant] = (
     ("annotators", "mace", {"method": "mace", "annotator_type": "persons"}),
     ("annotators", "majority", {"method": "majority", "annotator_type": "slots"}),
     ("favoritism", "vote", {"aggregate": "vote", "ties": 0.1, "human_ties": 0.5}),
-    ("ranking", "exact", {"test": "exact", "correction": "holm", "kld": "mode"}),
+    ("ranking", "exact", {"test": "exact", "correction": "holm"}),
     ("ranking", "bh", {"correction": "bh", "ties": "calibrated", "aggregate": "vote"}),
     ("leaderboard", "covariate", {"covariates": ["overlap"], "metrics": "judge,learned"}),
     ("leaderboard", "half", {"tie_model": "half", "aggregate": "vote"}),

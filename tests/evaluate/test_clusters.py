@@ -64,9 +64,6 @@ def test_copies_of_items_decide_as_the_items_do() -> None:
     assert copied_pairs["decision"].equals(plain_pairs["decision"])
     np.testing.assert_allclose(copied_pairs["design_effect"], 10 * 30 / 29, rtol=0.05)
     plain_pairs, copied_pairs = (cu.favoritism(study, resamples=4000).pairs for study in (plain, copied))
-    assert copied_pairs.select("decision_human", "decision_metric").equals(
-        plain_pairs.select("decision_human", "decision_metric")
-    )
     width = [(pairs["favi_high"] - pairs["favi_low"]).mean() for pairs in (plain_pairs, copied_pairs)]
     assert width[0] < width[1] < 1.3 * width[0]
     plain_pairs, copied_pairs = (cu.correction(study, estimator=BY_COUNTS).pairs for study in (plain, copied))

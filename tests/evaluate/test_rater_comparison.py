@@ -92,7 +92,7 @@ def test_a_verdict_counts_only_where_there_are_no_scores() -> None:
         preferences=Preferences.make(pl.DataFrame(verdict_rows, schema=names, orient="row"))[0],
         raters=Raters.infer({"ann": "human", "m": "metric"}),
     )
-    row = cu.favoritism(study, resamples=0).confusion.row(0, named=True)
+    row = cu.favoritism(study, resamples=0).pairs.row(0, named=True)
     assert {name: row[name] for name in CELLS if row[name]} == {"win_win": 3}
 
 

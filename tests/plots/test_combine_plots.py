@@ -15,9 +15,9 @@ import custodes as cu
 from custodes import plots
 from custodes.combining.combine import Combine
 from custodes.combining.methods import METHODS
-from custodes.errors import InputError, OptionError
-from custodes.plots import combine, labels, theme
-from custodes.plots.combine import MOST, NARROWEST, cost_rows, has_wide_cost_range, weight_rows
+from custodes.errors import OptionError
+from custodes.plots import combine, theme
+from custodes.plots.combine import MOST, weight_rows
 from custodes.stats.learning.objective import OBJECTIVES, Objective
 from tests.plots.drawn import matches_in, rows_of
 
@@ -27,21 +27,12 @@ def no_ends(name: str) -> dict[str, pl.Expr]:
 
 
 QUICK = ["ridge", "best", "equal", "pairwise"]
-PICTURES = [
-    plots.method_comparison,
-    plots.combination_weights,
-    plots.cost_curve,
-    plots.accuracy_and_favoritism,
-    plots.pruning_curve,
-]
+PICTURES = [plots.method_comparison, plots.combination_weights]
 
 
 @pytest.fixture(scope="module")
 def fitted() -> Combine:
-    study = cu.combine(cu.read("demo"), target="fluency", method=QUICK, repeats=1, resamples=40)
-    steps = {"step": [1, 2, 3], "metrics": [3, 2, 1], "removed": ["noise", "overlap", "learned"]}
-    pruning = pl.DataFrame({"target": ["fluency"] * 3, **steps, "score": [0.55, 0.58, 0.58]})
-    return replace(study, pruning=pruning)
+    return cu.combine(cu.read("demo"), target="fluency", method=QUICK, repeats=1, resamples=40)
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +45,9 @@ def two_targets(fitted: Combine) -> Combine:
     return replace(fitted, **tables)
 
 
-def test_every_method_has_words_and_a_look_of_its_own() -> None:
+def test_every_method_has_words() -> None:
     assert list(combine.LABELS) == [name for name in combine.LABELS if name in METHODS]
     assert set(combine.LABELS) == set(METHODS)
-    assert len(combine.COLOURS) * len(combine.SHAPES) >= len(METHODS)
 
 
 @pytest.mark.parametrize("picture", PICTURES)
@@ -125,28 +115,16 @@ def test_small_weights_are_counted(sizes: np.ndarray, remainder: tuple[str, str]
 
 
 def test_importances_are_those_of_trees(fitted: Combine) -> None:
-    with pytest.raises(OptionError, match="did you mean 'weight'"):
-        plots.combination_weights(fitted, statistic="weights")
-    with pytest.raises(InputError, match="no boosted trees"):
-        plots.combination_weights(fitted, statistic="importance")
     share = pl.col("weight").abs() / pl.col("weight").abs().sum()
     blend = replace(fitted, weights=fitted.weights.with_columns(importance=share))
-    rows = rows_of(plots.combination_weights(blend, statistic="importance"))
-    assert sum(row["value"] for row in rows) == pytest.approx(1)
-    assert all(row["low"] is row["high"] is None for row in rows)
     trees = replace(fitted, weights=blend.weights.with_columns(**no_ends("weight"), weight="importance"))
     assert "Importance" in str(plots.combination_weights(trees).to_dict())
     assert "Importance" not in str(plots.combination_weights(blend).to_dict())
 
 
 def test_without_an_interval_points_say_nothing_of_chance(fitted: Combine, tmp_path: Path) -> None:
-    share = pl.col("weight").abs() / pl.col("weight").abs().sum()
-    blend = replace(fitted, weights=fitted.weights.with_columns(importance=share))
-    plain = [
-        plots.combination_weights(blend, statistic="importance"),
-        plots.combination_weights(replace(fitted, weights=fitted.weights.with_columns(**no_ends("weight")))),
-    ]
-    for chart in (*plain, plots.combination_weights(blend)):
+    plain = [plots.combination_weights(replace(fitted, weights=fitted.weights.with_columns(**no_ends("weight"))))]
+    for chart in (*plain, plots.combination_weights(fitted)):
         text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
         assert all((f">{reading}<" in text) is (chart not in plain) for reading in combine.CLEAR)
         fills = set(re.findall(r'aria-roledescription="point"[^>]*fill="([^"]+)"', text))
@@ -159,12 +137,8 @@ def test_pictures_show_the_objective_of_the_fit_and_name_it(tmp_path: Path) -> N
     study = cu.read("demo")
     method = ["equal", "best"]
     result = cu.combine(study, target="fluency", method=method, objective=objective, repeats=1, resamples=20)
-    pruning = pl.DataFrame({"target": ["fluency"], "step": [1], "metrics": [3], "removed": ["noise"], "score": [0.5]})
-    result = replace(result, pruning=pruning)
-    for picture in (plots.method_comparison, plots.cost_curve, plots.pruning_curve):
-        text = plots.save(picture(result), tmp_path / "x.svg").read_text(encoding="utf-8")
-        axes = [name for name in OBJECTIVES if f">{combine.axis_of(name)}<" in text]
-        assert axes == [objective]
+    text = plots.save(plots.method_comparison(result), tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert [name for name in OBJECTIVES if f">{combine.axis_of(name)}<" in text] == [objective]
     ends = (f"{objective}_low", f"{objective}_high")
     pattern = f"method: (\\w+); {objective}: ([\\d.]+); {ends[0]}: ([\\d.]+); {ends[1]}: ([\\d.]+);"
     marks = matches_in(plots.method_comparison(result), tmp_path, pattern)
@@ -172,57 +146,8 @@ def test_pictures_show_the_objective_of_the_fit_and_name_it(tmp_path: Path) -> N
     assert marks == [(name, *(f"{value:.3f}" for value in values)) for name, *values in expected]
 
 
-def test_each_step_of_the_cost_curve_names_its_metric(fitted: Combine, tmp_path: Path) -> None:
-    chart = plots.cost_curve(fitted)
-    assert [{name: row[name] for name in fitted.path.columns} for row in rows_of(chart)] == fitted.path.to_dicts()
-    marks = matches_in(chart, tmp_path, r"score: ([\d.]+); step: \d+; added: ([^;]+); cost: 1; total cost: (\d+)")
-    expected = fitted.path.select("score", "metric", "total_cost").rows()
-    assert [(name, float(cost)) for _, name, cost in marks] == [(name, cost) for _, name, cost in expected]
-    assert [float(score) for score, *_ in marks] == pytest.approx([score for score, *_ in expected])
-    text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
-    assert all(f">{name}<" in text for name in fitted.path["metric"])
-
-
-@pytest.mark.parametrize("cost", [[1.0] * 7, [1.0, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01], [0.001, 1, 1, 1, 1, 1, 9]])
-def test_names_of_steps_stand_apart_and_above(fitted: Combine, cost: list[float]) -> None:
-    path = fitted.path.with_columns(cost=pl.Series(cost), total_cost=pl.Series(np.cumsum(cost)))
-    log = has_wide_cost_range(path)
-    assert log is (cost[0] == 0.001)
-    rows = cost_rows(path)
-    at = np.log10(rows["name_x"].to_numpy()) if log else rows["name_x"].to_numpy()
-    total = np.log10(np.cumsum(cost)) if log else np.cumsum(cost)
-    span = float(total.max() - (total.min() if log else 0.0))
-    assert (np.diff(at) >= span * min(labels.LINE / NARROWEST, 1 / (len(at) - 1)) - 1e-9).all()
-    assert (rows["name_y"] > rows["score_high"].max()).all()
-    spec = plots.cost_curve(replace(fitted, path=path)).to_dict()
-    assert spec["layer"][-1]["encoding"]["x"]["scale"].get("type") == ("log" if log else None)
-
-
-def test_without_intervals_there_is_the_curve(fitted: Combine, tmp_path: Path) -> None:
-    path = fitted.path.with_columns(**no_ends("score"))
-    bare = replace(fitted, path=path, comparison=fitted.comparison.with_columns(**no_ends("kendall")))
-    for chart in (plots.cost_curve(bare), plots.method_comparison(bare)):
-        text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
-        assert "NaN" not in text
-        assert 'aria-roledescription="point"' in text
-
-
-def test_pruning_shows_the_number_kept(fitted: Combine, tmp_path: Path) -> None:
-    chart = plots.pruning_curve(fitted)
-    assert rows_of(chart) == fitted.pruning.to_dicts()
-    marks = matches_in(chart, tmp_path, r"kept: ([^;]+); metrics: (\d); removed next")
-    # the fewest rows among equal choices
-    assert {number: kept for kept, number in marks} == {"3": "not kept", "2": "not kept", "1": "kept"}
-    with pytest.raises(InputError, match="xgboost-pruned"):
-        plots.pruning_curve(replace(fitted, pruning=fitted.pruning.head(0)))
-
-
-def test_favoritism_stands_beside_accuracy(fitted: Combine, tmp_path: Path) -> None:
-    chart = plots.accuracy_and_favoritism(fitted)
-    assert rows_of(chart) == fitted.favoritism.to_dicts()
-    pattern = r'method: (\w+); sample_accuracy: ([\d.]+)%; mean \|Favi-Score\|: ([\d.]+);[^"]*" role="graphics-symbol"'
-    marks = set(matches_in(chart, tmp_path, pattern))
-    expected = fitted.favoritism.select("method", "sample_accuracy", "mean_abs_favi").rows()
-    assert marks == {(name, f"{100 * right:.1f}", f"{favi:.2f}") for name, right, favi in expected}
-    with pytest.raises(InputError, match="no favoritism of the methods"):
-        plots.accuracy_and_favoritism(replace(fitted, favoritism=fitted.favoritism.head(0)))
+def test_without_intervals_there_are_the_points(fitted: Combine, tmp_path: Path) -> None:
+    bare = replace(fitted, comparison=fitted.comparison.with_columns(**no_ends("kendall")))
+    text = plots.save(plots.method_comparison(bare), tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert "NaN" not in text
+    assert 'aria-roledescription="point"' in text

@@ -16,7 +16,7 @@ from scipy.optimize import isotonic_regression
 
 import custodes as cu
 from custodes import plots
-from custodes.errors import InputError, OptionError
+from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.plots import labels, theme
 from custodes.plots.complementarity import CELL_MAX, CELL_MIN, CELL_NAMED, GAP, NAMED, NEAREST
@@ -143,10 +143,6 @@ def test_few_raters_are_all_named_of_many_people_those_like_them_and_the_ends(di
     ends = {metrics.sort(axis)["rater"][end] for axis in "xy" for end in (0, -1)}
     assert set(result.coordinates.filter(kind="human")["rater"]) | ends <= names
     assert len(names) <= 6 + 4 + NEAREST
-    unnamed = sorted(set(metrics["rater"]) - names)[0]
-    assert named(plots.judges_map(result, named=unnamed)) == names | {unnamed}
-    with pytest.raises(OptionError, match="judges_map: rater='nobody' is not in the result"):
-        plots.judges_map(result, named="nobody")
 
 
 def test_two_raters_have_components_but_no_map() -> None:

@@ -11,7 +11,6 @@ from custodes.evaluate.correction import Correction, correction
 from custodes.evaluate.protocol.plan import plan
 from custodes.evaluate.protocol.protocol import Protocol, protocol
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.plots.correction import margin_rows
 from tests.plots.drawn import rows_of
 
 
@@ -36,31 +35,6 @@ def test_margins_stand_side_by_side_as_in_the_result(corrected: Correction) -> N
         pairs = corrected.pairs.filter(selection & (pl.col("estimator") == estimator))
         for name in ("margin", "margin_low", "margin_high", "decision"):
             assert [row[f"{name}{ending}"] for row in rows] == pairs[name].to_list()
-
-
-def test_only_changed_pairs_can_be_shown(corrected: Correction) -> None:
-    rows = margin_rows(corrected).filter((pl.col("aspect") == "fluency") & (pl.col("metric") == "judge"))
-    differs = rows.filter(pl.col("decision") != pl.col("decision_naive"))["pair"].to_list()
-    assert 0 < len(differs) < rows.height
-    changed = rows_of(plots.correction_margins(corrected, "judge", aspect="fluency", changed=True))
-    assert [row["pair"] for row in changed] == differs
-
-
-def test_a_pair_turns_with_its_systems(corrected: Correction) -> None:
-    def shares(a: str, b: str) -> dict[tuple[str, str], float]:
-        rows = rows_of(plots.pair_outcome(corrected, "judge", a, b, aspect="fluency"))
-        return {(row["estimator"], row["outcome"]): row["share"] for row in rows}
-
-    first, second = shares("Aster", "Fir"), shares("Fir", "Aster")
-    assert {estimator for estimator, _ in first} == {
-        "naive",
-        "human",
-        "poststratified",
-    }  # ppi estimates the margin only
-    for estimator in ("naive", "human", "poststratified"):
-        assert first[estimator, "p_win"] == second[estimator, "p_loss"]
-        assert first[estimator, "p_tie"] == second[estimator, "p_tie"]
-        assert sum(first[estimator, name] for name in ("p_win", "p_tie", "p_loss")) == pytest.approx(1)
 
 
 def test_the_curve_has_a_line_for_each_estimator(replayed: Protocol) -> None:

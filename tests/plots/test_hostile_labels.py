@@ -49,7 +49,7 @@ def answers(study: cu.Study) -> dict[str, Any]:
 CHARTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "agreement_intervals": lambda results: plots.agreement_intervals(results["agreement"]),
     "favoritism_by_system": lambda results: plots.favoritism_by_system(results["favoritism"], METRICS[0]),
-    "favoritism_map": lambda results: plots.favoritism_map(results["favoritism"]),
+    "partiality_map": lambda results: plots.partiality_map(results["favoritism"]),
     "favoritism_and_accuracy": lambda results: plots.favoritism_and_accuracy(results["favoritism"]),
     "favoritism_of_pairs": lambda results: plots.favoritism_of_pairs(results["favoritism"]),
     "confusion_matrix": lambda results: plots.confusion_matrix(results["favoritism"], METRICS[1], *SYSTEMS[:2]),
@@ -87,10 +87,10 @@ def test_every_picture_is_drawn_and_names_its_labels(answers: dict[str, Any], na
     svg_text = "".join(ElementTree.fromstring(svg).itertext()).replace(ZERO, "")
     raters = {"agreement_intervals", "favoritism_and_accuracy", "error_types", "judges_map"}
     systems = {"favoritism_by_system", "ranking_graphs", "leaderboard_strengths", "win_rate_map", "correction_margins"}
-    if name in raters | {"favoritism_map", "complementarity_map"}:
+    if name in raters | {"partiality_map", "complementarity_map"}:
         assert "toString" in svg_text
         assert "bell\\x00\\x07" in svg_text
-    if name in systems | {"favoritism_map"}:
+    if name in systems | {"partiality_map"}:
         assert "constructor" in svg_text
         assert "__proto__" in svg_text
     if name in ("confusion_matrix", *systems):

@@ -19,6 +19,7 @@ from custodes.errors import OptionError
 from custodes.plots.layout import layered_layout
 from custodes.plots.ranking import graph_rows
 from custodes.stats import graphs
+from tests.evaluate.studies import study_of
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def charts(results: dict[str, Any]) -> dict[str, Any]:
     return {
         "intervals": plots.agreement_intervals(results["agreement"], aspect="fluency"),
         "systems": plots.favoritism_by_system(favoured, "selfeval", aspect="fluency"),
-        "map": plots.favoritism_map(favoured, aspect="fluency", dark=True),
+        "map": plots.partiality_map(favoured, aspect="fluency"),
         "accuracy": plots.favoritism_and_accuracy(favoured, aspect="fluency"),
         "errors": plots.error_types(results["ranking"], aspect="fluency", width=plots.COLUMN_WIDTH),
         "graphs": plots.ranking_graphs(results["ranking"], "judge", aspect="fluency"),
@@ -52,7 +53,7 @@ def test_favi_scores_of_pairs_are_drawn_by_sign_and_accuracy(results: dict[str, 
     pairs = favoured.pairs.filter(aspect="fluency").drop_nulls("favi")
     assert [row["favi"] for row in rows] == pytest.approx(pairs["favi"].to_list())
     assert [row["signs"] == "same" for row in rows] == pairs["sign_agrees"].to_list()
-    rho = favoured.correlations.filter(aspect="fluency", score="abs_favi", accuracy="sign_agrees")["spearman"].item()
+    rho = favoured.correlations.filter(aspect="fluency", accuracy="sign_agrees")["spearman"].item()
     assert f"{rho:+.2f}" in spec["vconcat"][0]["title"]
 
 
@@ -71,9 +72,9 @@ def test_unknown_names_are_told_with_a_suggestion(
     with pytest.raises(OptionError, match="did you mean 'selfeval'"):
         plots.favoritism_by_system(favoured, "selfevol", aspect="fluency")
     with pytest.raises(OptionError, match="did you mean 'fluency'"):
-        plots.favoritism_map(favoured, aspect="fluence")
+        plots.partiality_map(favoured, aspect="fluence")
     with pytest.raises(OptionError, match="give aspect="):
-        plots.favoritism_map(favoured)
+        plots.partiality_map(favoured)
     with pytest.raises(OptionError, match="did you mean 'kendall_item'"):
         plots.agreement_intervals(agreed, statistic="kendal_item", aspect="fluency")
     with pytest.raises(OptionError, match="did you mean 'Fir'"):
@@ -115,6 +116,15 @@ def test_graph_marks_edges_that_people_do_not_share(results: dict[str, Any]) -> 
         *decisions["system_a"],
         *decisions["system_b"],
     }
+
+
+def test_a_circle_of_wins_is_one_node() -> None:
+    # Rock, paper, scissors on every item, with D below all.
+    items = [{"A": 2, "B": 1, "C": 0}, {"B": 2, "C": 1, "A": 0}, {"C": 2, "A": 1, "B": 0}]
+    scores = np.array([[[item[s] for s in "ABC"] + [-1] for item in items * 30]] * 2, dtype=float)
+    rows = graph_rows(cu.ranking(study_of(scores, list("ABCD")), resamples=0).decisions).filter(rater="human")
+    assert rows.filter(part="node")["label"].to_list() == ["A ~ B ~ C", "D"]
+    assert set(rows.filter(part="edge")["line"]) == {"A ~ B ~ C > D"}
 
 
 @st.composite

@@ -46,7 +46,7 @@ def resize(page: Any, width: int) -> None:
 
 def test_every_figure_and_table_is_there_and_tables_are_sorted_by_any_column(page: Any) -> None:
     figures = page.locator("[data-figure]")
-    assert figures.count() == 29
+    assert figures.count() == 26
     for i in range(figures.count()):
         box = figures.nth(i).locator("svg").bounding_box()
         assert box is not None, figures.nth(i).get_attribute("data-figure")

@@ -15,7 +15,7 @@ from custodes.plots.combine import CLEAR
 from custodes.reporting import Report
 from custodes.reporting.section import Context
 from custodes.reporting.sections.combine import COMBINE, comparison_rows, sentences
-from tests.reporting.shown import html_of, section_of
+from tests.reporting.shown import section_of
 
 ASPECTS = ["coherence", "fluency"]
 
@@ -114,25 +114,13 @@ def test_nothing_is_judged_without_the_first_or_the_single_metric(fitted: Combin
         assert sentences(replace(fitted, comparison=rows)) == []
 
 
-def test_verdicts_have_no_favoritism_here(demo_report: Report, fitted: Combine) -> None:
-    bare = replace(fitted, favoritism=fitted.favoritism.head(0))
-    figures, _ = COMBINE.build_content(context(demo_report, bare))
-    assert "combine-favoritism" not in {figure.id for figure in figures}
-    assert "combine-favoritism" not in html_of(COMBINE, context(demo_report, bare))
-
-
 def test_pictures_draw_rows_of_the_chosen_aspect(demo_report: Report, fitted: Combine) -> None:
     charts, _ = COMBINE.build_content(context(demo_report, fitted))
-    assert [figure.id for figure in charts] == [
-        "combine-comparison",
-        "combine-favoritism",
-        "combine-weights",
-        "combine-costs",
-    ]
+    assert [figure.id for figure in charts] == ["combine-comparison", "combine-weights"]
     assert all(figure.where == {"target": "{aspect}"} for figure in charts)
     assert all("values" not in figure.spec.get("data", {}) for figure in charts)
     specs = {figure.id: str(figure.spec) for figure in charts}
-    assert all("τ-b with human ratings, held out" in specs[f"combine-{name}"] for name in ("comparison", "costs"))
+    assert "τ-b with human ratings, held out" in specs["combine-comparison"]
     assert CLEAR[0] in specs["combine-weights"]
 
 

@@ -30,7 +30,6 @@ from custodes.answers.tables import (
 )
 from custodes.answers.views import split_by_aspect, title_with_aspect, views
 from custodes.answers.wording import UNDEFINED
-from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
@@ -42,10 +41,9 @@ from custodes.evaluate.clusters import (
     counts_by_aspect,
     has_clusters,
     margin_effects,
-    null_effects,
     table_effects,
 )
-from custodes.evaluate.decision_graph import CELLS, PAIR, format_decisions, pair_matrix
+from custodes.evaluate.decision_graph import CELLS, PAIR, pair_matrix
 from custodes.evaluate.parallel import merge_parts
 from custodes.evaluate.partiality_table import (
     DISFAVOURED,
@@ -67,7 +65,6 @@ from custodes.stats import ABSENT, favi_score
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.correction.estimator import margin_of
 from custodes.stats.ratios import mean_of_defined, ratio
-from custodes.stats.sign_test import SignTest
 
 SYSTEMS_ACROSS = 16
 """Maximum number of systems for a table with one column per system."""
@@ -155,28 +152,23 @@ class Favoritism(Result):
         label("metric", "name of the metric"),
         *PAIR,
         count("n", "items that both annotators and metric rated", "Items"),
-        count("errors", "number of the `n` items on which annotators and metric differ"),
         score("favi", "Favi-Score, -2 to 2; positive if errors favour system_a", "Favi-Score (for A)", interval=True),
         share("sample_accuracy", "proportion of the `n` items on which annotators and metric agree"),
         flag("sign_agrees", "whether human and metric margin have the same sign", "Same sign of margin"),
-        label(
-            "decision_human",
-            "decision of a sign test of this pair alone: `+` system_a is better, `-` system_b is better, `=` undecided",
-            "Human decision (pair alone)",
-        ),
-        label("decision_metric", "decision of the same test on the metric ratings", "Metric decision (pair alone)"),
         probability(
             "flip_probability",
             "posterior probability that human and metric margin have opposite signs",
             "P(margins opposite)",
         ),
-        score(
-            "design_effect",
-            "design effect: variance of `favi` with clusters of items divided by its variance with independent items, "
-            "at least 1; null without clusters",
-            essential=False,
-        ),
         label("note", "empty, `no errors`, `too few errors`, or `no item rated by both`"),
+        *(
+            count(
+                cell,
+                "items on which system_a has a {} by annotators and a {} by the metric".format(*cell.split("_")),
+                essential=False,
+            )
+            for cell in CELLS
+        ),
         essential=False,
     )
     systems: pl.DataFrame = table(
@@ -184,9 +176,6 @@ class Favoritism(Result):
         label("metric", "name of the metric"),
         label("system", "name of the system"),
         score("favi", "mean Favi-Score over all other systems; positive: favoured", "Mean Favi-Score"),
-        score("favi_min", "smallest Favi-Score against another system", "Smallest"),
-        score("favi_max", "largest Favi-Score against another system", "Largest"),
-        count("opponents", "number of other systems against which the Favi-Score is defined", essential=False),
         view=lambda frame: _matrix(
             frame, "systems", "mean Favi-Score of each system against all other systems", ERRORS, _favi_cell
         ),
@@ -242,7 +231,6 @@ class Favoritism(Result):
         label("slice", "value (or range of values) of the column that `by` names"),
         label("system", "name of the system"),
         count("n", "number of items of the slice", "Items"),
-        score("favi", "mean Favi-Score over all other systems; positive: favoured", "Mean Favi-Score"),
         points(
             "partiality",
             "partiality in points of win rate, as in the table `partiality`",
@@ -258,22 +246,9 @@ class Favoritism(Result):
     )
     correlations: pl.DataFrame = table(
         "Correlations of |favi| with accuracy over all metrics and pairs of systems (figure 5 of the paper).",
-        label("score", "`abs_favi`, the absolute value of `favi`"),
         label("accuracy", "`sign_agrees` or `sample_accuracy` of the table `pairs`"),
-        score("spearman", "Spearman's rho over the rows of `pairs`", "ρ"),
-        count("n", "number of rows of `pairs` in which score and accuracy are defined"),
-        essential=False,
-    )
-    confusion: pl.DataFrame = table(
-        "One row per metric and pair of systems: counts of the nine combinations of human and metric outcome.",
-        label("metric", "name of the metric"),
-        *PAIR,
-        *(
-            count(
-                cell, "items on which system_a has a {} by annotators and a {} by the metric".format(*cell.split("_"))
-            )
-            for cell in CELLS
-        ),
+        score("spearman", "Spearman's rho of |favi| and `accuracy` over the rows of `pairs`", "ρ"),
+        count("n", "number of rows of `pairs` in which `favi` is defined"),
         essential=False,
     )
 
@@ -290,7 +265,7 @@ def favoritism(
     progress: Progress = silent,
     **setting: Unpack[PreferenceOptions],
 ) -> Favoritism:
-    """Favi-Scores of metrics for each pair of systems, with intervals, and decisions by annotators and by metrics.
+    """Favi-Scores of metrics for each pair of systems with intervals, and tests of partiality to systems.
 
     Notes
     -----
@@ -298,9 +273,8 @@ def favoritism(
     noisy metric favour the weaker system. The table `partiality` tests for favoritism beyond this effect: a curve of
     metric scores against human ratings is fitted to all systems except one, and this system is compared with the curve.
     Intervals in the table `pairs` come from the posterior of the six kinds of error (`resamples` draws); intervals in
-    the table `metrics` come from resampled clusters. Decisions are sign tests at level `alpha` on the items that
-    annotators and metric both rated. Counts (`count_pairs`) can replace the study, but then `metrics` has no intervals
-    and `partiality` has no rows.
+    the table `metrics` come from resampled clusters. `alpha` is the level of the tests of partiality. Counts
+    (`count_pairs`) can replace the study, but then `metrics` has no intervals and `partiality` has no rows.
 
     If `by` is set, the table `slices` has the partiality to each system on the items of each slice. P-values are
     adjusted for all slices, so a finding in a slice needs stronger evidence than a finding in the whole study.
@@ -321,7 +295,7 @@ def favoritism(
     if by and isinstance(study, OutcomeCounts):
         raise OptionError("by: counts do not record items, so they have no slices; give the study instead")
     slicer = partial(slices_of_items, study, column=by) if by and isinstance(study, Study) else None
-    answer = partial(_answer, test=SignTest(alpha=alpha), slicer=slicer, confidence=confidence, resamples=resamples)
+    answer = partial(_answer, alpha=alpha, slicer=slicer, confidence=confidence, resamples=resamples)
     return merge_parts(Favoritism, answer, counts_of_aspects, rng=rng, progress=progress, desc="favoritism")
 
 
@@ -329,7 +303,7 @@ def _answer(
     outcomes: AspectCounts,
     rng: np.random.Generator,
     *,
-    test: SignTest,
+    alpha: float,
     slicer: Callable[[Sequence[str]], tuple[tuple[str, ...], Ints]] | None,
     confidence: float,
     resamples: int,
@@ -339,27 +313,16 @@ def _answer(
     n_items, n_errors, favi_scores = paired.sum(axis=(2, 3)), favi_score.errors(paired), favi_score.favi_score(paired)
     # For counts, only the draws of one table are in memory at a time.
     check_memory("resamples", resamples, count_resample_values(resamples) if outcomes.comparison else 20 * resamples)
-    posterior, design_effects = _posterior(outcomes, paired, confidence=confidence, draws=resamples, rng=rng)
-    human_outcomes, metric_outcomes = paired.sum(axis=3), paired.sum(axis=2)
-    margin_signs = (np.sign(table[..., 0] - table[..., 2]) for table in (human_outcomes, metric_outcomes))
+    posterior = _posterior(outcomes, paired, confidence=confidence, draws=resamples, rng=rng)
+    margin_signs = (np.sign(table[..., 0] - table[..., 2]) for table in (paired.sum(axis=3), paired.sum(axis=2)))
     sign_agrees = np.where(n_items > 0, np.equal(*margin_signs), np.nan)
-    key_columns = {
-        "metric": np.repeat(counts.metrics, len(counts.system_a)),
-        "system_a": counts.system_a * len(counts.metrics),
-        "system_b": counts.system_b * len(counts.metrics),
-    }
     abs_favi = np.abs(favi_scores)
     partiality_table, slice_table = dict[str, Any](), dict[str, Any]()
     if outcomes.comparison is not None:
-        partiality_table = partiality_columns(outcomes.comparison, alpha=test.alpha, confidence=confidence)
+        partiality_table = partiality_columns(outcomes.comparison, alpha=alpha, confidence=confidence)
         partiality_table["near_copies"] = near_copies(outcomes.comparison, partiality_table["finding"])
         if slicer:
-            slice_names, slice_of_item = slicer(outcomes.comparison.items)
-            items_of_slice = {
-                slice_name: np.flatnonzero(slice_of_item == slice_index)
-                for slice_index, slice_name in enumerate(slice_names)
-            }
-            slice_table = _slice_columns(outcomes.comparison, items_of_slice, alpha=test.alpha, confidence=confidence)
+            slice_table = _slice_columns(outcomes.comparison, slicer, alpha=alpha, confidence=confidence)
     tables = Favoritism.part(
         outcomes.aspect,
         metrics={
@@ -369,34 +332,28 @@ def _answer(
             "overall": [metric in outcomes.overall for metric in counts.metrics],
         },
         pairs={
-            **key_columns,
+            "metric": np.repeat(counts.metrics, len(counts.system_a)),
+            "system_a": counts.system_a * len(counts.metrics),
+            "system_b": counts.system_b * len(counts.metrics),
             "n": n_items,
-            "errors": n_errors,
             # Division of the counts by the design effect may change the estimate by rounding.
             "favi": favi_scores,
             "favi_low": np.minimum(posterior.low, favi_scores),
             "favi_high": np.maximum(posterior.high, favi_scores),
             "sample_accuracy": favi_score.sample_accuracy(paired),
             "sign_agrees": sign_agrees,
-            **{
-                f"decision_{rater_kind}": format_decisions(
-                    test.decisions(table / null_effects(outcomes, shared=True, people=rater_kind == HUMAN)[..., None])
-                )
-                for rater_kind, table in ((HUMAN, human_outcomes), ("metric", metric_outcomes))
-            },
             "flip_probability": posterior.flip_probability,
-            "design_effect": design_effects,
             "note": np.select(
                 [n_items == 0, n_errors == 0, n_errors < FEW_ERRORS],
                 ["no item rated by both", "no errors", "too few errors"],
                 "",
             ),
+            **{cell_name: paired[..., cell // 3, cell % 3] for cell, cell_name in enumerate(CELLS)},
         },
         correlations=correlation_columns(favi_scores, sign_agrees, favi_score.sample_accuracy(paired)),
         systems=_systems(counts, favi_scores),
         partiality=partiality_table,
         slices=slice_table,
-        confusion=key_columns | {cell_name: paired[..., cell // 3, cell % 3] for cell, cell_name in enumerate(CELLS)},
     )
     notes = [
         *cluster_notes(outcomes, margin_effects(outcomes)[0]),
@@ -422,12 +379,10 @@ def mean_columns(
 
 def _posterior(
     outcomes: AspectCounts, tables: NDArray[Any], *, confidence: float, draws: int, rng: np.random.Generator
-) -> tuple[favi_score.FaviPosterior, Floats]:
-    """Return the posterior of tables (metrics, pairs, 3, 3), and the design effects of the Favi-Score (metrics, pairs).
-    With clusters, counts are effective counts; without clusters, the effects are NaN."""
+) -> favi_score.FaviPosterior:
+    """Return the posterior of tables (metrics, pairs, 3, 3). With clusters, counts are effective counts."""
     if not has_clusters(outcomes):
-        posterior = favi_score.favi_posterior(tables, confidence=confidence, draws=draws, rng=rng)
-        return posterior, np.full(tables.shape[:2], np.nan)
+        return favi_score.favi_posterior(tables, confidence=confidence, draws=draws, rng=rng)
     favi_effect, human_effect, metric_effect = table_effects(
         outcomes,
         lambda counts: favi_score.favi_score(counts.paired),
@@ -440,8 +395,7 @@ def _posterior(
         favi_score.favi_posterior(tables / divisor.T[..., None, None], confidence=confidence, draws=draws, rng=rng)
         for divisor in (favi_effect.divisor(confidence), flip_divisor)
     )
-    design_effects = np.where(np.isfinite(favi_effect.effect), favi_effect.effect, np.nan).T
-    return favi_posterior._replace(flip_probability=flip_posterior.flip_probability), design_effects
+    return favi_posterior._replace(flip_probability=flip_posterior.flip_probability)
 
 
 def _systems(counts: OutcomeCounts, favi_scores: Floats) -> dict[str, Any]:
@@ -451,31 +405,31 @@ def _systems(counts: OutcomeCounts, favi_scores: Floats) -> dict[str, Any]:
         "metric": np.repeat(counts.metrics, len(systems)),
         "system": systems * len(counts.metrics),
         "favi": mean_of_defined(favi_matrix),
-        "favi_min": np.fmin.reduce(favi_matrix, axis=-1),
-        "favi_max": np.fmax.reduce(favi_matrix, axis=-1),
-        "opponents": np.isfinite(favi_matrix).sum(axis=-1),
     }
 
 
 def _slice_columns(
-    comparison: RaterComparison, positions_of_slice: Mapping[str, NDArray[np.intp]], *, alpha: float, confidence: float
+    comparison: RaterComparison,
+    slicer: Callable[[Sequence[str]], tuple[tuple[str, ...], Ints]],
+    *,
+    alpha: float,
+    confidence: float,
 ) -> dict[str, Any]:
-    """Return the columns of `Favoritism.slices`; `positions_of_slice` has the positions of the items of each slice."""
-    items_of_slice = {name: positions for name, positions in positions_of_slice.items() if len(positions)}
+    """Return the columns of `Favoritism.slices`; `slicer` returns the slices, and the slice of each item."""
+    slice_names, slice_of_item = slicer(comparison.items)
+    items_of_slice = {
+        slice_name: np.flatnonzero(slice_of_item == slice_index)
+        for slice_index, slice_name in enumerate(slice_names)
+        if (slice_of_item == slice_index).any()
+    }
     if not items_of_slice:
         return {}
     table_columns = partiality_columns(comparison, items_of_slice, alpha=alpha, confidence=confidence)
-    favi_of_slices = []
-    for positions in items_of_slice.values():
-        counts = OutcomeCounts.from_comparisons(comparison.on_items(positions).preferences)
-        favi_of_slices.append(_systems(counts, favi_score.favi_score(np.moveaxis(counts.paired, 1, 0)))["favi"].ravel())
     n_rows = len(comparison.metrics) * len(comparison.systems)
-    copied_columns = ("metric", "system", "partiality", "partiality_low", "partiality_high", "p_value", "p_adjusted")
     return {
         "slice": np.repeat(list(items_of_slice), n_rows).tolist(),
         "n": np.repeat([len(positions) for positions in items_of_slice.values()], n_rows),
-        "favi": np.concatenate(favi_of_slices),
-        **{name: table_columns[name] for name in (*copied_columns, "finding", "reason")},
+        **{name: column for name, column in table_columns.items() if not name.startswith("rank")},
     }
 
 

@@ -195,17 +195,11 @@ def correlation_columns(favi: Floats, sign_agrees: Floats, accuracy: Floats) -> 
     All arguments have the shape (metrics, pairs). Each correlation is over all metrics and pairs. There is no
     correlation of the signed score: exchanging the two systems changes its sign, but not the accuracy.
     """
-    values_of_column = {"abs_favi": np.abs(favi), "sign_agrees": sign_agrees, "sample_accuracy": accuracy}
-    column_name_pairs = [("abs_favi", "sign_agrees"), ("abs_favi", "sample_accuracy")]
-    value_array_pairs = [
-        tuple(values_of_column[column_name].ravel() for column_name in column_name_pair)
-        for column_name_pair in column_name_pairs
-    ]
+    abs_favi, values_of_accuracy = np.abs(favi).ravel(), {"sign_agrees": sign_agrees, "sample_accuracy": accuracy}
     return {
-        "score": [score_name for score_name, _ in column_name_pairs],
-        "accuracy": [accuracy_name for _, accuracy_name in column_name_pairs],
-        "spearman": [float(spearman(*value_arrays)) for value_arrays in value_array_pairs],
-        "n": [int(np.isfinite(sum(value_arrays)).sum()) for value_arrays in value_array_pairs],
+        "accuracy": list(values_of_accuracy),
+        "spearman": [float(spearman(abs_favi, values.ravel())) for values in values_of_accuracy.values()],
+        "n": [int(np.isfinite(abs_favi).sum())] * len(values_of_accuracy),
     }
 
 

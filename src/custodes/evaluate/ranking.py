@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import compress
 from typing import Any, Unpack
@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import PreferenceOptions
-from custodes.answers.tables import View, count, label, labels, p_value, score, share, table, with_interval
-from custodes.answers.views import split_by_aspect, title_with_aspect
+from custodes.answers.tables import count, label, labels, p_value, score, share, table, with_interval
 from custodes.answers.wording import percent
 from custodes.data.comparisons import HUMAN
 from custodes.data.notes import Note, build_notes
 from custodes.data.outcome_counts import ClusterCells, OutcomeCounts
 from custodes.data.study import Study
-from custodes.errors import join_labels
 from custodes.evaluate.agreement.statistic import FEWEST
 from custodes.evaluate.clusters import (
     AspectCounts,
@@ -32,7 +30,7 @@ from custodes.evaluate.clusters import (
     null_effects,
 )
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.decision_graph import PAIR, cycle_notes, format_decisions, pair_matrix, ranking_edges
+from custodes.evaluate.decision_graph import PAIR, format_decisions
 from custodes.evaluate.parallel import merge_parts
 from custodes.evaluate.rater_scores import few_clusters_notes
 from custodes.memory import check_memory, count_resample_values
@@ -41,27 +39,13 @@ from custodes.stats import ABSENT, decision_errors, intervals
 from custodes.stats.arrays import Floats, Signs
 from custodes.stats.clusters import null_effect
 from custodes.stats.clusters import outcomes as outcome_codes
-from custodes.stats.decision_errors import ERRORS, Kld
+from custodes.stats.decision_errors import ERRORS
 from custodes.stats.equal_clusters import sums_of
-from custodes.stats.kemeny import kemeny
-from custodes.stats.ratios import mean_of_defined, ratio
+from custodes.stats.ratios import mean_of_defined
 from custodes.stats.sign_test import Correction, SignTest, Test, adjust
-
-ALL_METRICS = "all metrics"
-"""Name of the consensus of all metrics in the table `consensus`."""
 
 MOST_REVERSED = 5
 """Maximum number of reversed pairs of an aspect that are displayed by default."""
-
-
-def _graph_views(edges: pl.DataFrame) -> Iterable[View]:
-    """Yield the ranking graph of the annotators: each winner with the systems directly below the winner."""
-    for aspect, edge_rows in split_by_aspect(edges.filter(rater=HUMAN), "aspect"):
-        winner_table = edge_rows.group_by("winner", maintain_order=True).agg(pl.col("loser").str.join(", "))
-        view_title = title_with_aspect("ranking graph of the annotators: significant wins", aspect)
-        yield View(
-            title=view_title, header=("winner", "losers"), rows=tuple(winner_table.select("winner", "loser").rows())
-        )
 
 
 @result
@@ -100,7 +84,7 @@ class Ranking(Result):
         share("correct", "annotators and metric make the same decision", interval=True, best="high"),
         share("inversion", "annotators and metric find opposite winners", interval=True, best="low"),
         share("omission", "annotators find a difference, the metric finds none", interval=True, best="low"),
-        share("insertion", "annotators find no difference, the metric finds one", interval=True, best="low"),
+        share("insertion", "annotators find no difference, the metric finds one", best="low"),
         score(
             "kld",
             "Kullback–Leibler divergence of the metric's outcome rates from the human rates, in nats; mean over pairs",
@@ -127,29 +111,12 @@ class Ranking(Result):
         ),
         rows=lambda ranking: ranking.reversals.filter(pl.int_range(pl.len()).over("aspect") < MOST_REVERSED),
     )
-    edges: pl.DataFrame = table(
-        "The ranking graph: one row per edge that is not implied by other edges.",
-        label("rater", "`human` or a metric"),
-        label("winner", "the winning system; `A ~ B` stands for systems whose wins form a cycle"),
-        label("loser", "the losing system"),
-        view=_graph_views,
-    )
-    consensus: pl.DataFrame = table(
-        "One row per rater and system: the rank of the system.",
-        label("rater", f"`human`, a metric, or `{ALL_METRICS}`"),
-        label("system", "name of the system"),
-        score("borda", "sum of ranks over items; lower is better", "Borda (sum of ranks)"),
-        count("position", "rank by `borda`, from 1; equal sums have equal ranks", "Place"),
-        count("kemeny", "rank in the Kemeny order; null if the order is only approximate", "Place by Kemeny"),
-        essential=False,
-    )
 
 
 @question(
     "custodes ranking demo --correction holm -o ranking.json",
     test="Sign test: asymptotic (normal) or exact (binomial).",
     correction="Multiplicity correction over the pairs of a rater.",
-    kld="Estimate of outcome rates in the Kullback-Leibler divergence: posterior mean or mode.",
 )
 def ranking(
     study: Study | OutcomeCounts,
@@ -157,7 +124,6 @@ def ranking(
     alpha: float = 0.05,
     test: Test = "asymptotic",
     correction: Correction = "none",
-    kld: Kld = "mean",
     confidence: float = 0.95,
     resamples: int = 1000,
     rng: Rng = 0,
@@ -169,10 +135,9 @@ def ranking(
     Notes
     -----
     Decisions are sign tests with `correction` over the pairs of a rater. The tests drop ties, and account for clusters
-    if items have clusters. The divergence of the metric outcome from the human outcome uses posterior means by default;
-    kld='mode' uses posterior modes, as in the paper. Intervals come from resampled clusters. Sums of ranks are computed
-    from pair counts. Raters are 'human' (combined annotators), each metric, and 'all metrics' for the consensus. Counts
-    (`count_pairs`) can replace the study, but then there are no intervals.
+    if items have clusters. The divergence of the metric outcome from the human outcome uses posterior means (the paper
+    uses modes). Intervals come from resampled clusters; the proportion of insertions has none, because its intervals
+    are too narrow. Counts (`count_pairs`) can replace the study, but then there are no intervals.
 
     References
     ----------
@@ -186,7 +151,7 @@ def ranking(
     True
     """
     sign_test = SignTest(alpha=alpha, test=test, correction=correction)
-    answer_aspect = partial(_answer, sign_test=sign_test, kld=kld, confidence=confidence, resamples=resamples)
+    answer_aspect = partial(_answer, sign_test=sign_test, confidence=confidence, resamples=resamples)
     all_aspect_counts = counts_by_aspect(study, setting)
     return merge_parts(Ranking, answer_aspect, all_aspect_counts, rng=rng, progress=progress, desc="rank")
 
@@ -196,7 +161,6 @@ def _answer(
     rng: np.random.Generator,
     *,
     sign_test: SignTest,
-    kld: Kld,
     confidence: float,
     resamples: int,
 ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
@@ -206,14 +170,8 @@ def _answer(
     null_design_effects = np.broadcast_to(null_effects(aspect_counts), outcome_counts.shape[:-1])
     effective_counts = outcome_counts / null_design_effects[..., None]
     decisions_of_raters, design_effects = sign_test.decisions(effective_counts), margin_effects(aspect_counts)
-    edges_and_has_cycle = [ranking_edges(pair_counts, rater_decisions) for rater_decisions in decisions_of_raters]
-    edge_rows = [
-        (rater, *winner_and_loser)
-        for rater, (rater_edges, _) in zip(raters, edges_and_has_cycle, strict=True)
-        for winner_and_loser in rater_edges
-    ]
     error_type_rates, divergences, replication_rates = _errors(
-        aspect_counts, outcome_counts, sign_test=sign_test, kld=kld, resamples=resamples, rng=rng
+        aspect_counts, outcome_counts, sign_test=sign_test, resamples=resamples, rng=rng
     )
     tables = Ranking.part(
         aspect,
@@ -233,7 +191,7 @@ def _answer(
             "metric": pair_counts.metrics,
             **{
                 column_name: column_values
-                for error_index, error_name in enumerate(ERRORS)
+                for error_index, error_name in enumerate(ERRORS[:-1])
                 for column_name, column_values in with_interval(
                     error_name,
                     error_type_rates[..., error_index],
@@ -242,28 +200,14 @@ def _answer(
                     bounds=intervals.SHARE,
                 ).items()
             },
+            ERRORS[-1]: error_type_rates[0, :, -1],
             **with_interval(
                 "kld", divergences, confidence, clusters=aspect_counts.n_effective_clusters, bounds=intervals.POSITIVE
             ),
         },
         reversals=_reversals(aspect_counts, sign_test),
-        edges=dict(zip(("rater", "winner", "loser"), zip(*edge_rows, strict=True), strict=False)),
-        consensus=_consensus_columns(aspect_counts, raters, outcome_counts),
     )
     notes = cluster_notes(aspect_counts, design_effects[0])
-    notes += cycle_notes(
-        aspect, [rater for rater, (_, has_cycle) in zip(raters, edges_and_has_cycle, strict=True) if has_cycle]
-    )
-    infinite_metrics = [
-        metric
-        for metric, metric_divergence in zip(pair_counts.metrics, divergences[0], strict=True)
-        if np.isinf(metric_divergence)
-    ]
-    message = (
-        f"the divergence of {join_labels(infinite_metrics)}{label_of(aspect)} is infinite (null in JSON), because the "
-        "metric gave an outcome that annotators never gave; kld='mean' gives finite values"
-    )
-    notes += build_notes(("infinite-kld", len(infinite_metrics), message), aspect=aspect)
     defined_replication_rates = replication_rates[np.isfinite(replication_rates)]
     if len(defined_replication_rates):
         message = (
@@ -281,7 +225,6 @@ def _errors(
     outcome_counts: NDArray[np.int64],
     *,
     sign_test: SignTest,
-    kld: Kld,
     resamples: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats, Floats]:
@@ -301,7 +244,7 @@ def _errors(
         # The decisions of annotators and metrics use the same resampled clusters.
         human_counts, effective_human_counts = next(count_pairs_of_raters)
         human_decisions = sign_test.decisions(effective_human_counts)
-        compute_divergence = decision_errors.divergence_from(human_counts, estimate=kld)
+        compute_divergence = decision_errors.divergence_from(human_counts)
         if resample_slice.start == 0:
             data_human_decisions = human_decisions[0]
         replication_rates[resample_slice] = decision_errors.error_types(data_human_decisions, human_decisions)[:, 0]
@@ -427,48 +370,4 @@ def _reversals(aspect_counts: AspectCounts, sign_test: SignTest) -> dict[str, An
             float(adjusted_p_values[is_reversed_pair[:, pair_index], pair_index].max())
             for pair_index in reversed_pair_indices
         ],
-    }
-
-
-def _consensus_columns(
-    aspect_counts: AspectCounts, raters: tuple[str, ...], outcome_counts: NDArray[np.int64]
-) -> dict[str, Any]:
-    """Return Borda and Kemeny rankings from pair counts; the consensus of all metrics weights metrics equally."""
-    outcome_rates = ratio(outcome_counts, outcome_counts.sum(axis=-1, keepdims=True))
-    # Number of items over which ranks are summed; for counts, the number of items of the pair with the most items.
-    n_items_of_rater = outcome_counts.sum(axis=2).max(axis=1)
-    if aspect_counts.comparison is not None:
-        preferences_of_raters = map(aspect_counts.comparison.preferences.joint, range(len(raters)))
-        n_items_of_rater = np.array(
-            [len(np.unique(rater_preferences.item)) for rater_preferences in preferences_of_raters]
-        )
-    if len(raters) > 2:
-        raters, n_items_of_rater = (*raters, ALL_METRICS), np.append(n_items_of_rater, n_items_of_rater[1:].max())
-        outcome_rates = np.concatenate([outcome_rates, mean_of_defined(outcome_rates[1:], axis=0)[None]])
-    halved_tie_rates = outcome_rates[..., 1] / 2
-    # (raters, systems, systems): proportion of comparisons that the first system wins; ties count half
-    systems, win_rates_of_raters = pair_matrix(
-        aspect_counts.counts.system_a,
-        aspect_counts.counts.system_b,
-        outcome_rates[..., 0] + halved_tie_rates,
-        outcome_rates[..., 2] + halved_tie_rates,
-    )
-    # Scaled up if some opponents were never compared, so that ranks lie between 1 and the number of systems.
-    mean_rank_by_rater = 1 + mean_of_defined(win_rates_of_raters, axis=1) * (len(systems) - 1)
-    borda_positions = 1 + (mean_rank_by_rater[:, None] < mean_rank_by_rater[..., None] - 1e-9).sum(axis=2)
-    kemeny_ranking_of_rater = (
-        kemeny(np.nan_to_num(win_rate_matrix, nan=0.5)) for win_rate_matrix in win_rates_of_raters
-    )
-    kemeny_ranks = np.array(
-        [
-            np.where(kemeny_ranking.exact, np.argsort(kemeny_ranking.order) + 1, np.nan)
-            for kemeny_ranking in kemeny_ranking_of_rater
-        ]
-    )
-    return {
-        "rater": np.repeat(raters, len(systems)),
-        "system": systems * len(raters),
-        "borda": n_items_of_rater[:, None] * mean_rank_by_rater,
-        "position": np.where(np.isnan(mean_rank_by_rater), np.nan, borda_positions),
-        "kemeny": np.where(np.isnan(mean_rank_by_rater), np.nan, kemeny_ranks),
     }

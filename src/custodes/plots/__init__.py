@@ -11,11 +11,8 @@ from custodes.plots.agreement import agreement_intervals
 from custodes.plots.annotators import annotator_competence
 from custodes.plots.ceiling import information_ratio, prediction_bars, release_history
 from custodes.plots.combine import (
-    accuracy_and_favoritism,
     combination_weights,
-    cost_curve,
     method_comparison,
-    pruning_curve,
 )
 from custodes.plots.complementarity import (
     complementarity_averages,
@@ -25,24 +22,21 @@ from custodes.plots.complementarity import (
 )
 from custodes.plots.confusion import confusion_matrix
 from custodes.plots.consistency import judge_calibration, judge_faults, order_confusion, order_flips
-from custodes.plots.correction import correction_margins, pair_outcome
-from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, favoritism_map, partiality_map
+from custodes.plots.correction import correction_margins
+from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, partiality_map
 from custodes.plots.favoritism_of_pairs import favoritism_of_pairs
-from custodes.plots.gate import gate_rules
 from custodes.plots.leaderboard import leaderboard_strengths, win_rate_map
 from custodes.plots.paths import forward_path, lasso_paths
 from custodes.plots.protocol import annotations_and_kld, budget_curve, power_curve
 from custodes.plots.ranking import error_types, ranking_graphs
-from custodes.plots.rates import error_rates_by_slice, label_matrix, rates, reliability_curve, roc_curve
+from custodes.plots.rates import label_matrix, rates, reliability_curve, roc_curve
 from custodes.plots.saving import FORMATS, save
 from custodes.plots.theme import COLUMN_WIDTH, PAGE_WIDTH
-from custodes.plots.trade_off import trade_off_curve
 
 __all__ = [
     "COLUMN_WIDTH",
     "FORMATS",
     "PAGE_WIDTH",
-    "accuracy_and_favoritism",
     "agreement_intervals",
     "annotations_and_kld",
     "annotator_competence",
@@ -52,16 +46,12 @@ __all__ = [
     "complementarity_map",
     "confusion_matrix",
     "correction_margins",
-    "cost_curve",
-    "error_rates_by_slice",
     "error_types",
     "explained_variance",
     "favoritism_and_accuracy",
     "favoritism_by_system",
-    "favoritism_map",
     "favoritism_of_pairs",
     "forward_path",
-    "gate_rules",
     "information_ratio",
     "judge_calibration",
     "judge_faults",
@@ -72,17 +62,14 @@ __all__ = [
     "method_comparison",
     "order_confusion",
     "order_flips",
-    "pair_outcome",
     "partiality_map",
     "power_curve",
     "prediction_bars",
-    "pruning_curve",
     "ranking_graphs",
     "rates",
     "release_history",
     "reliability_curve",
     "roc_curve",
     "save",
-    "trade_off_curve",
     "win_rate_map",
 ]

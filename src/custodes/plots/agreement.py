@@ -61,7 +61,6 @@ def agreement_intervals(
     statistic: str = "kendall_item",
     aspect: str | None = None,
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Dot-and-whisker plot of a statistic for each metric, best first, with a grey bar at the chance level.
 
@@ -75,8 +74,6 @@ def agreement_intervals(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -106,7 +103,6 @@ def agreement_intervals(
     )
     return theme.apply_theme(
         intervals(theme.embed_rows(chart_rows), label=statistic_label),
-        dark=dark,
         title=title_with_aspect(statistic_label, aspect),
         width=width,
     )

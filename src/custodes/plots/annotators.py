@@ -21,7 +21,6 @@ def annotator_competence(
     answer_type: str | None = None,
     aspect: str | None = None,
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Dot plot of the estimated competence of each annotator, the highest first.
 
@@ -38,8 +37,6 @@ def annotator_competence(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -70,7 +67,6 @@ def annotator_competence(
     n_annotators = result.annotators.filter(pl.col("answer_type") == answer_type, pl.col("aspect") == aspect).height
     return theme.apply_theme(
         _competence(theme.embed_rows(rows), n_omitted_annotators=n_annotators - rows.height),
-        dark=dark,
         title=title_with_aspect("Competence of annotators", aspect),
         width=width,
     )

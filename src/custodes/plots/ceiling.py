@@ -28,7 +28,7 @@ LANE = 14
 HEIGHT = 260
 
 
-def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
+def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Bars of Kendall's tau-b between human ratings and held-out predictions, for each aspect.
 
     The predictions are from all metrics, from the other human aspects, and from both. Whiskers are intervals. Ticks
@@ -41,8 +41,6 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
         Result of `ceiling`.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -57,7 +55,7 @@ def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
     'Prediction of human ratings'
     """
     return theme.apply_theme(
-        bars(theme.embed_rows(result.prediction), result), dark=dark, title="Prediction of human ratings", width=width
+        bars(theme.embed_rows(result.prediction), result), title="Prediction of human ratings", width=width
     )
 
 
@@ -138,7 +136,7 @@ def bars(data: Any, result: Ceiling) -> Any:
     )
 
 
-def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
+def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Error of a lasso on metrics and other human aspects, divided by the error of a lasso on metrics alone.
 
     Values below 1 mean that the other human aspects contain information that the metrics lack. Each aspect has a line
@@ -150,8 +148,6 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
         Result of `ceiling`.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -171,7 +167,6 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
         )
     return theme.apply_theme(
         ratio_curve(theme.embed_rows(result.information)),
-        dark=dark,
         title="Information in other aspects that metrics lack",
         width=width,
     )
@@ -204,7 +199,7 @@ def ratio_curve(data: Any) -> Any:
     )
 
 
-def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
+def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Held-out tau-b of predictions from the metrics that were released up to each date.
 
     Each aspect has a line with whiskers.
@@ -215,8 +210,6 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
         Result of `ceiling`.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -240,7 +233,6 @@ def release_history(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: boo
         raise InputError("release_history: fewer than two release dates; add the column date to the raters table")
     return theme.apply_theme(
         release_lines(theme.embed_rows(result.history.with_columns(pl.col("newest").list.join(", "))), result),
-        dark=dark,
         title="Prediction by release date of the metrics",
         width=width,
     )

@@ -14,7 +14,6 @@ import custodes.plots.theme as theme
 from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
-from custodes.plots.choice import select_rows
 from custodes.plots.drawable import drawable
 
 KINDS = {"human": "human raters", "metric": "metrics"}
@@ -43,9 +42,7 @@ MARGIN = 45
 """Margin in pixels between the outermost rater and the edge of the map."""
 
 
-def complementarity_map(
-    result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def complementarity_map(result: Complementarity, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Heat map of the complementarity of each pair of raters.
 
     Blue cells are pairs with similar rankings, blank cells with unrelated rankings, and vermilion cells with opposite
@@ -59,8 +56,6 @@ def complementarity_map(
         Result of `complementarity`.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -76,7 +71,6 @@ def complementarity_map(
     """
     return theme.apply_theme(
         heat_map(theme.embed_rows(result.pairs), result, width=width),
-        dark=dark,
         title="Complementarity of each pair of raters",
     )
 
@@ -135,9 +129,7 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     )
 
 
-def explained_variance(
-    result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def explained_variance(result: Complementarity, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Proportion of variance that each principal component of the rankings explains, and cumulative proportion.
 
     The ranking that all raters share is subtracted first, so the figure does not show whether raters agree. Bars with
@@ -150,8 +142,6 @@ def explained_variance(
         Result of `complementarity`.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -176,7 +166,6 @@ def explained_variance(
     )
     return theme.apply_theme(
         variance_curve(theme.embed_rows(result.components)),
-        dark=dark,
         title="Number of dimensions in which raters differ",
         width=width,
     )
@@ -231,26 +220,20 @@ def variance_curve(data: Any) -> Any:
 def judges_map(
     result: Complementarity,
     *,
-    named: str | Sequence[str] = (),
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Map of the raters on the first two principal components.
 
     Raters with similar rankings are close to each other. The colour shows the cluster, and the shape shows the kind of
     rater. Both axes have the same scale. If there are at most 25 raters, every rater is labelled. Otherwise, only human
-    raters, the three metrics most similar to human raters, the extreme metrics, and the raters in `named` are labelled.
+    raters, the three metrics most similar to human raters, and the extreme metrics are labelled.
 
     Parameters
     ----------
     result : Complementarity
         Result of `complementarity`.
-    named : str or sequence of str, default ()
-        Further raters to label.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -261,8 +244,6 @@ def judges_map(
     ------
     InputError
         If fewer than four raters rank all systems, so that there are no coordinates.
-    OptionError
-        If a name is unknown.
 
     Examples
     --------
@@ -275,12 +256,8 @@ def judges_map(
         result.coordinates,
         "judges_map: fewer than four raters ranked all systems of all items, so there are no coordinates",
     )
-    named_raters = [named] if isinstance(named, str) else list(named)
-    for rater_name in named_raters:
-        select_rows(result.coordinates, "rater", rater_name, function_name="judges_map")
     return theme.apply_theme(
-        places(theme.embed_rows(result.coordinates), result, width=width, named=named_raters),
-        dark=dark,
+        places(theme.embed_rows(result.coordinates), result, width=width),
         title="Map of the raters",
     )
 
@@ -399,9 +376,7 @@ def _rows_to_label(result: Complementarity, named_raters: Sequence[str]) -> list
     return list(dict.fromkeys([*np.flatnonzero(~is_metric_row).tolist(), *named_row_indices, *extreme_row_indices]))
 
 
-def complementarity_averages(
-    result: Complementarity, *, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def complementarity_averages(result: Complementarity, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Mean complementarity of two human aspects, of a human aspect and a metric, and of two metrics, with intervals.
 
     Parameters
@@ -410,8 +385,6 @@ def complementarity_averages(
         Result of `complementarity`.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -426,7 +399,7 @@ def complementarity_averages(
     3
     """
     return theme.apply_theme(
-        averages(theme.embed_rows(result.averages)), dark=dark, title="Mean complementarity of two raters", width=width
+        averages(theme.embed_rows(result.averages)), title="Mean complementarity of two raters", width=width
     )
 
 

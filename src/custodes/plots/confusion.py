@@ -30,7 +30,6 @@ def confusion_matrix(
     system_b: str,
     *,
     aspect: str | None = None,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Table of the nine counts of one metric and one pair of systems.
 
@@ -49,8 +48,6 @@ def confusion_matrix(
         Second system.
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -64,8 +61,8 @@ def confusion_matrix(
     >>> chart = confusion_matrix(result, "judge", "Aster", "Fir", aspect="fluency")
     """
     function_name = "confusion_matrix"
-    rows, aspect = select_aspect(result.confusion, aspect, function_name=function_name)
-    rows = select_rows(rows, "metric", metric, function_name=function_name)
+    rows, aspect = select_aspect(result.pairs, aspect, function_name=function_name)
+    rows = select_rows(rows, "metric", metric, function_name=function_name).select("system_a", "system_b", *CELLS)
     system_names = pl.concat([rows["system_a"], rows["system_b"]]).unique(maintain_order=True).to_list()
     for system_name in (system_a, system_b):
         check_one_of(f"{function_name}: system", system_name, system_names)
@@ -74,14 +71,14 @@ def confusion_matrix(
     if not pair_rows.height:
         raise OptionError(
             f"{function_name}: {system_a!r} and {system_b!r} are not a pair of systems in the result; give a "
-            "pair of the table confusion"
+            "pair of the table pairs"
         )
     title = f"Human ratings and {metric}: {system_a} against {system_b}"
-    return theme.apply_theme(matrix(theme.embed_rows(pair_rows)), dark=dark, title=title_with_aspect(title, aspect))
+    return theme.apply_theme(matrix(theme.embed_rows(pair_rows)), title=title_with_aspect(title, aspect))
 
 
 def matrix(data: Any) -> Any:
-    """Draw one row of `Favoritism.confusion`."""
+    """Draw one row of `Favoritism.pairs`."""
     label_expression = (
         "outcome === 'win' ? datum.system_a + ' better' : outcome === 'tie' ? 'tie' : datum.system_b + ' better'"
     )

@@ -32,7 +32,6 @@ def judge_faults(
     kind: str | None = None,
     aspect: str | None = None,
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Dot-and-whisker plot of one kind of bias for each judge, in percentage points.
 
@@ -50,8 +49,6 @@ def judge_faults(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -81,7 +78,6 @@ def judge_faults(
     )
     return theme.apply_theme(
         faults(theme.embed_rows(rows), title=AXES.get(kind, FAILURES)),
-        dark=dark,
         title=title_with_aspect(AXES.get(kind, FAILURES), aspect),
         width=width,
     )
@@ -118,9 +114,7 @@ def faults(data: Any, *, title: str) -> Any:
     )
 
 
-def order_flips(
-    result: Consistency, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def order_flips(result: Consistency, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Dot-and-whisker plot of the flip rate of each judge.
 
     The flip rate is the proportion of comparisons whose winner changes if the presentation order changes.
@@ -133,8 +127,6 @@ def order_flips(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -153,7 +145,6 @@ def order_flips(
     rows, aspect = select_aspect(result.orders, aspect, function_name="order_flips")
     return theme.apply_theme(
         flips(theme.embed_rows(rows)),
-        dark=dark,
         width=width,
         title=title_with_aspect("Flip rate: the winner changes with the order", aspect),
     )
@@ -183,9 +174,7 @@ def flips(data: Any) -> Any:
     )
 
 
-def judge_calibration(
-    result: Consistency, rater: str, *, aspect: str | None = None, dark: bool = False
-) -> alt.TopLevelMixin:
+def judge_calibration(result: Consistency, rater: str, *, aspect: str | None = None) -> alt.TopLevelMixin:
     """Reliability curve of one judge: accuracy by confidence, with the line of perfect calibration.
 
     Points below the line mean overconfidence. Whiskers are intervals from resampled items.
@@ -198,8 +187,6 @@ def judge_calibration(
         Rater (judge).
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -224,7 +211,6 @@ def judge_calibration(
     rows, aspect = select_aspect(result.reliability, aspect, function_name="judge_calibration")
     return theme.apply_theme(
         calibration(theme.embed_rows(select_rows(rows, "rater", rater, function_name="judge_calibration"))),
-        dark=dark,
         title=title_with_aspect(f"Calibration of {rater}", aspect),
     )
 
@@ -259,9 +245,7 @@ def calibration(data: Any) -> Any:
     )
 
 
-def order_confusion(
-    result: Consistency, rater: str, *, aspect: str | None = None, dark: bool = False
-) -> alt.TopLevelMixin:
+def order_confusion(result: Consistency, rater: str, *, aspect: str | None = None) -> alt.TopLevelMixin:
     """Table of counts for one rater: outcome of a system if shown first, by outcome of the same system if shown second.
 
     If the order has no effect on a rater, all counts are on the diagonal. Counts above the diagonal favour the first
@@ -275,8 +259,6 @@ def order_confusion(
         Rater (judge).
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -295,7 +277,6 @@ def order_confusion(
     rows, aspect = select_aspect(result.confusion, aspect, function_name="order_confusion")
     return theme.apply_theme(
         symmetry(theme.embed_rows(select_rows(rows, "rater", rater, function_name="order_confusion"))),
-        dark=dark,
         title=title_with_aspect(f"Verdicts of {rater} in both orders", aspect),
     )
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import polars as pl
 
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
-from custodes.errors import OptionError
 from custodes.evaluate.correction import BESIDE, Correction
 from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 
@@ -28,8 +26,6 @@ PAIR_ROW = 26
 """Height in pixels of the row of a pair, which contains three whiskers 7 pixels apart."""
 APART = 7
 
-OUTCOMES = ("p_win", "p_tie", "p_loss")
-
 
 def correction_margins(
     result: Correction,
@@ -37,9 +33,7 @@ def correction_margins(
     *,
     aspect: str | None = None,
     estimator: str | None = None,
-    changed: bool = False,
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Dot-and-whisker plot of the margins of each pair of systems.
 
@@ -57,12 +51,8 @@ def correction_margins(
         Aspect to draw; required if the result has several aspects.
     estimator : str, optional
         Estimator of the result; default: the first estimator that is neither naive nor human.
-    changed : bool, default False
-        Whether to draw only pairs whose corrected decision differs from the decision of the metric alone.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -86,11 +76,8 @@ def correction_margins(
         margin_rows(result, estimator=estimator, function_name=function_name), aspect, function_name=function_name
     )
     rows, metric = select_aspect(rows, metric, function_name=function_name, column_name="metric")
-    if changed:
-        rows = rows.filter(pl.col("changed") == CHANGED)
     return theme.apply_theme(
         margins(theme.embed_rows(rows)),
-        dark=dark,
         width=width,
         title=title_with_aspect(f"Margins by human ratings and {metric}", aspect),
     )
@@ -163,130 +150,3 @@ def margins(data: Any) -> Any:
             ),
         ]
     return alt.layer(*layers, height=alt.Step(PAIR_ROW))
-
-
-def pair_outcome(
-    result: Correction,
-    metric: str,
-    system_a: str,
-    system_b: str,
-    *,
-    aspect: str | None = None,
-    width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
-) -> alt.TopLevelMixin:
-    """Proportions of wins, ties and losses of one pair of systems, by every estimator.
-
-    Dots are posterior means, and whiskers are intervals. Estimators that give only a margin have no row. The systems
-    can be given in either order.
-
-    Parameters
-    ----------
-    result : Correction
-        Result of `correction`.
-    metric : str
-        Metric or judge.
-    system_a : str
-        First system.
-    system_b : str
-        Second system.
-    aspect : str, optional
-        Aspect to draw; required if the result has several aspects.
-    width : int, default 455
-        Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
-
-    Returns
-    -------
-    altair.TopLevelMixin
-        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
-
-    Raises
-    ------
-    OptionError
-        If a name is unknown.
-
-    Examples
-    --------
-    >>> import custodes as cu
-    >>> result = cu.correction(cu.read("demo"), metrics="learned", aspect="fluency")
-    >>> pair_outcome(result, "learned", "Fir", "Elm").to_dict()["title"]
-    'Fir against Elm by human ratings and learned (fluency)'
-    """
-    function_name = "pair_outcome"
-    rows, aspect = select_aspect(result.pairs, aspect, function_name=function_name)
-    rows = select_rows(rows, "metric", metric, function_name=function_name)
-    outcome_rows = _select_pair_outcomes(rows, system_a, system_b, function_name=function_name).filter(
-        pl.col("share").is_not_null()
-    )
-    return theme.apply_theme(
-        outcomes(theme.embed_rows(outcome_rows), system_a, system_b),
-        dark=dark,
-        title=title_with_aspect(f"{system_a} against {system_b} by human ratings and {metric}", aspect),
-        width=width,
-    )
-
-
-def _select_pair_outcomes(rows: pl.DataFrame, system_a: str, system_b: str, *, function_name: str) -> pl.DataFrame:
-    """Rows of one pair with the columns estimator, outcome, share, low and high; outcomes are those of `system_a`."""
-    system_name_table = pl.DataFrame({"system": list(dict.fromkeys([*rows["system_a"], *rows["system_b"]]))})
-    for system_name in (system_a, system_b):
-        select_rows(system_name_table, "system", system_name, function_name=function_name)
-    for first_system_name, second_system_name, outcome_column_names in (
-        (system_a, system_b, OUTCOMES),
-        (system_b, system_a, OUTCOMES[::-1]),
-    ):
-        pair_rows = rows.filter(system_a=first_system_name, system_b=second_system_name)
-        if pair_rows.height:
-            return pl.concat(
-                pair_rows.select(
-                    "estimator",
-                    outcome=pl.lit(outcome),
-                    share=column_name,
-                    low=f"{column_name}_low",
-                    high=f"{column_name}_high",
-                )
-                for outcome, column_name in zip(OUTCOMES, outcome_column_names, strict=True)
-            )
-    raise OptionError(f"{function_name}: {system_a!r} and {system_b!r} are not a pair of systems in the result")
-
-
-def outcomes(data: Any, system_a: str, system_b: str) -> Any:
-    """Draw rows with the columns estimator, outcome, share, low and high."""
-    label_of_outcome = dict(zip(OUTCOMES, (f"{system_a} better", "tie", f"{system_b} better"), strict=True))
-    outcome_labels = list(label_of_outcome.values())
-    label_expression = (
-        "".join(
-            f"datum.outcome == '{outcome}' ? {json.dumps(outcome_label)} : "
-            for outcome, outcome_label in label_of_outcome.items()
-        )
-        + "''"
-    )
-    colours = (theme.BLUE, theme.GREY, theme.ORANGE)
-    colour_channel = theme.category_colour(
-        "label", dict(zip(outcome_labels, colours, strict=True)), sort=outcome_labels
-    )
-    base = alt.Chart(data).transform_calculate(label=label_expression)
-    estimator_channel, lane_channel = alt.Y("estimator:N", sort=None), alt.YOffset("label:N", sort=outcome_labels)
-    whisker_chart = base.transform_filter("isValid(datum.low)").mark_rule(**theme.WHISKER)
-    x = alt.X("share:Q", title="Proportion of items", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
-    return alt.layer(
-        whisker_chart.encode(
-            x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=estimator_channel, yOffset=lane_channel, color=colour_channel
-        ),
-        base.mark_point(opacity=1).encode(
-            x=x,
-            y=estimator_channel,
-            yOffset=lane_channel,
-            color=colour_channel,
-            tooltip=[
-                alt.Tooltip("estimator:N"),
-                alt.Tooltip("label:N", title="outcome"),
-                alt.Tooltip("share:Q", format=".3f"),
-                alt.Tooltip("low:Q", format=".3f"),
-                alt.Tooltip("high:Q", format=".3f"),
-            ],
-        ),
-        height=alt.Step(3 * theme.ROW, **{"for": "position"}),
-    )

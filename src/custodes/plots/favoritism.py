@@ -15,7 +15,6 @@ from custodes.evaluate.favoritism import Favoritism
 from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 
 CLEAR = {"interval excludes 0": theme.BLUE, "not significant": "rgba(0,114,178,0.08)"}
-MEAN = "mean |Favi-Score| over pairs"
 HEIGHT = 300
 PAD = 24
 """Margin in pixels between the outermost points and the edges of the scatter plot."""
@@ -23,6 +22,8 @@ ALL_NAMED, ENDS = 12, 2
 """Maximum number of metrics for which every metric is labelled, and number of labelled metrics at each end of both axes
 if there are more metrics."""
 ACCURACIES = ["Accuracy against human decisions", "circles: comparisons; squares: pairs of systems"]
+SATURATION = 30
+"""Points of win rate from which the colours of the partiality map are saturated."""
 AXIS = "Favi-Score: errors against the system ← 0 → errors for it"
 
 
@@ -32,7 +33,6 @@ def favoritism_by_system(
     *,
     aspect: str | None = None,
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Favi-Scores of each system by one metric, with a point per opponent and a box plot.
 
@@ -48,8 +48,6 @@ def favoritism_by_system(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -73,7 +71,6 @@ def favoritism_by_system(
         favoritism_box_plot(
             theme.embed_rows(select_rows(rows, "metric", metric, function_name="favoritism_by_system"))
         ),
-        dark=dark,
         title=title_with_aspect(f"Favi-Scores by {metric}", aspect),
         width=width,
     )
@@ -121,7 +118,6 @@ def favoritism_box_plot(data: Any) -> Any:
             alt.Tooltip("opponent:N", title="against"),
             alt.Tooltip("favi_turned:Q", format=".2f", title="Favi-Score"),
             alt.Tooltip("clear:N", title="significance"),
-            alt.Tooltip("errors:Q"),
             alt.Tooltip("note:N"),
         ],
     )
@@ -141,40 +137,7 @@ def favoritism_box_plot(data: Any) -> Any:
     )
 
 
-def favoritism_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
-    """Heat map of the mean Favi-Score of each system over all opponents, for each metric.
-
-    Orange cells are favoured systems, and blue cells are disfavoured systems. Metrics with the largest favoritism are
-    first. Colours are saturated at -1 and 1, but numbers are not limited.
-
-    Parameters
-    ----------
-    result : Favoritism
-        Result of `favoritism`.
-    aspect : str, optional
-        Aspect to draw; required if the result has several aspects.
-    dark : bool, default False
-        Whether to use colours for a dark background.
-
-    Returns
-    -------
-    altair.TopLevelMixin
-        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
-
-    Examples
-    --------
-    >>> import custodes as cu
-    >>> result = cu.favoritism(cu.read("demo"), resamples=50)
-    >>> len(favoritism_map(result, aspect="fluency").to_dict()["layer"])
-    2
-    """
-    rows, aspect = select_aspect(result.systems, aspect, function_name="favoritism_map")
-    return theme.apply_theme(
-        heat_map(theme.embed_rows(rows)), dark=dark, title=title_with_aspect("Mean Favi-Score", aspect)
-    )
-
-
-def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool = False) -> alt.TopLevelMixin:
+def partiality_map(result: Favoritism, *, aspect: str | None = None) -> alt.TopLevelMixin:
     """Heat map of the partiality of each metric to each system, in percentage points of win rate.
 
     Orange cells are favoured systems, and blue cells are disfavoured systems. Bold numbers with a star are significant
@@ -187,8 +150,6 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
         Result of `favoritism`.
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -203,39 +164,36 @@ def partiality_map(result: Favoritism, *, aspect: str | None = None, dark: bool 
     3
     """
     rows, aspect = select_aspect(result.partiality, aspect, function_name="partiality_map")
-    return theme.apply_theme(
-        partial_map(theme.embed_rows(rows)), dark=dark, title=title_with_aspect("Partiality", aspect)
-    )
-
-
-def heat_map(data: Any) -> Any:
-    """Draw the rows of `Favoritism.systems`."""
-    base = _metric_system_map(alt.Chart(data).transform_filter("isValid(datum.favi)"), "favi")
-    tooltips = [
-        alt.Tooltip("metric:N"),
-        alt.Tooltip("system:N"),
-        alt.Tooltip("favi:Q", format=".3f", title="mean Favi-Score"),
-        alt.Tooltip("favi_min:Q", format=".2f", title="least"),
-        alt.Tooltip("favi_max:Q", format=".2f", title="largest"),
-    ]
-    return alt.layer(
-        base.mark_rect().encode(color=_diverging_colour("favi", 1), tooltip=tooltips),
-        base.mark_text().encode(text=alt.Text("favi:Q", format="+.2f"), tooltip=tooltips),
-        width=alt.Step(46),
-        height=alt.Step(theme.ROW),
-    )
+    return theme.apply_theme(partial_map(theme.embed_rows(rows)), title=title_with_aspect("Partiality", aspect))
 
 
 def partial_map(data: Any) -> Any:
-    """Draw the rows of `Favoritism.partiality`."""
+    """Draw the rows of `Favoritism.partiality`.
+
+    Rows are metrics, sorted by the largest |partiality|; columns are systems, sorted by the mean.
+    """
     is_significant_expression = "datum.finding === 'favoured' || datum.finding === 'disfavoured'"
     cell_text_expression = (
         f"isValid(datum.partiality) ? format(datum.partiality, '+.0f') + ({is_significant_expression} ? '*' : '') : '?'"
     )
-    base = _metric_system_map(
-        alt.Chart(data).transform_calculate(words=cell_text_expression, p_told=theme.p_value_expression("p_adjusted")),
-        "partiality",
+    base = (
+        alt.Chart(data)
+        .transform_calculate(
+            words=cell_text_expression, p_told=theme.p_value_expression("p_adjusted"), size="abs(datum.partiality)"
+        )
+        .transform_joinaggregate(largest="max(size)", groupby=["metric"])
+        .transform_joinaggregate(centre="mean(partiality)", groupby=["system"])
+        .encode(
+            x=alt.X(
+                "system:N",
+                sort=alt.EncodingSortField(field="centre", op="max", order="descending"),
+                axis=theme.names_above(angle=-45, limit=120),
+            ),
+            y=alt.Y("metric:N", sort=alt.EncodingSortField(field="largest", op="max", order="descending")),
+        )
     )
+    colour_domain = [bound * SATURATION for bound in theme.DIVERGING_DOMAIN]
+    colour_scale = alt.Scale(domain=colour_domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
     tooltips = [
         alt.Tooltip("metric:N"),
         alt.Tooltip("system:N"),
@@ -250,7 +208,7 @@ def partial_map(data: Any) -> Any:
     return alt.layer(
         base.transform_filter("isValid(datum.partiality)")
         .mark_rect()
-        .encode(color=_diverging_colour("partiality", 30), tooltip=tooltips),
+        .encode(color=alt.Color("partiality:Q", scale=colour_scale, legend=None), tooltip=tooltips),
         base.transform_filter(f"!({is_significant_expression})")
         .mark_text(opacity=0.75)
         .encode(text=alt.Text("words:N"), tooltip=tooltips),
@@ -262,57 +220,25 @@ def partial_map(data: Any) -> Any:
     )
 
 
-def _diverging_colour(field: str, saturation: float) -> Any:
-    """A colour scale that is orange above 0 and blue below 0, and is saturated at `saturation` and its negative."""
-    colour_domain = [bound * saturation for bound in theme.DIVERGING_DOMAIN]
-    colour_scale = alt.Scale(domain=colour_domain, range=list(theme.DIVERGING_RANGE), clamp=True, interpolate="rgb")
-    return alt.Color(f"{field}:Q", scale=colour_scale, legend=None)
-
-
-def _metric_system_map(chart: Any, field: str) -> Any:
-    """Heat map of `field`: rows are metrics, sorted by the largest |`field`|; columns are systems, sorted by the
-    mean."""
-    return (
-        chart.transform_calculate(size=f"abs(datum.{field})")
-        .transform_joinaggregate(largest="max(size)", groupby=["metric"])
-        .transform_joinaggregate(centre=f"mean({field})", groupby=["system"])
-        .encode(
-            x=alt.X(
-                "system:N",
-                sort=alt.EncodingSortField(field="centre", op="max", order="descending"),
-                axis=theme.names_above(angle=-45, limit=120),
-            ),
-            y=alt.Y("metric:N", sort=alt.EncodingSortField(field="largest", op="max", order="descending")),
-        )
-    )
-
-
 def favoritism_and_accuracy(
     result: Favoritism,
     *,
-    named: str | Sequence[str] = (),
     aspect: str | None = None,
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Scatter plot of mean |Favi-Score| by sample accuracy and by system accuracy, with two points per metric.
 
     Circles are sample accuracies and squares are system accuracies, as in figure 4 of the Favi-Score paper. If there
-    are at most 12 metrics, every metric is labelled. Otherwise only the extremes of both axes and the metrics in
-    `named` are labelled.
+    are at most 12 metrics, every metric is labelled. Otherwise only the extremes of both axes are labelled.
 
     Parameters
     ----------
     result : Favoritism
         Result of `favoritism`.
-    named : str or sequence of str, default ()
-        Further metrics to label.
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -322,7 +248,7 @@ def favoritism_and_accuracy(
     Raises
     ------
     OptionError
-        If the metric or the aspect is unknown.
+        If the aspect is unknown.
 
     Examples
     --------
@@ -330,14 +256,9 @@ def favoritism_and_accuracy(
     >>> result = cu.favoritism(cu.read("demo"), resamples=50)
     >>> chart = favoritism_and_accuracy(result, aspect="fluency")
     """
-    function_name = "favoritism_and_accuracy"
-    rows, aspect = select_aspect(result.metrics, aspect, function_name=function_name)
-    named_metrics = [named] if isinstance(named, str) else list(named)
-    for metric_name in named_metrics:
-        select_rows(rows, "metric", metric_name, function_name=function_name)
+    rows, aspect = select_aspect(result.metrics, aspect, function_name="favoritism_and_accuracy")
     return theme.apply_theme(
-        accuracy_scatter(theme.embed_rows(point_rows(rows, {aspect: named_metrics}, width=width))),
-        dark=dark,
+        accuracy_scatter(theme.embed_rows(point_rows(rows, {}, width=width))),
         title=title_with_aspect("Favoritism and accuracy", aspect),
         width=width,
     )
@@ -394,11 +315,22 @@ def point_rows(
 
 def accuracy_scatter(data: Any, metric: str = "") -> Any:
     """Draw the rows of `point_rows`; `metric` is always labelled, in bold."""
-    base, accuracy_channel, tooltips = accuracy_encoding(data, "metric")
-    accuracy_channel.title = ACCURACIES
-    tooltips.insert(2, alt.Tooltip("system_accuracy:Q", format=".1%"))
+    base = alt.Chart(data).transform_filter("isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)")
+    accuracy_channel = alt.X(
+        "sample_accuracy:Q",
+        title=ACCURACIES,
+        scale=alt.Scale(zero=False, nice=False, padding=PAD),
+        axis=alt.Axis(format="%", labelFlush=PAD),
+    )
+    tooltips = [
+        alt.Tooltip("metric:N"),
+        *theme.number_tooltips(".1%", "sample_accuracy", "system_accuracy"),
+        *theme.interval_tooltips("mean_abs_favi", ".2f", title="mean |Favi-Score|"),
+    ]
     system_accuracy_channel = alt.X("system_accuracy:Q", scale=alt.Scale(zero=False, nice=False, padding=PAD))
-    favi_channel = alt.Y("mean_abs_favi:Q", title=MEAN, scale=alt.Scale(zero=True, nice=False))
+    favi_channel = alt.Y(
+        "mean_abs_favi:Q", title="mean |Favi-Score| over pairs", scale=alt.Scale(zero=True, nice=False)
+    )
     is_labelled_expression = f"datum.named || {labels.is_chosen('metric')}"
     return alt.layer(
         base.transform_filter("isValid(datum.mean_abs_favi_low)")
@@ -412,20 +344,3 @@ def accuracy_scatter(data: Any, metric: str = "") -> Any:
         params=[labels.metric_parameter(metric)],
         height=HEIGHT,
     )
-
-
-def accuracy_encoding(data: Any, label_column_name: str) -> tuple[Any, Any, list[alt.Tooltip]]:
-    """The rows with both values, the axis of accuracy, and the tooltips, whose first line is `label_column_name`."""
-    accuracy_channel = alt.X(
-        "sample_accuracy:Q",
-        title="Sample accuracy: proportion of comparisons with the human decision",
-        scale=alt.Scale(zero=False, nice=False, padding=PAD),
-        axis=alt.Axis(format="%", labelFlush=PAD),
-    )
-    tooltips = [
-        alt.Tooltip(f"{label_column_name}:N"),
-        alt.Tooltip("sample_accuracy:Q", format=".1%"),
-        *theme.interval_tooltips("mean_abs_favi", ".2f", title="mean |Favi-Score|"),
-    ]
-    is_defined_expression = "isValid(datum.mean_abs_favi) && isValid(datum.sample_accuracy)"
-    return alt.Chart(data).transform_filter(is_defined_expression), accuracy_channel, tooltips

@@ -14,7 +14,7 @@ HEIGHT = 220
 
 
 def favoritism_of_pairs(
-    result: Favoritism, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+    result: Favoritism, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH
 ) -> alt.TopLevelMixin:
     """Favi-Scores of pairs of systems, by the signs of margins (upper plot) and by sample accuracy (lower plot).
 
@@ -31,8 +31,6 @@ def favoritism_of_pairs(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -52,8 +50,8 @@ def favoritism_of_pairs(
     2
     """
     rows, aspect = select_aspect(result.pairs, aspect, function_name="favoritism_of_pairs")
-    correlation_text_of_columns = {
-        (row["score"], row["accuracy"]): "undefined" if row["spearman"] is None else f"{row['spearman']:+.2f}"
+    correlation_text_of_accuracy = {
+        row["accuracy"]: "undefined" if row["spearman"] is None else f"{row['spearman']:+.2f}"
         for row in result.correlations.filter(aspect=aspect).iter_rows(named=True)
     }
     pair_rows = rows.drop_nulls(["favi", "sign_agrees"]).select(
@@ -87,15 +85,12 @@ def favoritism_of_pairs(
         color=colour_channel,
         tooltip=tooltips,
     )
-    upper_title = f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text_of_columns['abs_favi', 'sign_agrees']}"
-    lower_title = (
-        f"Spearman’s ρ of |Favi-Score| and accuracy {correlation_text_of_columns['abs_favi', 'sample_accuracy']}"
-    )
+    upper_title = f"Spearman’s ρ of |Favi-Score| and same sign {correlation_text_of_accuracy['sign_agrees']}"
+    lower_title = f"Spearman’s ρ of |Favi-Score| and accuracy {correlation_text_of_accuracy['sample_accuracy']}"
     return theme.apply_theme(
         alt.vconcat(
             box_chart.properties(width=width, title=upper_title),
             point_chart.properties(width=width, height=HEIGHT, title=lower_title),
         ),
-        dark=dark,
         title=title_with_aspect("Favi-Scores and accuracy of pairs", aspect),
     )

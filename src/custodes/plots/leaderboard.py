@@ -31,7 +31,6 @@ def leaderboard_strengths(
     aspect: str | None = None,
     value: Value = "strength",
     width: int = theme.PAGE_WIDTH,
-    dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Dot-and-whisker plot of strengths or win rates of systems, the strongest first, with significance letters.
 
@@ -51,8 +50,6 @@ def leaderboard_strengths(
         Strengths, or win rates (not available for corrected ratings).
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -92,7 +89,6 @@ def leaderboard_strengths(
     ]
     return theme.apply_theme(
         alt.vconcat(*panel_charts) if len(panel_charts) > 1 else draw(rows),
-        dark=dark,
         title=title_with_aspect("Strengths" if value == "strength" else "Win rates", aspect),
     )
 
@@ -160,9 +156,7 @@ def strengths(data: Any, *, raters: Sequence[str] = (), value: Value = "strength
     )
 
 
-def win_rate_map(
-    result: Leaderboard, *, rater: str | None = None, aspect: str | None = None, dark: bool = False
-) -> alt.TopLevelMixin:
+def win_rate_map(result: Leaderboard, *, rater: str | None = None, aspect: str | None = None) -> alt.TopLevelMixin:
     """Heat map of the win rate of the row's system against the column's system; a tie counts half.
 
     Orange: above one half. Blue: below one half. The best system is in the first row. Cells without comparisons are
@@ -176,8 +170,6 @@ def win_rate_map(
         Rater of the pairs; default: human ratings, or the first rater if there are no human ratings.
     aspect : str, optional
         Aspect to draw; required if the result has several aspects.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -202,7 +194,6 @@ def win_rate_map(
     n_systems = pl.concat([rows["system_a"], rows["system_b"]]).n_unique()
     return theme.apply_theme(
         heat_map(theme.embed_rows(rows), n_systems=n_systems),
-        dark=dark,
         title=title_with_aspect(f"Win rates of pairs, by {rater}", aspect),
     )
 

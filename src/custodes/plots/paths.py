@@ -24,9 +24,7 @@ CLEAR = ("interval of the gain above 0", "contains 0, or no interval", "below 0"
 FILLS, STROKES = (theme.BLUE, "rgba(0,114,178,0.08)", theme.VERMILION), (theme.BLUE, theme.BLUE, theme.VERMILION)
 
 
-def lasso_paths(
-    result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def lasso_paths(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Lasso weights of metrics (grey) and of other human aspects (coloured), by decreasing penalty.
 
     A rater that enters the model early and keeps a large weight contains information that the other raters lack. Human
@@ -40,8 +38,6 @@ def lasso_paths(
         Aspect to draw.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -62,7 +58,6 @@ def lasso_paths(
     """
     return theme.apply_theme(
         paths(theme.embed_rows(select_rows(result.lasso, "target", target, function_name="lasso_paths")), result),
-        dark=dark,
         title=title_with_aspect("Lasso weights of the raters", target),
         width=width,
     )
@@ -141,9 +136,7 @@ def path_names(result: Ceiling) -> pl.DataFrame:
     )
 
 
-def forward_path(
-    result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def forward_path(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Held-out tau-b in forward selection of metrics.
 
     Filled blue points are steps whose interval of the gain is above 0. For vermilion points, this interval is below 0.
@@ -156,8 +149,6 @@ def forward_path(
         Aspect to draw.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -178,7 +169,6 @@ def forward_path(
     """
     return theme.apply_theme(
         steps(theme.embed_rows(select_rows(result.forward, "target", target, function_name="forward_path"))),
-        dark=dark,
         title=title_with_aspect("Forward selection of metrics", target),
         width=width,
     )

@@ -23,9 +23,7 @@ ALONE = "human ratings alone"
 HEIGHT, POWER_HEIGHT = 200, 220
 
 
-def budget_curve(
-    result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def budget_curve(result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Proportion of correctly decided pairs (upper panel) and KLD (lower panel) by number of annotations.
 
     Each combination of metric, estimator and stopping rule has a line. Each round has a point, which is the mean over
@@ -39,8 +37,6 @@ def budget_curve(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -65,13 +61,12 @@ def budget_curve(
         alt.vconcat(
             *(curve(embedded_rows, measure, line_labels=line_labels).properties(width=width) for measure in MEASURES)
         ),
-        dark=dark,
         title=title_with_aspect("Decisions by number of annotations", aspect),
     )
 
 
 def annotations_and_kld(
-    result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+    result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH
 ) -> alt.TopLevelMixin:
     """KLD from the posterior mode of all annotations (logarithmic axis), by the proportion of annotations used.
 
@@ -87,8 +82,6 @@ def annotations_and_kld(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -135,7 +128,6 @@ def annotations_and_kld(
     )
     return theme.apply_theme(
         chart.encode(**encoding_of_channel, tooltip=tooltips),
-        dark=dark,
         title=title_with_aspect("Annotations and divergence", aspect),
         width=width,
         height=HEIGHT,
@@ -195,9 +187,7 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
     )
 
 
-def power_curve(
-    result: Plan, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def power_curve(result: Plan, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Power to find the better system with human ratings alone, by margin and number of annotations of a pair.
 
     Each number of annotations has a line, with a point for each pair of systems (or assumed margin). The power is exact
@@ -211,8 +201,6 @@ def power_curve(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -233,7 +221,7 @@ def power_curve(
     """
     rows, aspect = select_aspect(result.power, aspect, function_name="power_curve")
     return theme.apply_theme(
-        power_lines(theme.embed_rows(rows)), dark=dark, title=title_with_aspect("Power by margin", aspect), width=width
+        power_lines(theme.embed_rows(rows)), title=title_with_aspect("Power by margin", aspect), width=width
     )
 
 

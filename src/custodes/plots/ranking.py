@@ -59,7 +59,7 @@ DECISION_COLOURS = {
 
 
 def ranking_graphs(
-    result: Ranking, metric: str, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+    result: Ranking, metric: str, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH
 ) -> alt.TopLevelMixin:
     """Graphs of significant differences between systems, by human ratings (left) and by a metric (right).
 
@@ -79,8 +79,6 @@ def ranking_graphs(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -112,7 +110,7 @@ def ranking_graphs(
             )
         )
     return theme.apply_theme(
-        alt.hconcat(*panel_charts, spacing=30), dark=dark, title=title_with_aspect("Significant differences", aspect)
+        alt.hconcat(*panel_charts, spacing=30), title=title_with_aspect("Significant differences", aspect)
     )
 
 
@@ -310,9 +308,7 @@ def picture(data: Any) -> Any:
     )
 
 
-def error_types(
-    result: Ranking, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
-) -> alt.TopLevelMixin:
+def error_types(result: Ranking, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Stacked bars of the decisions of each metric on pairs of systems.
 
     A bar shows the proportion of pairs with the same decision as the annotators, and the proportions of the three types
@@ -326,8 +322,6 @@ def error_types(
         Aspect to draw; required if the result has several aspects.
     width : int, default 455
         Width of the plot in pixels.
-    dark : bool, default False
-        Whether to use colours for a dark background.
 
     Returns
     -------
@@ -344,7 +338,6 @@ def error_types(
     errors_of_aspect, aspect = select_aspect(result.errors, aspect, function_name="error_types")
     return theme.apply_theme(
         stacked_errors(theme.embed_rows(errors_of_aspect)),
-        dark=dark,
         width=width,
         title=title_with_aspect("Decisions compared with human decisions", aspect),
     )

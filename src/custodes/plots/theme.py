@@ -51,7 +51,6 @@ class Ink:
 
 
 LIGHT = Ink(paper="#ffffff", text="#1b1f24", muted="#59636e", rule="#dfe3e8")
-DARK = Ink(paper="#14171a", text="#e6e8eb", muted="#a3abb5", rule="#3a4048")
 PAGE_INK = Ink(
     paper="var(--paper)",
     text="var(--ink)",
@@ -97,10 +96,10 @@ def config(ink: Ink) -> dict[str, Any]:
     }
 
 
-def apply_theme(chart: Any, *, dark: bool, title: str, **size: float) -> alt.TopLevelMixin:
+def apply_theme(chart: Any, *, title: str, **size: float) -> alt.TopLevelMixin:
     """The chart with the theme, a title and a width or height, as every public function for a figure returns it."""
     properties = size | ({"title": drawable(title)} if title else {})
-    return offline(chart.properties(**properties).configure(**config(DARK if dark else LIGHT)))
+    return offline(chart.properties(**properties).configure(**config(LIGHT)))
 
 
 def embed_rows(frame: pl.DataFrame) -> alt.Data:

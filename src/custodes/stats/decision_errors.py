@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,6 @@ from custodes.stats.ratios import ratio
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
 """The columns of `error_types`, in order."""
-
-Kld = Literal["mean", "mode"]
-"""Estimates of outcome probabilities for the divergence: posterior means, or the modes used in the paper."""
 
 
 def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> NDArray[np.float64]:
@@ -45,47 +42,35 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
     return ratio(type_counts, is_decided_by_both.sum(axis=-1)[..., np.newaxis])
 
 
-def divergence_from(human: NDArray[Any], *, estimate: Kld) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
+def divergence_from(human: NDArray[Any]) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
     """Return a function that computes the Kullback-Leibler divergence KLD(p_other || p_human) of outcome probabilities,
     in nats (...), from the counts (..., 3) of another rater. The human counts (..., 3) are fixed.
 
-    With `mean`, the probability of an outcome is the posterior mean (n + 1) / (N + 3) under a uniform prior. With
-    `mode`, the probability is n / N as in the paper; the divergence is then infinite if the other rater has an outcome
-    that annotators never gave. The divergence is NaN if the other rater or the annotators have no comparisons.
+    The probability of an outcome is the posterior mean (n + 1) / (N + 3) under a uniform prior. The divergence is NaN
+    if the other rater or the annotators have no comparisons.
 
-    >>> counts, human = np.array([1, 0, 0]), np.array([0, 1, 0])
-    >>> float(divergence_from(human, estimate="mode")(counts))
-    inf
-    >>> round(float(divergence_from(human, estimate="mean")(counts)), 4)
+    >>> round(float(divergence_from(np.array([0, 1, 0]))(np.array([1, 0, 0]))), 4)
     0.1733
 
     Source: Deriu et al. 2023, as for `error_types`; the posterior mean is ours.
     """
-    pseudo_count = np.float64(1.0 if estimate == "mean" else 0.0)  # counts may be in single precision
 
     def smoothed_and_total(counts: NDArray[Any]) -> tuple[list[Any], Any]:
-        # Written out: operations on an axis of three are several times slower.
-        smoothed_counts = [np.asarray(counts[..., outcome], dtype=np.float64) + pseudo_count for outcome in range(3)]
+        # Written out: operations on an axis of three are several times slower. Counts may be in single precision.
+        smoothed_counts = [np.asarray(counts[..., outcome], dtype=np.float64) + 1.0 for outcome in range(3)]
         return smoothed_counts, smoothed_counts[0] + smoothed_counts[1] + smoothed_counts[2]
 
     smoothed_human_counts, smoothed_human_total = smoothed_and_total(human)
-    with np.errstate(divide="ignore"):
-        log_smoothed_human_counts = [np.log(smoothed_count) for smoothed_count in smoothed_human_counts]
+    log_smoothed_human_counts = [np.log(smoothed_count) for smoothed_count in smoothed_human_counts]
 
     def divergence(counts: NDArray[Any]) -> NDArray[np.float64]:
         smoothed_other_counts, smoothed_other_total = smoothed_and_total(counts)
         divergence_sum = np.zeros_like(smoothed_other_total)  # with the memory order of the counts
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for smoothed_count, log_smoothed_human_count in zip(
-                smoothed_other_counts, log_smoothed_human_counts, strict=True
-            ):
-                outcome_contribution = (np.log(smoothed_count) - log_smoothed_human_count) * smoothed_count
-                # The term of an outcome without counts is 0.
-                divergence_sum += (
-                    outcome_contribution if pseudo_count else np.where(smoothed_count > 0, outcome_contribution, 0.0)
-                )
-            divergence_sum = divergence_sum / smoothed_other_total + np.log(smoothed_human_total / smoothed_other_total)
-        is_defined = (smoothed_other_total > 3 * pseudo_count) & (smoothed_human_total > 3 * pseudo_count)
-        return np.where(is_defined, divergence_sum, np.nan)
+        for smoothed_count, log_smoothed_human_count in zip(
+            smoothed_other_counts, log_smoothed_human_counts, strict=True
+        ):
+            divergence_sum += (np.log(smoothed_count) - log_smoothed_human_count) * smoothed_count
+        divergence_sum = divergence_sum / smoothed_other_total + np.log(smoothed_human_total / smoothed_other_total)
+        return np.where((smoothed_other_total > 3) & (smoothed_human_total > 3), divergence_sum, np.nan)
 
     return divergence

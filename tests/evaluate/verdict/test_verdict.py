@@ -103,8 +103,8 @@ def test_the_planted_truth_of_the_demo_is_found(results: dict[str, Any]) -> None
     assert "Whether judge prefers longer outputs is not tested: the test needs texts of the outputs" in weaknesses
     assert "selfeval over-rates Dogwood on both aspects" in text_of(result, "", "favours")
     # Random errors raise the weakest system against every other one, which is no favoritism.
-    noise = results["favoritism"].systems.filter(metric="noise", system="Fir", aspect="coherence").row(0, named=True)
-    assert noise["favi_min"] > 0
+    noise = results["favoritism"].pairs.filter(metric="noise", system_b="Fir", aspect="coherence")
+    assert noise["favi"].max() < 0
     # On coherence no other metric has a finding; on fluency the metrics that rate the mean of both aspects may have
     # one.
     assert {metric for metric, *_ in findings(result, "coherence")} == {"selfeval"}

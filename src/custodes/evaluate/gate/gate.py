@@ -53,8 +53,6 @@ from custodes.stats.rates.posterior import Sampling
 class Gate(Result):
     """Whether a metric satisfies the rules of the user. See `gate`."""
 
-    PICTURE = "gate_rules"
-
     rules: pl.DataFrame = table(
         "One row per rule and aspect.",
         label("rule", "the rule as given"),

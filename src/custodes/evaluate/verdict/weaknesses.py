@@ -67,15 +67,15 @@ def decisions(view: AspectResults) -> Iterator[str]:
         if metric_decisions.other_pairs
         else ""
     )
-    correct_text, reversed_text, missed_text, additional_text = (
+    correct_text, reversed_text, missed_text = (
         estimate_with_interval(error_row, error_name, write=percent)
-        for error_name in ("correct", "inversion", "omission", "insertion")
+        for error_name in ("correct", "inversion", "omission")
     )
     yield (
         f"{_TESTS[view.correction]}, {metric} reaches the same decision as the annotators (better, worse or undecided) "
         f"on {correct_text} of {plural(metric_decisions.pairs, 'system pair')} ({percent(metric_decisions.undecided)} "
         f"if every pair is left undecided), reverses {reversed_text}, misses a difference in {missed_text} and finds a "
-        f"difference that the annotators do not confirm in {additional_text}.{other_pairs_text}"
+        f"difference that the annotators do not confirm in {percent(error_row['insertion'])}.{other_pairs_text}"
     )
     if is_no_better_than_none(metric_decisions):
         yield (

@@ -12,7 +12,6 @@ from custodes.reporting.sections.agreement import AGREEMENT
 from custodes.reporting.sections.favoritism import FAVORITISM
 from custodes.reporting.sections.consistency import CONSISTENCY
 from custodes.reporting.sections.ranking import RANKING
-from custodes.reporting.sections.confusion import CONFUSION
 from custodes.reporting.sections.complementarity import COMPLEMENTARITY
 from custodes.reporting.sections.ceiling import CEILING
 from custodes.reporting.sections.combine import COMBINE

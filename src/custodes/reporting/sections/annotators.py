@@ -39,10 +39,6 @@ LOOKS = (
         interval=True,
     ),
     count("refused", "refusals to judge a comparison of the pair", "Refused"),
-    difference("least", "margin if all refusals were answers that prefer system_b", "Margin at least"),
-    difference("most", "margin if all refusals were answers that prefer system_a", "Margin at most"),
-    count("n_now", "number of answers, without the answers of annotators who were excluded later", "Answers now"),
-    difference("margin_now", "margin of the answers counted in `n_now`", "Margin now"),
 )
 INFLATED = (
     "If an interim analysis decided a pair, the margin of the pair is too large on average: in simulations "
@@ -76,9 +72,7 @@ def last_interim_analyses(study: Study) -> pl.DataFrame:
     preference_rows = study.preferences.frame
     aspects = preference_rows["aspect"].unique(maintain_order=True)
     first_aspect_rows = preference_rows.filter(pl.col("aspect") == (aspects[0] if aspects.len() else ""))
-    current_margin_rows = first_aspect_rows.group_by("system_a", "system_b").agg(
-        n_now=pl.len(), margin_now=pl.col("preference").mean()
-    )
+    current_margin_rows = first_aspect_rows.group_by("system_a", "system_b").agg(margin_now=pl.col("preference").mean())
     question_rows = annotator_questions(replace(study, second=Preferences()))
     refusal_count_rows = question_rows.group_by(pair_column_names).agg(pl.col("refused").sum())
     better_system_expression = (
@@ -88,7 +82,7 @@ def last_interim_analyses(study: Study) -> pl.DataFrame:
     for joined_rows in (current_margin_rows, refusal_count_rows):
         last_look_rows = last_look_rows.join(joined_rows, on=pair_column_names, how="left", maintain_order="left")
     last_look_rows = last_look_rows.with_columns(
-        pl.col("n_now", "refused").fill_null(0).cast(pl.Int64), said=better_system_expression.otherwise(pl.lit("="))
+        pl.col("refused").fill_null(0).cast(pl.Int64), said=better_system_expression.otherwise(pl.lit("="))
     )
     margin_expression, n_answers_expression = pl.col("wins") - pl.col("losses"), pl.col("n") + pl.col("refused")
     return last_look_rows.with_columns(
@@ -178,12 +172,7 @@ def _build(context: Context) -> Mapping[str, Any]:
             )
     look_rows = last_interim_analyses(study)
     if look_rows.height:
-        omitted_column_names = set[str]()
-        if not look_rows["refused"].sum():
-            omitted_column_names |= {"refused", "least", "most"}
-        if (look_rows["n"] == look_rows["n_now"]).all():
-            omitted_column_names |= {"n_now", "margin_now"}
-        columns = [column for column in LOOKS if column.name not in omitted_column_names]
+        columns = [column for column in LOOKS if column.name != "refused" or look_rows["refused"].sum()]
         html_tables.append(
             table_html(look_rows, columns, id="annotators-looks-table", caption="Interim analyses", by=None)
         )

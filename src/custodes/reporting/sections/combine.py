@@ -14,10 +14,6 @@ from custodes.combining.combine import LEFT_OUT, Combine, combine
 from custodes.combining.generalisation import GAIN
 from custodes.combining.methods import BEST, FAST, METHODS
 from custodes.plots.combine import (
-    cost_rows,
-    costs,
-    favoritism_points,
-    has_wide_cost_range,
     methods,
     objective_of,
     weight_rows,
@@ -46,7 +42,6 @@ def _figures(context: Context) -> Sequence[Figure]:
     result: Any = context.results["combine"]
     aspect_suffix = context.aspect_suffix
     has_intervals = result.weights["weight_low"].count() > 0
-    cost_chart = costs(empty_rows(), log=has_wide_cost_range(result.path), objective=objective_of(result))
     return [
         Figure(
             id="combine-comparison",
@@ -58,23 +53,6 @@ def _figures(context: Context) -> Sequence[Figure]:
             table="combine.comparison",
             where=CHOSEN,
             lines=("method",),
-        ),
-        *(
-            [
-                Figure(
-                    id="combine-favoritism",
-                    title=f"Favoritism and accuracy of combined metrics{aspect_suffix}",
-                    caption="Horizontal: sample accuracy. Vertical: mean |Favi-Score| of the errors. If "
-                    "there are few errors, chance alone makes |Favi-Score| large.",
-                    alt="Scatter plot of the mean |Favi-Score| of errors against sample accuracy, with one point for "
-                    "every way of combining.",
-                    spec=spec_of(favoritism_points(empty_rows(), result), width="container"),
-                    table="combine.favoritism",
-                    where=CHOSEN,
-                )
-            ]
-            if result.favoritism.height
-            else []
         ),
         Figure(
             id="combine-weights",
@@ -88,17 +66,6 @@ def _figures(context: Context) -> Sequence[Figure]:
             table="weights",
             where=CHOSEN,
             lines=("metric",),
-        ),
-        Figure(
-            id="combine-costs",
-            title=f"Agreement by cost{aspect_suffix}",
-            caption="Kendall τ-b on held-out outputs at each budget. Metrics are added to ridge regression in "
-            "the order of gain per cost. The cost of every metric is 1 if the raters file has no costs. "
-            "Band: interval.",
-            alt="Steps of Kendall τ-b with human ratings against the total cost of the metrics.",
-            spec=spec_of(cost_chart, width="container"),
-            table="costs",
-            where=CHOSEN,
         ),
     ]
 
@@ -254,6 +221,5 @@ COMBINE = Section(
     build=_build,
     extra=lambda context: {
         "weights": weight_rows(context.table("combine.weights")),
-        "costs": cost_rows(context.table("combine.path")),
     },
 )

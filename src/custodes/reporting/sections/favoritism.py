@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from custodes.evaluate.favoritism import favoritism
+from custodes.plots.confusion import matrix
 from custodes.plots.favoritism import (
     ALL_NAMED,
     accuracy_scatter,
     favoritism_box_plot,
-    heat_map,
     partial_map,
     point_rows,
 )
@@ -35,16 +36,6 @@ def _figures(context: Context) -> Sequence[Figure]:
             where=HERE,
         ),
         Figure(
-            id="favoritism-map",
-            title="Mean Favi-Score of each system by each metric",
-            caption="Mean over the pairs with all other systems, from −2 to 2. Orange: errors favour the "
-            "system. Blue: errors disfavour the system.",
-            alt="Heat map of the mean Favi-Score of every system by every metric, with the numbers in the cells.",
-            spec=spec_of(heat_map(empty_rows())),
-            table="favoritism.systems",
-            where=HERE,
-        ),
-        Figure(
             id="favoritism-partiality",
             title="Partiality of each metric to each system",
             caption="Percentage points of win rate that quality does not explain. Orange: favoured. Blue: "
@@ -66,11 +57,20 @@ def _figures(context: Context) -> Sequence[Figure]:
             where=OF_METRIC,
             lines=("system_a", "system_b"),
         ),
+        Figure(
+            id="confusion-matrix",
+            title="Human preferences and preferences of {metric}",
+            caption="Counts of items. Green: same preference. Red: the metric errs.",
+            alt="Three-by-three table of preferences by annotators and by the metric, for the chosen pair of systems.",
+            spec=spec_of(matrix(empty_rows())),
+            table="favoritism.pairs",
+            where=OF_METRIC | {"system_a": "{system_a}", "system_b": "{system_b}"},
+        ),
     ]
 
 
-def _build(context: Context) -> Mapping[str, str]:
-    """HTML of the table of favoritism by metric."""
+def _build(context: Context) -> Mapping[str, Any]:
+    """The values of the template: HTML of the table of favoritism by metric, and the pairs of systems."""
     return {
         "table": table_html(
             context.table("favoritism.metrics").sort("mean_abs_favi", descending=True, nulls_last=True),
@@ -78,7 +78,8 @@ def _build(context: Context) -> Mapping[str, str]:
             id="favoritism-metrics",
             caption="Favoritism of each metric",
             notes=context.notes("favoritism", "favi", "design-effect", "one-cluster", "overall-score"),
-        )
+        ),
+        "pairs": context.table("favoritism.pairs").select("system_a", "system_b").unique(maintain_order=True).rows(),
     }
 
 

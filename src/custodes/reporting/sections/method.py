@@ -67,7 +67,7 @@ CITATIONS = (
     (
         "Sign test with ties",
         "C. W. Coakley, M. A. Heise. Versions of the Sign Test in the Presence of Ties. Biometrics 52(4), 1996.",
-        ("ranking", "favoritism"),
+        ("ranking",),
     ),
     (
         "Strengths with ties",

@@ -13,7 +13,10 @@ from custodes.plots.ranking import graph_rows, has_too_many_systems, picture, st
 from custodes.reporting.section import Context, Figure, Section, SelectionTable, empty_rows, spec_of
 from custodes.reporting.tables import build_selection_table, table_html
 
-WINNERS = "Better systems are on top. A line that follows from other lines is left out."
+WINNERS = (
+    "Better systems are on top. A line that follows from other lines is left out. Systems whose wins form a cycle "
+    "share a point (A ~ B)."
+)
 DIFFERENT = (
     "Dotted: human ratings show no significant difference. Dashed red: human ratings show the opposite difference."
 )
@@ -64,16 +67,8 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _tables(context: Context) -> Sequence[SelectionTable]:
-    def table_of(id: str, caption: str, table_name: str, rater: str) -> SelectionTable:
-        return build_selection_table(
-            context, id, caption, f"ranking.{table_name}", {"aspect": "{aspect}", "rater": rater}
-        )
-
-    consensus_tables = [
-        table_of(f"consensus-{id_suffix}", f"Order by {rater_name}", "consensus", rater)
-        for id_suffix, rater, rater_name, *_ in RATER_KINDS
-    ]
-    return [*consensus_tables, table_of("decisions", "Decisions of {metric}", "decisions", "{metric}")]
+    where = {"aspect": "{aspect}", "rater": "{metric}"}
+    return [build_selection_table(context, "decisions", "Decisions of {metric}", "ranking.decisions", where)]
 
 
 def _graph(context: Context) -> pl.DataFrame:
@@ -91,7 +86,7 @@ def _build(context: Context) -> Mapping[str, Any]:
             context.table_declaration("ranking.errors").columns,
             id="ranking-error-table",
             caption="Kinds of error",
-            notes=context.notes("ranking", "self-agreement", "cycle", "design-effect", "one-cluster"),
+            notes=context.notes("ranking", "self-agreement", "design-effect", "one-cluster"),
         ),
     }
 

@@ -198,7 +198,6 @@
     }
     const body = element("tbody");
     const found = rows(table.table, table.where, {}).map(turned);
-    if (table.columns.some((column) => column.field === "position")) found.sort((a, b) => (a.position ?? 1e9) - (b.position ?? 1e9));
     const digits = table.columns.map((column) => columnDigits(found, column));
     for (const row of found) {
       const line = element("tr");
