@@ -158,7 +158,7 @@ def functions(study: cu.Study, model: str) -> Iterator[tuple[Any, dict[str, Any]
     )
     yield cu.read, {"reader": None, "schema": None, "invalid": None, "raters": None, "items": None}
     counted = {"human": "h1", "metrics": None, "aspect": "", "aggregate": "mean", "human_ties": None, "ties": 0.0}
-    yield cu.count_pairs, {"table": rows, **counted, "directions": None, "systems": None, "batches": None}
+    yield cu.count_pairs, {"table": rows, **counted, "lower": None, "systems": None}
     more = {"aspects": ["x"], "documents": None, "groups": ["g"], "difficulty": 0.5, "spread": 0.5, "missing": 0.0}
     yield cu.simulate, {**SIMULATED, **more, "name": "s"}
     yield cu.SimulatedMetric, {**vars(METRIC)}

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 import custodes as cu
 from custodes.arguments import value_list
-from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, parse_whole_number
+from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH
 from custodes.console import print_line, print_notes
 from custodes.data.counts import SUFFIX
 from custodes.data.mapping.column_vocabulary import ENGLISH
@@ -94,10 +94,6 @@ def count(
     ] = "polars",
     memory_limit: Annotated[str | None, Parameter(help="duckdb: memory limit, such as 2GB.")] = None,
     spill: Annotated[str | None, Parameter(help="duckdb: folder for data that exceed the memory limit.")] = None,
-    batches: Annotated[
-        int | None,
-        Parameter(help="polars with scores or labels: number of batches of items.", converter=parse_whole_number),
-    ] = None,
     column: Annotated[
         Names,
         Parameter(help="ROLE=NAME: role of a column; comma list or repeated.", negative="", group=READING_OPTIONS),
@@ -135,8 +131,7 @@ def count(
         "aggregate": aggregate,
         "ties": ties,
         "human_ties": human_ties,
-        "batches": batches,
-        "directions": dict.fromkeys(lower, -1.0) if lower else None,
+        "lower": lower,
     }
     if is_label_counts:
         selection_options: dict[str, Any] = {
@@ -146,9 +141,7 @@ def count(
             "aspect": aspect or None,
             "orders": orders,
         }
-        _refuse_idle_options(
-            selection_options | score_options | {"batches": None}, "labels; name their columns with --columns"
-        )
+        _refuse_idle_options(selection_options | score_options, "labels; name their columns with --columns")
     else:
         _refuse_idle_options({"by": by, "columns": columns}, "scores or verdicts; to count labels, give -o NAME.csv")
     column_of_role: Any = InputOptions(column=column).column_mapping
@@ -173,7 +166,6 @@ def count(
                 columns=column_mapping,
                 by=slice_columns,
                 name=default_system_name,
-                batches=batches,
                 progress=track_progress,
             )
             print_line(str(write_table(label_count_frame, output)))

@@ -15,7 +15,7 @@ import custodes as cu
 from custodes.data.mapping.annotator_columns import people_pattern, pooled_aspects
 from custodes.data.mapping.column_vocabulary import NAMES, find_columns, looks_human
 from tests.data.input_errors import reading_error
-from tests.data.mapping.tables import as_text, half, proposed, rows, wide
+from tests.data.mapping.tables import as_text, half, proposed, wide
 
 
 def verdicts(**columns: object) -> pl.DataFrame:
@@ -131,10 +131,6 @@ REFUSED: dict[str, Case] = {
         half("rating", item="item", system="system"),
         *(["rater=annotator", "score=rating"], ["w0", "w1"], []),
     ),
-    "found by content": (
-        wide("alice", "bleu", item="what", system="thing", text=False),
-        *(["item=what", "system=thing"], [], []),
-    ),
     "verdicts": (
         verdicts(annotator="ann"),
         *(["item=prompt", "rater=annotator", "system_a=assistant_a", "system_b=assistant_b"], ["ann"], []),
@@ -176,15 +172,13 @@ PAIRS = LOSSES.with_columns(prompt_id=pl.format("p{}", pl.int_range(6) // 2), wi
 QUESTIONS = [half("answer", item="item").with_columns(question=pl.lit(question)) for question in ("style", "depth")]
 LONG = half("rating").rename({"doc_id": "item", "model": "system", "annotator": "rater", "rating": "score"})
 PARTS = [f"{aspect}_{person}" for aspect in ("coherence", "fluency") for person in "xy"]
-FLAVOURS = pl.Series("flavour", [["vanilla", "lemon", "mint"][(row // 2 + row) % 3] for row in range(24)])
-REASONS = pl.DataFrame(rows("prompt=item, finish_reason=system, ann_1=mark, bleu=share", ["stop", "length"]))
 NO_ADVICE = "^(?!.*; try)(?!.*preference=).*match no reader; .* similar readers: .*NAME"
 ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
     # what the user maps is kept
     (
         wide("alice", "bleu"),
         {"columns": {"item": "output"}},
-        r"item=output --column system=model --columns '\{rater\}'",
+        r"item=output --column system=model --column cluster=doc_id \(in",
     ),
     (wide("alice", "bleu"), {"columns": {"score": "metric:bleu"}}, "item=doc_id .* text=output --columns metric:bleu "),
     (half("rating"), {"reader": "ratings"}, "'item' is missing.*; try --column item=doc_id .* --column score=rating "),
@@ -214,8 +208,6 @@ ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
     # a question is an aspect if an item has several
     (pl.concat(QUESTIONS), {}, "--column score=answer --column aspect=question "),
     (QUESTIONS[0], {}, r"--column score=answer \(in Python"),
-    # a property of a request is no system
-    (REASONS.with_columns(FLAVOURS), {}, "--column system=flavour"),
 ]
 
 

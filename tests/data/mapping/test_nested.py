@@ -89,7 +89,7 @@ def test_the_error_for_nested_scores_names_their_paths(form: str, tmp_path: Path
     path.write_text(json.dumps(ROWS))
     source = path if form == "file" else pl.DataFrame(ROWS)
     message = reading_error(source)
-    assert "nested cells hold scores (ratings.fluency.0, " in message
+    assert "nested cells hold scores (ratings.depth.1, metrics.chrf): map them" in message
     assert "try" not in message
     columns = {"item": "source.id", "system": "generator.name", "text": "hypothesis.text"}
     study = cu.read(source, columns={**columns, "human": "ratings.*", "metric": "metrics.*"})

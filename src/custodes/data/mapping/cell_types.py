@@ -20,6 +20,7 @@ from custodes.data.mapping.column_vocabulary import (
     TRUTH,
     find_columns,
     is_fact,
+    is_measure,
     looks_human,
     looks_like_machine,
     lookup_names,
@@ -33,8 +34,6 @@ from custodes.data.table import MISSING_TOKENS, count_filled_cells
 
 BLANKS = 2
 """Minimum mean number of blanks per cell for a column of prose."""
-LABEL = 80
-"""Maximum number of characters of a label."""
 MOST_SYSTEMS = 200
 FEWEST = 10
 """Minimum number of rows of a table in which consecutive numbers count as row numbers."""
@@ -128,28 +127,31 @@ def is_prose(column: pl.Series) -> bool:
     return bool(cells.filter(cells != "").str.count_matches(r"\s+").mean() >= BLANKS)  # type: ignore[operator]
 
 
-def may_be_systems(column: pl.Series) -> bool:
-    """Whether the labels of a column may be systems. There must be several short labels, which are not times, numbers
-    or ratings."""
-    if not is_text(column):
-        return False
-    stripped_labels = column.drop_nulls().str.strip_chars()
-    lowercase_labels = set(stripped_labels.str.to_lowercase().unique())
-    return (
-        2 <= len(lowercase_labels) <= min(MOST_SYSTEMS, column.len() / 2)
-        and int(stripped_labels.str.len_chars().max() or 0) <= LABEL  # type: ignore[arg-type]
-        and not lowercase_labels <= TRUTH
-        and not is_prose(column)
-    )
+def item_candidates(frame: pl.DataFrame, column_names: Sequence[str]) -> list[str]:
+    """Candidate columns for the item: usual names, names such as `trace_id`, and row numbers."""
+    possible_column_names = [
+        name
+        for name in column_names
+        if not (frame[name].dtype.is_float() or frame[name].dtype.is_nested() or is_time(frame[name]))
+        and not is_measure(name)
+    ]
+    id_columns = (name for name in possible_column_names if split_name(name)[-1] in IDS or is_index(frame[name]))
+    return list(dict.fromkeys([*find_columns("item", possible_column_names), *id_columns]))
 
 
-def has_another_role(name: str, *roles: str) -> bool:
-    """Whether a column has the name of a role other than `roles`."""
-    usual_names_of_other_roles = (usual_names for role, usual_names in NAMES.items() if role not in roles)
-    return bool(
-        set(lookup_names(name))
-        & {usual_name for usual_names in usual_names_of_other_roles for usual_name in usual_names}
-    )
+def system_candidates(frame: pl.DataFrame, column_names: Sequence[str]) -> list[str]:
+    """Candidate columns for the system, by name; columns with several labels come first."""
+    candidate_columns = [
+        frame[name]
+        for name in find_columns("system", column_names)
+        if not (frame[name].dtype.is_nested() or frame[name].dtype.is_float() or is_time(frame[name]))
+    ]
+    system_columns = [
+        column.name
+        for column in candidate_columns
+        if column.n_unique() <= max(1, min(MOST_SYSTEMS, column.len() / 2)) and not is_prose(column)
+    ]
+    return sorted(system_columns, key=lambda name: frame[name].n_unique() < 2)
 
 
 def has_text_role(name: str) -> bool:
