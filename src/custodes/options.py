@@ -381,12 +381,11 @@ def input_files(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> 
     file_paths = [
         file_path for input_name in inputs for file_path in tuple(glob_files(Path(input_name))) or (input_name,)
     ]
-    path_part_pairs = [path_and_part(file_path) for file_path in file_paths if sidecars]
     sidecar_paths = [
         sidecar_path
         for table_kind in (RATERS, PROBES)
-        for main_path, part_name in path_part_pairs
-        for sidecar_path in sidecar_tables(main_path, table_kind, part_name)
+        for file_path in (file_paths if sidecars else ())
+        for sidecar_path in sidecar_tables(path_and_part(file_path)[0], table_kind)
     ]
     return [*file_paths, *sidecar_paths, *filter(os.path.isfile, _words(options))]
 

@@ -14,7 +14,6 @@ from custodes.data.mapping.column_vocabulary import (
     GENERIC,
     IDS,
     NAMES,
-    PEOPLE_ROLES,
     SCORERS,
     TIME,
     TRUTH,
@@ -27,7 +26,6 @@ from custodes.data.mapping.column_vocabulary import (
     name_stems,
     normalise_name,
     split_name,
-    stem,
     word_list,
 )
 from custodes.data.table import MISSING_TOKENS, count_filled_cells
@@ -58,9 +56,6 @@ TRUTHS = len(TRUTH) + 1
 
 ALMOST_NUMBER = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
 """Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
-
-MIN_PROSE_BLANKS = 4
-"""Minimum number of blanks in a cell that is a text rather than a rating in words."""
 
 
 def is_number(column: pl.Series) -> bool:
@@ -212,8 +207,7 @@ def cluster_role(frame: pl.DataFrame, item: str) -> dict[str, str]:
 def invalid_score_cell(frame: pl.DataFrame, column_names: Sequence[str]) -> str:
     """Text such as `NAME 'cell' in row 1`, for the first column of scores with cells that are not numbers.
 
-    A column is a column of scores if most cells are numbers or similar to numbers, or if the column is named like a
-    rating.
+    A column is a column of scores if most cells are numbers or similar to numbers.
     """
     for column_name in column_names:
         n_cells, n_numbers = count_filled_cells(frame[column_name])
@@ -225,14 +219,7 @@ def invalid_score_cell(frame: pl.DataFrame, column_names: Sequence[str]) -> str:
             cells.is_not_null() & ~cells.str.to_lowercase().is_in(MISSING_TOKENS) & parse_numbers(cells).is_null()
         )
         n_cells_similar_to_numbers = int((is_invalid_cell & cells.fill_null("").str.contains(ALMOST_NUMBER)).sum())
-        is_named_like_rating = looks_human(column_name) or name_stems(column_name) & (ASPECTS | SCORERS)
-        has_prose = bool((cells.filter(is_invalid_cell).str.count_matches(r"\s") >= MIN_PROSE_BLANKS).any())
-        word_stems_of_cells = {
-            stem(word) for cell in cells.filter(is_invalid_cell).head(4) for word in split_name(cell)
-        }
-        if 2 * (n_numbers + n_cells_similar_to_numbers) >= n_cells or (
-            is_named_like_rating and not has_prose and word_stems_of_cells.isdisjoint(PEOPLE_ROLES)
-        ):
+        if 2 * (n_numbers + n_cells_similar_to_numbers) >= n_cells:
             row_index = int(is_invalid_cell.arg_true()[0])
             return f"{column_name} {cells[row_index]!r} in row {row_index + 1}"
     return ""
