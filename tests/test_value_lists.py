@@ -95,7 +95,7 @@ def test_a_comma_list_is_the_same_as_repeating(
 
     def tables(*more: str) -> dict[str, Any]:
         capsys.readouterr()
-        status = cli.run([*words, *more, "--format", "json", "--no-timing"])
+        status = cli.run([*words, *more, "--format", "json"])
         assert status in (0, 1, 3), capsys.readouterr().err
         answer = json.loads(capsys.readouterr().out)
         assert answer.pop("provenance")

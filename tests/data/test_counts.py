@@ -183,8 +183,7 @@ def test_a_compressed_file_is_known(tmp_path: Path) -> None:
             "--memory-limit and --spill need --engine duckdb; leave them out with Polars, which counts in batches ",
         ),
         ("b.parquet --column item=id", "--column item=id: no such column; columns:"),
-        ("q.parquet", "count: the table has no column item (for scores: also system, rater and score); name the col"),
-        ("q.parquet", "as in --column item=question_id. Columns: question_id"),
+        ("q.parquet", "count: the table needs the columns item, model_a, model_b (or system_a, system_b) and winner"),
         ("r.parquet", "count: no rater is known to be human; name the annotators, as in --human 'ann'"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,8 +16,6 @@ from custodes.arguments import value_list
 from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH
 from custodes.console import print_line, print_notes
 from custodes.data.counts import SUFFIX
-from custodes.data.mapping.column_vocabulary import ENGLISH
-from custodes.data.readers.battles import SYSTEMS
 from custodes.data.table_engines import Engine, convert_engine_errors, scan_sources
 from custodes.data.writing import SUFFIXES, write_table
 from custodes.errors import CustodesError, OptionError, join_labels, reject, short_repr
@@ -26,9 +24,6 @@ from custodes.options import InputOptions, input_files, progress
 from custodes.process import NOTHING_KEPT, Stoppable
 
 Names = list[str] | None
-SCORES = [[(role,)] for role in ("item", "system", "rater", "score")]
-VERDICTS = [[("item",)], SYSTEMS, [("preference",), ("winner",)]]
-"""Required columns of tables of scores and of verdicts, each with its alternatives. Messages name the last one."""
 
 
 def count(
@@ -172,7 +167,6 @@ def count(
             return
         column_names = _columns(scanned_table)
         has_scores = "score" in column_names
-        _check_columns(column_names, has_scores=has_scores)
         _refuse_idle_options(
             {"orders": orders} if has_scores else score_options, "scores" if has_scores else "verdicts"
         )
@@ -200,29 +194,6 @@ def _refuse_idle_options(options: dict[str, Any], content_text: str) -> None:
     for option_name, option_value in options.items():
         if option_value is not None:
             raise OptionError(f"{option_name}={short_repr(option_value)} has no effect: the table holds {content_text}")
-
-
-def _check_columns(column_names: Sequence[str], *, has_scores: bool) -> None:
-    """Raise `OptionError` for a column that is missing, with the option that names it."""
-    missing_role_groups = [
-        alternative_groups[-1]
-        for alternative_groups in (SCORES if has_scores else VERDICTS)
-        if not any({*role_group} <= {*column_names} for role_group in alternative_groups)
-    ]
-    missing_roles = [role for role_group in missing_role_groups for role in role_group]
-    if missing_roles:
-        column_options = []
-        for role in missing_roles:
-            role_column_names = [
-                column_name for column_name in column_names if column_name.lower() in ENGLISH.get(role, ())
-            ]
-            column_options.append(f"{role}={role_column_names[0] if role_column_names else 'NAME'}")
-        further_columns_text = "" if has_scores else " (for scores: also system, rater and score)"
-        raise OptionError(
-            f"count: the table has no column {join_labels(missing_roles)}"
-            f"{further_columns_text}; name the columns, as in --column {','.join(column_options)}. Columns: "
-            f"{join_labels(column_names)}"
-        )
 
 
 @contextmanager
