@@ -30,7 +30,7 @@ from custodes.data.mapping.column_vocabulary import NAMES, find_columns, find_si
 from custodes.data.mapping.columns import FACTS, Columns
 from custodes.data.mapping.guess import find_certain_mapping, format_options, suggest_mapping
 from custodes.data.mapping.labels import label_layout
-from custodes.data.mapping.nested import flatten_nested
+from custodes.data.mapping.nested import flatten_nested, iter_entry_tables
 from custodes.data.mapping.pattern import UnfitError
 from custodes.data.mapping.schema import Schema
 from custodes.data.mapping.text_columns import TEXTS
@@ -274,9 +274,13 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
     try:
         return _read_table(table, reader=reader, invalid=invalid, columns=columns)
     except UnfitError as error:
-        flat_frame = flatten_nested(table.frame)
-        if not set(columns.roles.values()) & set(table.frame.columns) <= set(flat_frame.columns):
-            flat_frame = table.frame  # the caller maps a nested column
+        mapped_column_names = set(columns.roles.values()) & set(table.frame.columns)
+        frames = [
+            frame
+            for frame in (*iter_entry_tables(table.frame), flatten_nested(table.frame))
+            if mapped_column_names <= set(frame.columns)
+        ]
+        frames = frames or [table.frame]
 
         def reads(frame: pl.DataFrame, column_mapping: Columns, min_systems: int = 2) -> bool:
             """Whether a mapping reads a table with at least `min_systems` systems; a table of texts needs one."""
@@ -288,24 +292,26 @@ def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
                 return study.outputs.texts.height > 0
             return len(study.systems) >= min_systems
 
-        certain_columns = None if reader else find_certain_mapping(flat_frame, columns, partial(reads, min_systems=1))
+        certain_columns = None if reader else find_certain_mapping(frames[0], columns, partial(reads, min_systems=1))
         if certain_columns is not None:
             study = _read_table(
-                replace(table, frame=flat_frame), reader=reader, invalid=invalid, columns=certain_columns
+                replace(table, frame=frames[0]), reader=reader, invalid=invalid, columns=certain_columns
             )
             message = (
                 f"{table.name}: read as texts with {format_options(certain_columns)}; give other columns if this is "
                 "wrong"
             )
             return replace(study, notes=(*build_notes(("guessed-columns", True, message)), *study.notes))
-        layout = label_layout(flat_frame, columns) if reader is None else None
-        if layout is not None and reads(flat_frame, layout.columns, 1):
-            raise InputError(
-                f"{error.wrong}; try {format_options(layout.columns)} (in Python columns={layout.columns.mapping})"
-            ) from None
-        nested_column_names = [name for name in flat_frame.columns if name not in table.frame.columns]
-        if advice_text := suggest_mapping(flat_frame, columns, reads, error.wrong, nested_column_names):
-            raise InputError(f"{error.wrong}{advice_text}") from None
+        for frame in frames if reader is None else ():
+            layout = label_layout(frame, columns)
+            if layout is not None and reads(frame, layout.columns, 1):
+                raise InputError(
+                    f"{error.wrong}; try {format_options(layout.columns)} (in Python columns={layout.columns.mapping})"
+                ) from None
+        for frame in frames:
+            unnested_column_names = [name for name in frame.columns if name not in table.frame.columns]
+            if advice_text := suggest_mapping(frame, columns, reads, error.wrong, unnested_column_names):
+                raise InputError(f"{error.wrong}{advice_text}") from None
         raise InputError(str(error)) from None
 
 

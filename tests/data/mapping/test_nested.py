@@ -11,9 +11,9 @@ import pytest
 
 import custodes as cu
 from custodes.data.loading.records import find_tables
-from custodes.data.mapping.nested import MAX_COLUMNS, flatten_nested, nested_columns
+from custodes.data.mapping.nested import MAX_COLUMNS, flatten_nested, iter_entry_tables, nested_columns
 from tests.data.input_errors import reading_error
-from tests.data.mapping.tables import rows
+from tests.data.mapping.tables import proposed, rows
 from tests.data.study_parts import outputs_of
 
 SYSTEMS = ("Aster", "Birch")
@@ -62,9 +62,10 @@ def test_a_list_of_objects_is_a_row_of_each() -> None:
     frame = pl.DataFrame(
         {"id": [1, 2], "runs": ['[{"model": "A", "t": "x"}, {"model": "B", "t": "y"}]', '[{"model": "A", "t": "z"}]']}
     )
-    flat = flatten_nested(frame, ["runs.*.model", "runs.*.t"])
+    (flat,) = iter_entry_tables(frame)
     assert flat.rows() == [(1, "A", "x"), (1, "B", "y"), (2, "A", "z")]
     assert flat.columns == ["id", "runs.*.model", "runs.*.t"]
+    assert list(iter_entry_tables(frame.with_columns(pl.col("runs").str.replace_all("model", "size")))) == []
 
 
 def test_texts_that_look_like_objects_are_not_opened() -> None:
@@ -84,15 +85,13 @@ def test_a_cell_of_too_many_values_stays() -> None:
 
 
 @pytest.mark.parametrize("form", ["file", "frame"])
-def test_the_error_for_nested_scores_names_their_paths(form: str, tmp_path: Path) -> None:
+def test_a_nested_table_answers_with_a_mapping_that_reads_it(form: str, tmp_path: Path) -> None:
     path = tmp_path / "rated.json"
     path.write_text(json.dumps(ROWS))
     source = path if form == "file" else pl.DataFrame(ROWS)
-    message = reading_error(source)
-    assert "nested cells hold scores (ratings.depth.1, metrics.chrf): map them" in message
-    assert "try" not in message
-    columns = {"item": "source.id", "system": "generator.name", "text": "hypothesis.text"}
-    study = cu.read(source, columns={**columns, "human": "ratings.*", "metric": "metrics.*"})
+    columns = proposed(source)
+    assert columns["score"] == ["human:ratings.*", "metric:metrics.*"]
+    study = cu.read(source, columns=columns)
     assert (study.humans, study.aspects) == (("0", "1", "2"), ("fluency", "depth"))
     assert study.metrics == ("chrf", "bleu")  # without the latency
     assert study.systems == SYSTEMS
@@ -108,6 +107,17 @@ def test_paths_of_scores() -> None:
     assert (study.humans, study.aspects) == (("ratings_depth",), ("0", "1", "2"))
     with pytest.raises(cu.OptionError, match=r"pattern 'metric:scores\.\*' matches no column"):
         cu.read(pl.DataFrame(ROWS), columns={**columns, "metric": "scores.*"})
+
+
+def test_objects_of_ratings_by_each_annotator() -> None:
+    table = []
+    for item in range(12):
+        marks = [{"depth": 1 + item % 3, "style": 2 + item % 2}, {"depth": 3 - item % 2, "style": 1 + item % 4}]
+        more = {"ratings": None, "expert_marks": marks, "crowd_marks": marks}
+        table += [rating_row(item, system, **more) for system in SYSTEMS]
+    study = cu.read(pl.DataFrame(table), columns=proposed(pl.DataFrame(table)))
+    assert study.humans == ("expert_marks.0", "expert_marks.1", "crowd_marks.0", "crowd_marks.1")
+    assert study.aspects == ("depth", "style")
 
 
 def test_the_list_of_objects_in_an_object_is_the_table(tmp_path: Path) -> None:
@@ -138,9 +148,33 @@ def test_an_object_of_similar_objects_is_a_table() -> None:
 def test_a_list_of_ratings_that_name_their_raters() -> None:
     marks = [{"annotator": who, "scores": {"fluency": 1 + k, "overall": k}} for k, who in enumerate("xy")]
     frame = pl.DataFrame([{**row, "marks": marks} for row in rows("doc=item, model=system", SYSTEMS, 6)])
-    columns = {"item": "doc", "system": "model", "rater": "marks.*.annotator"}
-    study = cu.read(frame, columns={**columns, "score": "human:marks.*.scores.{aspect}"})
+    columns = proposed(frame)
+    names = pl.DataFrame(rows("doc=item, model=system, ratings.al=mark, ratings.bo=mark:2", SYSTEMS, 6))
+    assert proposed(names)["score"] == ["human:ratings.{rater}"]  # names that are no aspects are those of raters
+    assert (columns["rater"], columns["score"]) == ("marks.*.annotator", ["human:marks.*.scores.{aspect}"])
+    study = cu.read(frame, columns=columns)
     assert (study.humans, study.aspects, study.ratings.frame.height) == (("x", "y"), ("fluency", "overall"), 48)
+
+
+def test_a_list_of_outputs_with_their_ratings() -> None:
+    table = [
+        {
+            "topic": f"t{item}",
+            "replies": [
+                {
+                    "system": name,
+                    "text": f"{name} on topic {item}.",
+                    "natural": [1 + item % 3, 2],
+                    "useful": [2, item % 2],
+                }
+                for name in SYSTEMS
+            ],
+        }
+        for item in range(6)
+    ]
+    study = cu.read(pl.DataFrame(table), columns=proposed(pl.DataFrame(table)))
+    assert (study.systems, study.humans, study.aspects) == (SYSTEMS, ("0", "1"), ("natural", "useful"))
+    assert outputs_of(study).texts.height == 12
 
 
 def segment(k: int) -> dict[str, Any]:
@@ -165,11 +199,11 @@ def segment(k: int) -> dict[str, Any]:
     }
 
 
-def test_texts_and_scores_by_system(tmp_path: Path) -> None:
+def test_texts_and_scores_by_system_are_proposed_together(tmp_path: Path) -> None:
     file = tmp_path / "wmt25-genmt-humeval.jsonl"
     file.write_text("".join(json.dumps(segment(k)) + "\n" for k in range(24)))
-    assert "nested cells hold scores (scores.GPT-4.1.human1, " in reading_error(file)
-    mapping: dict[str, Any] = {
+    mapping = proposed(file)
+    assert mapping == {
         "item": "doc_id",
         "text": "tgt_text.{system}",
         "source": "src_text",

@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.mapping.phrases import compile_phrases, read_phrases
+from custodes.data.mapping.phrases import compile_phrases, propose_phrases, read_phrases
+from tests.data.mapping.tables import proposed
 from tests.data.study_parts import note_counts
 
 PHRASES = [
@@ -49,6 +50,22 @@ def test_the_name_of_a_system_is_a_word_and_another_word_is_none() -> None:
     assert preferences.to_list() == ["Aster-2", "neither", "", ""]
 
 
+PROPOSALS = {
+    "Response {winner} is better*|{tie:*equally*}": [
+        *(["Response A is better."] * 4 + ["Response B is better because of its end."] * 4),
+        *["They are equally good."] * 2,
+    ],
+    "*[[{winner}]]*": ["First some thoughts. So: [[A]]", "Other thoughts.\n[[B]]", "Much more. [[A]] indeed"],
+    "I prefer {winner}*": ["I prefer 1", "I prefer 2, as it is longer", "I prefer 1!"],
+    "": ["Summary A is worse than the other.", "Summary B is worse than the other.", "It depends."],
+}
+
+
+@pytest.mark.parametrize("phrase", PROPOSALS)
+def test_patterns_are_learnt_from_the_cells(phrase: str) -> None:
+    assert propose_phrases(pl.Series(PROPOSALS[phrase])) == phrase
+
+
 def verdicts(cells: list[str], **more: object) -> pl.DataFrame:
     return pl.DataFrame(
         {
@@ -61,18 +78,19 @@ def verdicts(cells: list[str], **more: object) -> pl.DataFrame:
     )
 
 
-def test_words_for_positions_with_orders() -> None:
+def test_a_table_of_phrases_answers_with_a_mapping_that_reads_it() -> None:
     frame = verdicts(
         ["A: it is clear.", "B: it is short."] * 3 + ["A: yes.", "No idea."], swapped=[0, 1] * 4, judge="gpt"
     )
-    columns = {"item": "topic_id", "system_a": "system_1", "system_b": "system_2", "order": "swapped", "rater": "judge"}
-    columns |= {"winner": "reply", "phrase": "{position}:*"}
-    study = cu.read(frame, columns=columns)
+    with pytest.raises(cu.InputError) as error:
+        cu.read(frame)
+    assert "--column order=swapped --column 'phrase={position}:*'" in str(error.value)
+    study = cu.read(frame, columns=proposed(frame))
     assert study.preferences.frame["preference"].to_list() == [1] * 7  # the position displayed to the judge
     assert note_counts(study)["unread-phrases"] == 1
     assert study.preferences.missing["why"].to_list() == ["unreadable"]
     long_cells = frame.with_columns(pl.col(pl.String).replace("No idea.", f"No idea. {'x' * 60}"))
-    (message,) = [note.message for note in cu.read(long_cells, columns=columns).notes if "phrases" in note.rule]
+    (message,) = [note.message for note in cu.read(long_cells, columns=proposed(frame)).notes if "phrases" in note.rule]
     assert message.endswith(f"(No idea. {'x' * 31} 1)")
 
 

@@ -34,6 +34,10 @@ LAYOUTS: dict[str, Rows] = {
     ],
     "in brackets": rows("key=item, src=prompt, Response (Aster)=text:Aster, Response (Birch)=text:Birch"),
     "an object of outputs": rows("qid=item, prompt=prompt, replies.Aster=text:Aster, replies.Birch=text:Birch"),
+    "a list of outputs": [
+        {**row, "replies": [{"model": name, "output": text} for name, text in row["replies"].items()]}
+        for row in rows("qid=item, prompt=prompt, replies.Aster=text:Aster, replies.Birch=text:Birch")
+    ],
     "conversations": rows("sample=item, engine=system, dialog=messages", SYSTEMS),
     "requests and responses": [
         {"request": row["request"], "response": {"choices": [row["choice"]]}, "usage": {"total_tokens": 3}}
@@ -214,11 +218,9 @@ def test_scores_and_texts_in_columns_for_each_system() -> None:
         )
     )
     frame = pl.DataFrame([{"nr": item, **row} for item, row in enumerate(table)])
-    with pytest.raises(cu.InputError, match="match no reader") as problem:
-        cu.read(frame)  # the systems must not be read as raters
-    assert "try" not in str(problem.value)
-    columns = {"item": "nr", "text": "Answer - {system}"}
-    study = cu.read(frame, columns={**columns, "score": ["human:Fluency - {system}", "metric:chrf - {system}"]})
+    columns = proposed(frame)
+    assert columns["score"] == ["human:Fluency - {system}", "metric:chrf - {system}"]
+    study = cu.read(frame, columns=columns)
     assert (study.systems, study.humans, study.metrics) == (SYSTEMS, ("Fluency",), ("chrf",))
     assert outputs_of(study).texts.height == 2 * len(ITEMS)
 

@@ -11,6 +11,7 @@ import polars as pl
 from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
     GENERIC,
+    HUMAN,
     METRIC_ROLES,
     PEOPLE_ROLES,
     SHORT_ASPECTS,
@@ -22,11 +23,16 @@ from custodes.data.mapping.column_vocabulary import (
     name_stems,
     split_name,
     stem,
+    word_list,
 )
-from custodes.data.mapping.pattern import escape_braces, match_columns
+from custodes.data.mapping.pattern import POSITION, escape_braces, match_columns
 from custodes.data.notes import Note, build_notes
 from custodes.data.table import label_column
 from custodes.errors import join_labels
+
+MACHINE_SCORES = frozenset(word_list("metric metrics automatic auto predict predicted model eval grading"))
+RATINGS = frozenset(word_list("scores ratings score rating annotation annotations labels judgments"))
+"""Words in the names of JSON objects that hold human scores."""
 
 
 def people_pattern(human_column_names: Sequence[str], column_names: Sequence[str]) -> str:
@@ -203,6 +209,60 @@ def _has_aspect_and_rater(name: str) -> bool:
     """Whether a name has a known aspect and a numbered rater: `coherence_r1`."""
     words = split_name(name)
     return any(map(_is_aspect, words)) and any(map(looks_like_rater, words)) and not looks_like_machine(name)
+
+
+def nested_patterns(frame: pl.DataFrame, paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The patterns of objects that hold scores, such as `human:scores.*` or `metric:scores.*`, and the remaining paths.
+
+    Lists of numbers are read as human ratings. Integers in an object that is named like ratings are read as human
+    ratings, too.
+    """
+    patterns, remaining_paths, rater_parent_paths = list[str](), list[str](), list[str]()
+    paths_of_parent: dict[str, list[str]] = {}
+    for path in paths:
+        if frame[path].n_unique() > 1:
+            list_path, list_separator, _ = path.rpartition(".*.")
+            paths_of_parent.setdefault(f"{list_path}.*" if list_separator else path.split(".")[0], []).append(path)
+    for parent_path, child_paths in paths_of_parent.items():
+        key_parts_of_children = [child_path[len(parent_path) + 1 :].split(".") for child_path in child_paths]
+        aspects_in_first_key_parts, aspects_in_last_key_parts = (
+            {stem(word) for key_parts in key_parts_of_children for word in split_name(key_parts[part_index])} & ASPECTS
+            for part_index in (0, -1)
+        )
+        parent_stems = name_stems(parent_path)
+        is_machine_parent = looks_like_machine(parent_path) or not parent_stems.isdisjoint(MACHINE_SCORES)
+        has_list_positions = any(key_parts[-1].isdigit() for key_parts in key_parts_of_children)
+        is_human_parent = (
+            not is_machine_parent
+            and all(map(has_half_steps, frame[child_paths]))
+            and (has_list_positions or bool(parent_stems & (HUMAN | RATINGS)))
+        )
+        max_n_key_parts = max(map(len, key_parts_of_children))
+        if (
+            is_human_parent and max_n_key_parts == 2 and aspects_in_last_key_parts and not aspects_in_first_key_parts
+        ):  # an object of ratings by each annotator
+            rater_parent_paths.append(parent_path)
+        elif max_n_key_parts > 2 or not (is_human_parent or is_machine_parent or len(child_paths) > 1):
+            remaining_paths += child_paths
+        elif is_human_parent and max_n_key_parts == 1 and not aspects_in_first_key_parts:
+            patterns.append(f"human:{escape_braces(parent_path)}.{{rater}}")
+        elif not parent_path.endswith(".*"):
+            patterns.append(f"{'human' if is_human_parent else 'metric'}:{parent_path}.*")
+        elif has_list_positions:
+            patterns.append(f"human:{escape_braces(parent_path)}.{{aspect}}.{{rater:{POSITION}}}")
+        else:
+            patterns.append(
+                f"{'human' if is_human_parent else 'metric'}:{escape_braces(parent_path)}."
+                f"{'{aspect}' if is_human_parent else '{rater}'}"
+            )
+    if rater_parent_paths:
+        rater_field_text = (
+            f"{{rater:{','.join(f'{parent_path}.*' for parent_path in rater_parent_paths)}}}"
+            if len(rater_parent_paths) > 1
+            else f"{escape_braces(rater_parent_paths[0])}.{{rater}}"
+        )
+        patterns.append(f"human:{rater_field_text}.{{aspect}}")
+    return patterns, remaining_paths
 
 
 def aspect_variants(judge_names: Sequence[str], human_names: Sequence[str]) -> set[str]:

@@ -423,6 +423,8 @@ def lookup_names(name: str) -> list[str]:
     ]
     if len(path_parts) < 2:
         return [full_name, full_name.removesuffix("_text")] if full_name.endswith("_text") else [full_name]
+    if ".*." in name:  # an entry of a list
+        return [full_name, path_parts[-1], path_parts[-2]]
     if path_parts[-1] in ("text", "content"):  # `choices` as in the replies of OpenAI-compatible services
         parent_name = "response" if "choices" in path_parts else path_parts[-2]
         return [full_name, parent_name, *([parent_name[:-1]] if parent_name.endswith("s") else []), "content"]

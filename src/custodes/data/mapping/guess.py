@@ -11,7 +11,7 @@ from os.path import commonprefix
 
 import polars as pl
 
-from custodes.data.mapping.annotator_columns import metric_column_patterns, people_patterns
+from custodes.data.mapping.annotator_columns import metric_column_patterns, nested_patterns, people_patterns
 from custodes.data.mapping.cell_types import (
     cluster_role,
     invalid_score_cell,
@@ -43,11 +43,10 @@ from custodes.data.mapping.column_vocabulary import (
     split_name,
 )
 from custodes.data.mapping.columns import TABLE_ROLES, Columns
-from custodes.data.mapping.guess_texts import CHOICES, score_text_roles, text_guesses
+from custodes.data.mapping.guess_texts import CHOICES, score_text_roles, system_column_layouts, text_guesses
 from custodes.data.mapping.guess_verdicts import RATERS, SAMPLE_ROWS, Guess, assign_roles, verdict_layouts
 from custodes.data.mapping.pattern import escape_braces, match_columns
 from custodes.data.mapping.text_columns import TEXTS
-from custodes.errors import join_labels
 
 GUESS_ROWS = 5000
 """Number of rows from which guesses are derived."""
@@ -84,14 +83,8 @@ def suggest_mapping(
     has_score_columns = any(looks_like_score(name) for name in first_rows.columns if is_number(first_rows[name]))
     if has_score_columns:  # texts alone would drop the scores, which does not matter if there is only one system
         text_mappings = (mapping for mapping in text_mappings if _has_one_system(frame, mapping))
-    has_verdict_columns = find_side_pairs(first_rows.columns) and find_columns("winner", first_rows.columns)
-    nested_scores = [name for name in nested if may_be_scores(first_rows[name])]
-    if nested_scores and not has_verdict_columns and not declared.patterns:
-        return (
-            f"; nested cells hold scores ({join_labels(nested_scores, limit=3)}): map them, as in "
-            "--column 'human=PATH.*' or --column 'metric=PATH.*', and map item and system"
-        )
     groups_of_mappings = [guesses(first_rows, declared, nested), text_mappings]
+    has_verdict_columns = find_side_pairs(first_rows.columns) and find_columns("winner", first_rows.columns)
     if not has_score_columns and not has_verdict_columns and score_text_roles(frame.head(SAMPLE_ROWS), []):
         groups_of_mappings = [
             sorted(text_mappings, key=lambda mapping: _has_one_system(frame, mapping)),
@@ -154,12 +147,11 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
             name for name in system_candidates(frame, free_columns) if frame[name].n_unique() > 1
         ][:CHOICES]
     number_columns = [
-        name
-        for name in free_columns
-        if name not in nested and is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])
+        name for name in free_columns if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])
     ]
     if "rater" not in declared.roles:
-        candidates_of_role["rater"] = [name for name in candidates_of_role["rater"] if may_be_labels(frame[name])]
+        rater_columns = [*candidates_of_role["rater"], *(name for name in free_columns if name.endswith(".*.name"))]
+        candidates_of_role["rater"] = [name for name in rater_columns if may_be_labels(frame[name])]
     if "kind" not in declared.roles:
         candidates_of_role["kind"] = [
             name for name in candidates_of_role["kind"] if kind_words(frame[name]) is not None
@@ -169,7 +161,7 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     yield from _complete_guesses(
         declared, verdict_layouts(frame, free_columns, candidates_of_role, item_columns), frame.columns
     )
-    if has_system_pairs:
+    if candidates_of_role["winner"] and has_system_pairs:
         return  # no other layout is possible
     text_roles = {} if "text" in declared.roles else score_text_roles(frame.head(SAMPLE_ROWS), [*declared_columns])
     item_system_pairs = [
@@ -190,10 +182,8 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     ]
     single_system_key_roles: list[dict[str, str]] = []
     if "system" not in (*declared.roles, *frame.columns):
-        has_system_patterns = any(
-            "{system" in mapping.roles.get("text", "") for mapping, _ in text_guesses(frame, declared)
-        )
-        if not has_system_patterns and not declared.patterns and any(may_be_scores(column) for column in frame):
+        yield from _complete_guesses(declared, system_column_layouts(frame, free_columns), frame.columns)
+        if not has_system_pairs and not declared.patterns and any(may_be_scores(column) for column in frame):
             single_system_key_roles = _single_system_keys(frame, free_columns, text_roles)
     for make_layouts, key_roles in (
         *product((_long_layouts, _half_long_layouts, _wide_layouts), possible_key_roles),
@@ -211,7 +201,9 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
             if normalise_name(name) != "question" or varies_within_items(frame, name, item_column)
         ]
         roles_and_patterns = list(
-            make_layouts(frame, key_roles, score_columns, {**candidates_of_role, "aspect": aspect_columns}, declared)
+            make_layouts(
+                frame, key_roles, score_columns, {**candidates_of_role, "aspect": aspect_columns}, declared, nested
+            )
         )
         yield from _complete_guesses(
             declared,
@@ -276,6 +268,7 @@ def _long_layouts(
     number_columns: Sequence[str],
     candidates_of_role: Mapping[str, Sequence[str]],
     declared: Columns,
+    nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per rating."""
     score_columns = [
@@ -301,6 +294,7 @@ def _half_long_layouts(
     number_columns: Sequence[str],
     candidates_of_role: Mapping[str, Sequence[str]],
     declared: Columns,
+    nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per rater and output, and a column per aspect."""
     further_roles = assign_roles(key_roles, candidates_of_role, ("rater", "repeat"))
@@ -335,6 +329,7 @@ def _wide_layouts(
     number_columns: Sequence[str],
     candidates_of_role: Mapping[str, Sequence[str]],
     declared: Columns,
+    nested: Collection[str],
 ) -> Guess:
     """Layouts with one row per output, and a column per rater."""
     further_roles = {
@@ -347,6 +342,9 @@ def _wide_layouts(
         for name in number_columns
         if name not in further_roles.values() and (name == "score" or name not in TABLE_ROLES)
     ]
+    object_patterns, ungrouped_columns = nested_patterns(frame, [name for name in score_columns if name in nested])
+    if object_patterns:
+        score_columns = ungrouped_columns + [name for name in score_columns if name not in nested]
     human_patterns, human_columns = people_patterns(frame, score_columns)
     # Numbers that are not scores, such as the latency of a request, match no pattern.
     other_number_columns = [
@@ -356,7 +354,7 @@ def _wide_layouts(
         and is_number(frame[name])
         and name not in TABLE_ROLES
     ]
-    if human_patterns:
+    if human_patterns or object_patterns:
         aspects = {
             label_by_role.get("aspect", "")
             for pattern in human_patterns
@@ -365,11 +363,15 @@ def _wide_layouts(
         metric_patterns = metric_column_patterns(
             score_columns, human_columns, other_number_columns, sorted(aspects - {""})
         )
-        yield {**key_roles, **further_roles}, (*human_patterns, *metric_patterns)
+        yield {**key_roles, **further_roles}, (*object_patterns, *human_patterns, *metric_patterns)
     elif human_columns:
         return
-    if find_averages(score_columns) or other_number_columns:
-        single_score_columns = [name for name in score_columns if name not in find_averages(score_columns)]
+    if find_averages(score_columns) or other_number_columns or nested:
+        single_score_columns = [
+            name
+            for name in score_columns
+            if name not in find_averages(score_columns) and (not nested or frame[name].n_unique() > 1)
+        ]
         if single_score_columns:
             yield {**key_roles, **further_roles}, (f"{{rater:{','.join(single_score_columns)}}}",)
         return

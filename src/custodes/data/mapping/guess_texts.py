@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 
 import polars as pl
 
+from custodes.data.mapping.annotator_columns import has_half_steps
 from custodes.data.mapping.cell_types import (
     has_text_role,
     holds_judgements,
     is_category,
     is_index,
+    is_number,
     is_prose,
     is_text,
     item_candidates,
@@ -20,14 +22,18 @@ from custodes.data.mapping.cell_types import (
     system_candidates,
 )
 from custodes.data.mapping.column_vocabulary import (
+    ASPECTS,
     CORE,
     NAMES,
     OUTCOME_PAIRS,
     WINNER_WORDS,
     find_columns,
     find_side_pairs,
+    is_fact,
+    looks_human,
     looks_like_machine,
     lookup_names,
+    name_stems,
     normalise_name,
     split_name,
     word_list,
@@ -52,6 +58,7 @@ SIDES_OF_A_PAIR = frozenset(word_list("chosen rejected baseline candidate"))
 UNCLEAR = frozenset(word_list("answer summary translation text content result reply caption candidate"))
 """Names of columns that hold outputs if the table has a column of systems; otherwise, they may be sources or
 references."""
+HUMAN_RATING_WORDS = frozenset(word_list("rating ratings stars likert"))
 SIDE = r"[\W_]*(a|b|1|2|x|y|left|right)$"
 """Ending of a column name that distinguishes the two outputs of a pair."""
 
@@ -107,6 +114,50 @@ def pair_text_roles(frame: pl.DataFrame, assigned_columns: Sequence[str]) -> dic
         if output_name_pairs
         else {}
     )
+
+
+def system_column_layouts(
+    frame: pl.DataFrame, free_columns: Sequence[str]
+) -> Iterator[tuple[dict[str, str], tuple[str, ...]]]:
+    """Roles and patterns of a table with one row per item, and columns of texts and scores for each system.
+
+    The columns are `answer_gpt` and `human_gpt`, or nested: `texts.gpt` and `scores.gpt.bleu`.
+    """
+    score_columns = [name for name in free_columns if is_number(frame[name]) and not is_fact(name)]
+    for column_of_role, _ in _common_word_layouts(frame, free_columns, {}):
+        system_names = {
+            label_by_role["system"] for label_by_role in match_columns(column_of_role["text"], free_columns).values()
+        }
+        column_names_of_name_parts: dict[
+            tuple[str, str, str], list[str]
+        ] = {}  # texts before and after the system, and the rater
+        for name, system_name in product(score_columns, system_names):
+            text_before, system_text, text_after = name.partition(system_name)
+            separator, rater = re.fullmatch(r"([\W_]*)(.*)", text_after).groups()  # type: ignore[union-attr]
+            if system_text and (separator or not rater) and "." not in rater and not text_before[-1:].isalnum():
+                column_names_of_name_parts.setdefault((text_before, separator, rater), []).append(name)
+        rater_names_of_pattern_start: dict[str, list[str]] = {}
+        for (text_before, separator, rater), column_names in column_names_of_name_parts.items():
+            if len(column_names) > 1:
+                kind_prefix = _kind_prefix(frame, text_before + rater, column_names)
+                pattern_start = f"{kind_prefix}{escape_braces(text_before)}{{system}}{escape_braces(separator)}"
+                rater_names_of_pattern_start.setdefault(pattern_start, []).append(escape_braces(rater))
+        if rater_names_of_pattern_start:
+            yield (
+                column_of_role,
+                tuple(
+                    f"{pattern_start}{{rater:{','.join(rater_names)}}}" if any(rater_names) else pattern_start
+                    for pattern_start, rater_names in rater_names_of_pattern_start.items()
+                ),
+            )
+
+
+def _kind_prefix(frame: pl.DataFrame, name_without_system: str, column_names: Collection[str]) -> str:
+    """Prefix of a pattern: `human:` or `metric:`."""
+    is_human_rating = name_stems(name_without_system) & (ASPECTS | HUMAN_RATING_WORDS) and all(
+        has_half_steps(frame[name]) for name in column_names
+    )
+    return "human:" if looks_human(name_without_system) or is_human_rating else "metric:"
 
 
 def _item_text_roles(frame: pl.DataFrame, free_columns: Sequence[str], output_columns: Sequence[str]) -> dict[str, str]:

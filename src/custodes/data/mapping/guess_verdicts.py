@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import combinations, product
+from os.path import commonprefix
 
 import polars as pl
 
@@ -11,12 +13,15 @@ from custodes.data.mapping.annotator_columns import parse_numbers
 from custodes.data.mapping.cell_types import is_number, is_prose, is_time
 from custodes.data.mapping.column_vocabulary import WINNER_WORDS, find_side_pairs, split_name
 from custodes.data.mapping.guess_texts import CHOICES, pair_text_roles
-from custodes.data.mapping.pattern import escape_braces
+from custodes.data.mapping.pattern import escape_braces, match_columns
+from custodes.data.mapping.phrases import LETTERS, may_be_phrases, propose_phrases
 
 SAMPLE_ROWS = 1000
-"""Number of rows used to distinguish texts from labels."""
+"""Number of rows used to distinguish phrases and texts from labels."""
 RATERS = ("rater", "aspect", "kind", "repeat")
 """Roles that distinguish several ratings of one output."""
+ORDER_LABELS = ({"ab", "ba"}, {"original", "swapped"})
+"""Parts of the names of two columns with verdicts in the two presentation orders."""
 
 Guess = Iterator[tuple[dict[str, str], tuple[str, ...]]]
 """Roles and patterns to try."""
@@ -41,12 +46,21 @@ def verdict_layouts(
         if not all(is_prose(frame[name]) for name in column_pair)
     ][:CHOICES]
     first_rows = frame.head(SAMPLE_ROWS)
-    id_columns = [
+    phrase_columns = [
         name
         for name in free_columns
-        if frame[name].n_unique() == frame.height
-        and name not in item_columns
-        and not (is_time(frame[name]) or is_prose(frame[name]))
+        if column_pairs and may_be_phrases(first_rows[name]) and not is_time(first_rows[name])
+    ]
+    phrase_pattern_of_column = {
+        name: phrase_pattern for name in phrase_columns if (phrase_pattern := propose_phrases(first_rows[name]))
+    }
+    unique_columns = [
+        name for name in free_columns if frame[name].n_unique() == frame.height and not is_time(frame[name])
+    ]
+    id_columns = [
+        name
+        for name in unique_columns
+        if not (name in item_columns or name in phrase_pattern_of_column or is_prose(frame[name]))
     ]
     winner_columns = [
         name for name in candidates_of_role["winner"] if name in first_rows.columns and not is_prose(first_rows[name])
@@ -58,10 +72,13 @@ def verdict_layouts(
     ] or ([output_roles] if output_roles else [])
     for pair_roles, item_column in product(possible_pair_roles, [*item_columns, *id_columns[:1]]):
         verdict_columns = [name for name in winner_columns if name not in (item_column, *pair_roles.values())]
+        phrase_columns = [name for name in phrase_pattern_of_column if name not in (item_column, *pair_roles.values())]
         for verdict_roles, further_roles in (
             *([({}, (*RATERS, "order"))] if is_winner_pattern else []),
-            *_name_layouts(frame, pair_roles, verdict_columns),
+            *_order_layouts(frame, verdict_columns),
+            *_name_layouts(frame, pair_roles, verdict_columns, free_columns),
             *_word_layouts(frame, verdict_columns),
+            *_phrase_layouts(phrase_columns, phrase_pattern_of_column, has_order=bool(candidates_of_role["order"])),
         ):
             roles = {"item": item_column, **pair_roles, **verdict_roles}
             roles |= assign_roles(roles, candidates_of_role, further_roles)
@@ -69,15 +86,41 @@ def verdict_layouts(
             yield from ((all_roles, ()) for all_roles in ([roles | text_roles, roles] if text_roles else [roles]))
 
 
-def _name_layouts(frame: pl.DataFrame, pair_roles: Mapping[str, str], verdict_columns: Sequence[str]) -> Verdicts:
+def _order_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdicts:
+    """Layouts with a column of verdicts for each presentation order. A and B mean columns or, with the phrase
+    `{position}`, displayed positions. The meaning with fewer contradictions between the orders comes first."""
+    for column_pair in combinations(verdict_columns[:CHOICES], 2):
+        prefix, suffix = commonprefix(column_pair), commonprefix([name[::-1] for name in column_pair])[::-1]  # noqa: RUF071
+        if {name[len(prefix) : len(name) - len(suffix)].lower() for name in column_pair} in ORDER_LABELS:
+            winner_pattern = f"{escape_braces(prefix)}{{order}}{escape_braces(suffix)}"
+            first_verdicts, second_verdicts = (
+                frame[name].cast(pl.String).str.replace_all(r"[\W_]", "").str.to_lowercase() for name in column_pair
+            )
+            are_both_letters = first_verdicts.is_in(LETTERS) & second_verdicts.is_in(LETTERS)
+            verdict_role_mappings = [{"winner": winner_pattern}, {"winner": winner_pattern, "phrase": "{position}"}]
+            are_positions_likely = (are_both_letters & (first_verdicts != second_verdicts)).sum() > (
+                are_both_letters & (first_verdicts == second_verdicts)
+            ).sum()
+            yield from (
+                (verdict_roles, RATERS)
+                for verdict_roles in (verdict_role_mappings[::-1] if are_positions_likely else verdict_role_mappings)
+            )
+
+
+def _name_layouts(
+    frame: pl.DataFrame, pair_roles: Mapping[str, str], verdict_columns: Sequence[str], free_columns: Sequence[str]
+) -> Verdicts:
     """Layouts with the winner and the loser, or with the names of the systems and one column of verdicts per rater."""
     first_system_column = pair_roles.get("system_a", "")
     if not first_system_column or any(is_number(frame[name]) for name in pair_roles.values()):
         return
-    if not WINNER_WORDS.isdisjoint(split_name(first_system_column)):
+    if WINNER_WORDS.isdisjoint(split_name(first_system_column)):
+        yield from (
+            ({"winner": winner_pattern}, ("repeat", "order"))
+            for winner_pattern in _rater_patterns(verdict_columns, free_columns)
+        )
+    else:
         yield {"winner": first_system_column}, RATERS
-    elif len(verdict_columns) > 1:
-        yield {"winner": f"{{rater:{','.join(map(escape_braces, verdict_columns))}}}"}, ("repeat", "order")
 
 
 def _word_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdicts:
@@ -87,6 +130,34 @@ def _word_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdic
         for role in ("preference", "winner") if verdict_column == "preference" else ("winner", "preference"):
             if role == verdict_column or role == "winner" or has_negative_number:
                 yield {role: verdict_column}, (*RATERS, "order")
+
+
+def _phrase_layouts(
+    phrase_columns: Sequence[str], phrase_pattern_of_column: Mapping[str, str], *, has_order: bool
+) -> Verdicts:
+    """Layouts with a column of phrases, which mostly name an output by its position in the prompt of the judge."""
+    for phrase_column in phrase_columns:
+        position_pattern = phrase_pattern_of_column[phrase_column].replace("{winner}", "{position}")
+        for phrase_pattern in (
+            (position_pattern, phrase_pattern_of_column[phrase_column])
+            if has_order
+            else (phrase_pattern_of_column[phrase_column], position_pattern)
+        ):
+            yield {"winner": phrase_column, "phrase": phrase_pattern}, (*RATERS, "order")
+
+
+def _rater_patterns(verdict_columns: Sequence[str], free_columns: Sequence[str]) -> Iterator[str]:
+    """Patterns such as `{rater}_choice`, each for at least two columns of verdicts."""
+    if len(verdict_columns) < 2:
+        return
+    candidate_patterns = []
+    for separator_match in re.finditer(r"[\W_]+", verdict_columns[0]):
+        prefix, suffix = verdict_columns[0][: separator_match.end()], verdict_columns[0][separator_match.start() :]
+        candidate_patterns += [f"{escape_braces(prefix)}{{rater}}", f"{{rater}}{escape_braces(suffix)}"]
+    yield from (
+        pattern for pattern in candidate_patterns if set(match_columns(pattern, free_columns)) == set(verdict_columns)
+    )
+    yield f"{{rater:{','.join(map(escape_braces, verdict_columns))}}}"
 
 
 def assign_roles(

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from custodes.data.mapping.column_vocabulary import find_columns, normalise_name
 from custodes.data.outputs import parse_turns
 from custodes.data.table import series_of
 
@@ -69,6 +70,35 @@ def flatten_nested(frame: pl.DataFrame, paths: Iterable[str] = ()) -> pl.DataFra
                 if leaf_path == column.name or leaf_path not in frame
             }
     return pl.DataFrame(list(column_of_path.values()))
+
+
+def iter_entry_tables(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """For each column with lists of objects, the table with one row per entry, if the objects name a system or a
+    rater."""
+    for column_name in nested_columns(frame):
+        cell_values = [
+            cell_value for cell_value in _cell_values(frame[column_name].head(LONGEST)) if cell_value is not None
+        ]
+        list_entries = [
+            list_entry for cell_value in cell_values if isinstance(cell_value, list) for list_entry in cell_value
+        ]
+        has_objects = list_entries and all(
+            isinstance(list_entry, dict) and len(list_entry) > 1 for list_entry in list_entries
+        )
+        if not has_objects or not all(parse_turns(cell_value) is None for cell_value in cell_values):
+            continue
+        entry_paths = [
+            leaf_path.removeprefix(f"{column_name}.*.")
+            for leaf_path, _ in _iter_leaves(list_entries[0], f"{column_name}.*", (), DEPTH)
+        ]
+        has_name_key = any(
+            normalise_name(entry_key).rpartition("_")[2] in ("name", "metric") for entry_key in entry_paths
+        )
+        has_score_key = has_name_key and find_columns(
+            "score", [entry_key.rpartition(".")[2] for entry_key in entry_paths if entry_key != "source"]
+        )
+        if find_columns("system", entry_paths) or find_columns("rater", entry_paths) or has_score_key:
+            yield flatten_nested(frame, [f"{column_name}.*.{entry_key}" for entry_key in list_entries[0]])
 
 
 def _is_nested(column: pl.Series) -> bool:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 
 import polars as pl
 
@@ -26,6 +27,20 @@ WORDS = word_list(
     " responsea responseb response1 response2 outputa outputb output1 output2 answera answerb assistanta assistantb"
 )
 """Single words that are verdicts. Names of systems are verdicts, too."""
+TIES = ("equally", "equal", "a tie", "tied", "no difference", "no preference", "both are", "the same", "similar")
+BETTER = re.compile(
+    r"\b(better|best|wins?|won|winner|prefer\w*|superior|stronger|more|choose|chosen|select\w*|verdict|choice|answer)\b",
+    re.I,
+)
+WORSE = re.compile(r"\b(worse|worst|los\w+|inferior|weaker|less|not|poorer|fails?)\b", re.I)
+TOKEN = re.compile(r"""(?<![\w.])[\[(#"'*]*\b(A|B|C|1|2|left|right|first|second)\b(?:'(?!\w)|[\])"*])*""")
+"""A word for an output in a phrase, possibly in quotes or brackets."""
+MAX_PATTERNS = 6
+"""Maximum number of proposed patterns of phrases, without the pattern of ties."""
+MIN_COVERAGE = 0.5
+"""Minimum proportion of cells that proposed patterns must be able to read."""
+LONGEST = 400
+"""Number of characters of a cell from which patterns are derived."""
 
 
 def read_phrases(
@@ -114,3 +129,76 @@ def _read_verdict(
 
 def _normalise_word(word: str) -> str:
     return re.sub(r"[\W_]", "", word.lower())
+
+
+def propose_phrases(cells: pl.Series) -> str:
+    """Patterns that read most cells of a column; '' if no patterns do.
+
+    A pattern is derived from cells that differ only in the word for an output. The pattern contains a word such as
+    better, begins with the word for the output, or has this word in double brackets.
+
+    >>> propose_phrases(pl.Series(["A: It is clear.", "B: It is short.", "Both are equally good."]))
+    '{winner}:*|{tie:*equally*}'
+    """
+    count_of_cell = Counter(cell.strip()[:LONGEST] for cell in cells.drop_nulls() if cell.strip())
+    word_counts_of_template: dict[str, Counter[str]] = {}
+    for cell, n_occurrences in count_of_cell.items():
+        for template, word in _iter_templates(cell):
+            word_counts_of_template.setdefault(template, Counter())[word] += n_occurrences
+    count_of_template = {
+        template: sum(word_counts.values())
+        for template, word_counts in word_counts_of_template.items()
+        if len({*word_counts} - {"C"}) > 1
+    }
+    chosen_templates: list[str] = []
+    count_of_unread_cell = {
+        cell: n_occurrences for cell, n_occurrences in count_of_cell.items() if not SINGLE.fullmatch(cell)
+    }
+    n_cells = sum(count_of_cell.values())
+    n_read_cells = n_cells - sum(count_of_unread_cell.values())
+    for template in sorted(count_of_template, key=lambda name: count_of_template[name], reverse=True):
+        _, template_regex = _compile_pattern(template)
+        matched_cells = [cell for cell in count_of_unread_cell if template_regex.fullmatch(cell)]
+        if matched_cells and len(chosen_templates) < MAX_PATTERNS:
+            chosen_templates.append(template)
+            n_read_cells += sum(count_of_unread_cell.pop(cell) for cell in matched_cells)
+    tie_cells = [cell.lower() for cell in count_of_unread_cell if not TOKEN.search(cell)]
+    tie_globs = sorted(
+        (glob for glob in TIES if any(glob in cell for cell in tie_cells)),
+        key=lambda glob: -sum(glob in cell for cell in tie_cells),
+    )
+    if tie_globs and chosen_templates:
+        chosen_templates.append(f"{{tie:*{tie_globs[0]}*}}")
+    return "|".join(chosen_templates) if chosen_templates and n_read_cells >= MIN_COVERAGE * n_cells else ""
+
+
+def _iter_templates(cell: str) -> Iterator[tuple[str, str]]:
+    """Candidate patterns for a phrase, each with the word that it reads."""
+    for output_word_match in TOKEN.finditer(cell):
+        cell_text_before_word, cell_text_after_word = cell[: output_word_match.start()], cell[output_word_match.end() :]
+        if set(cell_text_before_word + cell_text_after_word) & set("{}|*"):
+            continue
+        sentence_before_word = re.split(r"(?<=[.!?\n])\s+", cell_text_before_word)[-1]
+        leading_wildcard = "*" if sentence_before_word != cell_text_before_word else ""
+        clause_after_word = re.split(r"[.!?\n,;]", cell_text_after_word, maxsplit=1)[0]
+        following_punctuation_match = re.match(r"\s*[:.)\-\u2013,]", cell_text_after_word)
+        if WORSE.search(sentence_before_word + clause_after_word):
+            continue
+        word = output_word_match[1].upper()
+        if output_word_match[0].startswith("[[") and not set(output_word_match[0]) & set("*#"):
+            opening_brackets, closing_brackets = output_word_match[0].split(output_word_match[1])
+            yield f"*{opening_brackets}{{winner}}{closing_brackets}*", word
+        elif not sentence_before_word.strip() and following_punctuation_match:
+            yield f"{leading_wildcard}{{winner}}{following_punctuation_match[0]}*", word
+        elif BETTER.search(sentence_before_word):
+            yield f"{leading_wildcard}{sentence_before_word}{{winner}}*", word
+        elif better_word_match := BETTER.search(clause_after_word):
+            yield (
+                f"{leading_wildcard}{sentence_before_word}{{winner}}{clause_after_word[: better_word_match.end()]}*",
+                word,
+            )
+
+
+def may_be_phrases(column: pl.Series) -> bool:
+    """Whether a column may hold verdicts as phrases, because it is text and some cells are longer than one word."""
+    return column.dtype == pl.String and bool(column.drop_nulls().str.strip_chars().str.contains(r"\s").any())
