@@ -428,15 +428,14 @@ MAX_PART_LENGTH = 60
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedTable:
-    """A loaded table: its frame, its name in messages, the digest of its bytes ('' for a dataframe), notes, the files
-    that hold the table, and the requested part."""
+    """A loaded table: its frame, its name in messages, the digest of its bytes ('' for a dataframe), notes, and the
+    files that hold the table."""
 
     frame: pl.DataFrame
     name: str
     digest: str = ""
     notes: tuple[Note, ...] = ()
     files: tuple[Path, ...] = ()
-    part: str | None = None
 
 
 def select_part(part: str | None, parts: Iterable[str], *, name: str, what: str) -> str:
