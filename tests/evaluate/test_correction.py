@@ -9,8 +9,7 @@ import pytest
 import custodes as cu
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.correction import BESIDE, correction
-from custodes.evaluate.ranking import ranking
+from custodes.evaluate.correction import correction
 from custodes.stats.correction.estimator import Counts, Estimate
 from custodes.stats.correction.estimators import ESTIMATORS
 from tests.evaluate.studies import study_of
@@ -144,36 +143,6 @@ def test_a_partly_annotated_study() -> None:
     assert set(row["decision"]) == {"+"}
 
 
-def test_edges_are_the_graph_of_the_decisions() -> None:
-    scores = partly_annotated(annotated=120, step=1.0)
-    result = correction(study_of(scores), estimator="ppi")
-    # With all items annotated, decisions (nearly) equal those of the human sign test: here the graphs are equal.
-    corrected = result.edges.filter(pl.col("metric") == "m1", pl.col("estimator") == "human").select("winner", "loser")
-    ranked = ranking(study_of(scores), resamples=0).edges.filter(pl.col("rater") == "human").select("winner", "loser")
-    assert corrected.equals(ranked)
-    assert corrected.rows() == [("S0", "S1"), ("S1", "S2"), ("S2", "S3")]
-    assert set(result.edges["estimator"]) <= {*BESIDE, "ppi"}
-
-
-def test_circles_are_condensed_and_noted() -> None:
-    win, loss = np.diag([40, 5, 5]), np.diag([5, 5, 40])
-    paired = np.stack([win, loss, win])[:, None]  # A > B, C > A, B > C
-    result = correction(counts_of(paired, np.zeros((3, 1, 3), dtype=int)))
-    assert result.edges.is_empty()
-    assert [note.rule for note in result.notes] == ["counts-without-clusters", "cycle"]
-
-
-def test_equivalence_needs_the_whole_interval_inside() -> None:
-    paired = np.stack([np.diag([10, 400, 10]), np.diag([60, 30, 60]), np.diag([300, 50, 10])])[:, None]
-    counts = counts_of(paired, np.zeros((3, 1, 3), dtype=int))
-    rows = correction(counts, estimator="human", equivalence=0.1).pairs.filter(pl.col("estimator") == "human")
-    assert rows["equivalent"].to_list() == [
-        max(-low, high) < 0.1 for low, high in zip(rows["margin_low"], rows["margin_high"], strict=True)
-    ]
-    assert rows["equivalent"].to_list() == [True, False, False]
-    assert correction(counts, estimator="human").pairs["equivalent"].null_count() == 6
-
-
 def test_a_pair_never_annotated_is_answered_and_marked() -> None:
     counts = simulated()
     paired = counts.paired.copy()
@@ -226,9 +195,6 @@ def test_what_other_random_numbers_might_decide_is_undecided_and_marked(monkeypa
     notes = [note for note in result.notes if note.rule == "at-the-threshold"]
     assert [note.count for note in notes] == [3]
     assert "0.025 or 0.975" in notes[0].message
-    # No edge of the ranking graph depends on a marked pair.
-    edges = result.edges.filter(pl.col("estimator") == "mixture")
-    assert set(edges["metric"]) == {"m1"}
     many = correction(simulated(n=30)).pairs.filter(pl.col("estimator") == "mixture")["note"]
     assert sorted(many) == ["", "", "", *["at the threshold"] * 3]
 
@@ -251,7 +217,6 @@ def test_pooled_says_when_it_cannot_answer() -> None:
     ("options", "says"),
     [
         ({"gamma": 0}, "gamma=0: must lie between 0 and 1"),
-        ({"equivalence": -0.1}, "equivalence=-0.1"),
         (
             {"estimator": []},
             (

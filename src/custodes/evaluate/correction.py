@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import PreferenceOptions
-from custodes.answers.tables import AT_THRESHOLD, View, count, difference, flag, label, probability, score, share, table
+from custodes.answers.tables import AT_THRESHOLD, View, count, difference, label, probability, share, table
 from custodes.answers.views import number, split_by_aspect, title_with_aspect
 from custodes.answers.wording import column_digits, estimate_text
 from custodes.arguments import check_one_of, value_list
@@ -33,7 +33,7 @@ from custodes.evaluate.clusters import (
     table_effects,
 )
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.decision_graph import PAIR, cycle_notes, format_decisions, ranking_edges
+from custodes.evaluate.decision_graph import PAIR, format_decisions
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM
 from custodes.evaluate.parallel import merge_parts
 from custodes.progress import Progress, silent
@@ -139,20 +139,6 @@ class Correction(Result):
             "`+` if theta > 1 − gamma/2, `-` if theta < gamma/2, otherwise `=`; `=` if the note is `at the threshold`; "
             f"null if the note is `{NO_RANDOM_PART}`",
         ),
-        score(
-            "design_effect",
-            "design effect: variance of the estimate with clusters divided by its variance with "
-            "independent items, at least 1. The counts are divided by this factor (with few clusters by a larger "
-            "number, so that the interval is as wide as a t interval). Null without clusters, and for estimators that "
-            "handle clusters themselves",
-            "Design effect",
-            essential=False,
-        ),
-        score("effective_draws", "effective number of Monte Carlo draws; null without draws"),
-        flag(
-            "equivalent",
-            "whether the interval of the margin lies within ± `--equivalence`; null if this option is not set",
-        ),
         label(
             "note",
             "empty, or one or more of `at the threshold` (other random numbers might change the decision), `few "
@@ -160,27 +146,17 @@ class Correction(Result):
         ),
         view=_margin_views,
     )
-    edges: pl.DataFrame = table(
-        "The ranking graph of the decisions: one row per edge that is not implied by other edges.",
-        label("metric", "name of the metric"),
-        label("estimator", "name of the estimator"),
-        label("winner", "the winning system; `A ~ B` stands for systems whose wins form a cycle"),
-        label("loser", "the losing system"),
-        essential=False,
-    )
 
 
 @question(
     "custodes correction partly_annotated.csv --metrics judge --format csv",
     estimator=f"Estimators: {', '.join(ESTIMATORS)}; comma list or repeated.",
-    equivalence="Mark pairs for which the whole interval of the margin lies within ± this value.",
 )
 def correction(
     study: Study | OutcomeCounts,
     *,
     estimator: str | Sequence[str] = next(iter(ESTIMATORS)),
     gamma: float = 0.05,
-    equivalence: float | None = None,
     confidence: float = 0.95,
     rng: Rng = 0,
     progress: Progress = silent,
@@ -219,9 +195,7 @@ def correction(
         _check_counts(study, estimators)
     # estimators that use all pairs jointly come last
     ordered_estimators = sorted(estimators, key=lambda method: method.needs_items)
-    answer_aspect = partial(
-        _answer, estimators=ordered_estimators, gamma=gamma, equivalence=equivalence, confidence=confidence
-    )
+    answer_aspect = partial(_answer, estimators=ordered_estimators, gamma=gamma, confidence=confidence)
     return merge_parts(
         Correction, answer_aspect, counts_by_aspect(study, setting), rng=rng, progress=progress, desc="correct"
     )
@@ -274,7 +248,6 @@ def _answer(
     *,
     estimators: Sequence[Estimator],
     gamma: float,
-    equivalence: float | None,
     confidence: float,
 ) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
     counts, estimator_names = aspect_counts.counts, [estimator.name for estimator in estimators]
@@ -311,19 +284,7 @@ def _answer(
         )
         return np.stack(list(estimator_arrays), axis=2)
 
-    nan_effects = np.full(counts.paired.shape[:2], np.nan)
-    design_effects = np.stack(
-        [
-            (effect_of_estimator[estimator].effect if estimator in effect_of_estimator else nan_effects).T
-            for estimator in estimate_of_estimator
-        ],
-        axis=2,
-    )
-    margin_low, margin_high, win_probability = (
-        stack_field("margin_low"),
-        stack_field("margin_high"),
-        stack_field("theta"),
-    )
+    win_probability = stack_field("theta")
     is_at_threshold = stack_estimates(estimate.at_threshold(gamma=gamma) for estimate in estimate_of_estimator.values())
     decisions = np.where(is_at_threshold, 0.0, decide(win_probability, gamma=gamma))
     p_random_of_metric = np.full(len(counts.metrics), np.nan)
@@ -356,14 +317,6 @@ def _answer(
         notes_of_estimates = np.where(
             is_noted_estimate, np.where(notes_of_estimates == "", note_prefix, joined_notes), notes_of_estimates
         )
-    edge_tuples, cyclic_raters = [], []
-    for metric_index, estimator_index in np.ndindex(len(counts.metrics), len(estimator_names)):
-        rater_edges, has_cycle = ranking_edges(counts, decisions[metric_index, :, estimator_index])
-        edge_tuples += [
-            (counts.metrics[metric_index], estimator_names[estimator_index], *winner_and_loser)
-            for winner_and_loser in rater_edges
-        ]
-        cyclic_raters += [f"{counts.metrics[metric_index]} ({estimator_names[estimator_index]})"] * has_cycle
     table_of_name = Correction.part(
         aspect_counts.aspect,
         pairs={
@@ -379,32 +332,17 @@ def _answer(
                 for outcome_index, outcome in enumerate(("win", "tie", "loss"))
                 for bound_suffix in ("", "_low", "_high")
             },
-            "margin": stack_field("margin"),
-            "margin_low": margin_low,
-            "margin_high": margin_high,
+            **{name: stack_field(name) for name in ("margin", "margin_low", "margin_high")},
             "theta": win_probability,
             "decision": format_decisions(decisions),
-            "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
-            "effective_draws": stack_field("effective_draws"),
-            "equivalent": None
-            if equivalence is None
-            else [
-                None if is_withheld_estimate else bool(is_within_equivalence)
-                for is_withheld_estimate, is_within_equivalence in zip(
-                    is_withheld.ravel(),
-                    np.ravel((margin_low > -equivalence) & (margin_high < equivalence)),
-                    strict=True,
-                )
-            ],
             "note": notes_of_estimates,
         },
-        edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edge_tuples, strict=True), strict=False)),
     )
     remarks = _estimate_remarks(estimate_of_estimator, label_of(aspect_counts.aspect), gamma=gamma)
     notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts)[0]), *_annotation_notes(aspect_counts)]
     notes += [Note(**vars(remark), aspect=aspect_counts.aspect) for remark in remarks]
     notes += _selection_note(aspect_counts, p_random_of_metric, list(estimate_of_estimator))
-    return table_of_name, [*aspect_counts.notes, *notes, *cycle_notes(aspect_counts.aspect, cyclic_raters)]
+    return table_of_name, [*aspect_counts.notes, *notes]
 
 
 def _selection_note(aspect_counts: AspectCounts, p_random: Floats, estimators: Sequence[Estimator]) -> list[Note]:
