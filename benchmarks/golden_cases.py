@@ -70,7 +70,7 @@ class Source:
     variants: Sequence[Variant] = ()
 
 
-ESTIMATORS = ["mixture", "human", "ppi", "inversion", "poststratified", "naive", "pooled"]
+ESTIMATORS = ["mixture", "human", "ppi", "poststratified", "naive", "pooled"]
 LOOKS = {"looks": [10, 20, 40], "boundary": "pocock"}
 STOPPING = [
     {"stop": "futility", **LOOKS},

@@ -54,7 +54,7 @@ def answers(name: str) -> Iterator[tuple[str, Any]]:
     study = read()
     human_options = {option: value for option, value in chosen.items() if option != "metrics"}
     untargeted = {option: value for option, value in chosen.items() if option != "aspect"}
-    estimators = ["ppi", "inversion", "poststratified", "pooled", *(["mixture"] if name == "demo" else [])]
+    estimators = ["ppi", "poststratified", "pooled", *(["mixture"] if name == "demo" else [])]
     methods = ["ridge", "best", "equal", "pairwise", "xgboost", "blend"]
     few = {"resamples": 20}
     yield "check", cu.check(study, **human_options)

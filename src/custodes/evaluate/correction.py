@@ -169,9 +169,9 @@ def correction(
     A pair without annotations is estimated from the metric and the prior, and the column `note` marks the pair. Counts
     (`count_pairs`) can replace the study for all estimators except pooled; counts have no clusters. All estimators
     assume that the annotated items are a random sample. If a test of the metric's ratings rejects this assumption,
-    estimators that do not adjust for selection give no decisions, and a note says so. The estimators mixture and
-    inversion also assume that the metric's errors depend only on the human label. Clusters reduce the effective number
-    of annotations; see the column `design_effect`.
+    estimators that do not adjust for selection give no decisions, and a note says so. The estimator mixture
+    also assumes that the metric's errors depend only on the human label. Clusters reduce the effective number of
+    annotations.
 
     References
     ----------
