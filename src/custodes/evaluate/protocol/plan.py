@@ -36,7 +36,7 @@ from custodes.stats.stopping.pilot import (
     share_interval,
     shared_items,
 )
-from custodes.stats.stopping.power import human_power, margin_width, preference_correlation
+from custodes.stats.stopping.power import human_power, preference_correlation
 from custodes.stats.stopping.replay import Answers, replay
 
 MOST_ROUNDS = 50_000
@@ -86,7 +86,6 @@ class Plan(Result):
         label("metric", "the metric used: `none`, `ideal`, `channel` (assumed), or a metric of the pilot"),
         ESTIMATOR,
         STOPPING,
-        count("replications", "number of simulated studies", essential=False),
         score(
             "annotations",
             "expected number of annotations per pair, and standard deviation over studies",
@@ -101,7 +100,6 @@ class Plan(Result):
             "proportion of pairs that are undecided although systems differ",
             "proportion of pairs that are decided although systems do not differ",
         ),
-        score("interval_width", "width of the interval of the margin when the study ends", "Interval width"),
         score(
             "saving",
             "proportion of annotations that the metric saves, compared with annotators alone under the same stopping "
@@ -113,7 +111,6 @@ class Plan(Result):
         count("pair", "number of the pair, from 1"),
         *PILOT_PAIR,
         difference("margin", "proportion of wins minus proportion of losses of system_a"),
-        share("ties", "proportion of ties"),
         count("annotations", "number of annotations of the pair, with a single analysis"),
         probability("power", "exact probability that annotators alone find the better system; null if the margin is 0"),
         probability(
@@ -121,7 +118,6 @@ class Plan(Result):
             "exact probability of a false decision by annotators alone: for the worse system, or for either system if "
             "the margin is 0",
         ),
-        score("interval_width", "width of the margin's interval", "Interval width"),
         view=_powers,
     )
     forecast: pl.DataFrame = table(
@@ -148,9 +144,7 @@ class Plan(Result):
         count("pair", "number of the pair, from 1", essential=False),
         *PILOT_PAIR,
         difference("margin", "proportion of wins minus proportion of losses of system_a"),
-        score("correlation", "correlation of metric and human preferences"),
-        share("saving_most", "upper bound of the proportion of annotations that a metric saves: correlation²"),
-        share("saving", "upper bound of the proportion of annotations saved, with the available metric ratings"),
+        share("saving_most", "squared correlation of metric and human preferences, the upper bound of the saving"),
     )
 
 
@@ -232,9 +226,6 @@ def plan(
                 "estimator='human'"
             )
     _check_rounds(items, stopping_rules)
-    n_first_look_annotations = min(
-        stopping_rule.looks[0] if stopping_rule.looks else stopping_rule.batch for stopping_rule in stopping_rules
-    )
     plan_tables: list[dict[str, pl.DataFrame]] = []
     notes: list[Note] = []
     # Simulated draws do not depend on the order of aspects or metrics.
@@ -251,7 +242,7 @@ def plan(
                 world, simulated_answers, stopping_rules, list(dict.fromkeys([HUMAN, *estimators])), study_generator
             ),
             "power": [_power(world, items, stopping_rules[0].gamma)],
-            "saving": [_saving_columns(world, 1 - n_first_look_annotations / (items + metric_items))],
+            "saving": [_saving_columns(world)],
             "forecast": _forecast(world, items, stopping_rules, confidence, forecast_generator),
         }
         plan_tables += [
@@ -337,29 +328,19 @@ def _rows(
             replay_outcome = replay(
                 answers, rule, reference_decisions=reference_decisions, reference_proportions=outcome_share_draws
             )
-            mean_annotations_of_study, interval_widths = (
-                replay_outcome.n.mean(axis=1),
-                margin_width(outcome_share_draws, replay_outcome.n, gamma=rule.gamma),
-            )
+            mean_annotations_of_study = replay_outcome.n.mean(axis=1)
             if not estimator.uses_metric:
                 mean_annotations_without_metric = mean_annotations_of_study.mean()
-            elif world.channel is not None:
-                unannotated_shares = 1 - replay_outcome.n / answers.metric.sum(axis=-1)
-                interval_widths = interval_widths * np.sqrt(
-                    1 - preference_correlation(outcome_share_draws, world.channel) ** 2 * unannotated_shares
-                )
             yield {
                 "metric": world.metric if estimator.uses_metric else NONE,
                 "estimator": estimator.name,
                 "stopping": str(stopping),
-                "replications": len(mean_annotations_of_study),
                 **with_sd("annotations", mean_annotations_of_study),
                 "decided": (replay_outcome.decision != 0).mean(),
                 **{
                     error_name: error_rates.mean()
                     for error_name, error_rates in errors_of(reference_decisions, replay_outcome.decision).items()
                 },
-                "interval_width": interval_widths.mean(),
                 "saving": 1 - mean_annotations_of_study.mean() / mean_annotations_without_metric
                 if estimator.uses_metric
                 else None,
@@ -463,7 +444,6 @@ def _power(world: World, n_items: int, gamma: float) -> dict[str, Any]:
             )
         ),
         "margin": margins,
-        "ties": pair_outcome_shares[:, 1],
         "annotations": annotation_counts,
         "power": np.select([margins > 0, margins < 0], [probability_first_better, probability_first_worse], np.nan),
         "wrong": np.select(
@@ -471,25 +451,18 @@ def _power(world: World, n_items: int, gamma: float) -> dict[str, Any]:
             [probability_first_worse, probability_first_better],
             probability_first_better + probability_first_worse,
         ),
-        "interval_width": margin_width(pair_outcome_shares, annotation_counts, gamma=gamma),
     }
 
 
-def _saving_columns(world: World, metric_only_share: float) -> dict[str, Any]:
-    """Return the columns of `saving`.
-
-    The metric reduces the variance of the margin by r^2 times `metric_only_share`, the proportion of items that only
-    the metric rated."""
+def _saving_columns(world: World) -> dict[str, Any]:
+    """Return the columns of `saving`."""
     if world.channel is None:
         return {}
-    correlation = preference_correlation(world.shares, world.channel)
     return {
         "metric": world.metric,
         "pair": np.arange(1, len(world.shares) + 1),
         "system_a": world.systems[0],
         "system_b": world.systems[1],
         "margin": world.shares[:, 0] - world.shares[:, 2],
-        "correlation": correlation,
-        "saving_most": correlation**2,
-        "saving": correlation**2 * max(0.0, metric_only_share),
+        "saving_most": preference_correlation(world.shares, world.channel) ** 2,
     }
