@@ -1,6 +1,5 @@
 """Plans: closed forms, the protocol's replay, the saving by a metric, bad input."""
 
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -8,8 +7,6 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.ratings import Ratings
-from custodes.data.study import Study
 from custodes.errors import OptionError
 from custodes.evaluate.protocol.plan import plan
 from custodes.evaluate.protocol.protocol import protocol
@@ -56,11 +53,11 @@ def test_a_useful_metric_saves_and_a_useless_one_does_not() -> None:
 
 def test_pilot_foretells_its_own_protocol() -> None:
     study = study_of(scores_of(0, items=150, strength=0.8))
-    forecast = plan(study, items=150, replications=100)
-    (row,) = forecast.plan.rows(named=True)
+    planned = plan(study, items=150, replications=100)
+    (row,) = planned.plan.rows(named=True)
     replayed = protocol(study, replications=50, resamples=0).protocol.row(0, named=True)
     assert row["annotations"] / 150 == pytest.approx(replayed["share"], abs=0.1)
-    assert forecast.power["pair"].max() == 6
+    assert planned.power["pair"].max() == 6
     with_metric = plan(study, metrics="m1", items=150, metric_items=1000, estimator="poststratified", replications=50)
     assert with_metric.saving["metric"].to_list() == ["m1"] * 6
     assert with_metric.plan["saving"].drop_nulls().item() > 0
@@ -72,11 +69,6 @@ def correlation_of(joint: np.ndarray) -> float:
     human, metric = values[:, None] - values @ joint.sum(axis=1), values[None, :] - values @ joint.sum(axis=0)
     moments = [(joint * power).sum() for power in (human * metric, human**2, metric**2)]
     return float(moments[0] / np.sqrt(moments[1] * moments[2]))
-
-
-def test_the_forecast_of_a_pilot_does_not_depend_on_its_metrics() -> None:
-    two_metrics = plan(cu.read("demo"), aspect="coherence", metrics="judge,overlap", items=120, replications=5)
-    assert two_metrics.forecast.height == 1
 
 
 def test_a_pilots_metric_answers_alike_in_both_orders_of_a_pair() -> None:
@@ -121,38 +113,6 @@ def test_bad_options(options: dict, message: str) -> None:
         plan(study_of(scores_of(0, items=6)), margins=[0.1])
 
 
-def beginning(study: Study, n: int) -> Study:
-    """Return the study with its first items only."""
-    names = study.ratings.frame["item"].unique(maintain_order=True).head(n).to_list()
-    return replace(study, ratings=Ratings(frame=study.ratings.frame.filter(pl.col("item").is_in(names))))
-
-
-def test_a_forecast_ends_where_the_rule_does_and_not_before_what_is_spent() -> None:
-    """Widened intervals stay between the numbers of the pilot and of the last interim analysis."""
-    rule = Stopping(looks=[10, 20, 40], boundary="pocock")
-    for seed, strength in ((0, 0.0), (1, 0.3), (2, 3.0)):
-        pilot = beginning(study_of(scores_of(seed, items=100, systems=4, strength=strength)), 10)
-        row = plan(pilot, items=100, stopping=rule, replications=40).forecast.row(0, named=True)
-        assert 0.1 <= row["share_low"] <= row["share"] <= row["share_high"] <= 0.4
-
-
-def test_the_level_of_a_forecast() -> None:
-    study = study_of(scores_of(0, items=12, systems=6, strength=0.2))
-    wide, narrow = (plan(study, items=60, replications=60, confidence=level).forecast for level in (0.9, 0.5))
-    for name in ("share", "correct"):
-        assert narrow[f"{name}_high"][0] - narrow[f"{name}_low"][0] < wide[f"{name}_high"][0] - wide[f"{name}_low"][0]
-    with pytest.raises(OptionError, match="confidence"):
-        plan(confidence=1.0)
-
-
-def test_where_there_is_nothing_to_forecast() -> None:
-    study = study_of(scores_of(0, items=30))
-    result = plan(study, items=30, replications=5)
-    assert result.forecast.height == 0
-    assert [note.rule for note in result.notes] == ["no-forecast"]
-    assert plan(replications=2).forecast.height == 0
-
-
 def test_power_is_undefined_if_no_system_is_better_and_pairs_have_the_names_of_the_pilot() -> None:
     power = plan(margins=[0.0, 0.3], items=40, replications=2).power
     assert (power["power"].is_null() == (power["margin"] == 0)).all()
@@ -161,16 +121,11 @@ def test_power_is_undefined_if_no_system_is_better_and_pairs_have_the_names_of_t
     assert zero["wrong"] == pytest.approx(sum(probabilities[0] for probabilities in exact))
     assert power["system_a"].is_null().all()
     result = plan(cu.read("demo"), aspect="coherence", metrics="judge", items=120, replications=2)
+    assert [(note.rule, note.aspect) for note in result.notes] == [
+        ("independent-items", "coherence"),
+        ("most-saved", ""),
+    ]
     systems = sorted(cu.read("demo").systems)
     for table in (result.power, result.saving):
         pairs = table.unique("pair", maintain_order=True).select("system_a", "system_b").rows()
         assert pairs == list(combinations(systems, 2))
-
-
-@pytest.mark.parametrize(("replications", "bounded"), [(2, False), (20, True)])
-def test_a_forecast_needs_enough_replications_for_an_interval(replications: int, bounded: bool) -> None:
-    result = plan(cu.read("demo"), aspect="coherence", metrics="none", items=120, replications=replications)
-    assert result.forecast["share"].is_not_null().all()
-    for name in ("share_low", "correct_high"):
-        assert result.forecast[name].is_not_null().all() is bounded
-    assert ("few-replications" in [note.rule for note in result.notes]) is not bounded
