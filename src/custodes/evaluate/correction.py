@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Unpack
 
 import numpy as np
@@ -268,24 +269,21 @@ def _answer(
         for estimator in estimators
     }
 
-    def stack_field(field_name: str) -> NDArray[Any]:
+    def stack(values_of: Callable[[Estimate], NDArray[Any]]) -> NDArray[Any]:
         """Return the values of all estimators, (metrics, pairs, estimators, ...).
 
         The values are ordered so that the estimators of one pair are adjacent.
         """
-        return stack_estimates(getattr(estimate, field_name) for estimate in estimate_of_estimator.values())
-
-    def stack_estimates(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
-        estimator_arrays = (
-            np.broadcast_to(estimate_array, (len(counts.metrics), *estimate_array.shape))
+        estimator_arrays = [
+            np.broadcast_to(values_of(estimate), (len(counts.metrics), *values_of(estimate).shape))
             if estimator.needs_items
-            else estimate_array.swapaxes(0, 1)
-            for estimator, estimate_array in zip(estimate_of_estimator, arrays, strict=True)
-        )
-        return np.stack(list(estimator_arrays), axis=2)
+            else values_of(estimate).swapaxes(0, 1)
+            for estimator, estimate in estimate_of_estimator.items()
+        ]
+        return np.stack(estimator_arrays, axis=2)
 
-    win_probability = stack_field("theta")
-    is_at_threshold = stack_estimates(estimate.at_threshold(gamma=gamma) for estimate in estimate_of_estimator.values())
+    win_probability = stack(attrgetter("theta"))
+    is_at_threshold = stack(lambda estimate: estimate.at_threshold(gamma=gamma))
     decisions = np.where(is_at_threshold, 0.0, decide(win_probability, gamma=gamma))
     p_random_of_metric = np.full(len(counts.metrics), np.nan)
     if aspect_counts.comparison is not None:
@@ -328,11 +326,11 @@ def _answer(
             "n_metric": counts.metric_only.sum(axis=2)[pair_indices, metric_indices],
             "n_human_only": counts.human_only.sum(axis=2)[pair_indices, metric_indices],
             **{
-                f"p_{outcome}{bound_suffix}": stack_field(f"p{bound_suffix}")[..., outcome_index]
+                f"p_{outcome}{bound_suffix}": stack(attrgetter(f"p{bound_suffix}"))[..., outcome_index]
                 for outcome_index, outcome in enumerate(("win", "tie", "loss"))
                 for bound_suffix in ("", "_low", "_high")
             },
-            **{name: stack_field(name) for name in ("margin", "margin_low", "margin_high")},
+            **{name: stack(attrgetter(name)) for name in ("margin", "margin_low", "margin_high")},
             "theta": win_probability,
             "decision": format_decisions(decisions),
             "note": notes_of_estimates,

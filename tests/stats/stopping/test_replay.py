@@ -139,7 +139,7 @@ def test_what_looks_at_all_pairs_is_believed_only_about_those_annotated_now() ->
         estimate = Estimate.from_margin(margin, margin, margin, theta)
         return replace(estimate, p=np.full((*theta.shape, 3), 1 / 3))
 
-    together = Estimator(name="all", label="All", doc="", estimate=answer, needs_items=True)
+    together = Estimator(name="all", estimate=answer, needs_items=True)
     end = replay(
         replace(answers_from(human, metric), items=items),
         replace(RULE, estimator=together),
