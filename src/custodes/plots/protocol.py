@@ -74,11 +74,11 @@ def budget_curve(
 def annotations_and_kld(
     result: Protocol, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
 ) -> alt.TopLevelMixin:
-    """KLD from the result on all annotations (logarithmic axis), by the proportion of annotations used.
+    """KLD from the posterior mode of all annotations (logarithmic axis), by the proportion of annotations used.
 
     Each combination of metric, estimator and stopping rule has a point, as in figure 2 of the paper on the correction
     of errors. The metric alone (estimator `naive`) uses no annotations. Points further left and higher are better. Rows
-    without a positive KLD are left out.
+    without a finite, positive KLD are left out.
 
     Parameters
     ----------
@@ -111,23 +111,25 @@ def annotations_and_kld(
     """
     rows, aspect = select_aspect(result.protocol, aspect, function_name="annotations_and_kld")
     is_naive = pl.col("estimator") == NAIVE.name
-    point_rows = rows.filter(pl.col("kld") > 0).select(
+    point_rows = rows.filter(pl.col("kld_mode").is_finite() & (pl.col("kld_mode") > 0)).select(
         pl.col("metric").replace(NONE, ALONE),
-        "kld",
+        "kld_mode",
         share=pl.when(is_naive).then(0.0).otherwise("share"),
         stopping=pl.when(is_naive).then("estimator").otherwise(pl.format("{}, {}", "estimator", "stopping")),
     )
     kld_scale = alt.Scale(type="log", reverse=True)
     encoding_of_channel = {
         "x": alt.X("share:Q", title="Proportion of annotations used", axis=alt.Axis(format="%")),
-        "y": alt.Y("kld:Q", title="KLD from the result on all annotations (nats), lower is better", scale=kld_scale),
+        "y": alt.Y(
+            "kld_mode:Q", title="KLD from the result on all annotations (nats), lower is better", scale=kld_scale
+        ),
         "color": alt.Color("metric:N", title=None),
         "shape": alt.Shape("stopping:N", title=None, legend=alt.Legend(columns=1, labelLimit=400)),
     }
     tooltips = [
         *(alt.Tooltip(f"{column_name}:N") for column_name in ("metric", "stopping")),
         alt.Tooltip("share:Q", format=".1%"),
-        alt.Tooltip("kld:Q", format=".3f"),
+        alt.Tooltip("kld_mode:Q", format=".3f"),
     ]
     chart = alt.Chart(theme.embed_rows(point_rows)).mark_point(opacity=1, size=60)
     return theme.apply_theme(

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import entropy
 
 from custodes.data.items import Items
 from custodes.data.raters import Raters
@@ -31,6 +32,18 @@ def test_a_clear_difference_is_decided_at_the_first_look() -> None:
     early, late = np.array([7, 1, 1]) / 9, np.array([31, 1, 1]) / 33
     assert row["kld"] == pytest.approx((early * np.log(early / late)).sum())
     assert result.reference["self_agreement"].to_list() == [1]
+
+
+def test_divergence_from_the_mode_is_that_of_scipy_and_infinite_without_an_outcome() -> None:
+    wins, ties, losses = [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]
+    for rows, mode in (([wins] * 24 + [ties] * 4 + [losses] * 2, [24, 4, 2]), ([wins] * 30, [30, 0, 0])):
+        result = protocol(study_of(np.array([rows] * 2)), stopping=Stopping(batch=30), **FAST)
+        # All annotations of the pair are used: the posterior mean is compared with the proportions.
+        mean = (np.array(mode) + 1) / 33
+        row = result.protocol.row(0, named=True)
+        assert (row["share"], row["kld"]) == (1, pytest.approx(0))
+        assert row["kld_mode"] == pytest.approx(entropy(mean, np.array(mode) / 30))
+        assert ("infinite-kld" in {note.rule for note in result.notes}) == (0 in mode)
 
 
 def test_a_seed_gives_one_answer() -> None:
@@ -87,7 +100,7 @@ def test_ideal_rows_and_naive_errors() -> None:
     ranked = ranking(study, metrics="m1", resamples=0).errors.select(errors)
     assert naive.row(0) == pytest.approx(ranked.row(0))
     helped = protocol(study, metrics="m1", estimator="ppi", **FAST).protocol.filter(metric="m1")
-    assert helped["kld"].to_list() == [None]
+    assert helped.select("kld", "kld_mode").row(0) == (None, None)
 
 
 @pytest.mark.parametrize(

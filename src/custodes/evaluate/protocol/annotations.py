@@ -15,6 +15,7 @@ from custodes.stats.arrays import Floats, Ints, Signs
 from custodes.stats.clusters import is_clustered, pooled_design_effect
 from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import PairItems, decide
+from custodes.stats.ratios import ratio
 from custodes.stats.stopping.allocation import annotation_kinds, annotation_order, outcome_of
 from custodes.stats.stopping.replay import Answers
 
@@ -55,6 +56,11 @@ class RatedPairs(PairItems):
     def truth(self) -> Floats:
         """(pairs, 3): proportions of human outcomes, as posterior means under a uniform prior."""
         return shares_of(self.outcome)
+
+    @property
+    def mode(self) -> Floats:
+        """(pairs, 3): proportions of human outcomes, as posterior modes under a uniform prior (as in the paper)."""
+        return ratio(self.outcome, self.outcome.sum(axis=-1, keepdims=True))
 
     def reference(self, gamma: float) -> Signs:
         """(pairs,): the decisions with all annotations, from effective counts."""

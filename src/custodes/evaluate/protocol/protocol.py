@@ -39,7 +39,7 @@ from custodes.stats.arrays import chunks
 from custodes.stats.correction.dirichlet import HUMAN
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.decision_errors import error_types
-from custodes.stats.stopping.replay import Answers, decide_fixed_design, replay
+from custodes.stats.stopping.replay import Answers, decide_fixed_design, mean_kld, replay
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
 """Names of the columns for types of decisions, in the order of `error_types`."""
@@ -105,6 +105,14 @@ class Protocol(Result):
             "pairs; null for estimators that give only a margin",
             "KLD (nats)",
             best="low",
+        ),
+        score(
+            "kld_mode",
+            "as `kld`, but from the posterior mode (rates without smoothing) of all annotations, as in the paper; "
+            "infinite if a pair has an outcome that annotators never chose",
+            "KLD of the mode",
+            best="low",
+            essential=False,
         ),
         share(
             "null_error",
@@ -245,7 +253,7 @@ def protocol(
         row for frame_of_table in all_tables for row in frame_of_table.get("protocol", pl.DataFrame()).rows(named=True)
     ]
     max_n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
-    notes += _savings(protocol_rows, rules[0].gamma, replications)
+    notes += [*_infinite_notes(protocol_rows), *_savings(protocol_rows, rules[0].gamma, replications)]
     return Protocol.from_parts(all_tables, [*notes, *_notes(estimators, rules, max_n_pairs)])
 
 
@@ -293,6 +301,7 @@ def _row(
                 "gain", rates_of_error_type["correct"] - errors_of(reference_decisions, fixed_decisions)["correct"]
             ),
             "kld": study_replay.kld[-1].mean(),
+            "kld_mode": mean_kld(study_replay.outcome_proportions, pairs.mode).mean(),
             **with_sd("null_error", *(false_decision_rates or [np.full(len(study_replay.n), np.nan)])),
         },
         "curve": {
@@ -346,6 +355,17 @@ def _study_notes(comparison: RaterComparison) -> list[Note]:
             aspect=comparison.aspect,
         ),
     ]
+
+
+def _infinite_notes(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
+    """Yield a note for each aspect with an infinite divergence from the posterior mode."""
+    for aspect in dict.fromkeys(row["aspect"] for row in rows if row["kld_mode"] == np.inf):
+        yield Note(
+            rule="infinite-kld",
+            message=f"kld_mode is infinite{label_of(aspect)} (null in JSON), because a pair has an outcome that "
+            "annotators never chose; use kld",
+            aspect=aspect,
+        )
 
 
 def _savings(rows: Sequence[dict[str, Any]], gamma: float, replications: int) -> Iterator[Note]:

@@ -39,6 +39,7 @@ class ReplayResult:
     """Result of a replay.
 
     - `n`, `decision` (replications, pairs): number of annotations and decision at the end.
+    - `outcome_proportions` (replications, pairs, 3): estimated outcome proportions at the end.
     - `annotations` (rounds, replications): number of annotations of all pairs after each round.
     - `correct` (rounds, replications): proportion of pairs with the correct decision.
     - `kld` (rounds, replications): mean Kullback-Leibler divergence from the reference, in nats.
@@ -46,6 +47,7 @@ class ReplayResult:
 
     n: Ints
     decision: NDArray[np.int8]
+    outcome_proportions: Floats
     annotations: Ints
     correct: Floats
     kld: Floats
@@ -62,8 +64,6 @@ def replay(
 
     Source: Deriu et al. 2023, Algorithm 2.
     """
-    from scipy.special import rel_entr
-
     table_shape = answers.available.shape
     n_annotations, kind_counts = np.zeros(table_shape, dtype=np.int64), np.zeros((*table_shape, KINDS), dtype=np.int64)
     decisions, outcome_proportions = np.zeros(table_shape, dtype=np.int8), np.full((*table_shape, 3), 1 / 3)
@@ -100,7 +100,7 @@ def replay(
             (
                 n_annotations.sum(axis=1),
                 error_types(reference_decisions, decisions)[..., 0],
-                rel_entr(outcome_proportions, reference_proportions).sum(axis=-1).mean(axis=-1),
+                mean_kld(outcome_proportions, reference_proportions),
             )
         )
     n_annotations_by_round, correct_rate_by_round, kld_by_round = (
@@ -109,6 +109,7 @@ def replay(
     return ReplayResult(
         n=n_annotations,
         decision=decisions,
+        outcome_proportions=outcome_proportions,
         annotations=n_annotations_by_round,
         correct=correct_rate_by_round,
         kld=kld_by_round,
@@ -171,3 +172,13 @@ def _analyse_pairs(
         items=annotated_items,
         is_analysed_pair=is_analysed_pair,
     )
+
+
+def mean_kld(outcome_proportions: Floats, reference_proportions: Floats) -> Floats:
+    """Return the mean (...) over pairs of KLD(p || reference) in nats, for p and reference (..., pairs, 3).
+
+    The mean is NaN if p is NaN, and infinite if p is positive where the reference is 0.
+    """
+    from scipy.special import rel_entr
+
+    return np.asarray(rel_entr(outcome_proportions, reference_proportions).sum(axis=-1).mean(axis=-1))
