@@ -70,7 +70,7 @@ class Source:
     variants: Sequence[Variant] = ()
 
 
-ESTIMATORS = ["mixture", "human", "ppi", "inversion", "poststratified", "naive", "pooled"]
+ESTIMATORS = ["mixture", "human", "ppi", "poststratified", "naive", "pooled"]
 LOOKS = {"looks": [10, 20, 40], "boundary": "pocock"}
 STOPPING = [
     {"stop": "futility", **LOOKS},
@@ -92,7 +92,7 @@ DEMO_VARIANTS: Sequence[Variant] = (
     ("ranking", "bh", {"correction": "bh", "ties": "calibrated", "aggregate": "vote"}),
     ("leaderboard", "covariate", {"covariates": ["overlap"], "metrics": "judge,learned"}),
     ("leaderboard", "half", {"tie_model": "half", "aggregate": "vote"}),
-    ("correction", "estimators", {"estimator": ESTIMATORS, "equivalence": 0.1, "gamma": 0.1}),
+    ("correction", "estimators", {"estimator": ESTIMATORS, "gamma": 0.1}),
     ("correction", "subset", {"systems": "!Aster", "ties": "calibrated"}),
     ("protocol", "rules", {"stopping": STOPPING, "null": True, "estimator": "human"}),
     ("protocol", "ideal", {"stopping": [LOOKS], "ideal": 40}),

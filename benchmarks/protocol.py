@@ -149,9 +149,9 @@ def main() -> None:
         if arguments.metrics:
             page += ["", "With one metric, mean of aspects:", ""]
             page.append(markdown(metric_table(study, name, human, arguments.replications)))
-            naive = protocol(study, human=human, metrics="*", estimator="naive", replications=1, resamples=0).naive
+            naive = protocol(study, human=human, metrics="*", estimator="naive", replications=1, resamples=0).protocol
             errors = pl.col("correct", "inversion", "omission", "insertion", "kld").mean()
-            means = naive.group_by("metric", maintain_order=True).agg(errors)
+            means = naive.filter(pl.col("metric") != "none").group_by("metric", maintain_order=True).agg(errors)
             page += ["", "Metrics alone, mean of aspects:", "", markdown(means)]
         print("\n".join(page[-200:]) if not arguments.output else f"{name} done", flush=True)
     if arguments.output:

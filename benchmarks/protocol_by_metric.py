@@ -32,7 +32,8 @@ def main() -> None:
     study = cu.read(DATA / file)
     common = {"human": human, "metrics": "*", "resamples": 0}
     closed = cu.protocol(study, estimator=list(ASKED), replications=arguments.replications, **common)
-    table = closed.naive.group_by("metric", maintain_order=True).agg(
+    alone = cu.protocol(study, estimator="naive", replications=1, **common).protocol.filter(pl.col("metric") != "none")
+    table = alone.group_by("metric", maintain_order=True).agg(
         *(pl.col(name).mean().alias(f"naive {name}") for name in ("correct", "inversion", "omission", "insertion"))
     )
     results = [closed]

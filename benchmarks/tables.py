@@ -54,7 +54,7 @@ def answers(name: str) -> Iterator[tuple[str, Any]]:
     study = read()
     human_options = {option: value for option, value in chosen.items() if option != "metrics"}
     untargeted = {option: value for option, value in chosen.items() if option != "aspect"}
-    estimators = ["ppi", "inversion", "poststratified", "pooled", *(["mixture"] if name == "demo" else [])]
+    estimators = ["ppi", "poststratified", "pooled", *(["mixture"] if name == "demo" else [])]
     methods = ["ridge", "best", "equal", "pairwise", "xgboost", "blend"]
     few = {"resamples": 20}
     yield "check", cu.check(study, **human_options)
@@ -63,7 +63,7 @@ def answers(name: str) -> Iterator[tuple[str, Any]]:
     yield "favoritism", cu.favoritism(study, **few, **human_options)
     yield "ranking", cu.ranking(study, **few, **human_options)
     yield "verdict", cu.verdict(study, **few, **chosen)
-    yield "correction", cu.correction(study, estimator=estimators, equivalence=0.2, **chosen)
+    yield "correction", cu.correction(study, estimator=estimators, **chosen)
     options = {"estimator": ["human", "pooled"], "stopping": LOOKS, "replications": 4, "null": True}
     yield "protocol", cu.protocol(study, **options, **few, **human_options)
     yield "plan", cu.plan(study, estimator="ppi", replications=5, items=60, **chosen)

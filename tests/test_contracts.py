@@ -262,7 +262,7 @@ def test_provenance_replays_the_result() -> None:
     assert assumed.provenance.replay().to_dict() == assumed.to_dict()
     results = (
         cu.favoritism(study, resamples=50, metrics="judge", ties=0.5, rng=9),
-        cu.correction(study, metrics="learned", estimator=["ppi", "pooled"], equivalence=0.2, rng=9),
+        cu.correction(study, metrics="learned", estimator=["ppi", "pooled"], rng=9),
         cu.protocol(study, metrics="learned", estimator="ppi", replications=2, stopping=rules, rng=9),
         cu.plan(study, metrics="learned", estimator="ppi", replications=2, stopping=Stopping(budget=100), rng=9),
         cu.complementarity(study, level="utterance", distance="half", human_raters="annotators", resamples=20, rng=9),

@@ -204,7 +204,7 @@ def assignment_list(entries_or_text: str | Iterable[str], *, keys: Collection[st
 
 LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(
-        ("confidence", "alpha", "gamma", "futility", "equivalence", "difference", "accuracy", "disagreement", "audit"),
+        ("confidence", "alpha", "gamma", "futility", "difference", "accuracy", "disagreement", "audit"),
         lambda name, value: check_between(name, value, 0, 1),
     ),
     **dict.fromkeys(("replications", "steps", "add", "budget"), lambda name, value: check_at_least(name, value, 1)),

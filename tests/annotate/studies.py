@@ -24,6 +24,7 @@ from custodes.annotate.service import Service
 from custodes.annotate.study_file import create
 from custodes.annotate.views import Agree, Answer, Ask, Begin, Consent, View
 from custodes.evaluate.protocol.concurrent_annotation import ConcurrentAnnotation
+from tests.evaluate.protocol.engines import state_bytes
 
 GOLD = {"gold": 6, "attention": 4}
 
@@ -199,7 +200,7 @@ def state_of(service: Service) -> bytes:
     ]
     engine = state.assignments.engine
     is_comparison = isinstance(engine, ConcurrentAnnotation)
-    of_engine = engine.state_bytes() if is_comparison else repr([engine.n, engine.target, engine.is_open]).encode()
+    of_engine = state_bytes(engine) if is_comparison else repr([engine.n, engine.target, engine.is_open]).encode()
     fields = [[plain(getattr(value, name)) for name in value.__slots__ if name != "work"] for value in objects]
     return msgspec.json.encode([fields, plain(rest), state.version, state.last]) + of_engine
 

@@ -50,6 +50,7 @@ from tests.annotate.studies import (
     state_of,
     study,
 )
+from tests.evaluate.protocol.engines import state_bytes
 
 FREE = {"cap": 1.0, "overlap": 0.0, "gold_every": 0, "attention": 0}
 LONG = {"looks": (20, 40), "stop": "decided", "boundary": 9.0}
@@ -331,7 +332,7 @@ def skip_all(service: Service, token: str) -> None:
 def test_skipped_questions_return_after_exclusions(tmp_path: Path) -> None:
     plan = plan_of(annotators={**FREE, "batches": 9}, stopping={**LONG, "looks": (8, 16)})
     with open_study(tmp_path, plan=plan, items=20) as service:
-        engine_state = service._log.state.assignments.engine_or_none.state_bytes()
+        engine_state = state_bytes(service._log.state.assignments.engine_or_none)
         for _ in range(2):
             skip_all(service, new_annotator(service))
         now = service.snapshot().result()
@@ -340,7 +341,7 @@ def test_skipped_questions_return_after_exclusions(tmp_path: Path) -> None:
         for label in ("w001", "w002"):
             service.exclude(label, "cannot judge anything").result()
         assert service.snapshot().result().pairs[0].impossible == 0
-        assert service._log.state.assignments.engine_or_none.state_bytes() == engine_state
+        assert state_bytes(service._log.state.assignments.engine_or_none) == engine_state
         third = new_annotator(service)
         for _ in range(8):
             answer(service, third)

@@ -83,11 +83,8 @@ def test_documents_take_decisions_away() -> None:
     plain_pairs, second = (cu.ranking(data, resamples=0).decisions for data in (study, documents))
     assert (second["p_value"] >= plain_pairs["p_value"]).all()
     assert (second["p_value"] > plain_pairs["p_value"]).any()
-    effect = cu.correction(documents, estimator="ppi").pairs
-    assert (effect["design_effect"] >= 1).all()
-    assert effect["design_effect"].max() > 2
-    human = effect.filter(pl.col("estimator") == "human").group_by("system_a", "system_b").agg(pl.col("*").n_unique())
-    assert human["design_effect"].to_list() == [1, 1, 1]  # whatever the metric
+    plain_theta, document_theta = (cu.correction(data, estimator="ppi").pairs["theta"] for data in (study, documents))
+    assert ((document_theta - 0.5).abs() <= (plain_theta - 0.5).abs() + 1e-12).all()
     mean = second.filter(rater="human")["design_effect"].mean()
     for result in (cu.ranking(documents, resamples=0), cu.correction(documents, estimator="ppi")):
         (note,) = (note for note in result.notes if note.rule == "design-effect")
@@ -101,7 +98,6 @@ def test_one_cluster_decides_nothing_and_says_so() -> None:
     assert "one-cluster" in {note.rule for note in ranking.notes}
     correction = cu.correction(study, estimator=BY_COUNTS).pairs
     assert set(correction["decision"]) == {"="}
-    assert correction["design_effect"].null_count() == correction.height
     favoritism = cu.favoritism(study, resamples=50).pairs
     assert favoritism["favi"].null_count() == 0
     assert favoritism["favi_low"].null_count() == favoritism.height

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -47,6 +49,21 @@ def test_the_curve_has_a_line_for_each_estimator(replayed: Protocol) -> None:
         (e, r) for e in ("human", "pooled") for r in (1, 2, 3)
     }
     assert {row["estimator"] for row in values if row not in looked} == {"human"}
+
+
+def test_divergence_from_the_mode_by_annotations() -> None:
+    options = {"metrics": "judge", "estimator": ["mixture", "naive"], "replications": 2, "resamples": 0}
+    result = protocol(cu.read("demo"), aspect="fluency", **options)
+    expected = [
+        ("human ratings alone", "human, decided", result.protocol["share"][0]),
+        ("judge", "mixture, decided", result.protocol["share"][1]),
+        ("judge", "naive", 0),
+    ]
+    rows = rows_of(plots.annotations_and_kld(result))
+    assert [(row["metric"], row["stopping"], row["share"]) for row in rows] == expected
+    assert [row["kld_mode"] for row in rows] == result.protocol["kld_mode"].to_list()
+    infinite = replace(result, protocol=result.protocol.with_columns(kld_mode=pl.lit(float("inf"))))
+    assert rows_of(plots.annotations_and_kld(infinite)) == []
 
 
 def test_power_curve_shows_every_margin_and_number_of_annotations() -> None:

@@ -67,7 +67,7 @@ def test_the_design_effect_of_documents_is_printed(demo_report: Report, identity
 def test_the_protocol_stands_beside_peoples_own_agreement(demo_report: Report) -> None:
     text = section_of(demo_report.html, "protocol")
     assert text.count("<tr data-aspect=") == 4  # the interim analyses and the paper's rule
-    for name in ("correct", "correct_fixed", "gain", "self_agreement"):
+    for name in ("correct", "gain", "self_agreement"):
         table = "reference" if name == "self_agreement" else "protocol"
         for value in demo_report.tables()[f"protocol.{table}"][name]:
             assert f'data-value="{value}"' in text

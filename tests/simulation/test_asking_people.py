@@ -19,6 +19,7 @@ from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Counts, decide
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
+from tests.evaluate.protocol.engines import open_pairs
 
 LEASE, POLL = 120.0, 20.0  # seconds until a lease expires, and between requests of a waiting annotator
 
@@ -69,7 +70,7 @@ def attended(annotation: ConcurrentAnnotation, crowd: Crowd, shares: tuple[float
         if what == "answer":
             annotation.answer(pair, place, answer)
         free = [
-            (k, slot) for k in annotation.open_pairs() for slot in annotation.free_slots(k) if (k, slot) not in begun
+            (k, slot) for k in open_pairs(annotation) for slot in annotation.free_slots(k) if (k, slot) not in begun
         ]
         if not free:
             heapq.heappush(clock, (now + POLL, person, "ask", -1, -1, 0))

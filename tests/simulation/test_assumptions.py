@@ -50,7 +50,7 @@ def outcome(world: str, name: str) -> tuple[float, float, float]:
     return float(np.nanmean(result.margin) - margin), float(inside.mean()), float(wrong.mean())
 
 
-HELD = ("mixture", "human", "ppi", "inversion", "poststratified")
+HELD = ("mixture", "human", "ppi", "poststratified")
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_what_breaks_when_an_assumption_fails(world: str) -> None:
     elif world == "chosen by the metric's answer":
         # selection does not change human outcomes given the metric's outcome
         assert min(held["mixture"], held["poststratified"]) > 0.92
-        assert max(held["human"], held["inversion"]) < 0.6
+        assert held["human"] < 0.6
         assert results["human"][2] > 0.9
     elif world == "easy items chosen, same outcome":
         assert held["human"] > 0.92

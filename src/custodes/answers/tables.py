@@ -295,8 +295,7 @@ def with_interval(
 
 def with_sd(name: str, values: NDArray[Any]) -> dict[str, float]:
     """The mean over replications as a column, with the standard deviation (undefined for a single replication)."""
-    with np.errstate(invalid="ignore"):  # infinite values have no standard deviation
-        return {name: values.mean(), f"{name}_sd": values.std(ddof=1) if len(values) > 1 else np.nan}
+    return {name: values.mean(), f"{name}_sd": values.std(ddof=1) if len(values) > 1 else np.nan}
 
 
 def with_attributes(doc: str | None, tables: Mapping[str, Table]) -> str | None:

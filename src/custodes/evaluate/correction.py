@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Unpack
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import PreferenceOptions
-from custodes.answers.tables import AT_THRESHOLD, View, count, difference, flag, label, probability, score, share, table
+from custodes.answers.tables import AT_THRESHOLD, View, count, difference, label, probability, share, table
 from custodes.answers.views import number, split_by_aspect, title_with_aspect
 from custodes.answers.wording import column_digits, estimate_text
 from custodes.arguments import check_one_of, value_list
@@ -33,7 +34,7 @@ from custodes.evaluate.clusters import (
     table_effects,
 )
 from custodes.evaluate.comparable import label_of
-from custodes.evaluate.decision_graph import PAIR, cycle_notes, format_decisions, ranking_edges
+from custodes.evaluate.decision_graph import PAIR, format_decisions
 from custodes.evaluate.leaderboard.bradley_terry import NOT_RANDOM
 from custodes.evaluate.parallel import merge_parts
 from custodes.progress import Progress, silent
@@ -139,20 +140,6 @@ class Correction(Result):
             "`+` if theta > 1 − gamma/2, `-` if theta < gamma/2, otherwise `=`; `=` if the note is `at the threshold`; "
             f"null if the note is `{NO_RANDOM_PART}`",
         ),
-        score(
-            "design_effect",
-            "design effect: variance of the estimate with clusters divided by its variance with "
-            "independent items, at least 1. The counts are divided by this factor (with few clusters by a larger "
-            "number, so that the interval is as wide as a t interval). Null without clusters, and for estimators that "
-            "handle clusters themselves",
-            "Design effect",
-            essential=False,
-        ),
-        score("effective_draws", "effective number of Monte Carlo draws; null without draws"),
-        flag(
-            "equivalent",
-            "whether the interval of the margin lies within ± `--equivalence`; null if this option is not set",
-        ),
         label(
             "note",
             "empty, or one or more of `at the threshold` (other random numbers might change the decision), `few "
@@ -160,27 +147,17 @@ class Correction(Result):
         ),
         view=_margin_views,
     )
-    edges: pl.DataFrame = table(
-        "The ranking graph of the decisions: one row per edge that is not implied by other edges.",
-        label("metric", "name of the metric"),
-        label("estimator", "name of the estimator"),
-        label("winner", "the winning system; `A ~ B` stands for systems whose wins form a cycle"),
-        label("loser", "the losing system"),
-        essential=False,
-    )
 
 
 @question(
     "custodes correction partly_annotated.csv --metrics judge --format csv",
     estimator=f"Estimators: {', '.join(ESTIMATORS)}; comma list or repeated.",
-    equivalence="Mark pairs for which the whole interval of the margin lies within ± this value.",
 )
 def correction(
     study: Study | OutcomeCounts,
     *,
     estimator: str | Sequence[str] = next(iter(ESTIMATORS)),
     gamma: float = 0.05,
-    equivalence: float | None = None,
     confidence: float = 0.95,
     rng: Rng = 0,
     progress: Progress = silent,
@@ -193,9 +170,9 @@ def correction(
     A pair without annotations is estimated from the metric and the prior, and the column `note` marks the pair. Counts
     (`count_pairs`) can replace the study for all estimators except pooled; counts have no clusters. All estimators
     assume that the annotated items are a random sample. If a test of the metric's ratings rejects this assumption,
-    estimators that do not adjust for selection give no decisions, and a note says so. The estimators mixture and
-    inversion also assume that the metric's errors depend only on the human label. Clusters reduce the effective number
-    of annotations; see the column `design_effect`.
+    estimators that do not adjust for selection give no decisions, and a note says so. The estimator mixture
+    also assumes that the metric's errors depend only on the human label. Clusters reduce the effective number of
+    annotations.
 
     References
     ----------
@@ -219,9 +196,7 @@ def correction(
         _check_counts(study, estimators)
     # estimators that use all pairs jointly come last
     ordered_estimators = sorted(estimators, key=lambda method: method.needs_items)
-    answer_aspect = partial(
-        _answer, estimators=ordered_estimators, gamma=gamma, equivalence=equivalence, confidence=confidence
-    )
+    answer_aspect = partial(_answer, estimators=ordered_estimators, gamma=gamma, confidence=confidence)
     return merge_parts(
         Correction, answer_aspect, counts_by_aspect(study, setting), rng=rng, progress=progress, desc="correct"
     )
@@ -274,7 +249,6 @@ def _answer(
     *,
     estimators: Sequence[Estimator],
     gamma: float,
-    equivalence: float | None,
     confidence: float,
 ) -> tuple[dict[str, pl.DataFrame], Sequence[Note]]:
     counts, estimator_names = aspect_counts.counts, [estimator.name for estimator in estimators]
@@ -295,36 +269,21 @@ def _answer(
         for estimator in estimators
     }
 
-    def stack_field(field_name: str) -> NDArray[Any]:
+    def stack(values_of: Callable[[Estimate], NDArray[Any]]) -> NDArray[Any]:
         """Return the values of all estimators, (metrics, pairs, estimators, ...).
 
         The values are ordered so that the estimators of one pair are adjacent.
         """
-        return stack_estimates(getattr(estimate, field_name) for estimate in estimate_of_estimator.values())
-
-    def stack_estimates(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
-        estimator_arrays = (
-            np.broadcast_to(estimate_array, (len(counts.metrics), *estimate_array.shape))
+        estimator_arrays = [
+            np.broadcast_to(values_of(estimate), (len(counts.metrics), *values_of(estimate).shape))
             if estimator.needs_items
-            else estimate_array.swapaxes(0, 1)
-            for estimator, estimate_array in zip(estimate_of_estimator, arrays, strict=True)
-        )
-        return np.stack(list(estimator_arrays), axis=2)
+            else values_of(estimate).swapaxes(0, 1)
+            for estimator, estimate in estimate_of_estimator.items()
+        ]
+        return np.stack(estimator_arrays, axis=2)
 
-    nan_effects = np.full(counts.paired.shape[:2], np.nan)
-    design_effects = np.stack(
-        [
-            (effect_of_estimator[estimator].effect if estimator in effect_of_estimator else nan_effects).T
-            for estimator in estimate_of_estimator
-        ],
-        axis=2,
-    )
-    margin_low, margin_high, win_probability = (
-        stack_field("margin_low"),
-        stack_field("margin_high"),
-        stack_field("theta"),
-    )
-    is_at_threshold = stack_estimates(estimate.at_threshold(gamma=gamma) for estimate in estimate_of_estimator.values())
+    win_probability = stack(attrgetter("theta"))
+    is_at_threshold = stack(lambda estimate: estimate.at_threshold(gamma=gamma))
     decisions = np.where(is_at_threshold, 0.0, decide(win_probability, gamma=gamma))
     p_random_of_metric = np.full(len(counts.metrics), np.nan)
     if aspect_counts.comparison is not None:
@@ -356,14 +315,6 @@ def _answer(
         notes_of_estimates = np.where(
             is_noted_estimate, np.where(notes_of_estimates == "", note_prefix, joined_notes), notes_of_estimates
         )
-    edge_tuples, cyclic_raters = [], []
-    for metric_index, estimator_index in np.ndindex(len(counts.metrics), len(estimator_names)):
-        rater_edges, has_cycle = ranking_edges(counts, decisions[metric_index, :, estimator_index])
-        edge_tuples += [
-            (counts.metrics[metric_index], estimator_names[estimator_index], *winner_and_loser)
-            for winner_and_loser in rater_edges
-        ]
-        cyclic_raters += [f"{counts.metrics[metric_index]} ({estimator_names[estimator_index]})"] * has_cycle
     table_of_name = Correction.part(
         aspect_counts.aspect,
         pairs={
@@ -375,36 +326,21 @@ def _answer(
             "n_metric": counts.metric_only.sum(axis=2)[pair_indices, metric_indices],
             "n_human_only": counts.human_only.sum(axis=2)[pair_indices, metric_indices],
             **{
-                f"p_{outcome}{bound_suffix}": stack_field(f"p{bound_suffix}")[..., outcome_index]
+                f"p_{outcome}{bound_suffix}": stack(attrgetter(f"p{bound_suffix}"))[..., outcome_index]
                 for outcome_index, outcome in enumerate(("win", "tie", "loss"))
                 for bound_suffix in ("", "_low", "_high")
             },
-            "margin": stack_field("margin"),
-            "margin_low": margin_low,
-            "margin_high": margin_high,
+            **{name: stack(attrgetter(name)) for name in ("margin", "margin_low", "margin_high")},
             "theta": win_probability,
             "decision": format_decisions(decisions),
-            "design_effect": np.where(np.isfinite(design_effects), design_effects, np.nan),
-            "effective_draws": stack_field("effective_draws"),
-            "equivalent": None
-            if equivalence is None
-            else [
-                None if is_withheld_estimate else bool(is_within_equivalence)
-                for is_withheld_estimate, is_within_equivalence in zip(
-                    is_withheld.ravel(),
-                    np.ravel((margin_low > -equivalence) & (margin_high < equivalence)),
-                    strict=True,
-                )
-            ],
             "note": notes_of_estimates,
         },
-        edges=dict(zip(("metric", "estimator", "winner", "loser"), zip(*edge_tuples, strict=True), strict=False)),
     )
     remarks = _estimate_remarks(estimate_of_estimator, label_of(aspect_counts.aspect), gamma=gamma)
     notes = [*cluster_notes(aspect_counts, margin_effects(aspect_counts)[0]), *_annotation_notes(aspect_counts)]
     notes += [Note(**vars(remark), aspect=aspect_counts.aspect) for remark in remarks]
     notes += _selection_note(aspect_counts, p_random_of_metric, list(estimate_of_estimator))
-    return table_of_name, [*aspect_counts.notes, *notes, *cycle_notes(aspect_counts.aspect, cyclic_raters)]
+    return table_of_name, [*aspect_counts.notes, *notes]
 
 
 def _selection_note(aspect_counts: AspectCounts, p_random: Floats, estimators: Sequence[Estimator]) -> list[Note]:

@@ -14,6 +14,7 @@ from custodes.evaluate.protocol.plan import Plan
 from custodes.evaluate.protocol.protocol import Protocol
 from custodes.plots.choice import select_aspect, title_with_aspect
 from custodes.plots.drawable import drawable
+from custodes.stats.correction.dirichlet import NAIVE
 
 MEASURES = {
     "correct": "Proportion of pairs with the decision on all annotations",
@@ -70,9 +71,9 @@ def annotations_and_kld(
 ) -> alt.TopLevelMixin:
     """KLD from the posterior mode of all annotations (logarithmic axis), by the proportion of annotations used.
 
-    Each combination of metric, estimator and stopping rule has a point. Each metric alone, without annotations
-    (naive), has a point too, as in figure 2 of the paper on the correction of errors. Points further left and higher
-    are better. Rows without a finite, positive KLD are left out.
+    Each combination of metric, estimator and stopping rule has a point, as in figure 2 of the paper on the correction
+    of errors. The metric alone (estimator `naive`) uses no annotations. Points further left and higher are better. Rows
+    without a finite, positive KLD are left out.
 
     Parameters
     ----------
@@ -96,19 +97,19 @@ def annotations_and_kld(
     Examples
     --------
     >>> import custodes as cu
-    >>> result = cu.protocol(cu.read("demo"), aspect="fluency", metrics="judge", replications=2, resamples=0)
+    >>> options = {"metrics": "judge", "estimator": ["mixture", "naive"], "replications": 2, "resamples": 0}
+    >>> result = cu.protocol(cu.read("demo"), aspect="fluency", **options)
     >>> annotations_and_kld(result).to_dict()["title"]
     'Annotations and divergence (fluency)'
     """
     rows, aspect = select_aspect(result.protocol, aspect, function_name="annotations_and_kld")
-    naive_rows = result.naive.filter(aspect=aspect).select(
-        "metric", "kld_mode", share=pl.lit(0.0), stopping=pl.lit("naive")
+    is_naive = pl.col("estimator") == NAIVE.name
+    point_rows = rows.filter(pl.col("kld_mode").is_finite() & (pl.col("kld_mode") > 0)).select(
+        pl.col("metric").replace(NONE, ALONE),
+        "kld_mode",
+        share=pl.when(is_naive).then(0.0).otherwise("share"),
+        stopping=pl.when(is_naive).then("estimator").otherwise(pl.format("{}, {}", "estimator", "stopping")),
     )
-    point_rows = pl.concat(
-        [naive_rows, rows.select("metric", "kld_mode", "share", stopping=pl.format("{}, {}", "estimator", "stopping"))],
-        how="diagonal_relaxed",
-    ).filter(pl.col("kld_mode").is_finite() & (pl.col("kld_mode") > 0))
-    metric_name_expression = pl.col("metric").replace(NONE, ALONE)
     kld_scale = alt.Scale(type="log", reverse=True)
     encoding_of_channel = {
         "x": alt.X("share:Q", title="Proportion of annotations used", axis=alt.Axis(format="%")),
@@ -123,9 +124,7 @@ def annotations_and_kld(
         alt.Tooltip("share:Q", format=".1%"),
         alt.Tooltip("kld_mode:Q", format=".3f"),
     ]
-    chart = alt.Chart(theme.embed_rows(point_rows.with_columns(metric=metric_name_expression))).mark_point(
-        opacity=1, size=60
-    )
+    chart = alt.Chart(theme.embed_rows(point_rows)).mark_point(opacity=1, size=60)
     return theme.apply_theme(
         chart.encode(**encoding_of_channel, tooltip=tooltips),
         title=title_with_aspect("Annotations and divergence", aspect),
@@ -176,7 +175,6 @@ def curve(data: Any, measure: str, *, line_labels: Sequence[str]) -> Any:
         alt.Tooltip("line:N"),
         alt.Tooltip("round:Q"),
         alt.Tooltip("annotations:Q", format=".0f"),
-        alt.Tooltip("share:Q", format=".1%", title="proportion of all annotations"),
         alt.Tooltip(f"{measure}:Q", format=".3f"),
     ]
     line_layer = base.mark_line(opacity=0.6).encode(

@@ -18,6 +18,7 @@ from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.stopping.allocation import annotation_order
 from custodes.stats.stopping.replay import replay
 from custodes.stats.stopping.sequential import stagewise
+from tests.evaluate.protocol.engines import open_pairs, state_bytes
 from tests.evaluate.protocol.scores import preferences_of, rated_pairs_of
 
 N_ITEMS = 30
@@ -38,8 +39,8 @@ def answer_all(
     study: ConcurrentAnnotation, signs: np.ndarray, choose: Callable[[list[int]], int]
 ) -> ConcurrentAnnotation:
     """Answer all requested places in the order that `choose` gives."""
-    while study.open_pairs():
-        requests = [(pair, place) for pair in study.open_pairs() for place in study.free_slots(pair)]
+    while open_pairs(study):
+        requests = [(pair, place) for pair in open_pairs(study) for place in study.free_slots(pair)]
         pair, place = requests[choose(list(range(len(requests))))]
         study.answer(pair, place, int(signs[pair, study.orders[pair][place]]))
     return study
@@ -67,9 +68,9 @@ def test_what_is_possible_after_all_is_asked_again(seed: int) -> None:
             assert {*impossible[pair]} - used >= {*back}
             impossible[pair] = [place for place in impossible[pair] if place not in back]
             assert study.is_open[pair] or not back
-        assert all((len(study.free_slots(k)) > 0) == (k in study.open_pairs()) for k in range(2)), step
+        assert all((len(study.free_slots(k)) > 0) == (k in open_pairs(study)) for k in range(2)), step
         lacking = [study.target[k] - study.n[k] for k in range(2)]
-        assert all(len(study.free_slots(k)) == lacking[k] for k in range(2) if study.open_pairs().count(k)), step
+        assert all(len(study.free_slots(k)) == lacking[k] for k in range(2) if open_pairs(study).count(k)), step
     for ruling in study.rulings:
         assert len(ruling.used) == ruling.n
 
@@ -80,7 +81,7 @@ def test_a_pair_that_nobody_could_judge_begins_again() -> None:
         study.impossible(0, place)
     assert (study.is_open, study.why, study.rulings) == ([False], ["items"], [])
     assert study.possible(0, range(N_ITEMS)) == [*range(N_ITEMS)]
-    assert study.state_bytes() == fresh.state_bytes()
+    assert state_bytes(study) == state_bytes(fresh)
     for place in range(5):
         study.answer(0, place, 1)
     assert [ruling.used for ruling in study.rulings] == [(0, 1, 2, 3, 4)]
@@ -127,7 +128,7 @@ def test_answers_in_any_order_lead_where_the_replay_leads(estimator: str, budget
         answer_all(annotation(estimator=estimator, metric=metric, units=units, budget=budget), signs, choose)
         for choose in (lambda places: places[0], lambda places: places[-1], at_random(3))
     ]
-    assert len({study.state_bytes() for study in studies}) == 1
+    assert len({state_bytes(study) for study in studies}) == 1
     study = studies[0]
     end = replay(
         order_answers([rated_pairs], [0]),
@@ -275,10 +276,10 @@ def test_whatever_happens_prefixes_are_judged_and_a_copy_goes_its_own_way(data: 
     repeated = annotation(**options)
     for pair, place, event in log:
         repeated.impossible(pair, place) if event == ABSENT else repeated.answer(pair, place, event)
-    assert repeated.state_bytes() == study.state_bytes()
-    before = study.state_bytes()
+    assert state_bytes(repeated) == state_bytes(study)
+    before = state_bytes(study)
     answer_all(study.copy(), preferences_of(0), lambda places: places[0])
-    assert study.state_bytes() == before
+    assert state_bytes(study) == before
 
 
 def test_the_margin_of_a_pair_that_ended_is_the_stage_wise_one() -> None:

@@ -88,7 +88,7 @@ def test_a_skipped_item_is_replaced_by_another() -> None:
         state = live.record(state, [(*request, None) for request in requests])
     assert live.decisions(state)[0].annotations == 2
     nothing = live.record(live.start(["A", "B"], ["i"]), [("i", "A", "B", None)])
-    assert live.decisions(nothing) == [live.Decision("A", "B", "=", 0, False, False)]
+    assert live.decisions(nothing) == [live.Decision("A", "B", "=", 0, False)]
 
 
 @pytest.mark.parametrize(

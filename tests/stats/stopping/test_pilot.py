@@ -1,15 +1,9 @@
 """Probabilities after a pilot: against brute force from the prior, with increasing data, and in simulated studies."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.special import expit
 
-from custodes.evaluate.protocol.stopping import Stopping
-from custodes.stats.correction.dirichlet import HUMAN
 from custodes.stats.stopping.pilot import (
     _LIKELY,
     _SPREADS,
@@ -18,13 +12,8 @@ from custodes.stats.stopping.pilot import (
     Pilot,
     _draw_logits,
     _Modes,
-    continue_pilot,
-    forecast,
     overlap,
     posterior_shares,
-    share_interval,
-    shared_items,
-    shortest_interval,
 )
 
 TRIANGLE = np.array([[0, 1], [0, 2], [1, 2]])
@@ -63,32 +52,6 @@ def test_it_is_the_posterior_of_its_prior(counts: list[list[int]]) -> None:
     np.testing.assert_allclose(means, by_importance(np.array(counts), 400_000, rng), atol=0.05)
 
 
-def test_studies_begin_with_the_pilot() -> None:
-    rng = np.random.default_rng(0)
-    counts = np.array([[3, 1, 0], [0, 0, 0], [1, 1, 5]])
-    shares = rng.dirichlet([1, 1, 1], size=(300, 3))
-    result = continue_pilot(counts, shares, n_items=60, rng=rng)
-    human = result.kinds // 4
-    for pair, n in enumerate(counts.sum(axis=1)):
-        for kind in range(3):
-            assert ((human[:, pair, :n] == kind).sum(axis=1) == counts[pair, kind]).all()
-            rest = (human[:, pair, n:] == kind).mean(axis=1)
-            # the sd of a proportion over 53 draws is at most .07
-            assert np.abs(rest - shares[:, pair, kind]).max() < 0.35
-    # The order is random: the one tie of the first pair is as often first as last.
-    first = (human[:, 0, 0] == 1).mean()
-    assert first == pytest.approx(0.25, abs=0.09)
-    assert (result.kinds % 4 == 3).all()
-
-
-def test_a_clear_study_ends_where_it_must() -> None:
-    rng = np.random.default_rng(0)
-    answers = continue_pilot(np.array([[10, 0, 0]]), np.tile([1.0, 0.0, 0.0], (5, 1, 1)), n_items=40, rng=rng)
-    share, correct = forecast(answers, Stopping(looks=(10, 20, 40), boundary="pocock").rule(HUMAN, most=40, seed=0))
-    assert share.tolist() == [0.25] * 5
-    assert correct.tolist() == [1.0] * 5
-
-
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_annotations_overlap_as_the_products_with_a_matrix_say(sign: int) -> None:
     rng = np.random.default_rng(0)
@@ -100,33 +63,6 @@ def test_annotations_overlap_as_the_products_with_a_matrix_say(sign: int) -> Non
     pair, unit = np.nonzero(observed)
     expected = max(1, (together**2).sum() / separate.sum())
     assert overlap(systems[pair], unit, error[observed], sign) == pytest.approx(expected)
-
-
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=25), st.sampled_from([0.5, 0.8, 0.9]))
-def test_the_shortest_interval_against_all(values: list[int], confidence: float) -> None:
-    middle, reach = shortest_interval(np.array(values, dtype=float), confidence=confidence)
-    need = confidence * len(values) - 1e-9
-    holding = [high - low for low in values for high in values if sum(low <= value <= high for value in values) >= need]
-    assert 2 * reach == min(width for width in holding if width >= 0)
-    assert sum(middle - reach <= value <= middle + reach for value in values) >= need
-
-
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=40), st.floats(0, 1))
-def test_a_forecast_holds_its_mean_and_grows_with_shared_items(values: list[float], shared: float) -> None:
-    drawn = np.array(values)
-    low, high = share_interval(drawn, confidence=0.9, shared=shared)
-    assert low <= drawn.mean() <= high
-    alone_low, alone_high = share_interval(drawn, confidence=0.9, shared=0.0)
-    assert high - low >= alone_high - alone_low - 1e-12
-
-
-@given(st.sets(st.tuples(st.integers(0, 2), st.integers(0, 6)), min_size=1))
-def test_shared_items_are_counted_pair_by_pair(cells: set[tuple[int, int]]) -> None:
-    pair, unit = np.array(sorted(cells)).T
-    pilot_of_cells = Pilot(pair=pair, unit=unit, sign=np.ones(len(pair), dtype=np.int8), systems=TRIANGLE)
-    items = [{u for p, u in cells if p == k} for k in range(3)]
-    both = sum(len(items[a] & items[b]) for a, b in combinations(range(3), 2))
-    assert shared_items(pilot_of_cells) == pytest.approx(both / len(cells))
 
 
 def test_draws_have_the_mean_and_the_covariance_of_the_mode() -> None:

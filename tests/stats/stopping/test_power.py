@@ -1,13 +1,13 @@
-"""Power by brute force over all outcomes, width and correlation by sampling."""
+"""Power by brute force over all outcomes, correlation by enumeration."""
 
 from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import binom, multinomial, norm
+from scipy.stats import binom, multinomial
 
 from custodes.stats.correction.dirichlet import human_theta
-from custodes.stats.stopping.power import human_power, margin_width, preference_correlation
+from custodes.stats.stopping.power import human_power, preference_correlation
 
 
 def test_power_is_exact() -> None:
@@ -27,13 +27,6 @@ def test_power_is_exact() -> None:
     assert human_power(np.array([[0.7, 0, 0.3]]), np.array([50]), gamma=0.05)[0][0] == pytest.approx(
         binom.sf(wins - 1, 50, 0.7)
     )
-
-
-def test_width_by_definition() -> None:
-    shares, n = np.array([[0.5, 0.2, 0.3], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.2, 0.0, 0.8]]), np.array([0, 5, 9, 46])
-    variance = [0.8 - 0.04, 0.0, 0.0, 1 - 0.36]
-    expected = 2 * norm.isf(0.1) * np.sqrt(np.array(variance) / (n + 4))
-    np.testing.assert_allclose(margin_width(shares, n, gamma=0.2), expected, atol=1e-12)
 
 
 def test_correlation_by_enumerating_both_preferences() -> None:

@@ -89,7 +89,7 @@ def test_a_bound_beyond_what_draws_resolve_never_decides() -> None:
         assert decide_by(changed, mirror, last=90)[0].tolist() == [-decision], name
 
 
-@pytest.mark.parametrize("name", ["ppi", "inversion", "poststratified", "naive"])
+@pytest.mark.parametrize("name", ["ppi", "poststratified", "naive"])
 def test_other_estimators_decide_by_their_own_theta(name: str) -> None:
     rng = np.random.default_rng(1)
     paired = rng.multinomial(40, np.array([[5, 1, 1], [1, 3, 1], [1, 1, 3]]).ravel() / 17, size=30).reshape(-1, 3, 3)
@@ -112,7 +112,7 @@ def test_what_reads_items_answers_for_all_pairs_and_decides_those_judged() -> No
         assert about is items
         return margins
 
-    rule = replace(PLAIN, estimator=Estimator(name="all", label="All", doc="", estimate=answer, needs_items=True))
+    rule = replace(PLAIN, estimator=Estimator(name="all", estimate=answer, needs_items=True))
     # The third of the four tables is not judged, and the first |z|, 2.5, requires a theta of .994.
     is_judged = np.array([[True, True], [False, True]])
     counts = Counts(np.zeros((3, 3, 3), int), np.zeros((3, 3), int), np.tile([3, 0, 3], (3, 1)))
@@ -135,7 +135,7 @@ def test_quick_evidence_is_asked_for_where_no_part_needs_an_interval() -> None:
         seeds.append(options["rng"].integers(1000))
         return human_posterior(counts.human, confidence=options["confidence"])
 
-    estimator = Estimator(name="own", label="Own", doc="", estimate=estimate, quick=True)
+    estimator = Estimator(name="own", estimate=estimate, quick=True)
     is_judged(replace(PLAIN, estimator=estimator, futility=0.2, gamma=0.1, seed=4), PEOPLE)
     is_judged(replace(PLAIN, estimator=replace(estimator, quick=False), gamma=0.1), PEOPLE)
     assert called == [(None, round(2 * norm.sf(2.5), 9)), (0.9, 0.1)]

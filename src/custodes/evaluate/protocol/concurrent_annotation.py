@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from custodes.stats import ABSENT
@@ -31,7 +30,6 @@ from custodes.stats.stopping.sequential import stagewise
 FREE = 2
 """Value of an unanswered position. A settled position has one of the values 1, 0, -1 and `ABSENT` (refused)."""
 
-_ORDERED = msgspec.json.Encoder(order="sorted")
 _NEXT = 1e-6  # move to the neighbouring floating-point number
 
 
@@ -162,10 +160,6 @@ class ConcurrentAnnotation:
         if self.is_open[pair] and not pair_state.is_judged:
             yield from iterate_positions(pair_state.places, FREE, pair_state.begin, pair_state.end)
 
-    def open_pairs(self) -> list[int]:
-        """Return the pairs with at least one free position in the current analysis."""
-        return [pair for pair in range(len(self.n)) if self.free_slots(pair)]
-
     def is_settled(self, pair: int, position: int) -> bool:
         """Whether the position has an answer or was refused."""
         return self._pairs[pair].places[position] != FREE
@@ -243,13 +237,6 @@ class ConcurrentAnnotation:
         The budget covers at least the answers already requested. Pairs that were closed by the budget continue."""
         self.rule = replace(self.rule, budget=sys.maxsize if budget is None else budget)
         self._reopen_pairs("budget")
-
-    def state_bytes(self) -> bytes:
-        """Return the state as bytes; equal states have equal bytes."""
-        answers_of_pairs = [pair_state.places for pair_state in self._pairs]
-        state_fields = [answers_of_pairs, self.n, self.look, self.target, self.is_open, self.decision, self.why]
-        # The order in which pairs were closed is excluded, because it depends on time.
-        return _ORDERED.encode([*state_fields, sorted(self.rulings, key=lambda ruling: ruling[:2])])
 
     # --- one pair
 

@@ -223,10 +223,9 @@ class Decision(NamedTuple):
     """The current result of one pair.
 
     `decision` is '+' (system_a is better), '-' (system_b is better) or '=' (undecided). `annotations` is the number of
-    annotations so far, and `is_open` tells whether more annotations are needed. `annotated` is False if the decision
-    uses no annotation. `margin` and its bounds, `low` and `high`, come from the last interim analysis (None before the
-    first analysis). While the pair is open, the bounds hold simultaneously over all analyses. If the pair ended as
-    planned, the bounds use stage-wise ordering.
+    annotations so far, and `is_open` tells whether more annotations are needed. `margin` and its bounds, `low` and
+    `high`, come from the last interim analysis (None before the first analysis). While the pair is open, the bounds
+    hold simultaneously over all analyses. If the pair ended as planned, the bounds use stage-wise ordering.
     """
 
     system_a: str
@@ -234,7 +233,6 @@ class Decision(NamedTuple):
     decision: str
     annotations: int
     is_open: bool
-    annotated: bool
     margin: float | None = None
     low: float | None = None
     high: float | None = None
@@ -376,7 +374,6 @@ def decisions(state: State) -> list[Decision]:
             "=+-"[decision_sign],
             n_answers,
             is_open,
-            n_answers > 0,
             *margin_and_bounds_of_pair.get(pair_index, ()),
         )
         for pair_index, (system_pair, decision_sign, n_answers, is_open) in enumerate(

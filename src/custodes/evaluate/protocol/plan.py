@@ -14,7 +14,7 @@ from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import DEFAULTS, NONE, PreferenceOptions
 from custodes.answers.tables import View, count, difference, label, probability, score, share, table, with_sd
 from custodes.answers.views import number, split_by_aspect, title_with_aspect
-from custodes.arguments import FEWEST_RESAMPLES, check_at_least
+from custodes.arguments import check_at_least
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
 from custodes.errors import OptionError
@@ -28,21 +28,12 @@ from custodes.progress import Progress, silent
 from custodes.stats.arrays import chunks
 from custodes.stats.correction.dirichlet import HUMAN
 from custodes.stats.correction.estimator import Estimator
-from custodes.stats.intervals import percentile_interval
-from custodes.stats.stopping.pilot import (
-    continue_pilot,
-    drawn_kinds,
-    forecast,
-    share_interval,
-    shared_items,
-)
-from custodes.stats.stopping.power import human_power, margin_width, preference_correlation
+from custodes.stats.stopping.pilot import drawn_kinds
+from custodes.stats.stopping.power import human_power, preference_correlation
 from custodes.stats.stopping.replay import Answers, replay
 
 MOST_ROUNDS = 50_000
 """Maximum number of rounds. Every round analyses all pairs, even if only few studies are simulated."""
-MOST_SHARED = 0.5
-"""If two pairs of a pilot share more than this proportion of items, a note explains the effect on the forecast."""
 CURVE = (10, 20, 40, 60, 80, 100, 150, 200, 300, 400)
 """Numbers of annotations per pair in the power curve. Numbers above the number of items are left out."""
 
@@ -86,7 +77,6 @@ class Plan(Result):
         label("metric", "the metric used: `none`, `ideal`, `channel` (assumed), or a metric of the pilot"),
         ESTIMATOR,
         STOPPING,
-        count("replications", "number of simulated studies", essential=False),
         score(
             "annotations",
             "expected number of annotations per pair, and standard deviation over studies",
@@ -101,7 +91,6 @@ class Plan(Result):
             "proportion of pairs that are undecided although systems differ",
             "proportion of pairs that are decided although systems do not differ",
         ),
-        score("interval_width", "width of the interval of the margin when the study ends", "Interval width"),
         score(
             "saving",
             "proportion of annotations that the metric saves, compared with annotators alone under the same stopping "
@@ -113,7 +102,6 @@ class Plan(Result):
         count("pair", "number of the pair, from 1"),
         *PILOT_PAIR,
         difference("margin", "proportion of wins minus proportion of losses of system_a"),
-        share("ties", "proportion of ties"),
         count("annotations", "number of annotations of the pair, with a single analysis"),
         probability("power", "exact probability that annotators alone find the better system; null if the margin is 0"),
         probability(
@@ -121,26 +109,7 @@ class Plan(Result):
             "exact probability of a false decision by annotators alone: for the worse system, or for either system if "
             "the margin is 0",
         ),
-        score("interval_width", "width of the margin's interval", "Interval width"),
         view=_powers,
-    )
-    forecast: pl.DataFrame = table(
-        "Forecast if the pilot continues up to the given number of items, with annotators only: one "
-        "row per `Stopping`.",
-        STOPPING,
-        count("pilot", "number of annotations in the pilot"),
-        share(
-            "share",
-            "annotations used, as a proportion of the annotations on all items; mean over pairs",
-            interval=True,
-            best="low",
-        ),
-        share(
-            "correct",
-            "proportion of pairs with the same decision as with annotations on all items",
-            interval=True,
-            best="high",
-        ),
     )
     saving: pl.DataFrame = table(
         "One row per metric and pair: the proportion of annotations that the metric can save.",
@@ -148,9 +117,7 @@ class Plan(Result):
         count("pair", "number of the pair, from 1", essential=False),
         *PILOT_PAIR,
         difference("margin", "proportion of wins minus proportion of losses of system_a"),
-        score("correlation", "correlation of metric and human preferences"),
-        share("saving_most", "upper bound of the proportion of annotations that a metric saves: correlation²"),
-        share("saving", "upper bound of the proportion of annotations saved, with the available metric ratings"),
+        share("saving_most", "squared correlation of metric and human preferences, the upper bound of the saving"),
     )
 
 
@@ -175,7 +142,6 @@ def plan(
     estimator: str | Sequence[str] | None = None,
     stopping: Stopping | Sequence[Stopping] = USUAL,
     replications: int = 100,
-    confidence: float = 0.9,
     rng: Rng = 0,
     progress: Progress = silent,
     **setting: Unpack[PreferenceOptions],
@@ -186,8 +152,7 @@ def plan(
     -----
     Each value of `margins` (p_win - p_loss; default 0 to 0.4) describes one pair of systems. All pairs have
     the proportion of ties `tie_rate` (default 0.3). With a `pilot`, the pairs and the posterior distribution of their
-    outcome proportions come from the pilot. If the pilot is the first part of a study with `items` items, the table
-    `forecast` predicts how this study will develop, with an interval. `channel` (3, 3) [human, metric] describes the
+    outcome proportions come from the pilot. `channel` (3, 3) [human, metric] describes the
     metric by counts or proportions ('ideal': as in Appendix E of the paper); with `metrics`, the channel is estimated
     from the pilot. The metric rates all `items` and `metric_items` further items. If `stopping` or `estimator` has
     several values, each combination has a row. The power of annotators alone is exact for a single analysis.
@@ -211,7 +176,6 @@ def plan(
                 raise OptionError(
                     f"{option_name} selects from a pilot study, but there is none; omit it, or give a pilot"
                 )
-        refuse_ignored_argument(plan, "it applies to the forecast, which needs a pilot study", confidence=confidence)
         worlds = [assumed_world(margins, TIE_RATE if tie_rate is None else tie_rate, channel, replications)]
     else:
         for argument_name, argument_value in {"margins": margins, "tie_rate": tie_rate, "channel": channel}.items():
@@ -232,18 +196,11 @@ def plan(
                 "estimator='human'"
             )
     _check_rounds(items, stopping_rules)
-    n_first_look_annotations = min(
-        stopping_rule.looks[0] if stopping_rule.looks else stopping_rule.batch for stopping_rule in stopping_rules
-    )
     plan_tables: list[dict[str, pl.DataFrame]] = []
-    notes: list[Note] = []
     # Simulated draws do not depend on the order of aspects or metrics.
     study_generators = labelled_generators([f"{world.aspect}\n{world.metric}" for world in worlds], root_generator)
-    forecast_generators = labelled_generators([world.aspect for world in worlds], root_generator)
-    worlds_and_generators = list(zip(worlds, study_generators, forecast_generators, strict=True))
-    for world, study_generator, forecast_generator in progress(
-        worlds_and_generators, total=len(worlds_and_generators), desc="plan"
-    ):
+    worlds_and_generators = list(zip(worlds, study_generators, strict=True))
+    for world, study_generator in progress(worlds_and_generators, total=len(worlds_and_generators), desc="plan"):
         _check_size(items, replications, n_pairs=len(world.shares))
         simulated_answers = _simulate_answers(world, items, metric_items, study_generator)
         rows_of_table = {
@@ -251,15 +208,22 @@ def plan(
                 world, simulated_answers, stopping_rules, list(dict.fromkeys([HUMAN, *estimators])), study_generator
             ),
             "power": [_power(world, items, stopping_rules[0].gamma)],
-            "saving": [_saving_columns(world, 1 - n_first_look_annotations / (items + metric_items))],
-            "forecast": _forecast(world, items, stopping_rules, confidence, forecast_generator),
+            "saving": [_saving_columns(world)],
         }
         plan_tables += [
             Plan.part(world.aspect, **{table_name: table_row})
             for table_name, table_rows in rows_of_table.items()
             for table_row in table_rows
         ]
-        notes += _pilot_notes(world, items, replications)
+    notes = [
+        Note(
+            rule="independent-items",
+            message=f"the plan treats items as independent{label_of(aspect)}; items of one document contain less "
+            "information, so more annotations are needed",
+            aspect=aspect,
+        )
+        for aspect in dict.fromkeys(world.aspect for world in worlds if world.clustered)
+    ]
     notes += build_notes(
         (
             "most-saved",
@@ -337,107 +301,23 @@ def _rows(
             replay_outcome = replay(
                 answers, rule, reference_decisions=reference_decisions, reference_proportions=outcome_share_draws
             )
-            mean_annotations_of_study, interval_widths = (
-                replay_outcome.n.mean(axis=1),
-                margin_width(outcome_share_draws, replay_outcome.n, gamma=rule.gamma),
-            )
+            mean_annotations_of_study = replay_outcome.n.mean(axis=1)
             if not estimator.uses_metric:
                 mean_annotations_without_metric = mean_annotations_of_study.mean()
-            elif world.channel is not None:
-                unannotated_shares = 1 - replay_outcome.n / answers.metric.sum(axis=-1)
-                interval_widths = interval_widths * np.sqrt(
-                    1 - preference_correlation(outcome_share_draws, world.channel) ** 2 * unannotated_shares
-                )
             yield {
                 "metric": world.metric if estimator.uses_metric else NONE,
                 "estimator": estimator.name,
                 "stopping": str(stopping),
-                "replications": len(mean_annotations_of_study),
                 **with_sd("annotations", mean_annotations_of_study),
                 "decided": (replay_outcome.decision != 0).mean(),
                 **{
                     error_name: error_rates.mean()
                     for error_name, error_rates in errors_of(reference_decisions, replay_outcome.decision).items()
                 },
-                "interval_width": interval_widths.mean(),
                 "saving": 1 - mean_annotations_of_study.mean() / mean_annotations_without_metric
                 if estimator.uses_metric
                 else None,
             }
-
-
-def _forecast(
-    world: World, n_items: int, rules: Iterable[Stopping], confidence: float, rng: np.random.Generator
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the table `forecast`. Without a pilot, or if the pilot has all items, there are no rows."""
-    if world.pilot is None or (world.pilot.outcome.sum(axis=1) >= n_items).any():
-        return
-    pilot_outcome_counts, item_overlap = world.pilot.outcome, shared_items(world.pilot)
-    answers = continue_pilot(pilot_outcome_counts, world.possible, n_items=n_items, rng=rng)
-    for stopping in rules:
-        rule = stopping.rule(HUMAN, most=n_items, seed=0)
-        if pilot_outcome_counts.sum() > rule.budget:
-            continue  # the pilot has already exceeded the budget
-        annotation_shares, correct_shares = forecast(answers, rule)
-        pilot_annotation_share, max_annotation_share = (
-            pilot_outcome_counts.sum() / (len(pilot_outcome_counts) * n_items),
-            rule.looks[-1] / n_items,
-        )
-        # Annotations of the pilot are already spent.
-        annotation_shares = np.maximum(annotation_shares, pilot_annotation_share)
-        share_low, share_high = np.clip(
-            share_interval(annotation_shares, confidence=confidence, shared=item_overlap),
-            pilot_annotation_share,
-            max_annotation_share,
-        )
-        correct_low, correct_high = percentile_interval(correct_shares, confidence=confidence)
-        if len(annotation_shares) < FEWEST_RESAMPLES:
-            share_low, share_high, correct_low, correct_high = np.full(4, np.nan)
-        yield {
-            "stopping": str(stopping),
-            "pilot": int(pilot_outcome_counts.sum()),
-            "share": annotation_shares.mean(),
-            "share_low": share_low,
-            "share_high": share_high,
-            "correct": correct_shares.mean(),
-            "correct_low": correct_low,
-            "correct_high": correct_high,
-        }
-
-
-def _pilot_notes(world: World, n_items: int, replications: int) -> list[Note]:
-    """Return notes on limits of the forecast."""
-    if world.pilot is None:
-        return []
-    max_pair_annotations, aspect_text = int(world.pilot.outcome.sum(axis=1).max()), label_of(world.aspect)
-    return build_notes(
-        (
-            "no-forecast",
-            max_pair_annotations >= n_items,
-            f"items={n_items}: the pilot already has up to {max_pair_annotations} annotations of a pair{aspect_text}, "
-            "so the table forecast is empty; for a forecast, give a larger number",
-        ),
-        (
-            "few-replications",
-            max_pair_annotations < n_items and replications < FEWEST_RESAMPLES,
-            f"replications={replications} is too few for the intervals of the forecast{aspect_text}; give at least "
-            f"{FEWEST_RESAMPLES}",
-        ),
-        (
-            "shared-items",
-            max_pair_annotations < n_items and shared_items(world.pilot) > MOST_SHARED,
-            f"pairs of the pilot share most items{aspect_text}, so the errors of pairs are correlated, and the "
-            "interval of the forecast is wider. With very many pairs, the interval is still too narrow: draw the items "
-            "of each pair at random",
-        ),
-        (
-            "forecast-of-items",
-            max_pair_annotations < n_items and world.clustered,
-            f"the forecast treats new items as independent{aspect_text}; items of one document contain less "
-            "information",
-        ),
-        aspect=world.aspect,
-    )
 
 
 def _power(world: World, n_items: int, gamma: float) -> dict[str, Any]:
@@ -463,7 +343,6 @@ def _power(world: World, n_items: int, gamma: float) -> dict[str, Any]:
             )
         ),
         "margin": margins,
-        "ties": pair_outcome_shares[:, 1],
         "annotations": annotation_counts,
         "power": np.select([margins > 0, margins < 0], [probability_first_better, probability_first_worse], np.nan),
         "wrong": np.select(
@@ -471,25 +350,18 @@ def _power(world: World, n_items: int, gamma: float) -> dict[str, Any]:
             [probability_first_worse, probability_first_better],
             probability_first_better + probability_first_worse,
         ),
-        "interval_width": margin_width(pair_outcome_shares, annotation_counts, gamma=gamma),
     }
 
 
-def _saving_columns(world: World, metric_only_share: float) -> dict[str, Any]:
-    """Return the columns of `saving`.
-
-    The metric reduces the variance of the margin by r^2 times `metric_only_share`, the proportion of items that only
-    the metric rated."""
+def _saving_columns(world: World) -> dict[str, Any]:
+    """Return the columns of `saving`."""
     if world.channel is None:
         return {}
-    correlation = preference_correlation(world.shares, world.channel)
     return {
         "metric": world.metric,
         "pair": np.arange(1, len(world.shares) + 1),
         "system_a": world.systems[0],
         "system_b": world.systems[1],
         "margin": world.shares[:, 0] - world.shares[:, 2],
-        "correlation": correlation,
-        "saving_most": correlation**2,
-        "saving": correlation**2 * max(0.0, metric_only_share),
+        "saving_most": preference_correlation(world.shares, world.channel) ** 2,
     }

@@ -28,7 +28,6 @@ from custodes.evaluate.protocol.annotations import (
     order_answers,
     permute_systems,
     rated_pairs,
-    shares_of,
     simulate_ideal_metric,
 )
 from custodes.evaluate.protocol.stopping import USUAL, Stopping, select_estimators_and_rules
@@ -37,7 +36,6 @@ from custodes.memory import check_memory
 from custodes.progress import Progress, silent
 from custodes.stats import ABSENT, bootstrap
 from custodes.stats.arrays import chunks
-from custodes.stats.clusters import pooled_design_effect
 from custodes.stats.correction.dirichlet import HUMAN
 from custodes.stats.correction.estimator import Estimator
 from custodes.stats.decision_errors import error_types
@@ -48,9 +46,12 @@ ERRORS = ("correct", "inversion", "omission", "insertion")
 
 
 def error_columns(*docs: str, sd: bool = False) -> tuple[Column, ...]:
-    """Return the declarations of the columns `ERRORS` with the descriptions `docs`."""
-    names_and_docs = zip(ERRORS, docs, strict=True)
-    return tuple(share(name, doc, sd=sd, best="high" if name == ERRORS[0] else "low") for name, doc in names_and_docs)
+    """Return the declarations of the columns `ERRORS` with the descriptions `docs`. `sd`: with the sd of `correct`."""
+    correct_doc, *error_docs = docs
+    return (
+        share(ERRORS[0], correct_doc, sd=sd, best="high"),
+        *(share(name, doc, best="low") for name, doc in zip(ERRORS[1:], error_docs, strict=True)),
+    )
 
 
 def errors_of(reference_decisions: NDArray[Any], decisions: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
@@ -58,19 +59,8 @@ def errors_of(reference_decisions: NDArray[Any], decisions: NDArray[Any]) -> dic
     return dict(zip(ERRORS, np.moveaxis(error_types(reference_decisions, decisions), -1, 0), strict=True))
 
 
-MEANINGS = (
-    "proportion of pairs with the same decision as with all annotations",
-    "proportion of pairs decided for one system, but for the other system with all annotations",
-    "proportion of pairs that are undecided, but decided with all annotations",
-    "proportion of pairs that are decided, but undecided with all annotations",
-)
 _NUMBERS = 10
 """Number of values in memory for each pair and each resample of the human decisions."""
-KLD = (
-    "Kullback-Leibler divergence of the estimated outcome rates from the rates in all annotations, mean over pairs; "
-    "null for estimators that give only a margin"
-)
-KLD_MODE = "as `kld`, but from the posterior mode (rates without smoothing) of all annotations, as in the paper"
 ESTIMATOR = label("estimator", "estimator of theta, the probability that p_win is greater than p_loss")
 STOPPING = label("stopping", "stopping rule, and the fields of `Stopping` that differ from the default", "Stopping")
 
@@ -87,8 +77,6 @@ class Protocol(Result):
         label("metric", "the metric used, `none`, or `ideal`"),
         ESTIMATOR,
         STOPPING,
-        count("replications", "number of replays", essential=False),
-        score("annotations", "number of annotations used, over all pairs", sd=True, essential=False, best="low"),
         share(
             "share",
             "annotations used, as a proportion of those available; mean over pairs",
@@ -96,45 +84,52 @@ class Protocol(Result):
             sd=True,
             best="low",
         ),
-        *error_columns(*MEANINGS, sd=True),
-        share(
-            "correct_fixed",
-            "`correct` of a fixed design that divides the same number of annotations equally among pairs "
-            "and analyses each pair once",
-            "Correct, fixed",
+        *error_columns(
+            "proportion of pairs with the same decision as with all annotations",
+            "proportion of pairs decided for one system, but for the other system with all annotations",
+            "proportion of pairs that are undecided, but decided with all annotations",
+            "proportion of pairs that are decided, but undecided with all annotations",
+            sd=True,
         ),
         difference(
             "gain",
-            "`correct` minus `correct_fixed`; below 0, the fixed design is better",
+            "`correct` minus the `correct` of a fixed design, which divides the same number of annotations equally "
+            "among pairs and analyses each pair once; below 0, the fixed design is better",
             "Gain over fixed",
             sd=True,
             best="high",
         ),
-        score("kld", KLD, "KLD (nats)", sd=True, best="low"),
-        score("kld_mode", KLD_MODE, "KLD of the mode", sd=True, best="low", essential=False),
+        score(
+            "kld",
+            "Kullback-Leibler divergence of the estimated outcome rates from the rates in all annotations, mean over "
+            "pairs; null for estimators that give only a margin",
+            "KLD (nats)",
+            best="low",
+        ),
+        score(
+            "kld_mode",
+            "as `kld`, but from the posterior mode (rates without smoothing) of all annotations, as in the paper; "
+            "infinite if a pair has an outcome that annotators never chose",
+            "KLD of the mode",
+            best="low",
+            essential=False,
+        ),
         share(
             "null_error",
             "proportion of pairs with a false decision if all systems are equal; null if not requested",
             "False if equal",
             sd=True,
         ),
-        share("null_error_fixed", "`null_error` of the fixed design", "False if equal, fixed"),
     )
     reference: pl.DataFrame = table(
         "The reference decisions, which use all annotations.",
         count("pairs", "number of pairs that annotators rated"),
         count("annotations", "number of all annotations"),
         share("decided", "proportion of pairs decided with all annotations"),
-        score(
-            "design_effect",
-            "design effect: number of annotations that contain as much information as one independent annotation, mean "
-            "over pairs; 1 without clusters",
-        ),
         share(
             "self_agreement",
             "proportion of pairs with the same decision when the clusters of all annotations are resampled",
             "Self-agreement",
-            sd=True,
         ),
     )
     curve: pl.DataFrame = table(
@@ -143,22 +138,9 @@ class Protocol(Result):
         ESTIMATOR,
         STOPPING,
         count("round", "number of the round, from 1"),
-        count("look", "number of annotations of an undecided pair at this round"),
         score("annotations", "number of annotations so far"),
-        share("share", "annotations used so far, as a proportion of those available"),
-        share("decided", "proportion of pairs decided so far"),
         share("correct", "value of `correct` in `protocol` if the study ended after this round"),
         score("kld", "value of `kld` in `protocol` if the study ended after this round", "KLD (nats)"),
-        score("kld_mode", "value of `kld_mode` in `protocol` if the study ended after this round", "KLD of the mode"),
-        essential=False,
-    )
-    naive: pl.DataFrame = table(
-        "Decisions by a metric alone, on all items that the metric rated.",
-        label("metric", "the metric that decides"),
-        count("n", "number of preferences of the metric", "n"),
-        *error_columns(*MEANINGS),
-        score("kld", KLD, "KLD (nats)", best="low"),
-        score("kld_mode", KLD_MODE, "KLD of the mode", best="low"),
         essential=False,
     )
 
@@ -253,13 +235,13 @@ def protocol(
         ]
         answers_of_scenarios = [order_answers(replicates, replication_seeds) for replicates in replicates_of_scenarios]
         estimator_seed = int(_rng(root_seed, comparison, 1).integers(2**63))
-        row_mappings = [
-            _row(metric, estimator, rule, estimator_seed, task_rated_pairs, answers_of_scenarios)
+        return [
+            Protocol.part(
+                comparison.aspect,
+                **_row(metric, estimator, rule, estimator_seed, task_rated_pairs, answers_of_scenarios),
+            )
             for estimator, rule in estimators_and_rules
         ]
-        if metric != NONE:
-            row_mappings.append({"naive": _naive_row(metric, task_rated_pairs, rules[0].gamma)})
-        return [Protocol.part(comparison.aspect, **rows_of_table) for rows_of_table in row_mappings]
 
     tables_by_task = map_parts(
         answer_task, task_list, rng=generator, progress=progress, desc="protocol", label=lambda task: task[1]
@@ -271,7 +253,7 @@ def protocol(
         row for frame_of_table in all_tables for row in frame_of_table.get("protocol", pl.DataFrame()).rows(named=True)
     ]
     max_n_pairs = max(len(comparison.design.pairs) for comparison in comparisons)
-    notes += [*_infinite_notes(protocol_rows), *_savings(protocol_rows, rules[0].gamma)]
+    notes += [*_infinite_notes(protocol_rows), *_savings(protocol_rows, rules[0].gamma, replications)]
     return Protocol.from_parts(all_tables, [*notes, *_notes(estimators, rules, max_n_pairs)])
 
 
@@ -301,78 +283,32 @@ def _row(
         most=max(int(scenario_answers.available.max()) for scenario_answers in answers_of_scenarios),
         seed=seed,
     )
-    true_shares = np.stack([pairs.truth, pairs.mode])[:, np.newaxis]
-    replays_of_scenarios = [
-        replay(scenario_answers, rule, reference_decisions=reference_decisions, reference_proportions=true_shares)
+    study_replay, *null_replays = [
+        replay(scenario_answers, rule, reference_decisions=reference_decisions, reference_proportions=pairs.truth)
         for scenario_answers in answers_of_scenarios
     ]
-    fixed_decisions_of_scenarios = [
-        decide_fixed_design(scenario_answers, rule, n_total=scenario_replay.n.sum(axis=1))
-        for scenario_answers, scenario_replay in zip(answers_of_scenarios, replays_of_scenarios, strict=True)
-    ]
-    study_replay = replays_of_scenarios[0]
+    fixed_decisions = decide_fixed_design(answers_of_scenarios[0], rule, n_total=study_replay.n.sum(axis=1))
     key_columns = {"metric": metric, "estimator": estimator.name, "stopping": str(stopping)}
     rates_of_error_type = errors_of(reference_decisions, study_replay.decision)
-    correct_fixed_rates = errors_of(reference_decisions, fixed_decisions_of_scenarios[0])["correct"]
-    undefined_rates = np.full(len(study_replay.n), np.nan)
-    false_decision_rates, false_fixed_decision_rates = (
-        (scenario_decisions[1] != 0).mean(axis=1) if len(answers_of_scenarios) > 1 else undefined_rates
-        for scenario_decisions in (
-            [scenario_replay.decision for scenario_replay in replays_of_scenarios],
-            fixed_decisions_of_scenarios,
-        )
-    )
-    values_of_column = {
-        "annotations": study_replay.n.sum(axis=1),
-        "share": (study_replay.n / available_annotation_counts).mean(axis=1),
-        **rates_of_error_type,
-        "gain": rates_of_error_type["correct"] - correct_fixed_rates,
-        "kld": study_replay.kld[-1, 0],
-        "kld_mode": study_replay.kld[-1, 1],
-        "null_error": false_decision_rates,
-    }
-    columns_with_sd: dict[str, Any] = {}
-    for column_name, column_values in values_of_column.items():
-        columns_with_sd |= with_sd(column_name, column_values)
-    mean_annotations_of_look = study_replay.annotations.mean(axis=1)
-    curve_columns = {
-        "round": np.arange(1, len(rule.looks) + 1),
-        "look": rule.looks,
-        "annotations": mean_annotations_of_look,
-        "share": mean_annotations_of_look / available_annotation_counts[0].sum(),
-        **{column_name: getattr(study_replay, column_name).mean(axis=1) for column_name in ("decided", "correct")},
-        **dict(zip(("kld", "kld_mode"), study_replay.kld.mean(axis=-1).T, strict=True)),
-    }
+    false_decision_rates = [(null_replay.decision != 0).mean(axis=1) for null_replay in null_replays]
     return {
         "protocol": {
             **key_columns,
-            "replications": len(study_replay.n),
-            **columns_with_sd,
-            "correct_fixed": correct_fixed_rates.mean(),
-            "null_error_fixed": false_fixed_decision_rates.mean(),
+            **{error_type: rates.mean() for error_type, rates in rates_of_error_type.items()},
+            **with_sd("share", (study_replay.n / available_annotation_counts).mean(axis=1)),
+            **with_sd("correct", rates_of_error_type["correct"]),
+            **with_sd(
+                "gain", rates_of_error_type["correct"] - errors_of(reference_decisions, fixed_decisions)["correct"]
+            ),
+            "kld": study_replay.kld[-1].mean(),
+            "kld_mode": mean_kld(study_replay.outcome_proportions, pairs.mode).mean(),
+            **with_sd("null_error", *(false_decision_rates or [np.full(len(study_replay.n), np.nan)])),
         },
-        "curve": key_columns | curve_columns,
-    }
-
-
-def _naive_row(metric: str, pairs: RatedPairs, gamma: float) -> dict[str, Any]:
-    """Return the row of `naive`: decisions by a metric alone, on all items that the metric rated (Table 4)."""
-    metric_outcome_counts = pairs.metric_outcome
-    design_effect = pooled_design_effect(pairs.metric, units=pairs.units)[:, np.newaxis]
-    decisions = decide_by_counts(metric_outcome_counts / design_effect, gamma)
-    proportion_of_error_type = errors_of(
-        pairs.reference(gamma), np.where(metric_outcome_counts.sum(axis=1), decisions, np.nan)
-    )
-    kld, kld_mode = (
-        mean_kld(shares_of(metric_outcome_counts), true_outcome_shares)
-        for true_outcome_shares in (pairs.truth, pairs.mode)
-    )
-    return {
-        "metric": metric,
-        "n": int(metric_outcome_counts.sum()),
-        **proportion_of_error_type,
-        "kld": kld,
-        "kld_mode": kld_mode,
+        "curve": {
+            **key_columns,
+            "round": np.arange(1, len(rule.looks) + 1),
+            **{name: getattr(study_replay, name).mean(axis=1) for name in ("annotations", "correct", "kld")},
+        },
     }
 
 
@@ -396,11 +332,9 @@ def _reference(comparison: RaterComparison, root_seed: int, gamma: float, resamp
         "pairs": len(reference_decisions),
         "annotations": int(pairs.outcome.sum()),
         "decided": (reference_decisions != 0).mean(),
-        "design_effect": pairs.effect.mean(),
+        "self_agreement": correct_shares.mean(),
     }
-    return Protocol.part(
-        comparison.aspect, reference={**reference_columns, **with_sd("self_agreement", correct_shares)}
-    )
+    return Protocol.part(comparison.aspect, reference=reference_columns)
 
 
 def _study_notes(comparison: RaterComparison) -> list[Note]:
@@ -434,16 +368,16 @@ def _infinite_notes(rows: Sequence[dict[str, Any]]) -> Iterator[Note]:
         )
 
 
-def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
+def _savings(rows: Sequence[dict[str, Any]], gamma: float, replications: int) -> Iterator[Note]:
     """Yield notes on rows that decide more pairs correctly than a fixed design with the same number of annotations.
 
     The difference must exceed two standard errors over replications (which share the data), and false decisions must
     not be significantly more frequent than the level.
     """
+    two_se_factor = 2 / np.sqrt(replications)
     for row in rows:
         if row["null_error_sd"] is None or row["gain_sd"] is None:
             continue
-        two_se_factor = 2 / np.sqrt(row["replications"])
         if (
             row["gain"] > two_se_factor * row["gain_sd"]
             and row["null_error"] - two_se_factor * row["null_error_sd"] <= gamma
@@ -451,9 +385,9 @@ def _savings(rows: Sequence[dict[str, Any]], gamma: float) -> Iterator[Note]:
             message = (
                 f"{row['estimator']}, {row['stopping']}{label_of(row['aspect'])}: with {row['share']:.0%} of "
                 f"the annotations, {row['correct']:.0%} of the pairs are decided as with all annotations. With a fixed "
-                f"design of equally many annotations, the proportion is {row['correct_fixed']:.0%} (difference "
+                f"design of equally many annotations, the proportion is {row['correct'] - row['gain']:.0%} (difference "
                 f"{row['gain']:.2f}, standard error {two_se_factor / 2 * row['gain_sd']:.3f} over "
-                f"{row['replications']} orders of these annotations)"
+                f"{replications} orders of these annotations)"
             )
             yield Note(rule="saving", message=message, aspect=row["aspect"])
 

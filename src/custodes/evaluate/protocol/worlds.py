@@ -28,8 +28,8 @@ class World:
 
     `shares` (pairs, 3) are outcome proportions, and `possible` (replications, pairs, 3) are posterior draws of these
     proportions. `systems` are the names of the first and the second system of each pair, None without a pilot.
-    `channel` (3, 3) [human, metric] is the confusion matrix of the metric; rows sum to 1. `pilot` is the
-    pilot (only for the first metric of an aspect), and `clustered` tells whether its items are clustered.
+    `channel` (3, 3) [human, metric] is the confusion matrix of the metric; rows sum to 1. `clustered` tells whether
+    items of the pilot are clustered.
     """
 
     aspect: str
@@ -38,7 +38,6 @@ class World:
     possible: Floats
     channel: Floats | None
     systems: tuple[Sequence[str | None], Sequence[str | None]]
-    pilot: Pilot | None = None
     clustered: bool = False
 
 
@@ -112,7 +111,6 @@ def pilot_worlds(pilot: Study, setting: PreferenceOptions, n_draws: int, rng: np
                 possible=outcome_share_draws,
                 channel=None if metric == NONE else _confusion_matrix(comparison, metric_index),
                 systems=(first_system_names, second_system_names),
-                pilot=None if metric_index else human_pilot,
                 clustered=design.has_clusters,
             )
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import polars as pl
-
 from custodes.data.interim_analyses import sequential_notes
 from custodes.errors import InputError
 from custodes.evaluate.protocol.protocol import Protocol, protocol
@@ -71,7 +69,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 def _build(context: Context) -> Mapping[str, object]:
     """The values of the template, with the table of decisions by the protocol that is replayed with human ratings."""
     rows = context.table("protocol.protocol").join(
-        context.table("protocol.reference"), on="aspect", how="left", maintain_order="left", suffix="_of_all"
+        context.table("protocol.reference"), on="aspect", how="left", maintain_order="left"
     )
     self_agreement_column = context.table_declaration("protocol.reference").column("self_agreement")
     columns = [
@@ -84,7 +82,7 @@ def _build(context: Context) -> Mapping[str, object]:
         "replications": context.results["protocol"].provenance.options["replications"],
         "looks": STOPPING.looks,
         "table": table_html(
-            rows.with_columns(pl.col("annotations").round()),
+            rows,
             [*columns[:insertion_index], self_agreement_column, *columns[insertion_index:]],
             id="protocol-table",
             caption="Results of the protocol",

@@ -164,8 +164,6 @@ def _margin_distribution(tables: Floats, margin: Floats) -> tuple[Floats, Floats
 
 HUMAN = Estimator(
     name="human",
-    label="Annotators alone",
-    doc="Only human annotations: the Dirichlet posterior given all human labels, in closed form.",
     estimate=lambda counts, confidence, **_: human_posterior(counts.human, confidence=confidence),
     uses_metric=False,
     quick=True,
@@ -173,8 +171,6 @@ HUMAN = Estimator(
 
 NAIVE = Estimator(
     name="naive",
-    label="Metric, uncorrected",
-    doc="Metric ratings used as if they were human: the Dirichlet posterior given all metric labels, in closed form.",
     estimate=lambda counts, confidence, **_: human_posterior(counts.metric, confidence=confidence),
     point=lambda counts: margin_of(counts.metric),
     uses_people=False,

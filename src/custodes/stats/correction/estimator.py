@@ -13,6 +13,8 @@ from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
 from custodes.stats.step_down import SIGMAS
 
+_MIRRORED_CELLS = (*range(8, -1, -1), 11, 10, 9, 14, 13, 12)  # cells of `Counts.rows` after swapping the systems
+
 
 class Counts(NamedTuple):
     """Counts of preferences in the order win, tie, loss.
@@ -42,11 +44,6 @@ class Counts(NamedTuple):
         return self.paired.shape[:-2]
 
     @property
-    def flat(self) -> Counts:
-        """The same tables, with their shape (...) flattened to (n,)."""
-        return Counts(self.paired.reshape(-1, 3, 3), self.metric_only.reshape(-1, 3), self.human_only.reshape(-1, 3))
-
-    @property
     def rows(self) -> NDArray[Any]:
         """The tables as rows (..., 15) of nine paired, three metric-only and three human-only counts."""
         return np.concatenate([self.paired.reshape((*self.shape, 9)), self.metric_only, self.human_only], axis=-1)
@@ -66,12 +63,8 @@ class Counts(NamedTuple):
 
         Equal tables thus get equal results, and a table with swapped systems gets exactly the mirrored result.
         """
-        flat_count_arrays = (self.paired.reshape(-1, 9), *self.flat[1:])
-        tables, mirror_tables = (
-            np.concatenate([flat_counts[:, ::column_step] for flat_counts in flat_count_arrays], axis=1)
-            for column_step in (1, -1)
-        )
-        return DistinctTables.from_tables(tables, mirror_tables, shape=self.shape)
+        tables = self.rows.reshape(-1, 15)
+        return DistinctTables.from_tables(tables, tables[:, _MIRRORED_CELLS], shape=self.shape)
 
 
 class DistinctTables(NamedTuple):
@@ -308,8 +301,6 @@ class Estimator:
     """
 
     name: str
-    label: str
-    doc: str
     estimate: Callable[..., Estimate]
     point: Callable[[Counts], Floats] = lambda counts: margin_of(counts.human)
     uses_metric: bool = True

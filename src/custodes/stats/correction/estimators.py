@@ -7,7 +7,6 @@ from custodes.stats.correction.estimator import Estimator
 from custodes.stats.correction.mixture import MIXTURE
 from custodes.stats.correction.dirichlet import HUMAN
 from custodes.stats.correction.ppi import PPI
-from custodes.stats.correction.inversion import INVERSION
 from custodes.stats.correction.poststratified import POSTSTRATIFIED
 from custodes.stats.correction.dirichlet import NAIVE
 from custodes.stats.correction.pooled import POOLED

@@ -268,8 +268,6 @@ def weighted_gammas(
 
 MIXTURE = Estimator(
     name="mixture",
-    label="Mixture model",
-    doc="Bayesian model of the metric as a noisy measurement of the human preference (Deriu et al. 2023).",
     estimate=mixture_posterior,
     point=poststratified_margin,
     adjusts_for_selection=True,

@@ -193,8 +193,6 @@ def _fit(
 
 POOLED = Estimator(
     name="pooled",
-    label="Pooled",
-    doc="Only human annotations, in one additive model of all pairs: E[preference] = s_a - s_b.",
     estimate=pooled_estimate,
     uses_metric=False,
     needs_items=True,

@@ -105,8 +105,6 @@ def _beta_estimate(counts: Counts, *, confidence: float, **_: object) -> Estimat
 
 POSTSTRATIFIED = Estimator(
     name="poststratified",
-    label="Poststratification",
-    doc="Human preferences given the metric's preference, weighted by the frequencies of the metric's preferences.",
     estimate=_beta_estimate,
     point=poststratified_margin,
     adjusts_for_selection=True,

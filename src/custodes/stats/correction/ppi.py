@@ -142,8 +142,6 @@ def _label_variance(outcome_counts: Floats) -> Floats:
 
 PPI = Estimator(
     name="ppi",
-    label="PPI++",
-    doc="Human margin, adjusted by metric labels of items without human labels (PPI++; Angelopoulos et al. 2023).",
     estimate=lambda counts, confidence, **_: Estimate.from_student_t(*ppi_margin(counts), confidence=confidence),
     point=lambda counts: ppi_margin(counts).margin,
 )

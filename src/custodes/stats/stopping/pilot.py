@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from custodes.stats.arrays import Bools, Floats, Ints, Signs, chunks, table_sums
-from custodes.stats.correction.dirichlet import human_theta
-from custodes.stats.correction.estimator import decide
-from custodes.stats.stopping.replay import Answers, replay
-from custodes.stats.stopping.rules import Rule
+from custodes.stats.arrays import Bools, Floats, Ints, Signs, table_sums
 
 _SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # standard deviations of system effects and pair deviations, in logits
 _TAIL = 2.0  # degrees of freedom of the t distribution of system effects; allows outliers
@@ -22,14 +17,6 @@ _STEPS = 50
 _LONGEST = 2.0  # maximum step of Newton's method, in logits
 _NEAR = 1e-6
 _WIDE = 3.0  # prior standard deviation of the mean m in the logit of 'not a tie'
-
-_WIDER = 1.2
-_WIDER_SHARED = 0.4
-"""Constants of `share_interval`.
-
-`python -m tests.real.calibrate_forecast` fits these constants to replayed pilots of all real data sets. It evaluates
-each data set with constants that are fitted to the remaining data sets.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,40 +71,6 @@ def posterior_shares(pilot: Pilot, *, n_draws: int, rng: np.random.Generator) ->
     )
 
 
-def continue_pilot(counts: Ints, shares: Floats, *, n_items: int, rng: np.random.Generator) -> Answers:
-    """Return one simulated study per draw, in which each pair has annotations of `n_items` items.
-
-    The annotations of the pilot, `counts` (pairs, 3), come first, in random order. All further annotations are drawn
-    with the proportions `shares` (draws, pairs, 3).
-
-    >>> rng = np.random.default_rng(0)
-    >>> result = continue_pilot(np.array([[2, 0, 0]]), np.array([[[0.0, 0.0, 1.0]]]), n_items=4, rng=rng)
-    >>> result.kinds.tolist()
-    [[[3, 3, 11, 11]]]
-
-    Source: ours.
-    """
-    annotation_positions, n_pilot_annotations = np.arange(n_items), counts.sum(axis=1)[:, np.newaxis]
-    cumulative_outcome_counts = np.cumsum(counts, axis=1)[:, np.newaxis, :2]
-    pilot_outcomes = (annotation_positions[:, np.newaxis] >= cumulative_outcome_counts).sum(axis=-1).astype(np.int8)
-    kinds = np.empty((*shares.shape[:2], n_items), dtype=np.int8)
-    for draw_slice in chunks(len(kinds), kinds[0].size):
-        slice_shape = kinds[draw_slice].shape
-        random_order = np.argsort(rng.random(slice_shape) + (annotation_positions >= n_pilot_annotations), axis=-1)
-        kinds[draw_slice] = np.take_along_axis(np.broadcast_to(pilot_outcomes, slice_shape), random_order, axis=-1)
-    for draw_slice in chunks(len(kinds), kinds[0].size):
-        kinds[draw_slice] = np.where(
-            annotation_positions < n_pilot_annotations, kinds[draw_slice], drawn_kinds(shares[draw_slice], n_items, rng)
-        )
-    kinds *= 4
-    kinds += 3
-    return Answers(
-        kinds=kinds,
-        available=np.full(kinds.shape[:2], n_items),
-        metric=np.zeros((*kinds.shape[:2], 3), dtype=np.int64),
-    )
-
-
 def drawn_kinds(shares: Floats, n_items: int, rng: np.random.Generator) -> Signs:
     """Return random outcomes 0, 1 or 2 (..., items) with proportions (..., 3).
 
@@ -131,83 +84,6 @@ def drawn_kinds(shares: Floats, n_items: int, rng: np.random.Generator) -> Signs
     return np.asarray(
         (uniform_draws > cumulative_shares[..., 0]).astype(np.int8) + (uniform_draws > cumulative_shares[..., 1])
     )
-
-
-def forecast(answers: Answers, rule: Rule) -> tuple[Floats, Floats]:
-    """Return two results (draws,) of a protocol without a metric in simulated studies.
-
-    The first result is the proportion of annotations used, averaged over pairs. The second result is the proportion of
-    pairs with the same decision as with all annotations.
-
-    Source: ours; simulates the predictive distribution of Spiegelhalter, Freedman and Blackburn 1986.
-    """
-    human_outcomes = answers.kinds // 4
-    n_wins, n_losses = ((human_outcomes == outcome).sum(axis=-1) for outcome in (0, 2))
-    full_data_decisions = decide(human_theta(n_wins, n_losses), gamma=rule.gamma)
-    replay_result = replay(
-        answers,
-        rule,
-        reference_decisions=full_data_decisions,
-        reference_proportions=np.full((human_outcomes.shape[1], 3), 1 / 3),
-    )
-    return (replay_result.n / answers.available).mean(axis=1), replay_result.correct[-1]
-
-
-def shared_items(pilot: Pilot) -> float:
-    """Return the mean proportion of a pair's items that another pair shares.
-
-    The result is 0 if there is only one pair, and 1 if all pairs have the same items.
-
-    >>> pair, unit = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])
-    >>> shared_items(Pilot(pair=pair, unit=unit, sign=np.ones(4, dtype=np.int8), systems=np.array([[0, 1], [0, 2]])))
-    0.5
-
-    Source: by definition.
-    """
-    distinct_pairs_and_units = np.unique(np.stack([pilot.pair, pilot.unit]), axis=1)
-    n_pairs_of_unit = np.bincount(distinct_pairs_and_units[1])
-    return float(
-        (n_pairs_of_unit * (n_pairs_of_unit - 1)).sum() / max(1, n_pairs_of_unit.sum() * (len(pilot.systems) - 1))
-    )
-
-
-def share_interval(shares: Floats, *, confidence: float, shared: float) -> tuple[float, float]:
-    """Return an interval for the proportion of annotations used, given draws `shares` (draws,) of this proportion.
-
-    The shortest interval that contains `confidence` of the draws is widened by a factor around its centre. The square
-    of the factor increases linearly with `shared`, the result of `shared_items`: the errors of pairs that share
-    items are correlated, and the draws do not fully include this correlation. The interval contains the mean of the
-    draws.
-
-    >>> low, high = share_interval(np.linspace(0, 1, 101), confidence=0.9, shared=0.0)
-    >>> round((high - low) / 0.9, 3) == _WIDER
-    True
-
-    Source: ours; calibrated like a conformal interval with normalised errors (Lei et al. 2018).
-    """
-    interval_centre, half_width = shortest_interval(shares, confidence=confidence)
-    half_width *= _WIDER * float(np.sqrt(1 + _WIDER_SHARED * shared))
-    mean_share = float(shares.mean())
-    return min(interval_centre - half_width, mean_share), max(interval_centre + half_width, mean_share)
-
-
-def shortest_interval(values: Floats, *, confidence: float) -> tuple[float, float]:
-    """Return the centre and half-width of the shortest interval that contains `confidence` of the values (n,).
-
-    If several intervals are equally short, the middle interval is returned.
-
-    >>> shortest_interval(np.array([0.0, 4.0, 5.0, 5.0, 6.0]), confidence=0.8)
-    (5.0, 1.0)
-
-    Source: by definition.
-    """
-    sorted_values = np.sort(values)
-    n_values_inside = math.ceil(confidence * len(sorted_values) - _NEAR)
-    interval_widths = sorted_values[n_values_inside - 1 :] - sorted_values[: len(sorted_values) - n_values_inside + 1]
-    shortest_interval_starts = np.flatnonzero(interval_widths <= interval_widths.min() + 1e-12)
-    start_index = shortest_interval_starts[len(shortest_interval_starts) // 2]
-    low, high = sorted_values[start_index], sorted_values[start_index + n_values_inside - 1]
-    return float((low + high) / 2), float((high - low) / 2)
 
 
 class _Modes(NamedTuple):

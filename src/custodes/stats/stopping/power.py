@@ -1,4 +1,4 @@
-"""Expected results of annotating one pair: exact power, width of the interval, and the benefit of a metric."""
+"""Expected results of annotating one pair: exact power, and the benefit of a metric."""
 
 from __future__ import annotations
 
@@ -77,24 +77,6 @@ def _least_deciding_wins(n_untied: NDArray[np.integer[Any]], *, gamma: float) ->
 
     # theta after w wins and l losses is the binomial probability of at most w successes in w + l + 1 trials
     return np.asarray(np.floor(bdtrik(1 - gamma / 2, n_untied + 1.0, 0.5)) + 1).astype(n_untied.dtype)
-
-
-def margin_width(shares: Floats, n_annotations: NDArray[np.integer[Any]], *, gamma: float) -> Floats:
-    """Return the width (...) of the margin's interval at level 1 - gamma after n (...) annotations.
-
-    `shares` (..., 3) are the probabilities of wins, ties and losses. The width is a normal approximation with n + 4, as
-    in the posterior, instead of n, so that it is finite for n = 0.
-
-    >>> margin_width(np.array([0.4, 0.2, 0.4]), np.array(96), gamma=0.05).round(3).item()
-    0.351
-
-    Source: the variance of a mean; ours.
-    """
-    from scipy.special import ndtri
-
-    margin = shares[..., 0] - shares[..., 2]
-    sign_variance = np.maximum(shares[..., 0] + shares[..., 2] - margin**2, 0.0)
-    return np.asarray(-2 * ndtri(gamma / 2) * np.sqrt(sign_variance / (n_annotations + 4)))
 
 
 def preference_correlation(shares: Floats, channel: Floats) -> Floats:

@@ -39,16 +39,16 @@ class ReplayResult:
     """Result of a replay.
 
     - `n`, `decision` (replications, pairs): number of annotations and decision at the end.
+    - `outcome_proportions` (replications, pairs, 3): estimated outcome proportions at the end.
     - `annotations` (rounds, replications): number of annotations of all pairs after each round.
-    - `decided`, `correct` (rounds, replications): proportion of decided pairs, and of pairs with the correct decision.
-    - `kld` (rounds, replications), or (rounds, k, replications) for k references: mean Kullback-Leibler divergence from
-      the reference, in nats.
+    - `correct` (rounds, replications): proportion of pairs with the correct decision.
+    - `kld` (rounds, replications): mean Kullback-Leibler divergence from the reference, in nats.
     """
 
     n: Ints
     decision: NDArray[np.int8]
+    outcome_proportions: Floats
     annotations: Ints
-    decided: Floats
     correct: Floats
     kld: Floats
 
@@ -60,7 +60,7 @@ def replay(
 
     Every round annotates all open pairs up to the next interim analysis, analyses these pairs, and closes pairs that
     need no more annotations. Decisions are compared with `reference_decisions` (pairs,). Estimated outcome proportions
-    are compared with `reference_proportions` (pairs, 3), or with k references (k, 1, pairs, 3).
+    are compared with `reference_proportions` (pairs, 3).
 
     Source: Deriu et al. 2023, Algorithm 2.
     """
@@ -70,7 +70,7 @@ def replay(
     remaining_budget = np.full(table_shape[0], rule.budget)
     n_at_last_analysis = np.minimum(answers.available, rule.looks[-1])
     is_open_pair = n_at_last_analysis > 0
-    round_results: list[tuple[Ints, Floats, Floats, Floats]] = []
+    round_results: list[tuple[Ints, Floats, Floats]] = []
     for analysis_index, n_annotations_at_analysis in enumerate(rule.looks):
         n_new_annotations = grant_requests(
             np.where(is_open_pair, np.minimum(n_annotations_at_analysis, n_at_last_analysis) - n_annotations, 0),
@@ -96,23 +96,21 @@ def replay(
                 analysis_results
             )
         is_open_pair &= (n_annotations < n_at_last_analysis) & (remaining_budget > 0)[:, np.newaxis]
-        correct_rate = error_types(reference_decisions, decisions)[..., 0]
         round_results.append(
             (
                 n_annotations.sum(axis=1),
-                (decisions != 0).mean(axis=1),
-                correct_rate,
+                error_types(reference_decisions, decisions)[..., 0],
                 mean_kld(outcome_proportions, reference_proportions),
             )
         )
-    n_annotations_by_round, decided_rate_by_round, correct_rate_by_round, kld_by_round = (
+    n_annotations_by_round, correct_rate_by_round, kld_by_round = (
         np.stack(values_by_round) for values_by_round in zip(*round_results, strict=True)
     )
     return ReplayResult(
         n=n_annotations,
         decision=decisions,
+        outcome_proportions=outcome_proportions,
         annotations=n_annotations_by_round,
-        decided=decided_rate_by_round,
         correct=correct_rate_by_round,
         kld=kld_by_round,
     )
@@ -177,9 +175,9 @@ def _analyse_pairs(
 
 
 def mean_kld(outcome_proportions: Floats, reference_proportions: Floats) -> Floats:
-    """Return the mean (...) over pairs of KLD(p || truth) in nats, for p and truth (..., pairs, 3).
+    """Return the mean (...) over pairs of KLD(p || reference) in nats, for p and reference (..., pairs, 3).
 
-    The mean is NaN if p is NaN, and infinite if p is positive where truth is 0.
+    The mean is NaN if p is NaN, and infinite if p is positive where the reference is 0.
     """
     from scipy.special import rel_entr
 
