@@ -66,7 +66,8 @@ class Names:
     """Names changed since the start, with rows `kind, place, old, new`.
 
     kind: question, option, table, column or value. place: a glob of the place in the start, which is empty for a
-    question, QUESTION for an option or a table, QUESTION.TABLE for a column, QUESTION.TABLE.COLUMN for a value.
+    question, QUESTION for an option or a table, QUESTION.TABLE for a column, QUESTION.TABLE.COLUMN for a value. An empty
+    `new` is a name that was removed.
     """
 
     def __init__(self, rows: Sequence[Mapping[str, str]]) -> None:
@@ -90,7 +91,7 @@ class Names:
     def case(self, case: Case) -> Case:
         """Case with new names."""
         new = self.at("option", case.question)
-        options = {new.get(name, name): value for name, value in case.options.items()}
+        options = {new.get(name, name): value for name, value in case.options.items() if new.get(name, name)}
         return replace(case, question=self.question(case.question), options=options)
 
     def tables(self, question: str, tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -104,10 +105,12 @@ class Names:
                 for column, kind in frame.schema.items()
                 if kind == pl.String and (new := self.at("value", f"{place}.{column}"))
             ]
-            new_name = self.at("table", question).get(name, name)
-            renamed[new_name] = frame.with_columns(values).rename(
-                {column: columns[column] for column in frame.columns if column in columns}
-            )
+            if new_name := self.at("table", question).get(name, name):
+                renamed[new_name] = frame.with_columns(values).select(
+                    pl.col(column).alias(columns.get(column, column))
+                    for column in frame.columns
+                    if columns.get(column, column)
+                )
         return renamed
 
 

@@ -67,14 +67,10 @@ def test_whoever_is_left_out_is_named(demo_report: Report, distances: Complement
     assert "constant: it ranks nothing" in html
 
 
-def test_few_raters_have_no_map_and_no_clusters(demo_report: Report, distances: Complementarity) -> None:
-    few = replace(distances, coordinates=distances.coordinates.head(0), clusters=distances.clusters.head(0))
-    few_context = context(demo_report, complementarity=few)
+def test_without_components_there_is_no_figure_of_dimensions(demo_report: Report, distances: Complementarity) -> None:
     names = ["complementarity-averages", "complementarity-map", "complementarity-variance"]
-    assert [figure.id for figure in COMPLEMENTARITY.build_content(few_context)[0]] == names
-    assert "Cluster" not in html_of(COMPLEMENTARITY, few_context)
-    assert "Cluster" in html_of(COMPLEMENTARITY, demo_report.context)
-    none = context(demo_report, complementarity=replace(few, components=distances.components.head(0)))
+    assert [figure.id for figure in COMPLEMENTARITY.build_content(demo_report.context)[0]] == names
+    none = context(demo_report, complementarity=replace(distances, components=distances.components.head(0)))
     assert [figure.id for figure in COMPLEMENTARITY.build_content(none)[0]] == names[:2]
 
 
@@ -164,9 +160,12 @@ def test_one_aspect_of_people_has_no_distance_among_people(distances: Complement
 
 
 def test_the_dimension_is_told(distances: Complementarity) -> None:
-    row = distances.summary.row(0, named=True)
-    lines = said_of_judges(distances)[-1]
-    assert lines.startswith(f"{row['dimension']:.0f} principal components explain 80 % of the differences of 10 raters")
+    assert said_of_judges(distances)[-1] == (
+        "2 principal components explain 90 % of the differences of raters from their common ranking. With random "
+        "rankings, the expected proportion would be 72 %."
+    )
+    none = replace(distances, components=distances.components.head(0))
+    assert said_of_judges(none) == said_of_judges(distances)[:-1]
 
 
 def test_the_ceiling_is_told_by_aspect(predicted: Ceiling) -> None:

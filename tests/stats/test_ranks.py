@@ -58,20 +58,19 @@ def test_tie_runs_by_search(seed: int) -> None:
 @given(seed=SEEDS)
 def test_representation_by_its_definition(seed: int) -> None:
     values, rng = rankings(seed), np.random.default_rng(seed)
-    weights = rng.integers(0, 3, (3, values.shape[1]))
+    weights = rng.integers(0, 3, values.shape[1])
     n = values.shape[-1]
     ranks = representation(values, weights=weights)
-    for b, row in enumerate(weights):
-        for r, rater in enumerate(values):
-            for k in range(n):
-                stretched = [
-                    ((stats.rankdata(unit, nan_policy="omit")[k] - 0.5) / np.sum(~np.isnan(unit)) * n + 0.5, times)
-                    for unit, times in zip(rater, row, strict=True)
-                    if not np.isnan(unit[k]) and np.sum(~np.isnan(unit)) > 1 and times
-                ]
-                total, times = sum(rank * times for rank, times in stretched), sum(times for _, times in stretched)
-                expected = total / times * row.sum() if times else np.nan
-                np.testing.assert_allclose(ranks[b, r, k], expected, atol=1e-9)
+    for r, rater in enumerate(values):
+        for k in range(n):
+            stretched = [
+                ((stats.rankdata(unit, nan_policy="omit")[k] - 0.5) / np.sum(~np.isnan(unit)) * n + 0.5, times)
+                for unit, times in zip(rater, weights, strict=True)
+                if not np.isnan(unit[k]) and np.sum(~np.isnan(unit)) > 1 and times
+            ]
+            total, times = sum(rank * times for rank, times in stretched), sum(times for _, times in stretched)
+            expected = total / times * weights.sum() if times else np.nan
+            np.testing.assert_allclose(ranks[r, k], expected, atol=1e-9)
 
 
 @settings(deadline=None)

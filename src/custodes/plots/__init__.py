@@ -21,7 +21,6 @@ from custodes.plots.complementarity import (
     complementarity_averages,
     complementarity_map,
     explained_variance,
-    judges_map,
 )
 from custodes.plots.confusion import confusion_matrix
 from custodes.plots.consistency import judge_calibration, judge_faults, order_confusion, order_flips
@@ -65,7 +64,6 @@ __all__ = [
     "information_ratio",
     "judge_calibration",
     "judge_faults",
-    "judges_map",
     "label_matrix",
     "lasso_paths",
     "leaderboard_strengths",

@@ -209,7 +209,7 @@ def _count_lower_in_block(values: NDArray[Any], weights: Floats | None, block_wi
 
 
 def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
-    """Sum of the ranks of each thing over units, for every rater in every resample.
+    """Sum of the ranks of each thing over units, for every rater.
 
     An incomplete ranking is rescaled to the range of n ranks. If a thing is missing in some units, each missing rank is
     replaced by the mean of its ranks in the remaining units. A ranking of one thing is left out. For complete data, the
@@ -220,12 +220,12 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
     values
         Scores (raters, units, n), one ranking of n things per unit; NaN = not rated.
     weights
-        Bootstrap weights of units (B, units).
+        Weights of units (units,).
 
     Returns
     -------
     :
-        Sums of ranks (B, raters, n); NaN where a thing was never ranked in the resample.
+        Sums of ranks (raters, n); NaN where a thing was never ranked.
 
     References
     ----------
@@ -234,8 +234,8 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
 
     Examples
     --------
-    >>> representation(np.array([[[1.0, 2, 3], [5, 5, 9]]]), weights=np.ones((1, 2))).tolist()
-    [[[2.5, 3.5, 6.0]]]
+    >>> representation(np.array([[[1.0, 2, 3], [5, 5, 9]]]), weights=np.ones(2)).tolist()
+    [[2.5, 3.5, 6.0]]
     """
     ranks = mid_ranks(values)
     is_ranked_thing = ~np.isnan(ranks)
@@ -245,9 +245,10 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
         is_ranked_thing, (ranks - 0.5) * (ranks.shape[-1] / np.maximum(n_ranked_things, 1)) + 0.5, 0.0
     )
     rank_sums, n_ranked_units = (
-        weighted_sums(weights, ranks_or_mask.swapaxes(1, 2)) for ranks_or_mask in (rescaled_ranks, is_ranked_thing)
+        weighted_sums(weights[np.newaxis], ranks_or_mask.swapaxes(1, 2))[0]
+        for ranks_or_mask in (rescaled_ranks, is_ranked_thing)
     )
-    return rank_sums * ratio(weights.sum(axis=1)[:, np.newaxis, np.newaxis], n_ranked_units)
+    return rank_sums * ratio(weights.sum(), n_ranked_units)
 
 
 def _restore_order(values: Floats, order: Ints, ranks: Floats) -> Floats:
