@@ -66,8 +66,8 @@ class Names:
     """Names changed since the start, with rows `kind, place, old, new`.
 
     kind: question, option, table, column or value. place: a glob of the place in the start, which is empty for a
-    question, QUESTION for an option or a table, QUESTION.TABLE for a column, QUESTION.TABLE.COLUMN for a value. An empty
-    `new` is a name that was removed.
+    question, QUESTION for an option or a table, QUESTION.TABLE for a column, QUESTION.TABLE.COLUMN for a value. If
+    `new` is empty, the name was removed.
     """
 
     def __init__(self, rows: Sequence[Mapping[str, str]]) -> None:

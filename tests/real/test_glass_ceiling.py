@@ -62,9 +62,6 @@ def test_finding_2_people_predict_people_better_than_all_metrics_do(summeval: cu
         share = mean.value_counts()["count"].to_numpy() / len(mean)
         assert attainable[str(aspect)] < np.sqrt(1 - (share**2).sum()) + 0.02
     assert attainable["consistency"] < 0.58 < attainable["relevance"] < attainable["coherence"]
-    # Removing the most redundant of 34 metrics loses nothing.
-    assert (result.backward["loss_high"] < 0.01).all()
-    assert result.backward.height == 4
     # Experts rated the same texts: the other experts' ratings of other aspects predict better than the metrics.
     halo = result.halo.filter(pl.col("source") == "metrics")
     assert (halo["lead_high"] < 0).all()
@@ -127,14 +124,12 @@ def test_rank_sums_of_summeval_by_all_metrics(summeval: cu.Study) -> None:
 
 
 def test_rank_sums_of_systems_left_out(shared_data: Path) -> None:
-    """Figures 7 and 8 at system level: other human aspects have information that all metrics lack."""
+    """Figure 7 at system level: other human aspects have information that all metrics lack."""
     study = authors_study(shared_data / "glass-ceiling" / "SUM_EVAL.csv.gz")
     result = cu.ceiling(study, level="system", resamples=0)
     metrics, humans, both = result.prediction.filter(target="coherence")["kendall"]
     assert metrics < 0 < 0.5 < humans < both
     information = result.information.filter(target="coherence").sort("mse_both")
     assert information["mse_ratio"][0] < 0.5
-    used = result.lasso.filter(pl.col("weight") != 0, target="coherence").sort("alpha", descending=True)
-    assert used["kind"][0] == "human"
     with pytest.raises(InputError, match="4 systems with human ratings"):
         cu.ceiling(authors_study(shared_data / "glass-ceiling" / "DIALOG_pc.csv.gz"), level="system")

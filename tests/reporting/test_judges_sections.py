@@ -88,8 +88,8 @@ def test_predictions_and_bounds_stand_in_one_table(demo_report: Report, predicte
 def test_what_depends_on_the_aspect_is_drawn_for_the_chosen_one(demo_report: Report) -> None:
     figures, tables = CEILING.build_content(demo_report.context)
     chosen = {figure.id: figure.where for figure in figures if figure.where}
-    assert chosen == {name: {"target": "{aspect}"} for name in ("ceiling-lasso", "ceiling-forward")}
-    assert [table.id for table in tables] == ["ceiling-halo", "ceiling-next", "ceiling-backward"]
+    assert chosen == {name: {"target": "{aspect}"} for name in ("ceiling-forward",)}
+    assert [table.id for table in tables] == ["ceiling-halo", "ceiling-next"]
     assert all(table.where == {"target": "{aspect}"} for table in tables)
 
 
@@ -107,19 +107,10 @@ def test_gains_are_called_what_they_are(demo_report: Report, predicted: Ceiling)
     assert labels_of(replace(predicted, provenance=replace(predicted.provenance, options=options))) == ADDED_IN_USE
 
 
-def test_copies_are_not_both_taken_out(demo_report: Report, predicted: Ceiling) -> None:
-    html = html_of(CEILING, demo_report.context)
-    assert "Therefore remove one metric at a time, as in the next table." in " ".join(html.split())
-    assert 'id="table-ceiling-backward"' in html
-    alone = context(demo_report, ceiling=replace(predicted, backward=predicted.backward.head(0)))
-    assert "Therefore remove one metric at a time." in " ".join(html_of(CEILING, alone).split())
-    assert "ceiling-backward" not in {table.id for table in CEILING.build_content(alone)[1]}
-
-
 def test_history_is_drawn_where_there_is_one(demo_report: Report, predicted: Ceiling) -> None:
     assert "ceiling-history" not in {figure.id for figure in figures_of(demo_report, predicted)}
     dated = predicted.prediction.filter(features="metrics").select(
-        "target", "columns", "^kendall(_low|_high)?$", date=pl.lit("2020"), newest=pl.lit(["learned"])
+        "target", "^kendall(_low|_high)?$", date=pl.lit("2020"), newest=pl.lit(["learned"])
     )
     charts = figures_of(demo_report, replace(predicted, history=dated))
     assert [figure.table for figure in charts][-1] == "ceiling.history"

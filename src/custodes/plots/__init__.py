@@ -9,7 +9,7 @@ This module does not import Altair. Altair is imported when the first figure is 
 
 from custodes.plots.agreement import agreement_intervals
 from custodes.plots.annotators import annotator_competence
-from custodes.plots.ceiling import information_ratio, prediction_bars, release_history
+from custodes.plots.ceiling import forward_path, information_ratio, prediction_bars, release_history
 from custodes.plots.combine import (
     accuracy_and_favoritism,
     combination_weights,
@@ -29,7 +29,6 @@ from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_sys
 from custodes.plots.favoritism_of_pairs import favoritism_of_pairs
 from custodes.plots.gate import gate_rules
 from custodes.plots.leaderboard import leaderboard_strengths, win_rate_map
-from custodes.plots.paths import forward_path, lasso_paths
 from custodes.plots.protocol import annotations_and_kld, budget_curve, power_curve
 from custodes.plots.ranking import error_types, ranking_graphs
 from custodes.plots.rates import error_rates_by_slice, label_matrix, rates, reliability_curve, roc_curve
@@ -65,7 +64,6 @@ __all__ = [
     "judge_calibration",
     "judge_faults",
     "label_matrix",
-    "lasso_paths",
     "leaderboard_strengths",
     "method_comparison",
     "order_confusion",

@@ -1,4 +1,4 @@
-"""Figures: prediction of human ratings from metrics, information that metrics lack, and prediction by release date."""
+"""Figures: prediction of human ratings, information that metrics lack, release dates, and forward selection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.errors import InputError
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from custodes.plots.paths import PENALTY, power_of_ten_axis
+from custodes.plots.choice import select_rows, title_with_aspect
 
 FEATURES = {"metrics": "all metrics", "humans": "other human aspects", "both": "both"}
 BOUNDS = {"split_half": "half of the annotators by the other half", "attainable": "a perfect predictor"}
@@ -26,6 +26,8 @@ COLOURS = dict(
 LANE = 14
 """Width of a prediction bar in pixels."""
 HEIGHT = 260
+CLEAR = ("interval of the gain above 0", "contains 0, or no interval", "below 0")
+FILLS, STROKES = (theme.BLUE, "rgba(0,114,178,0.08)", theme.VERMILION), (theme.BLUE, theme.BLUE, theme.VERMILION)
 
 
 def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: bool = False) -> alt.TopLevelMixin:
@@ -106,7 +108,7 @@ def bars(data: Any, result: Ceiling) -> Any:
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip("what:N", title="Predicted from"),
-                *theme.column_tooltips(declaration_of_table["prediction"], "kendall", "columns"),
+                *theme.column_tooltips(declaration_of_table["prediction"], "kendall"),
             ],
         ),
         base.transform_filter("isValid(datum.kendall_low)")
@@ -180,7 +182,12 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH, dark: b
 def ratio_curve(data: Any) -> Any:
     """Draw the rows of `Ceiling.information`."""
     base = alt.Chart(data).transform_filter("isValid(datum.mse_ratio)")
-    x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", reverse=True, nice=False), axis=power_of_ten_axis())
+    x = alt.X(
+        "alpha:Q",
+        title="Penalty α (stronger ← → weaker)",
+        scale=alt.Scale(type="log", reverse=True, nice=False),
+        axis=alt.Axis(format="~g", values=[10.0**exponent for exponent in range(-9, 7)], grid=False),
+    )
     y_axis = alt.Axis(title="Error with other human aspects / without", titleAngle=-90)
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=y_axis)
     colour_channel = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
@@ -195,9 +202,7 @@ def ratio_curve(data: Any) -> Any:
             color=colour_channel,
             tooltip=[
                 alt.Tooltip("target:N"),
-                *theme.column_tooltips(
-                    Ceiling.table_declarations()["information"], "alpha", "mse_ratio", "mse_metrics", "mse_both"
-                ),
+                *theme.column_tooltips(Ceiling.table_declarations()["information"], "alpha", "mse_ratio", "mse_both"),
             ],
         ),
         height=HEIGHT,
@@ -268,8 +273,99 @@ def release_lines(data: Any, result: Ceiling) -> Any:
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip(x.shorthand, title="until"),
-                *theme.column_tooltips(result.table_declarations()["history"], "newest", "columns", "kendall"),
+                *theme.column_tooltips(result.table_declarations()["history"], "newest", "kendall"),
             ],
+        ),
+        height=HEIGHT,
+    )
+
+
+def forward_path(
+    result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """Held-out tau-b in forward selection of metrics.
+
+    Filled blue points are steps whose interval of the gain is above 0. For vermilion points, this interval is below 0.
+
+    Parameters
+    ----------
+    result : Ceiling
+        Result of `ceiling`.
+    target : str
+        Aspect to draw.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Whether to use colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
+
+    Raises
+    ------
+    OptionError
+        If the target is unknown.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2)
+    >>> forward_path(result, "fluency").to_dict()["title"]
+    'Forward selection of metrics (fluency)'
+    """
+    return theme.apply_theme(
+        steps(theme.embed_rows(select_rows(result.forward, "target", target, function_name="forward_path"))),
+        dark=dark,
+        title=title_with_aspect("Forward selection of metrics", target),
+        width=width,
+    )
+
+
+def steps(data: Any) -> Any:
+    """Draw the rows of `Ceiling.forward` of one target."""
+    low_expression, high_expression = (
+        f"(isValid(datum.gain) ? datum.gain_{bound_name} : datum.kendall_{bound_name})"
+        for bound_name in ("low", "high")
+    )
+    significance_index_expression = (
+        f"!isValid({low_expression}) ? 1 : {low_expression} > 0 ? 0 : {high_expression} < 0 ? 2 : 1"
+    )
+    base = (
+        alt.Chart(data)
+        .transform_filter("isValid(datum.kendall)")
+        .transform_calculate(
+            who="datum.step === 0 ? 'in use' : datum.metric",
+            clear=f"{list(CLEAR)}[{significance_index_expression}]",
+        )
+    )
+    x = alt.X(
+        "who:N",
+        sort=alt.EncodingSortField(field="step", op="min", order="ascending"),
+        title="Metric added",
+        axis=alt.Axis(labelAngle=-40, labelOverlap=False, labelLimit=140),
+    )
+    make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
+    tooltips = theme.column_tooltips(
+        Ceiling.table_declarations()["forward"], "step", "metric", "kendall", "gain", "chosen"
+    )
+    fill_channel, stroke_channel = (
+        channel_class(
+            "clear:N",
+            title=None,
+            scale=alt.Scale(domain=list(CLEAR), range=list(colours)),
+            legend=alt.Legend(symbolOpacity=1, labelLimit=300),
+        )
+        for channel_class, colours in ((alt.Fill, FILLS), (alt.Stroke, STROKES))
+    )
+    return alt.layer(
+        base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=make_y("kendall:Q")),
+        base.transform_filter("isValid(datum.kendall_low)")
+        .mark_rule(**theme.WHISKER, color=theme.BLUE)
+        .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q")),
+        base.mark_point(opacity=1, strokeWidth=1.4).encode(
+            x=x, y=make_y("kendall:Q"), stroke=stroke_channel, fill=fill_channel, tooltip=tooltips
         ),
         height=HEIGHT,
     )

@@ -22,7 +22,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.ceiling import predictions
 from custodes.evaluate.ceiling.halo import halo_columns
-from custodes.evaluate.ceiling.metric_paths import backward_columns, forward_columns, next_columns
+from custodes.evaluate.ceiling.metric_paths import forward_columns, next_columns
 from custodes.evaluate.ceiling.prediction_target import (
     MODELS,
     Folds,
@@ -80,7 +80,6 @@ class Ceiling(Result):
             best="high",
             essential=False,
         ),
-        count("columns", "number of raters used as features", "Raters"),
         count("n", "number of outputs; at level system, number of systems", "Outputs"),
     )
     gaps: pl.DataFrame = table(
@@ -142,20 +141,12 @@ class Ceiling(Result):
             interval=True,
         ),
         score(
-            "mse_metrics",
-            "held-out error with metrics only, in squared units of the human scale (at level system, of win rates)",
-            "Error, metrics",
+            "mse_both",
+            "held-out error with metrics and other aspects, in squared units of the human scale (at level system, of "
+            "win rates)",
+            "Error, both",
             best="low",
         ),
-        score("mse_both", "held-out error with metrics and other aspects", "Error, both", best="low"),
-        essential=False,
-    )
-    lasso: pl.DataFrame = table(
-        "Lasso weights of the metrics and of human ratings of other aspects, for each penalty.",
-        score("alpha", "penalty of the lasso", "Penalty α"),
-        label("rater", "a metric, or another aspect of the annotators"),
-        label("kind", "`metric` or `human`"),
-        score("weight", "standardised weight, fitted to all outputs (at level system, to all systems)"),
         essential=False,
     )
     forward: pl.DataFrame = table(
@@ -173,19 +164,6 @@ class Ceiling(Result):
             "proportion of folds whose path contains this metric at this step or before",
             "Chosen so far in folds",
         ),
-    )
-    backward: pl.DataFrame = table(
-        "Backward elimination: each step removes the most redundant metric. The table is empty with one metric in use.",
-        count("step", "number of the step, from 1"),
-        label(
-            "metric",
-            "metric removed at this step; its removal increases the held-out squared error least. Elimination starts "
-            "from the metrics in use, or from all metrics if `in_use` is not set",
-            "Taken out",
-        ),
-        score("kendall", "held-out tau-b of the remaining metrics", "τ-b of the rest", interval=True),
-        score("loss", "tau-b of the previous step minus tau-b of this step", interval=True),
-        rows=lambda result: result.backward.filter(pl.col("step") <= 3),
     )
     next: pl.DataFrame = table(
         "Gain from adding each metric and loss from removing it, with the largest gain first.",
@@ -210,7 +188,6 @@ class Ceiling(Result):
         "Prediction from all metrics released by each date. The table is empty with fewer than two release dates.",
         label("date", "date of release, from the raters file"),
         labels("newest", "metrics released on this date", "New"),
-        count("columns", "number of metrics released by this date", "Metrics"),
         score(
             "kendall",
             "held-out tau-b of the prediction from all metrics released by this date",
@@ -231,7 +208,7 @@ class Ceiling(Result):
     level="What is predicted: ratings of single outputs, or rank sums of systems.",
     folds="Held-out units: whole items, or single outputs (plain; training then uses outputs of the same items).",
     model="Prediction model.",
-    in_use="Metrics in use, from which forward and backward selection start; comma list of globs.",
+    in_use="Metrics in use, from which forward selection starts; comma list of globs.",
     variants="Metrics to average, as a comma list of globs; the metrics that match one glob become one metric.",
 )
 def ceiling(
@@ -256,22 +233,21 @@ def ceiling(
     Cross-validation has five folds. With folds='item', a fold contains whole items (or clusters). With 'plain', a fold
     contains single outputs, so the training data contain other outputs of the held-out items. Use 'plain' to reproduce
     the paper. `model` is 'ridge' (regression) or 'xgboost' (boosted trees, as in the paper; needs the extra `learn`).
-    Both paths, gains and losses always use ridge regression. XGBoost handles missing scores; ridge and lasso replace
-    missing scores by the training mean. `variants` replaces the metrics that match a glob by the mean of their
+    The forward path, gains and losses always use ridge regression. XGBoost handles missing scores; ridge and lasso
+    replace missing scores by the training mean. `variants` replaces the metrics that match a glob by the mean of their
     standardised scores. The name of the mean is the glob without `*`, as in figure 1 of the paper.
 
-    The forward path starts with the metrics in `in_use` (default: none) and adds up to `steps` metrics. The backward
-    path starts with the metrics in `in_use` (default: all) and removes up to `steps` metrics; the order of removal is
-    selected and scored on the same folds. `kendall` is tau-b over the outputs of each held-out fold, averaged over
-    folds. `kendall_item` is tau-b over the systems of each item, averaged over items (null with plain folds). Intervals
-    are Student's t intervals over resampled clusters. The predictions are fixed, so the intervals do not include the
-    variation between refitted models. An aspect that was rated on only one item or cluster is excluded.
+    The forward path starts with the metrics in `in_use` (default: none) and adds up to `steps` metrics. `kendall` is
+    tau-b over the outputs of each held-out fold, averaged over folds. `kendall_item` is tau-b over the systems of each
+    item, averaged over items (null with plain folds). Intervals are Student's t intervals over resampled clusters. The
+    predictions are fixed, so the intervals do not include the variation between refitted models. An aspect that was
+    rated on only one item or cluster is excluded.
 
     With level='system', the target is the sum of a system's ranks over items, and the features are rank sums by metrics
     or by other aspects. All rank sums are scaled to win rates against the other systems. `kendall` compares pairs of
     systems. To predict a pair, the model is fitted to all other systems, and ranks are computed among these systems
-    only (leave-pair-out). For `r2` and `information`, one system is left out. Intervals resample systems. There are no
-    paths of metrics and no halo. At least six systems are needed.
+    only (leave-pair-out). For `r2` and `information`, one system is left out. Intervals resample systems. There is no
+    path of metrics and no halo. At least six systems are needed.
 
     References
     ----------
@@ -324,9 +300,7 @@ def ceiling(
             annotators=predictions.annotator_columns(target, human_generator, confidence),
             halo=columns_of_halo,
             information=predictions.information_columns(target, confidence),
-            lasso=predictions.lasso_columns(target, target.x, target.y),
             forward=forward_columns(target, positions_in_use, steps, confidence),
-            backward=backward_columns(target, positions_in_use, steps, confidence),
             next=next_columns(target, positions_in_use, confidence),
             history=predictions.history_columns(
                 target,
@@ -408,7 +382,6 @@ def _system_level_tables(
         **predictions.prediction_columns(target, draws_of_statistic, target.n_clusters, confidence, target.n_clusters),
         annotators=target.split_half_columns(confidence, human_generator),
         information=target.information_columns(confidence),
-        lasso=target.lasso_columns(),
         history=predictions.history_columns(target, compute_agreement, confidence, target.n_clusters),
     )
 

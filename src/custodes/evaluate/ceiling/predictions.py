@@ -16,7 +16,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correlation import within_item
 from custodes.stats.intervals import ANY, CORRELATION, POSITIVE
 from custodes.stats.learning import heldout
-from custodes.stats.learning.lasso import ALPHAS, lasso_errors, lasso_weights
+from custodes.stats.learning.lasso import ALPHAS, lasso_errors
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.system_scores import weighted_item_mean
 
@@ -78,7 +78,6 @@ def prediction_columns(
             "r2": 1 - columns_of_error["error"],
             "r2_low": 1 - columns_of_error["error_high"],
             "r2_high": 1 - columns_of_error["error_low"],
-            "columns": [len(rater_positions) for rater_positions in target.columns.values()],
             "n": n_predictions,
         },
         "gaps": {
@@ -159,7 +158,6 @@ def history_columns(
             ]
             for release_date in dates
         ],
-        "columns": [len(rater_positions) for rater_positions in rater_sets],
         **with_interval("kendall", agreement(rater_sets), confidence, clusters=n_clusters, bounds=CORRELATION),
     }
 
@@ -204,17 +202,5 @@ def error_columns(
             clusters=n_clusters,
             bounds=intervals.POSITIVE,
         ),
-        "mse_metrics": error_sums_with_metrics[0] / n_predictions,
         "mse_both": error_sums_with_both[0] / n_predictions,
-    }
-
-
-def lasso_columns(target: PredictedAspect, x: Floats, y: Floats) -> dict[str, Any]:
-    """Return the columns of `lasso`: standardised weights by penalty, fitted to all rows of `x` (rows, raters)."""
-    rater_positions = target.columns.get("both", target.columns["metrics"])
-    return {
-        "alpha": np.repeat(ALPHAS, len(rater_positions)),
-        "rater": [target.who.names[rater_position] for rater_position in rater_positions] * len(ALPHAS),
-        "kind": [target.who.kinds[rater_position] for rater_position in rater_positions] * len(ALPHAS),
-        "weight": lasso_weights(x[:, rater_positions], y, alphas=ALPHAS),
     }

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from custodes.answers.tables import with_interval
 from custodes.errors import InputError
 from custodes.evaluate.ceiling.prediction_target import PredictedAspect
-from custodes.evaluate.ceiling.predictions import SPLITS, error_columns, lasso_columns
+from custodes.evaluate.ceiling.predictions import SPLITS, error_columns
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_scores import RaterScores
 from custodes.memory import check_memory, count_resample_values
@@ -125,10 +125,6 @@ class SystemTarget(PredictedAspect):
             for feature_set in ("metrics", "both")
         }
         return error_columns(error_sums_of_features, self.times, self.n_clusters, confidence, self.n_clusters)
-
-    def lasso_columns(self) -> dict[str, Any]:
-        """Return the columns of `lasso`: weights fitted to all systems."""
-        return lasso_columns(self, self.rates.T, self.rates[self.me])
 
 
 def _pair_orders(rates: Floats) -> NDArray[np.int8]:
