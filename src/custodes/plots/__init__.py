@@ -15,7 +15,6 @@ from custodes.plots.combine import (
     combination_weights,
     cost_curve,
     method_comparison,
-    pruning_curve,
 )
 from custodes.plots.complementarity import (
     complementarity_averages,
@@ -72,7 +71,6 @@ __all__ = [
     "partiality_map",
     "power_curve",
     "prediction_bars",
-    "pruning_curve",
     "ranking_graphs",
     "rates",
     "release_history",

@@ -248,7 +248,7 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
         weighted_sums(weights[np.newaxis], ranks_or_mask.swapaxes(1, 2))[0]
         for ranks_or_mask in (rescaled_ranks, is_ranked_thing)
     )
-    return rank_sums * ratio(weights.sum(), n_ranked_units)
+    return np.asarray(rank_sums * ratio(weights.sum(), n_ranked_units))
 
 
 def _restore_order(values: Floats, order: Ints, ranks: Floats) -> Floats:
