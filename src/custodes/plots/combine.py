@@ -12,7 +12,6 @@ import polars as pl
 import custodes.plots.alt as alt
 import custodes.plots.labels as labels
 import custodes.plots.theme as theme
-from custodes.arguments import check_one_of
 from custodes.combining.combine import Combine
 from custodes.combining.methods import BEST, METHODS
 from custodes.combining.trial import STATISTICS
@@ -26,10 +25,7 @@ LABELS = {method.name: method.label for method in METHODS.values()}
 COLOURS = (theme.ORANGE, theme.SKY, theme.BLUE, theme.GREEN, theme.VERMILION, theme.PURPLE)
 SHAPES = ("circle", "diamond")
 SINGLE = f"datum.method === '{BEST.name}'"
-WEIGHTS = {
-    "weight": "Weight of the normalised metric",
-    "importance": "Importance: proportion of the gain of all splits",
-}
+WEIGHT, IMPORTANCE = "Weight of the normalised metric", "Importance: proportion of the gain of all splits"
 MOST = 25
 """Maximum number of weights in the figure. The largest absolute weights are shown, and the number of the others."""
 CLEAR = ("interval excludes 0", "not significant")
@@ -121,12 +117,13 @@ def methods(data: Any, *, objective: str) -> Any:
 def combination_weights(
     result: Combine,
     *,
-    statistic: str = "weight",
     target: str | None = None,
     width: int = theme.PAGE_WIDTH,
     dark: bool = False,
 ) -> alt.TopLevelMixin:
     """Weights of metrics in the saved model: the 25 largest weights, and the number of the remaining weights.
+
+    A model that consists only of boosted trees has importances instead of weights.
 
     Hollow points have an interval that contains 0. Importances have no intervals. Weights of methods that are too slow
     to refit have no intervals either. If no weight has an interval, all points are filled.
@@ -135,8 +132,6 @@ def combination_weights(
     ----------
     result : Combine
         Result of `combine`.
-    statistic : str, default 'weight'
-        'weight', or 'importance' for boosted trees.
     target : str, optional
         Target to draw; required if the result has several targets.
     width : int, default 455
@@ -152,9 +147,7 @@ def combination_weights(
     Raises
     ------
     OptionError
-        If the statistic or the target is unknown.
-    InputError
-        If the model does not contain the statistic.
+        If the target is unknown.
 
     Examples
     --------
@@ -163,21 +156,16 @@ def combination_weights(
     >>> combination_weights(made).to_dict()["title"]
     'Weights of the combined metric (fluency)'
     """
-    function_name = "combination_weights"
-    check_one_of(f"{function_name}: statistic", statistic, WEIGHTS)
-    target_rows, target = select_aspect(result.weights, target, function_name=function_name, column_name="target")
-    if target_rows[statistic].null_count() == target_rows.height:
-        raise InputError(f"{function_name}: this model has no boosted trees, so its metrics have no {statistic}")
-    # Models of trees alone have no weights, and the table has their importance in both columns.
-    labelled_statistic = "importance" if target_rows["weight"].equals(target_rows["importance"]) else statistic
-    rows = weight_rows(target_rows, statistic)
-    chart = weights(theme.embed_rows(rows), has_intervals=rows["low"].count() > 0, label=WEIGHTS[labelled_statistic])
+    rows, target = select_aspect(result.weights, target, function_name="combination_weights", column_name="target")
+    rows = weight_rows(rows)
+    label = IMPORTANCE if METHODS[result.model.method].family == "importances" else WEIGHT
+    chart = weights(theme.embed_rows(rows), has_intervals=rows["low"].count() > 0, label=label)
     return theme.apply_theme(
         chart, dark=dark, title=title_with_aspect("Weights of the combined metric", target), width=width
     )
 
 
-def weights(data: Any, *, has_intervals: bool, label: str = WEIGHTS["weight"]) -> Any:
+def weights(data: Any, *, has_intervals: bool, label: str = WEIGHT) -> Any:
     """Draw the rows of `weight_rows` of one target."""
     base = alt.Chart(data).transform_calculate(clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR))
     metric_channel = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))
@@ -208,13 +196,12 @@ def weights(data: Any, *, has_intervals: bool, label: str = WEIGHTS["weight"]) -
     )
 
 
-def weight_rows(table: pl.DataFrame, statistic: str = "weight") -> pl.DataFrame:
+def weight_rows(table: pl.DataFrame) -> pl.DataFrame:
     """The largest weights of each target, and one row for all smaller weights. Columns are target, metric, value, low,
     high, place and rest (a text on the size of the smaller weights)."""
-    column_of_bound = {
-        bound: f"weight_{bound}" if statistic == "weight" else pl.lit(None, pl.Float64) for bound in ("low", "high")
-    }
-    rows = table.select("target", "metric", value=statistic, **column_of_bound, rest=pl.lit(None, pl.String))
+    rows = table.select(
+        "target", "metric", value="weight", low="weight_low", high="weight_high", rest=pl.lit(None, pl.String)
+    )
     frames = [rows.head(0)]
     for (target,), target_rows in rows.group_by("target", maintain_order=True):
         ordered_rows = target_rows.sort(pl.col("value").abs(), descending=True, maintain_order=True)

@@ -43,7 +43,10 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
     values = np.asarray(values, dtype=np.float64)
     sort_order = np.argsort(values, axis=-1, kind="stable")  # NaN is sorted last
     run_starts, run_ends = tie_runs(np.take_along_axis(values, sort_order, axis=-1))
-    return _restore_order(values, sort_order, (run_starts + run_ends + 1) / 2)
+    ranks = np.empty_like(values)
+    np.put_along_axis(ranks, sort_order, (run_starts + run_ends + 1) / 2, axis=-1)
+    ranks[np.isnan(values)] = np.nan
+    return ranks
 
 
 def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
@@ -64,29 +67,6 @@ def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
         run_of_position
     ]
     return ranks
-
-
-def ordinal_ranks(values: NDArray[Any]) -> Floats:
-    """Ranks along the last axis. Among tied values, the earlier value gets the lower rank.
-
-    Parameters
-    ----------
-    values
-        Scores (..., n); NaN = not rated.
-
-    Returns
-    -------
-    :
-        Ranks (..., n) from 1; NaN where the score is NaN.
-
-    Examples
-    --------
-    >>> ordinal_ranks(np.array([5.0, 7, 5, np.nan])).tolist()
-    [1.0, 3.0, 2.0, nan]
-    """
-    values = np.asarray(values, dtype=np.float64)
-    sort_order = np.argsort(values, axis=-1, kind="stable")
-    return _restore_order(values, sort_order, np.broadcast_to(np.arange(1.0, values.shape[-1] + 1), values.shape))
 
 
 def tie_runs(sorted_values: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -249,11 +229,3 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
         for ranks_or_mask in (rescaled_ranks, is_ranked_thing)
     )
     return np.asarray(rank_sums * ratio(weights.sum(), n_ranked_units))
-
-
-def _restore_order(values: Floats, order: Ints, ranks: Floats) -> Floats:
-    """Ranks of sorted values, returned to the order of `values`; NaN where the value is NaN."""
-    unsorted_ranks = np.empty_like(values)
-    np.put_along_axis(unsorted_ranks, order, ranks, axis=-1)
-    unsorted_ranks[np.isnan(values)] = np.nan
-    return unsorted_ranks

@@ -320,8 +320,15 @@ def ceiling(
         threads=model == "xgboost",
     )
     tables_of_targets, excluded_of_targets = zip(*tables_and_excluded_positions, strict=True)
-    notes = [*raters.notes, *_few_notes(raters, level, resamples)]
-    result = Ceiling.from_parts([*tables_of_targets, Ceiling.part(left_out=raters.left_out_columns())], notes)
+    n_systems = len(raters.design.systems)
+    has_few_systems = bool(n_systems < FEW and resamples)
+    few_notes = (
+        few_clusters_notes(raters.design.n_units, resamples)
+        if level == "output"
+        else build_notes(("few-systems", has_few_systems * n_systems, f"{n_systems} systems: intervals are unreliable"))
+    )
+    tables = [*tables_of_targets, Ceiling.part(left_out=raters.left_out_columns())]
+    result = Ceiling.from_parts(tables, [*raters.notes, *few_notes])
     excluded_annotators = [raters.people[position] for position in sorted(set().union(*excluded_of_targets))]
     return replace(result, notes=(*result.notes, *_notes(result, raters, level, excluded_annotators)))
 
@@ -384,15 +391,6 @@ def _system_level_tables(
         information=target.information_columns(confidence),
         history=predictions.history_columns(target, compute_agreement, confidence, target.n_clusters),
     )
-
-
-def _few_notes(raters: RaterScores, level: Level, resamples: int) -> list[Note]:
-    """Return notes if there are too few clusters or systems for an interval."""
-    if level == "output":
-        return few_clusters_notes(raters.design.n_units, resamples)
-    n_systems = len(raters.design.systems)
-    n_too_few_systems = n_systems if n_systems < FEW and resamples else 0
-    return build_notes(("few-systems", n_too_few_systems, f"{n_systems} systems: intervals are unreliable"))
 
 
 def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotators: Sequence[str]) -> list[Note]:

@@ -107,7 +107,7 @@ class Complementarity(Result):
     )
     rules: pl.DataFrame = table(
         "The averages under every tie rule, to show how much they depend on the rule.",
-        label("distance", "a tie rule: `tau-b`, `strict`, `half`, `ordinal`", "Ties"),
+        label("distance", "a tie rule: `tau-b`, `strict`, `half`", "Ties"),
         label("kinds", "as in `averages`"),
         score("complementarity", "the average under this rule"),
         essential=False,
@@ -156,11 +156,10 @@ def complementarity(
     -----
     `level` 'system' ranks the systems within each item and averages over items (Equation 3 of the paper);
     'utterance' ranks the items within each system and averages over systems. `distance` sets how ties count: 'tau-b'
-    is (1 - tau_b) / 2, 'strict' is the proportion of opposite pairs, 'half' counts a tie as half an opposite pair, and
-    'ordinal' breaks ties by position. With `human_raters` 'aspects', each aspect is a rater (mean over annotators);
-    with 'annotators', each annotator is a rater. Metrics declared as lower is better are negated. `variants` replaces
-    the metrics that match a glob by the mean of their standardised scores. The name of the mean is the glob without `*`
-    ('rouge-*' becomes 'rouge').
+    is (1 - tau_b) / 2, 'strict' is the proportion of opposite pairs, and 'half' counts a tie as half an opposite pair.
+    With `human_raters` 'aspects', each aspect is a rater (mean over annotators); with 'annotators', each annotator is a
+    rater. Metrics declared as lower is better are negated. `variants` replaces the metrics that match a glob by the
+    mean of their standardised scores. The name of the mean is the glob without `*` ('rouge-*' becomes 'rouge').
 
     Intervals are Student's t intervals over resampled clusters of items. At the utterance level, the values in
     resamples are first-order approximations from the influence of each item. A constant rater has no ranking: the
