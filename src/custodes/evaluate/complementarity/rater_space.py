@@ -74,13 +74,13 @@ def _rank_space(rankings: Rankings) -> tuple[NDArray[np.intp], NDArray[np.intp],
     ranked_scores = rankings.values[varying_rater_positions]
     ranking_weights = design.weights if rankings.level == "system" else np.ones(ranked_scores.shape[1])
     rater_points = ranks.representation(ranked_scores, weights=ranking_weights)
-    is_ranked_object = np.isfinite(rater_points).all(axis=0)
+    is_ranked_object = np.asarray(np.isfinite(rater_points).all(axis=0))
     if FEWEST_OBJECTS <= is_ranked_object.sum() < len(is_ranked_object):
         rater_points = ranks.representation(ranked_scores[:, :, is_ranked_object], weights=ranking_weights)
     else:
         is_ranked_object[:] = True
     # Points are checked instead of scores, because a score that is alone in its unit has no rank.
-    is_complete_rater = np.isfinite(rater_points).all(axis=1)
+    is_complete_rater = np.asarray(np.isfinite(rater_points).all(axis=1))
     return (
         varying_rater_positions[is_complete_rater],
         varying_rater_positions[~is_complete_rater],

@@ -127,7 +127,7 @@ def _tables(context: Context, result: Complementarity) -> list[str]:
         for kind_pair, pair_label in AVERAGES.items()
     ]
     rule_columns = [declaration_of_table["rules"].column("distance"), *average_columns]
-    table_specifications: list[tuple[str, pl.DataFrame, Sequence[Column], str, Sequence[tuple[str, str]]]] = [
+    table_specifications: list[tuple[str, pl.DataFrame, Sequence[Column], str, Sequence[tuple[str | None, str]]]] = [
         (
             "raters",
             rater_rows,
