@@ -16,10 +16,10 @@ from scipy.optimize import isotonic_regression
 
 import custodes as cu
 from custodes import plots
-from custodes.errors import InputError
+from custodes.errors import InputError, OptionError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.plots import labels, theme
-from custodes.plots.complementarity import CELL_MAX, CELL_MIN, CELL_NAMED, GAP
+from custodes.plots.complementarity import CELL_MAX, CELL_MIN, CELL_NAMED, GAP, NAMED, NEAREST
 from tests.evaluate.judged_studies import judged
 from tests.plots.drawn import matches_in
 
@@ -32,7 +32,7 @@ def distances() -> Complementarity:
 def many(result: Complementarity, copies: int) -> Complementarity:
     """Repeat the raters under new names."""
     tables = {}
-    for name in ("pairs", "raters"):
+    for name in ("pairs", "raters", "coordinates"):
         frame = pl.concat([getattr(result, name).with_columns(copy=pl.lit(k)) for k in range(copies)])
         columns = [column for column in ("rater", "rater_a", "rater_b") if column in frame.columns]
         tables[name] = frame.with_columns(pl.format("{}-{}", column, "copy").alias(column) for column in columns)
@@ -127,9 +127,49 @@ def test_the_curve_shows_components_and_the_rule(distances: Complementarity, tmp
     assert len(rules) == 1  # one rule: the proportion that defines the effective dimension
 
 
-def test_without_components_the_curve_says_why(distances: Complementarity) -> None:
-    with pytest.raises(InputError, match="left_out"):
-        plots.explained_variance(replace(distances, components=distances.components.head(0)))
+def test_the_map_of_places_has_one_unit_for_both_axes(distances: Complementarity) -> None:
+    chart = plots.judges_map(distances, width=400).to_dict()
+    points = chart["layer"][0]["encoding"]
+    across, up = (np.ptp(points[axis]["scale"]["domain"]) for axis in ("x", "y"))
+    assert across / chart["width"] == pytest.approx(up / chart["height"])
+    low, high = points["y"]["scale"]["domain"]
+    assert distances.coordinates["y"].is_between(low, high).all()
+    rows = [{name: row[name] for name in distances.coordinates.columns} for row in chart["data"]["values"]]
+    assert rows == distances.coordinates.to_dicts()
+
+
+def named(chart: Any) -> set[str]:
+    """Return the raters that the map labels."""
+    return {row["rater"] for row in chart.to_dict()["data"]["values"] if row["named"]}
+
+
+def test_few_raters_are_all_named_of_many_people_those_like_them_and_the_ends(distances: Complementarity) -> None:
+    assert named(plots.judges_map(distances)) == set(distances.coordinates["rater"])
+    result = many(distances, 3)
+    assert result.coordinates.height > NAMED
+    names = named(plots.judges_map(result))
+    metrics = result.coordinates.filter(kind="metric")
+    ends = {metrics.sort(axis)["rater"][end] for axis in "xy" for end in (0, -1)}
+    assert set(result.coordinates.filter(kind="human")["rater"]) | ends <= names
+    assert len(names) <= 6 + 4 + NEAREST
+    unnamed = sorted(set(metrics["rater"]) - names)[0]
+    assert named(plots.judges_map(result, named=unnamed)) == names | {unnamed}
+    with pytest.raises(OptionError, match="judges_map: rater='nobody' is not in the result"):
+        plots.judges_map(result, named="nobody")
+
+
+def test_two_raters_have_components_but_no_map() -> None:
+    two = cu.complementarity(cu.read("demo"), metrics="learned", aspect="fluency", resamples=0)
+    assert plots.explained_variance(two).to_dict()["layer"]
+    with pytest.raises(InputError, match="fewer than four raters"):
+        plots.judges_map(two)
+
+
+def test_without_components_two_figures_say_why(distances: Complementarity) -> None:
+    none = replace(distances, components=distances.components.head(0), coordinates=distances.coordinates.head(0))
+    for figure in (plots.explained_variance, plots.judges_map):
+        with pytest.raises(InputError, match="left_out"):
+            figure(none)
 
 
 def test_names_hide_neither_each_other_nor_points() -> None:

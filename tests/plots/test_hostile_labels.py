@@ -60,6 +60,7 @@ CHARTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     ),
     "win_rate_map": lambda results: plots.win_rate_map(results["leaderboard"], rater=METRICS[1]),
     "complementarity_map": lambda results: plots.complementarity_map(results["complementarity"]),
+    "judges_map": lambda results: plots.judges_map(results["complementarity"]),
     "correction_margins": lambda results: plots.correction_margins(results["correction"], metric=METRICS[0]),
     "budget_curve": lambda results: plots.budget_curve(results["protocol"]),
 }
@@ -84,7 +85,7 @@ def test_every_picture_is_drawn_and_names_its_labels(answers: dict[str, Any], na
     ElementTree.fromstring(svg)
     assert not UNSHOWN.search(svg)
     svg_text = "".join(ElementTree.fromstring(svg).itertext()).replace(ZERO, "")
-    raters = {"agreement_intervals", "favoritism_and_accuracy", "error_types"}
+    raters = {"agreement_intervals", "favoritism_and_accuracy", "error_types", "judges_map"}
     systems = {"favoritism_by_system", "ranking_graphs", "leaderboard_strengths", "win_rate_map", "correction_margins"}
     if name in raters | {"favoritism_map", "complementarity_map"}:
         assert "toString" in svg_text

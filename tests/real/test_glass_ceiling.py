@@ -106,11 +106,15 @@ def test_without_the_diagonal_human_aspects_are_not_closer_than_metrics(shared_d
 
 
 @pytest.mark.parametrize(("level", "dimensions"), [("system", {2}), ("utterance", {4, 6})])
-def test_few_components_as_published(shared_data: Path, level: str, dimensions: set[int]) -> None:
-    """Figure 4: fewer than 6 components explain 80 % of the variance."""
+def test_few_components_and_communities_as_published(shared_data: Path, level: str, dimensions: set[int]) -> None:
+    """Figures 4 to 6: fewer than 6 components explain 80 % of the variance, and there are two, at most three
+    communities."""
     for path in (shared_data / "glass-ceiling").glob("*.csv.gz"):
         result = cu.complementarity(authors_study(path), level=level, resamples=0)  # type: ignore[arg-type]
         assert result.components.filter(pl.col("cumulative") >= 0.8)["component"][0] in dimensions
+        assert result.coordinates["rank_sum_cluster"].n_unique() == 2
+        assert result.coordinates["cluster"].n_unique() == (1 if path.name.startswith("TAC") else 2)
+        assert result.coordinates.filter(kind="human")["cluster"].n_unique() == 1
 
 
 def test_rank_sums_of_summeval_by_all_metrics(summeval: cu.Study) -> None:
@@ -124,12 +128,14 @@ def test_rank_sums_of_summeval_by_all_metrics(summeval: cu.Study) -> None:
 
 
 def test_rank_sums_of_systems_left_out(shared_data: Path) -> None:
-    """Figure 7 at system level: other human aspects have information that all metrics lack."""
+    """Figures 7 and 8 at system level: other human aspects have information that all metrics lack."""
     study = authors_study(shared_data / "glass-ceiling" / "SUM_EVAL.csv.gz")
     result = cu.ceiling(study, level="system", resamples=0)
     metrics, humans, both = result.prediction.filter(target="coherence")["kendall"]
     assert metrics < 0 < 0.5 < humans < both
     information = result.information.filter(target="coherence").sort("mse_both")
     assert information["mse_ratio"][0] < 0.5
+    used = result.lasso.filter(pl.col("weight") != 0, target="coherence").sort("alpha", descending=True)
+    assert used["kind"][0] == "human"
     with pytest.raises(InputError, match="4 systems with human ratings"):
         cu.ceiling(authors_study(shared_data / "glass-ceiling" / "DIALOG_pc.csv.gz"), level="system")

@@ -8,11 +8,18 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 from sklearn.decomposition import PCA
 
-from custodes.stats.ordination import explained_variance, leaf_order, null_explained
+from custodes.stats.ordination import coordinates, explained_variance, leaf_order, null_explained
 
 seeds = st.integers(0, 2**32 - 1)
 # fewer raters than features, one fewer, as many, and more
 shapes = pytest.mark.parametrize("shape", [(3, 9), (6, 7), (6, 6), (7, 6), (9, 3), (2, 1), (2, 5)])
+
+
+def sample(seed: int, *, smallest: int = 2) -> tuple[np.random.Generator, np.ndarray]:
+    """Return points (raters, n) with an offset, with more raters or more features."""
+    rng = np.random.default_rng(seed)
+    n_raters, n = rng.integers(smallest, 9, 2)
+    return rng, rng.normal(size=(n_raters, n)) * rng.uniform(0.2, 3, n) + 5
 
 
 @shapes
@@ -65,6 +72,47 @@ def test_degenerate_shapes() -> None:
     assert explained_variance(np.ones((2, 1, 3))).shape == (2, 0)
     assert explained_variance(np.ones((2, 3, 0))).shape == (2, 0)
     assert explained_variance(np.ones((0, 3, 2))).shape == (0, 2)
+    assert coordinates(np.ones((1, 3))).tolist() == [[0, 0]]
+    assert coordinates(np.ones((3, 0)), k=1).tolist() == [[0], [0], [0]]
+
+
+@shapes
+def test_coordinates_are_the_scores_of_sklearn_up_to_sign(shape: tuple[int, int]) -> None:
+    points = np.random.default_rng(4).normal(size=shape) * np.linspace(1, 4, shape[1]) + 10
+    k = min(shape[0] - 1, shape[1])
+    scores = coordinates(points, k=k + 2)
+    np.testing.assert_allclose(np.abs(scores[:, :k]), np.abs(PCA(svd_solver="full").fit_transform(points)[:, :k]))
+    assert (scores[:, k:] == 0).all()
+    # The sign of a column is common to all raters, so distances do not change.
+    centred = points - points.mean(axis=0)
+    np.testing.assert_allclose(scores @ scores.T, centred @ centred.T, atol=1e-9)
+    np.testing.assert_array_equal(coordinates(points), coordinates(points, k=2))
+
+
+@given(seed=seeds)
+def test_coordinates_follow_the_raters(seed: int) -> None:
+    rng, points = sample(seed, smallest=3)  # With two raters the scores are tied.
+    scores = coordinates(points)
+    largest = np.abs(scores).argmax(axis=0)
+    assert (scores[largest, [0, 1]] >= 0).all()
+    order = rng.permutation(len(points))
+    np.testing.assert_allclose(coordinates(points[order]), scores[order], atol=1e-6)
+    np.testing.assert_allclose(coordinates(rng.permutation(points, axis=1)), scores, atol=1e-6)
+    np.testing.assert_allclose(coordinates(points * 3 - 7), 3 * scores, atol=1e-6)
+
+
+def test_the_first_rater_decides_a_tie_of_signs() -> None:
+    points = np.random.default_rng(5).normal(size=(2, 6))
+    for pair in (points, points[::-1], -points):
+        first, second = coordinates(pair, k=1)[:, 0]
+        assert first > 0
+        np.testing.assert_allclose(second, -first)
+
+
+def test_components_that_do_not_exist_are_zero() -> None:
+    line = np.outer([0.1, 0.2, 0.7, 0.4], [1.0, 3.0, 0.3]) + 1 / 3
+    assert (coordinates(line, k=3)[:, 1:] == 0).all()
+    assert (coordinates(np.tile([0.1, 0.2, 0.7], (5, 1))) == 0).all()
 
 
 def test_the_null_permutes_every_rater_on_its_own() -> None:

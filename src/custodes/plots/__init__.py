@@ -9,7 +9,7 @@ This module does not import Altair. Altair is imported when the first figure is 
 
 from custodes.plots.agreement import agreement_intervals
 from custodes.plots.annotators import annotator_competence
-from custodes.plots.ceiling import forward_path, information_ratio, prediction_bars, release_history
+from custodes.plots.ceiling import forward_path, information_ratio, lasso_paths, prediction_bars, release_history
 from custodes.plots.combine import (
     accuracy_and_favoritism,
     combination_weights,
@@ -20,6 +20,7 @@ from custodes.plots.complementarity import (
     complementarity_averages,
     complementarity_map,
     explained_variance,
+    judges_map,
 )
 from custodes.plots.confusion import confusion_matrix
 from custodes.plots.consistency import judge_calibration, judge_faults, order_confusion, order_flips
@@ -62,7 +63,9 @@ __all__ = [
     "information_ratio",
     "judge_calibration",
     "judge_faults",
+    "judges_map",
     "label_matrix",
+    "lasso_paths",
     "leaderboard_strengths",
     "method_comparison",
     "order_confusion",

@@ -1,21 +1,26 @@
-"""Figures: complementarity of raters as a heat map and as averages, and variance by principal component."""
+"""Figures: complementarity of raters as a heat map, as a map of principal components, and as averages."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 import custodes.plots.alt as alt
+import custodes.plots.labels as labels
 import custodes.plots.theme as theme
 from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
+from custodes.plots.choice import select_rows
 from custodes.plots.drawable import drawable
 from custodes.stats.ordination import leaf_order
 
 KINDS = ("human", "metric")
+SHAPES = ("human raters", "metrics")
+"""Legend of the shapes of both kinds."""
 CELL_MIN, CELL_NAMED, CELL_MAX = 5.0, 13.0, 22.0
 """Width in pixels of a cell of the heat map: minimum without labels, minimum with labels, and maximum."""
 GAP = " "
@@ -23,6 +28,12 @@ GAP = " "
 SAME, UNRELATED, OPPOSITE = theme.BLUE, "rgba(0,114,178,0)", theme.VERMILION
 ENOUGH = 0.995
 """Cumulative proportion of explained variance at which the curve ends."""
+NAMED, NEAREST = 25, 3
+"""Maximum number of raters for which the map labels every rater, and number of labelled metrics if there are more
+raters.
+
+With more raters, only human raters, the three metrics closest to human raters, and extreme metrics are labelled.
+"""
 LABELLED = 100
 """Maximum number of raters for which every row of the heat map is labelled."""
 AVERAGES = {
@@ -31,6 +42,8 @@ AVERAGES = {
     "metric-metric": "pairs of metrics",
 }
 HEIGHT = 240
+MARGIN = 45
+"""Margin in pixels between the outermost rater and the edge of the map."""
 
 
 def complementarity_map(
@@ -221,6 +234,139 @@ def variance_curve(data: Any) -> Any:
         .encode(x=x, y=alt.Y("cumulative:Q"), color=colour_channel, tooltip=tooltips),
     ]
     return alt.layer(*layers, height=HEIGHT)
+
+
+def judges_map(
+    result: Complementarity,
+    *,
+    named: str | Sequence[str] = (),
+    width: int = theme.PAGE_WIDTH,
+    dark: bool = False,
+) -> alt.TopLevelMixin:
+    """Map of the raters on the first two principal components.
+
+    Raters with similar rankings are close to each other. The colour shows the cluster, and the shape shows the kind of
+    rater. Both axes have the same scale. If there are at most 25 raters, every rater is labelled. Otherwise, only human
+    raters, the three metrics most similar to human raters, the extreme metrics, and the raters in `named` are labelled.
+
+    Parameters
+    ----------
+    result : Complementarity
+        Result of `complementarity`.
+    named : str or sequence of str, default ()
+        Further raters to label.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Whether to use colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
+
+    Raises
+    ------
+    InputError
+        If fewer than four raters rank all systems, so that there are no coordinates.
+    OptionError
+        If a name is unknown.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.complementarity(cu.read("demo"), resamples=0)
+    >>> judges_map(result).to_dict()["title"]
+    'Map of the raters'
+    """
+    rows = result.coordinates.drop_nulls("x")
+    if rows.is_empty():
+        raise InputError(
+            "judges_map: fewer than four raters ranked all systems of all items, so there are no coordinates; see the "
+            "table left_out of the result"
+        )
+    named_raters = [named] if isinstance(named, str) else list(named)
+    for rater_name in named_raters:
+        select_rows(rows, "rater", rater_name, function_name="judges_map")
+    points = rows.select("x", "y").to_numpy()
+    lowest, highest = points.min(axis=0), points.max(axis=0)
+    units_per_pixel = (highest - lowest).max() / (width - 2 * MARGIN) or 1.0
+    plot_size = np.array([width, max(width / 3, (highest - lowest)[1] / units_per_pixel + 2 * MARGIN)])
+    half_extent = plot_size * units_per_pixel / 2
+    centre = (lowest + highest) / 2
+    label_columns = labels.columns(
+        (points - centre) / (2 * half_extent) * [1, -1] + 0.5,  # from the upper left corner
+        rows["rater"].to_list(),
+        _raters_to_label(result, rows, named_raters),
+        height=plot_size[1],
+        width=width,
+    )
+    variance_shares = [*result.components["explained_variance"], 0.0][:2]  # rankings of two systems have one component
+    x, y = (
+        channel_class(
+            f"{name}:Q",
+            scale=alt.Scale(domain=[middle - half, middle + half], nice=False, zero=False),
+            axis=alt.Axis(
+                title=f"Principal component {number} ({variance_share:.0%} of variance)",
+                titleAngle=90 - 90 * number,
+                labels=False,
+                ticks=False,
+                grid=False,
+            ),
+        )
+        for channel_class, name, number, middle, half, variance_share in zip(
+            (alt.X, alt.Y), "xy", (1, 2), centre, half_extent, variance_shares, strict=True
+        )
+    )
+    base = alt.Chart(theme.embed_rows(rows.with_columns(**label_columns))).transform_calculate(
+        who=f"datum.kind === 'human' ? '{SHAPES[0]}' : '{SHAPES[1]}'"
+    )
+    point_chart = base.encode(
+        x=x,
+        y=y,
+        color=alt.Color("cluster:N", title="cluster", legend=alt.Legend(symbolOpacity=1)),
+        shape=alt.Shape(
+            "who:N",
+            title=None,
+            scale=alt.Scale(domain=list(SHAPES), range=["triangle-up", "circle"]),
+            legend=alt.Legend(symbolFillColor=theme.GREY, symbolStrokeColor=theme.GREY, symbolOpacity=1),
+        ),
+        tooltip=[alt.Tooltip("rater:N"), alt.Tooltip("cluster:N")],
+    )
+    metric_chart, human_chart = (point_chart.transform_filter(f"datum.kind === '{kind}'") for kind in KINDS[::-1])
+    metric_options: dict[str, Any] = (
+        {"opacity": 0.85, "size": 70} if rows.height <= NAMED else {"opacity": 0.6, "size": 40}
+    )
+    chart = alt.layer(
+        metric_chart.mark_point(**metric_options),
+        human_chart.mark_point(opacity=1, size=130),
+        *labels.layers(base, "rater", "datum.named", x=x, y=y),
+        params=[labels.metric_parameter()],
+        width=width,
+        height=plot_size[1],
+    )
+    return theme.apply_theme(chart, dark=dark, title="Map of the raters")
+
+
+def _raters_to_label(result: Complementarity, rows: pl.DataFrame, named_raters: Sequence[str]) -> list[int]:
+    """Row numbers of the raters to label: all of few raters. Of many, human raters, and metrics that are named,
+    extreme, or closest to human raters."""
+    if rows.height <= NAMED:
+        return list(range(rows.height))
+    names, is_metric_row = rows["rater"].to_list(), rows["kind"].to_numpy() == "metric"
+    closest_metrics = result.raters.filter(pl.col("rater").is_in(names), kind="metric").drop_nulls("with_humans")
+    nearest_names = closest_metrics.sort("with_humans", maintain_order=True)["rater"].head(NEAREST)
+    extremes = [labels.extremes(np.where(is_metric_row, rows[axis].to_numpy(), np.nan), 1) for axis in "xy"]
+    return list(
+        dict.fromkeys(
+            [
+                *np.flatnonzero(~is_metric_row).tolist(),
+                *(names.index(name) for name in [*named_raters, *nearest_names]),
+                *extremes[0],
+                *extremes[1],
+            ]
+        )
+    )
 
 
 def complementarity_averages(

@@ -1,6 +1,6 @@
 """Ordination of raters: principal components of their rankings, and seriation of distances.
 
-Two functions share the array `points`, (raters, n) or (B, raters, n), without NaN. It has one row per rater and one
+Several functions share the array `points`, (raters, n) or (B, raters, n), without NaN. It has one row per rater and one
 column per feature (ranks). Columns are centred over raters, but not scaled.
 """
 
@@ -15,6 +15,7 @@ from custodes.stats.arrays import Floats, chunks
 from custodes.stats.ratios import mean_of_defined, ratio
 
 _CONSTANT = 1e-12  # deviations below this proportion of the values are rounding errors
+_TIE = 1e-9  # relative difference below which two absolute values are equal
 
 
 def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | None = None) -> Floats:
@@ -37,6 +38,26 @@ def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | N
     eigenvalue_sum = eigenvalues.sum(axis=1, keepdims=True)
     uncentred_square_sums = (np.einsum("brn,brn->bn", points, points) @ weights)[:, np.newaxis]
     return ratio(eigenvalues, np.where(eigenvalue_sum > _CONSTANT**2 * uncentred_square_sums, eigenvalue_sum, 0.0))
+
+
+def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
+    """Scores of the raters on the first k components: points (raters, n) -> scores (raters, k).
+
+    On each component, the score with the largest absolute value is positive; for ties, the first such rater counts. So
+    equal points give equal plots. Scores on missing components are 0.
+
+    >>> coordinates(np.array([[0.0, 0.0], [0.0, 0.0], [4.0, 0.0], [8.0, 0.0]])).round(3).tolist()
+    [[-3.0, 0.0], [-3.0, 0.0], [1.0, 0.0], [5.0, 0.0]]
+
+    Source: Jolliffe and Cadima 2016; the glass ceiling paper, appendix B.2, figures 5 and 6.
+    """
+    left_vectors, singular_values, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    n_nonzero_components = min(k, int(np.sum(singular_values > _CONSTANT * np.linalg.norm(points))))
+    component_scores = np.zeros((len(points), k))
+    component_scores[:, :n_nonzero_components] = (
+        _orient_columns(left_vectors[:, :n_nonzero_components]) * singular_values[:n_nonzero_components]
+    )
+    return component_scores
 
 
 def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generator) -> Floats:
@@ -79,3 +100,11 @@ def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
     pair_distances = np.where(np.isnan(pair_distances), np.nan_to_num(mean_of_defined(pair_distances)), pair_distances)
     row_order = leaves_list(linkage(pair_distances, method="average", optimal_ordering=True)).astype(np.intp)
     return row_order if row_order[0] < row_order[-1] else row_order[::-1]
+
+
+def _orient_columns(left_vectors: Floats) -> Floats:
+    """Flip the signs of columns so that the entry with the largest absolute value is positive. If several entries are
+    largest up to rounding, the first one counts."""
+    absolute_values = np.abs(left_vectors)
+    deciding_row_of_column = np.argmax(absolute_values >= (1 - _TIE) * absolute_values.max(axis=0, initial=0.0), axis=0)
+    return np.asarray(left_vectors * np.sign(left_vectors[deciding_row_of_column, np.arange(left_vectors.shape[1])]))

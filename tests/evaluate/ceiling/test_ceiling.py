@@ -166,6 +166,7 @@ def test_one_aspect_has_metrics_alone_and_says_so() -> None:
     result = ceiling_of(planted(), aspect="style", resamples=20)
     assert result.prediction["features"].to_list() == ["metrics"]
     assert result.gaps.height == result.information.height == 0
+    assert set(result.lasso["kind"]) == {"metric"}
     assert [note.message for note in result.notes if note.rule == "one-aspect"] == [
         "annotators rated only one aspect, so the features `humans` and `both` and the table `information` are left out"
     ]
@@ -245,7 +246,7 @@ def test_two_items_and_an_aspect_of_one_item() -> None:
     }
     # It is neither a target nor a predictor of another target.
     alone = ceiling(study_from(table), model="ridge", aspect="!truth", resamples=0)
-    for name in ("prediction", "forward", "next"):
+    for name in ("prediction", "forward", "next", "lasso"):
         assert result.to_frame(name).equals(alone.to_frame(name)), name
     assert result.prediction["features"].to_list() == ["metrics"]
     for plain in ("item", "plain"):
@@ -291,6 +292,18 @@ def test_the_ratio_of_errors_falls_where_people_know_more(planted_ceiling: Ceili
     scores["ann", "truth"] = np.random.default_rng(9).normal(size=(ITEMS, SYSTEMS))
     nothing = ceiling_of(scores, resamples=0).information.filter(pl.col("target") == "style")
     assert nothing["mse_ratio"].is_between(0.98, 1.02).all()
+
+
+def test_the_lasso_keeps_the_planted_metrics(planted_ceiling: Ceiling) -> None:
+    lasso = planted_ceiling.lasso.filter(pl.col("target") == "style")
+    assert lasso["alpha"].is_sorted(descending=True)
+    entry = {name: rows.filter(pl.col("weight") != 0)["alpha"].max() for (name,), rows in lasso.group_by("rater")}
+    assert set(entry) == {"first", "second", "noise", "more-noise", "human:truth"}
+    assert entry["first"] > entry["second"] > (entry["noise"] or 0)
+    assert dict(lasso.select("rater", "kind").rows())["human:truth"] == "human"
+    last = lasso.filter(pl.col("alpha") == lasso["alpha"].min())
+    weight = dict(last.select("rater", "weight").rows())
+    assert weight["first"] == pytest.approx(2 / 2.5, abs=0.08)  # 2 a, for a target with standard deviation 2.5
 
 
 @pytest.mark.parametrize("model", ["ridge", "xgboost"])

@@ -52,9 +52,11 @@ def test_metrics_predict_systems_by_what_they_know(result: Ceiling) -> None:
     assert gap["difference"] == pytest.approx(truth["humans"]["kendall"] - truth["metrics"]["kendall"])
 
 
-def test_other_aspects_are_missing_information(result: Ceiling) -> None:
+def test_other_aspects_are_missing_information_and_stay_longest_in_the_lasso(result: Ceiling) -> None:
     best = result.information.filter(target="truth").sort("mse_both").row(0, named=True)
     assert best["mse_ratio"] < 0.5
+    first = result.lasso.filter(pl.col("weight") != 0, target="truth").sort("alpha", descending=True)
+    assert first["rater"][0] == "human:fact"
 
 
 def test_halves_of_annotators_are_compared_and_paths_are_empty(result: Ceiling) -> None:

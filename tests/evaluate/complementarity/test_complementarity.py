@@ -149,8 +149,9 @@ def test_one_of_each_kind_has_one_distance_and_no_map() -> None:
     assert messages == ["there are no two raters to compare for human-human, metric-metric"]
     assert answer.gaps["difference"].null_count() == 3
     whole = complementarity(judged(small(1)), resamples=20)
-    assert answer.components.height == 1
-    assert answer.components.schema == whole.components.schema
+    for name in ("components", "coordinates"):
+        assert answer.to_frame(name).height == (name == "components"), name
+        assert answer.to_frame(name).schema == whole.to_frame(name).schema, name
 
 
 def test_few_clusters_are_noted_where_there_are_intervals() -> None:

@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Lasso
 
-from custodes.stats.learning.lasso import ALPHAS, _path, lasso_errors
-from custodes.stats.learning.ridge import scaling, standardise_columns
+from custodes.stats.learning.lasso import ALPHAS, lasso_errors, lasso_weights
 
 SEEDS = st.integers(0, 2**32 - 1)
 SOME = np.array([0.5, 0.1, 0.02])
@@ -18,10 +17,6 @@ def study(seed: int, n: int = 40, p: int = 6) -> tuple[np.ndarray, np.ndarray]:
     x = rng.uniform(-1, 1, (n, p)) * 10.0 ** rng.integers(-2, 3, p) + rng.normal(size=p)
     y = 5 + x[:, 0] / np.std(x[:, 0]) - x[:, 1] / np.std(x[:, 1]) / 2 + rng.normal(size=n)
     return np.column_stack([x, np.full(n, 3.0)]), y
-
-
-def lasso_weights(x: np.ndarray, y: np.ndarray, *, alphas: np.ndarray) -> np.ndarray:
-    return _path(standardise_columns(x, scaling(x)), y, alphas)
 
 
 def standard(values: np.ndarray, by: np.ndarray) -> np.ndarray:

@@ -149,6 +149,14 @@ class Ceiling(Result):
         ),
         essential=False,
     )
+    lasso: pl.DataFrame = table(
+        "Lasso weights of the metrics and of human ratings of other aspects, for each penalty.",
+        score("alpha", "penalty of the lasso", "Penalty α"),
+        label("rater", "a metric, or another aspect of the annotators"),
+        label("kind", "`metric` or `human`"),
+        score("weight", "standardised weight, fitted to all outputs (at level system, to all systems)"),
+        essential=False,
+    )
     forward: pl.DataFrame = table(
         "Forward selection: each step adds the metric with the largest gain.",
         count("step", "number of the step, from 1; step 0 has the metrics in use"),
@@ -300,6 +308,7 @@ def ceiling(
             annotators=predictions.annotator_columns(target, human_generator, confidence),
             halo=columns_of_halo,
             information=predictions.information_columns(target, confidence),
+            lasso=predictions.lasso_columns(target, target.x, target.y),
             forward=forward_columns(target, positions_in_use, steps, confidence),
             next=next_columns(target, positions_in_use, confidence),
             history=predictions.history_columns(
@@ -389,6 +398,7 @@ def _system_level_tables(
         **predictions.prediction_columns(target, draws_of_statistic, target.n_clusters, confidence, target.n_clusters),
         annotators=target.split_half_columns(confidence, human_generator),
         information=target.information_columns(confidence),
+        lasso=predictions.lasso_columns(target, target.rates.T, target.rates[target.me]),
         history=predictions.history_columns(target, compute_agreement, confidence, target.n_clusters),
     )
 

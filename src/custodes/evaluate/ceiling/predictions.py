@@ -16,7 +16,7 @@ from custodes.stats.arrays import Floats
 from custodes.stats.correlation import within_item
 from custodes.stats.intervals import ANY, CORRELATION, POSITIVE
 from custodes.stats.learning import heldout
-from custodes.stats.learning.lasso import ALPHAS, lasso_errors
+from custodes.stats.learning.lasso import ALPHAS, lasso_errors, lasso_weights
 from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.system_scores import weighted_item_mean
 
@@ -197,4 +197,15 @@ def error_columns(
             bounds=intervals.POSITIVE,
         ),
         "mse_both": error_sums_with_both[0] / n_predictions,
+    }
+
+
+def lasso_columns(target: PredictedAspect, x: Floats, y: Floats) -> dict[str, Any]:
+    """Return the columns of `lasso`: standardised weights by penalty, fitted to all rows of `x` (rows, raters)."""
+    rater_positions = target.columns.get("both", target.columns["metrics"])
+    return {
+        "alpha": np.repeat(ALPHAS, len(rater_positions)),
+        "rater": [target.who.names[rater_position] for rater_position in rater_positions] * len(ALPHAS),
+        "kind": [target.who.kinds[rater_position] for rater_position in rater_positions] * len(ALPHAS),
+        "weight": lasso_weights(x[:, rater_positions], y, alphas=ALPHAS),
     }

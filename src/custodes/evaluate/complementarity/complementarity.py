@@ -23,7 +23,7 @@ from custodes.evaluate.complementarity.distances import (
     Rankings,
     defined_sums,
 )
-from custodes.evaluate.complementarity.rater_space import component_columns, rater_columns
+from custodes.evaluate.complementarity.rater_space import rater_columns, space_columns
 from custodes.evaluate.parallel import limit_blas_threads
 from custodes.evaluate.rater_scores import METRIC, HumanRaters, few_clusters_notes, rater_scores
 from custodes.progress import Progress, silent
@@ -123,6 +123,24 @@ class Complementarity(Result):
         ),
         essential=False,
     )
+    coordinates: pl.DataFrame = table(
+        "Coordinates of each rater on the first two principal components, and communities of similar raters. The table "
+        "is empty with fewer than four raters.",
+        *_rater_identity_columns(),
+        score("x", "first coordinate, in units of sums of ranks; null if the components exclude the rater"),
+        score("y", "second coordinate"),
+        count(
+            "cluster",
+            "community of the rater by complementarity, numbered from 1; an undefined distance is replaced by the "
+            "average; null if the rater ranked nothing in common with other raters",
+        ),
+        count(
+            "rank_sum_cluster",
+            "community by the correlation of sums of ranks, as in appendix B.2 of the paper; null if the components "
+            "exclude the rater",
+        ),
+        essential=False,
+    )
     left_out: pl.DataFrame = table(
         "Raters that are excluded, and why.",
         label("rater", "a selected rater that is excluded from all tables, or from components", "Left out"),
@@ -189,7 +207,9 @@ def complementarity(
         )
     with limit_blas_threads():
         # A separate generator: estimates do not depend on the number of resamples.
-        components, left_out_of_components, component_notes = component_columns(rankings, rng.spawn(1)[0])
+        columns_of_space_tables, left_out_of_space, space_notes = space_columns(
+            rankings, distances.columns["complementarity"], rng.spawn(1)[0]
+        )
     first_kinds, second_kinds = (
         [KINDS.index(rater_pair_kind) for rater_pair_kind in compared_pair_kinds]
         for compared_pair_kinds in GAPS.values()
@@ -238,14 +258,14 @@ def complementarity(
             },
         },
         rules=_rule_columns(rankings),
-        components=components,
-        left_out=raters.left_out_columns(left_out_of_components),
+        left_out=raters.left_out_columns(left_out_of_space),
+        **columns_of_space_tables,
     )
     notes = [
         *raters.notes,
         *_notes(rankings, table_of_name, distance, human_raters),
         *few_clusters_notes(raters.design.n_units, resamples),
-        *component_notes,
+        *space_notes,
     ]
     return Complementarity.from_parts([table_of_name], notes)
 

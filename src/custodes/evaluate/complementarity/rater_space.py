@@ -1,4 +1,4 @@
-"""Principal components of the raters' ranks: in how many dimensions do raters differ?"""
+"""Principal components of the raters' ranks, and communities of raters: in how many dimensions do raters differ?"""
 
 from __future__ import annotations
 
@@ -12,20 +12,27 @@ from custodes.data.notes import Note, build_notes
 from custodes.evaluate.complementarity.distances import Rankings
 from custodes.evaluate.rater_scores import RaterScores
 from custodes.stats import ordination, ranks
-from custodes.stats.arrays import Floats
+from custodes.stats.arrays import Floats, round_for_sorting
+from custodes.stats.communities import communities
+from custodes.stats.correlation import pearson
+from custodes.stats.ratios import mean_of_defined
 
 SHARE = 0.8
 """The effective dimension is the number of components that explain this proportion of the variance (Appendix B.1)."""
 
 NULL_DRAWS = 200
 EMPTY = 1e-9
+FEWEST = 4
+"""Minimum number of raters for coordinates and communities."""
+
 FEWEST_OBJECTS = 3
 
 
-def component_columns(
-    rankings: Rankings, rng: np.random.Generator
-) -> tuple[dict[str, Any], list[tuple[str, str]], list[Note]]:
-    """Return the columns of `components`, the raters without a place in this space with reasons, and notes."""
+def space_columns(
+    rankings: Rankings, pair_distances: Floats, rng: np.random.Generator
+) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str]], list[Note]]:
+    """Return the columns of `components` and `coordinates`, the raters without a place in the space with reasons, and
+    notes; `pair_distances` (pairs,) are the distances of all pairs."""
     raters, (placed_raters, incomplete_raters, rater_points, is_ranked_object) = rankings.who, _rank_space(rankings)
     left_out_raters = [
         (raters.names[rater_position], f"did not rate every {rankings.object_name}, so components exclude this rater")
@@ -35,32 +42,89 @@ def component_columns(
         (
             "partial-representation",
             int((~is_ranked_object).sum()),
-            f"components use {rater_points.shape[1]} of {rankings.values.shape[2]} {rankings.object_name}s, because at "
-            f"least one rater did not rank the other {rankings.object_name}s",
+            f"components and coordinates use {rater_points.shape[1]} of {rankings.values.shape[2]} "
+            f"{rankings.object_name}s, because at least one rater did not rank the other {rankings.object_name}s",
         )
     )
+    components = _component_columns(rankings, placed_raters, rater_points, is_ranked_object, rng)
+    coordinates, n_unconnected_pairs = _coordinate_columns(
+        rankings, placed_raters, rater_points, pair_distances, seed=int(rng.integers(2**31))
+    )
+    notes += build_notes(
+        (
+            "unconnected-raters",
+            n_unconnected_pairs,
+            f"{n_unconnected_pairs} pairs of raters ranked nothing in common; for the clusters, these pairs have the "
+            "average similarity",
+        )
+    )
+    return {"components": components, "coordinates": coordinates}, left_out_raters, notes
+
+
+def _component_columns(
+    rankings: Rankings,
+    placed_raters: NDArray[np.intp],
+    rater_points: Floats,
+    is_ranked_object: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Return the columns of `components`, from the results of `_rank_space`."""
     if len(placed_raters) < 2:
-        return {}, left_out_raters, notes
-    object_weights = None if rankings.level == "system" else raters.design.weights[is_ranked_object]
+        return {}
+    object_weights = None if rankings.level == "system" else rankings.who.design.weights[is_ranked_object]
     (explained_variance,) = ordination.explained_variance(rater_points[np.newaxis], column_weights=object_weights)
     placed_order_by_name = np.argsort(
-        [raters.names[rater_position] for rater_position in placed_raters]
+        [rankings.who.names[rater_position] for rater_position in placed_raters]
     )  # sorted, so that permutations do not depend on the order of raters
     null_variance = ordination.null_explained(rater_points[placed_order_by_name], n_draws=NULL_DRAWS, rng=rng).mean(
         axis=0
     )
     # Sums of ranks have a constant total, so the last component may have no variance.
     has_variance = explained_variance > EMPTY
-    return (
-        {
-            "component": np.arange(1, has_variance.sum() + 1),
-            "explained_variance": explained_variance[has_variance],
-            "cumulative": np.cumsum(explained_variance[has_variance]),
-            "null_cumulative": np.cumsum(null_variance[has_variance]),
-        },
-        left_out_raters,
-        notes,
-    )
+    return {
+        "component": np.arange(1, has_variance.sum() + 1),
+        "explained_variance": explained_variance[has_variance],
+        "cumulative": np.cumsum(explained_variance[has_variance]),
+        "null_cumulative": np.cumsum(null_variance[has_variance]),
+    }
+
+
+def _coordinate_columns(
+    rankings: Rankings,
+    placed_raters: NDArray[np.intp],
+    rater_points: Floats,
+    pair_distances: Floats,
+    *,
+    seed: int,
+) -> tuple[dict[str, Any], int]:
+    """Return the columns of `coordinates`, and the number of pairs with an undefined distance in the clusters.
+
+    These pairs have the average similarity. In the correlation of rank sums, negative values count as 0, because
+    Louvain's method needs non-negative weights.
+    """
+    columns = np.full((4, len(rankings.who.names)), np.nan)  # x, y, cluster, rank_sum_cluster
+    if len(placed_raters) >= FEWEST:
+        columns[:2, placed_raters] = ordination.coordinates(rater_points).T
+        correlations = np.nan_to_num(pearson(rater_points[:, np.newaxis], rater_points), nan=0.0)
+        columns[3, placed_raters] = 1 + communities(round_for_sorting(np.maximum(correlations, 0.0)), seed=seed)
+    is_defined = np.isfinite(pair_distances)
+    linked_raters = np.unique(rankings.pairs[:, is_defined])  # raters with a defined distance to another rater
+    n_unconnected_pairs = 0
+    if len(linked_raters) >= FEWEST:
+        similarity = np.zeros(2 * (len(rankings.who.names),))
+        similarity[tuple(rankings.pairs)] = 1.0 - np.where(is_defined, pair_distances, mean_of_defined(pair_distances))
+        similarity = (similarity + similarity.T)[np.ix_(linked_raters, linked_raters)]
+        columns[2, linked_raters] = 1 + communities(similarity, seed=seed)
+        n_unconnected_pairs = len(linked_raters) * (len(linked_raters) - 1) // 2 - int(is_defined.sum())
+    shown_raters = np.flatnonzero(np.isfinite(columns).any(axis=0))
+    x, y, cluster, rank_sum_cluster = columns[:, shown_raters]
+    return {
+        **rater_columns(rankings.who, shown_raters),
+        "x": x,
+        "y": y,
+        "cluster": cluster,
+        "rank_sum_cluster": rank_sum_cluster,
+    }, n_unconnected_pairs
 
 
 def _rank_space(rankings: Rankings) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, NDArray[np.bool_]]:
