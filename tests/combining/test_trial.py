@@ -175,5 +175,5 @@ def test_a_trial_is_scored_fold_by_fold_and_averaged_over_repeats() -> None:
             for fold, predicted in zip(trial.folds, trial.predicted, strict=True)
         ]
     )
+    np.testing.assert_allclose(np.stack(trial.repeat_scores()), taus)
     np.testing.assert_allclose(trial.scores(), [taus.mean(axis=(0, 1))])
-    assert trial.count_undefined_folds().tolist() == [0, 0]

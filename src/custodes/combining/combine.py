@@ -359,6 +359,7 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     normalisation, training = training_data(task, settings, task.rated, model_rng, trial.inner)
     formula = training.learn(settings.methods[0])
     base_method = METHODS[formula.chosen] if formula.chosen else settings.methods[0]
+    scores_of_repeats = trial.repeat_scores()
     held_out_metric_ratings = held_out_ratings(trial)
     favoritism_table, favoritism_notes = favoritism_columns(trial, held_out_metric_ratings, deepcopy(initial_rng))
     trade_off_table: dict[str, Any] = {}
@@ -395,6 +396,6 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
             "single": best_single_metric(task, training),
         },
     )
-    notes_on_fit = fit_notes(trial, formula, base_method, normalisation)
+    notes_on_fit = fit_notes(trial, formula, base_method, normalisation, scores_of_repeats)
     notes = [*task.notes, *notes_on_fit, *generalisation.notes, *notes, *favoritism_notes, *trade_off_notes]
     return Combine.from_parts([table_frames], notes, model=model, held_out=held_out_metric_ratings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from custodes.combining.methods import Formula, Method
@@ -12,15 +14,20 @@ from custodes.data.notes import Note, build_notes
 from custodes.data.raters import RANGE_MARGIN
 from custodes.errors import join_labels
 from custodes.evaluate.rater_scores import few_clusters_notes
+from custodes.stats.arrays import Floats
 
 
-def fit_notes(trial: Trial, formula: Formula, method: Method, normalisation: Normalisation) -> list[Note]:
-    """Return notes on a fit."""
+def fit_notes(
+    trial: Trial, formula: Formula, method: Method, normalisation: Normalisation, repeat_scores: Sequence[Floats]
+) -> list[Note]:
+    """Return notes on a fit; `repeat_scores` are the scores (folds, methods) of each repeat."""
     task, settings = trial.of, trial.terms
     first_method_name = settings.methods[0].name
     reversed_metrics = contradictions(task.metrics.names, task.directions, x=task.rows(np.arange(task.human.size)))
     n_unused_outputs = int((task.rated & (trial.folds[0] < 0)).sum())
-    n_undefined_folds_of_method = dict(zip(trial.methods, trial.count_undefined_folds().tolist(), strict=True))
+    n_undefined_folds_of_method = dict(
+        zip(trial.methods, np.isnan(np.concatenate(repeat_scores)).sum(axis=0).tolist(), strict=True)
+    )
     undefined_folds_text = ", ".join(
         f"{method_name} {n_undefined_folds}"
         for method_name, n_undefined_folds in n_undefined_folds_of_method.items()

@@ -124,16 +124,32 @@ class Trial:
             ]
         )
 
-    def count_undefined_folds(self) -> Ints:
-        """(methods,): number of folds of all repeats in which the objective of a method's predictions is undefined."""
-        human_ratings, n_undefined_folds = self.of.human.ravel(), np.zeros(len(self.methods), dtype=np.intp)
-        for repeat, fold_number in self.jobs:
-            positions = np.flatnonzero((self.folds[repeat] == fold_number).ravel())
-            items = positions // len(self.of.design.systems)
-            compute_objective = objective(self.terms.objective, human_ratings[positions], items=items)
-            predictions = self.predicted[repeat].reshape(len(n_undefined_folds), -1)
-            n_undefined_folds += np.isnan(compute_objective(predictions[:, positions]))
-        return n_undefined_folds
+    def repeat_scores(self) -> list[Floats]:
+        """Return the objective (folds, methods) in each fold for every repeat; NaN if it is undefined."""
+        human_ratings, n_systems = self.of.human.ravel(), len(self.of.design.systems)
+        scores_of_repeats = []
+        for predictions, fold_of_output in zip(
+            self.predicted.reshape(*self.predicted.shape[:2], -1), self.folds, strict=True
+        ):
+            positions_of_folds = [
+                np.flatnonzero(fold_of_output.ravel() == fold_number)
+                for fold_number in np.unique(fold_of_output[fold_of_output >= 0])
+            ]
+            objective_functions = [
+                objective(self.terms.objective, human_ratings[output_positions], items=output_positions // n_systems)
+                for output_positions in positions_of_folds
+            ]
+            scores_of_repeats.append(
+                np.stack(
+                    [
+                        objective_function(predictions[:, output_positions])
+                        for objective_function, output_positions in zip(
+                            objective_functions, positions_of_folds, strict=True
+                        )
+                    ]
+                )
+            )
+        return scores_of_repeats
 
 
 def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progress: Progress) -> Trial:

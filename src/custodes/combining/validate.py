@@ -157,14 +157,9 @@ def _rename_raters(study: Study, rename: Rename) -> Study:
     old_and_new_names = (
         list(rename.items())
         if isinstance(rename, Mapping)
-        else [text.partition("=")[::2] for text in assignment_list(rename, keys=direction_of_rater)]
+        else [_split_renaming(renaming_text) for renaming_text in assignment_list(rename, keys=direction_of_rater)]
     )
     for old_name, new_name in old_and_new_names:
-        if not (old_name and new_name):
-            raise OptionError(
-                f"rename {old_name!r}: give OLD=NEW, where OLD is the name of a rater in the data and NEW is the name "
-                "in the model"
-            )
         if old_name not in direction_of_rater:
             raise OptionError(
                 f"rename: there is no rater {old_name!r} in {study.name}; raters: "
@@ -185,6 +180,16 @@ def _rename_raters(study: Study, rename: Rename) -> Study:
         raters=Raters(frame=study.raters.frame.with_columns(new_name_expression)),
         digest=study.fingerprint(),
     )
+
+
+def _split_renaming(text: str) -> tuple[str, str]:
+    old_name, separator, new_name = text.partition("=")
+    if not (old_name and separator and new_name):
+        raise OptionError(
+            f"rename {text!r}: give OLD=NEW, where OLD is the name of a rater in the data and NEW "
+            f"is the name in the model"
+        )
+    return old_name, new_name
 
 
 def _targets(study: Study, combined_metric: CombinedMetric, selection: Mapping[str, Any]) -> list[str]:
