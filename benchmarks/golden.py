@@ -38,6 +38,8 @@ from measuring import ONE_THREAD, ROOT, SHARED, Run, run, table
 
 ANSWER = Path(__file__).with_name("golden_answer.py")
 RENAMED = Path(__file__).with_name("renamed.csv")
+TIMES = {("combine", "comparison"): ["seconds"]}
+"""Columns of computation time."""
 SLOW, LEAST_SECONDS, LARGE = 2.0, 0.5, 1.5
 """A case is listed above this ratio of CPU seconds and this difference, or above this ratio of memory."""
 DRAWS = 2000
@@ -151,11 +153,12 @@ def differences(case: Case, start: Answer, now: Answer, names: Names, second: An
         if (name in old) != (name in now.tables):
             moved.append(Moved(name, "", "", *("table" if name in side else None for side in (old, now.tables))))
             continue
+        times = TIMES.get((question, name), [])
         scores = {column: "score" for column, kind in old[name].schema.items() if kind.is_float()}
         moved += compare(
             name,
-            old[name],
-            now.tables[name],
+            old[name].drop(times, strict=False),
+            now.tables[name].drop(times, strict=False),
             roles_of(declared.get(name, scores)),
             draws=case.options.get("resamples") or case.options.get("replications") or DRAWS,
             second=second_tables.get(name),

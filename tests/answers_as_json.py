@@ -11,6 +11,7 @@ import json
 import sys
 from typing import Any
 
+import polars as pl
 from threadpoolctl import threadpool_info
 
 import custodes as cu
@@ -53,7 +54,7 @@ def answers(path: str, aspect: str, options: dict[str, dict[str, Any]], **settin
         if name == "gate":
             arguments["metric"] = metric
         tables = QUESTIONS[name](study, **arguments).tables()
-        results[name] = {table: frame.to_dicts() for table, frame in tables.items()}
+        results[name] = {table: frame.select(pl.exclude("seconds")).to_dicts() for table, frame in tables.items()}
     return results
 
 

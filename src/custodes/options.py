@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from io import StringIO
 from itertools import chain
 from pathlib import Path
@@ -355,6 +355,8 @@ class ModelOutput(Output):
 
     def write(self, result: Any, seconds: float) -> None:
         """Save the model, then print its tables."""
+        if self.no_timing:
+            result = replace(result, comparison=result.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
         result.model.save(self.output)
         if self.held_out is not None:
             write_table(

@@ -127,6 +127,8 @@ def path_of(of: Task, price: np.ndarray, *, resamples: int = 50) -> pl.DataFrame
         folds=folds,
         predicted=none,
         single=none,
+        seconds=none,
+        used=none,
         times=times,
         inner={},
     )
@@ -138,11 +140,13 @@ def test_the_path_tells_what_each_further_metric_costs_and_buys() -> None:
     path = path_of(of, np.array([2.0, 3.0, 4.0]))
     assert path["step"].to_list() == [1, 2, 3]
     assert path["metric"].to_list() == ["a", "b", "noise"]
+    assert path["cost"].to_list() == [2, 3, 4]
     assert path["total_cost"].to_list() == [2, 5, 9]
     assert path["score"][1] > path["score"][0] + 0.05
     assert abs(path["score"][2] - path["score"][1]) < 0.05
     assert (path["score_low"] < path["score"]).all()
     assert (path["score"] < path["score_high"]).all()
+    assert path["chosen"].to_list() == [1, 1, 1]
 
 
 def test_kendall_of_the_path_is_that_of_scipy_by_fold() -> None:
@@ -164,7 +168,7 @@ def test_kendall_of_the_path_is_that_of_scipy_by_fold() -> None:
 def test_the_currency_does_not_matter() -> None:
     of = task_of(planted())
     price = np.array([2.0, 3.0, 4.0])
-    assert path_of(of, price).drop("total_cost").equals(path_of(of, price * 1e9).drop("total_cost"))
+    assert path_of(of, price).drop("cost", "total_cost").equals(path_of(of, price * 1e9).drop("cost", "total_cost"))
 
 
 def test_a_path_has_fifteen_steps_at_most() -> None:

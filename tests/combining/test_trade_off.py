@@ -19,7 +19,6 @@ from tests.combining import runs
 from tests.combining.runs import column, rules
 from tests.combining.tasks import planted
 from tests.evaluate.judged_studies import Scores, judged
-from tests.plots.drawn import rows_of
 
 
 def favouring(seed: int = 1, *, items: int = 150, favour: float = 1.8) -> dict[tuple[str, str], np.ndarray]:
@@ -94,7 +93,7 @@ def test_missing_outputs_and_the_order_of_rows_do_not_matter() -> None:
 
 
 def test_the_table_traces_the_penalty_and_starts_with_ridge() -> None:
-    result = run_combine(favouring(items=60), resamples=20)
+    result = run_combine(favouring(items=60), unseen="fast", resamples=20)
     table = result.trade_off
     assert table["penalty"].to_list() == list(STRENGTHS)
     assert table["chosen"].sum() == 1
@@ -102,10 +101,14 @@ def test_the_table_traces_the_penalty_and_starts_with_ridge() -> None:
     row = result.partiality.filter(method="ridge").row(0, named=True)
     first = table.row(0, named=True)
     assert first["score"] == pytest.approx(ridge_row["kendall"])
-    for name in (f"largest_partiality{end}" for end in ("", "_low", "_high")):
+    assert first["loss"] == first["loss_low"] == first["loss_high"] == 0
+    for name in (f"{kind}largest_partiality{end}" for kind in ("", "unseen_") for end in ("", "_low", "_high")):
         assert first[name] == pytest.approx(row[name])
+    assert (table["loss"] - (first["score"] - table["score"])).abs().max() < 1e-9
     assert (table["largest_partiality_low"] <= table["largest_partiality"]).all()
     assert (table["largest_partiality"] <= table["largest_partiality_high"]).all()
+    # Training on other systems cannot reduce the partiality of a held-out system.
+    assert (table["unseen_largest_partiality"][:3] > table["largest_partiality"][:3]).all()
     assert result.model.method == "even-handed"
     alone = run_combine(favouring(items=60), method="ridge").partiality
     assert alone["largest_partiality_high"][0] == pytest.approx(row["largest_partiality_high"])
@@ -148,8 +151,10 @@ def test_bad_options_are_refused() -> None:
         runs.run_combine(cu.read(pl.DataFrame(scores), pl.DataFrame(battles)), method="even-handed")
 
 
-def test_the_figure_has_the_rows_of_the_table() -> None:
-    result = run_combine(favouring(items=60))
-    assert rows_of(plots.trade_off_curve(result)) == result.trade_off.to_dicts()
+def test_the_figure_has_both_kinds_of_systems() -> None:
+    result = run_combine(favouring(items=60), unseen="fast")
+    specification = str(plots.trade_off_curve(result).to_dict())
+    assert "systems of the fit" in specification
+    assert "systems left out of the fit" in specification
     with pytest.raises(InputError, match="call combine with the method even-handed"):
         plots.trade_off_curve(run_combine(planted(), method="ridge"))

@@ -177,3 +177,5 @@ def test_a_trial_is_scored_fold_by_fold_and_averaged_over_repeats() -> None:
     )
     np.testing.assert_allclose(np.stack(trial.repeat_scores()), taus)
     np.testing.assert_allclose(trial.scores(), [taus.mean(axis=(0, 1))])
+    assert (trial.used == [3, 1]).all()
+    assert (trial.seconds > 0).all()

@@ -88,10 +88,10 @@ def test_the_best_of_the_fit_is_not_the_best_here_and_both_stand_there(model: Pa
     result = run_validate(model, scores)
     assert result.comparison["metric"].to_list() == ["combined", "a", "b"]
     assert row(result.comparison, HINDSIGHT)["kendall"] > row(result.comparison, SINGLE)["kendall"]
-    selected = run_validate(model, scores, metrics="!b")
+    selected = run_validate(model, scores, objective="accuracy", metrics="!b")
     assert selected.comparison["metric"].to_list() == ["combined", "a", "a"]
     assert row(selected.comparison, COMBINED)["kendall"] == pytest.approx(row(result.comparison, COMBINED)["kendall"])
-    ahead = row(selected.comparison, COMBINED)["kendall"] - row(selected.comparison, SINGLE)["kendall"]
+    ahead = row(selected.comparison, COMBINED)["accuracy"] - row(selected.comparison, SINGLE)["accuracy"]
     assert selected.gains["gain"][0] == pytest.approx(ahead)
 
 
@@ -217,6 +217,7 @@ def test_the_verb_says_the_same_in_one_line_or_as_tables(custodes: Run, model: P
     refused(custodes(*verb, "--rename", "other"), "OLD=NEW")
     refused(custodes("combine", "validate", "new.csv", "--model", "none.json"), "none.json")
     refused(custodes("combine", "validate", "--model", str(model)), "no input")
+    refused(custodes(*verb, "--rename", "other=a", "--objective", "tau"), "tau")
 
 
 def test_other_items_of_the_study_of_the_fit_are_new(tmp_path: Path) -> None:

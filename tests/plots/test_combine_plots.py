@@ -33,12 +33,16 @@ PICTURES = [
     plots.combination_weights,
     plots.cost_curve,
     plots.accuracy_and_favoritism,
+    plots.pruning_curve,
 ]
 
 
 @pytest.fixture(scope="module")
 def fitted() -> Combine:
-    return cu.combine(cu.read("demo"), target="fluency", method=QUICK, repeats=1, resamples=40)
+    study = cu.combine(cu.read("demo"), target="fluency", method=QUICK, repeats=1, resamples=40)
+    steps = {"step": [1, 2, 3], "metrics": [3, 2, 1], "removed": ["noise", "overlap", "learned"]}
+    pruning = pl.DataFrame({"target": ["fluency"] * 3, **steps, "score": [0.55, 0.58, 0.58]})
+    return replace(study, pruning=pruning)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +147,9 @@ def test_pictures_show_the_objective_of_the_fit_and_name_it(tmp_path: Path) -> N
     study = cu.read("demo")
     method = ["equal", "best"]
     result = cu.combine(study, target="fluency", method=method, objective=objective, repeats=1, resamples=20)
-    for picture in (plots.method_comparison, plots.cost_curve):
+    pruning = pl.DataFrame({"target": ["fluency"], "step": [1], "metrics": [3], "removed": ["noise"], "score": [0.5]})
+    result = replace(result, pruning=pruning)
+    for picture in (plots.method_comparison, plots.cost_curve, plots.pruning_curve):
         text = plots.save(picture(result), tmp_path / "x.svg").read_text(encoding="utf-8")
         axes = [name for name in OBJECTIVES if f">{combine.axis_of(name)}<" in text]
         assert axes == [objective]
@@ -157,7 +163,7 @@ def test_pictures_show_the_objective_of_the_fit_and_name_it(tmp_path: Path) -> N
 def test_each_step_of_the_cost_curve_names_its_metric(fitted: Combine, tmp_path: Path) -> None:
     chart = plots.cost_curve(fitted)
     assert [{name: row[name] for name in fitted.path.columns} for row in rows_of(chart)] == fitted.path.to_dicts()
-    marks = matches_in(chart, tmp_path, r"score: ([\d.]+); step: \d+; added: ([^;]+); total cost: (\d+)")
+    marks = matches_in(chart, tmp_path, r"score: ([\d.]+); step: \d+; added: ([^;]+); cost: 1; total cost: (\d+)")
     expected = fitted.path.select("score", "metric", "total_cost").rows()
     assert [(name, float(cost)) for _, name, cost in marks] == [(name, cost) for _, name, cost in expected]
     assert [float(score) for score, *_ in marks] == pytest.approx([score for score, *_ in expected])
@@ -167,7 +173,7 @@ def test_each_step_of_the_cost_curve_names_its_metric(fitted: Combine, tmp_path:
 
 @pytest.mark.parametrize("cost", [[1.0] * 7, [1.0, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01], [0.001, 1, 1, 1, 1, 1, 9]])
 def test_names_of_steps_stand_apart_and_above(fitted: Combine, cost: list[float]) -> None:
-    path = fitted.path.with_columns(total_cost=pl.Series(np.cumsum(cost)))
+    path = fitted.path.with_columns(cost=pl.Series(cost), total_cost=pl.Series(np.cumsum(cost)))
     log = has_wide_cost_range(path)
     assert log is (cost[0] == 0.001)
     rows = cost_rows(path)
@@ -187,6 +193,16 @@ def test_without_intervals_there_is_the_curve(fitted: Combine, tmp_path: Path) -
         text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
         assert "NaN" not in text
         assert 'aria-roledescription="point"' in text
+
+
+def test_pruning_shows_the_number_kept(fitted: Combine, tmp_path: Path) -> None:
+    chart = plots.pruning_curve(fitted)
+    assert rows_of(chart) == fitted.pruning.to_dicts()
+    marks = matches_in(chart, tmp_path, r"kept: ([^;]+); metrics: (\d); removed next")
+    # the fewest rows among equal choices
+    assert {number: kept for kept, number in marks} == {"3": "not kept", "2": "not kept", "1": "kept"}
+    with pytest.raises(InputError, match="xgboost-pruned"):
+        plots.pruning_curve(replace(fitted, pruning=fitted.pruning.head(0)))
 
 
 def test_favoritism_stands_beside_accuracy(fitted: Combine, tmp_path: Path) -> None:

@@ -22,8 +22,10 @@ def test_ridge_on_hanna_relevance_is_as_good_as_the_prototype(hanna: cu.Study, t
     ridge, best = result.comparison.iter_rows(named=True)
     # statistics.md, section 9: .294 for ridge regression over ten repeats (sd .01), .270 for the best metric.
     assert ridge["kendall"] >= 0.285
+    assert 0.002 < ridge["spread"] < 0.02
     assert ridge["kendall"] > best["kendall"] + 0.02
     assert best["kendall"] == pytest.approx(0.27, abs=0.03)
+    assert ridge["metrics_used"] == 72
     file = result.model.save(tmp_path / "relevance.json")
     ratings, notes = cu.CombinedMetric.load(file).score(hanna)
     assert ratings.height == 96 * 11  # Human included, which was not in the training data
@@ -49,6 +51,8 @@ def test_reward_models_are_weighed_by_what_people_prefer_in_other_subsets(shared
     assert results["pairwise"]["accuracy"] > results["best"]["accuracy"]
     assert result.model.method == "pairwise"
     assert len(result.model.columns) == 9
+    assert result.groups.select(pl.col("group").n_unique()).item() == 23
+    assert result.groups.filter(method="pairwise")["items"].sum() == 2985
     assert result.favoritism.is_empty()
 
 

@@ -22,13 +22,17 @@ from custodes.combining.combined_metric import CombinedMetric, best_single_metri
 from custodes.combining.costs import Costs, costs_of, path_columns
 from custodes.combining.fit_notes import fit_notes
 from custodes.combining.generalisation import estimate_generalisation
+from custodes.combining.kinds import kinds_of
 from custodes.combining.methods import BEST, DEFAULT, EVEN_HANDED, METHODS, Method
 from custodes.combining.settings import Terms, Unseen
 from custodes.combining.tables import (
+    calibration_columns,
     comparison_columns,
     difference_columns,
     favoritism_columns,
+    group_columns,
     held_out_ratings,
+    pruning_columns,
     weight_columns,
 )
 from custodes.combining.task import Task, aspect_of, aspects_of, sample_task
@@ -112,6 +116,9 @@ class Combine(Result):
             interval=True,
             best="high",
         ),
+        score("spread", "standard deviation of the objective over repeats; null with one repeat"),
+        score("seconds", "mean seconds of a fit; parts that were already fitted for another method are not counted"),
+        score("metrics_used", "number of metrics in the fitted formula, averaged over fits"),
     )
     generalisation: pl.DataFrame = table(
         "Tests of whether a method is better than the best single metric on held-out items, systems, data sets or "
@@ -166,7 +173,15 @@ class Combine(Result):
         score("penalty", "strength of the penalty; 0 is the method `ridge`"),
         flag("chosen", "whether `even-handed` chose this penalty on all data"),
         score("score", "objective on held-out outputs", interval=True),
-        *PARTIALITY[:2],
+        score("loss", "objective with penalty 0 minus objective with this penalty", interval=True),
+        *PARTIALITY,
+    )
+    calibration: pl.DataFrame = table(
+        "Shift of the saved model for each kind of output; empty if `calibrate_by` is not set.",
+        label("kind", "value of the column, or range of the metric"),
+        count("outputs", "number of rated outputs of the kind"),
+        score("shift", "number added to the prediction: mean residual of this kind, with ten residuals of 0 added"),
+        essential=False,
     )
     weights: pl.DataFrame = table(
         "Weights and importance of the metrics in the saved model, the largest first.",
@@ -178,16 +193,34 @@ class Combine(Result):
             interval=True,
         ),
     )
+    groups: pl.DataFrame = table(
+        "Agreement within each group of items. There is no row if there are fewer than two groups.",
+        label("method", "method, a row of `comparison`", "Way of combining"),
+        label("group", "group of items"),
+        count("items", "number of items of the group with a rated output"),
+        score("score", "objective within the group", interval=True, best="high"),
+        essential=False,
+    )
     path: pl.DataFrame = table(
         "Metrics ordered by gain per cost, with the cumulative cost.",
         count("step", "number of the step, from 1"),
         label("metric", "metric that is added at this step"),
-        score("total_cost", "cumulative cost; a metric costs 1 if no costs are given"),
+        score("cost", "cost of the metric; 1 if no costs are given"),
+        score("total_cost", "cumulative cost"),
         score(
             "score",
             "objective on held-out folds; metrics are selected within `total_cost`, without data of the held-out fold",
             interval=True,
         ),
+        share("chosen", "proportion of folds in which this metric is selected within the `total_cost` of this row"),
+        essential=False,
+    )
+    pruning: pl.DataFrame = table(
+        "Metrics removed by pruning. There are rows only if the method of the saved model is `xgboost-pruned`.",
+        count("step", "number of the step; step 1 has all metrics"),
+        count("metrics", "number of metrics in the model"),
+        label("removed", "metric removed after this step"),
+        score("score", "objective on held-out inner folds"),
         essential=False,
     )
     model: CombinedMetric
@@ -211,6 +244,8 @@ class Combine(Result):
     top="Combine only this number of metrics: those with the highest objective in training (default: all metrics).",
     max_partiality="Limit on the largest partiality of even-handed, in points of win rate. Without a limit, the "
     "penalty with the least partiality is chosen among those that lower the objective by at most .01.",
+    calibrate_by="Calibrate predictions separately for each value of this column of items, or for each quartile of "
+    "this metric.",
     costs="Table with columns metric (or rater) and cost (default: costs in the raters table, or 1 for each metric).",
 )
 def combine(
@@ -224,6 +259,7 @@ def combine(
     unseen: Unseen = "fast",
     top: int | None = None,
     max_partiality: float | None = None,
+    calibrate_by: str | None = None,
     costs: Costs | Path | None = None,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -249,6 +285,9 @@ def combine(
     'even-handed' penalises partiality, by the smallest penalty with which the largest partiality is at most
     `max_partiality` points of win rate. Without `max_partiality`, the penalty is the one with the least partiality that
     lowers the objective by at most .01. `trade_off` has the objective and the partiality of each penalty.
+
+    `calibrate_by` adds a separate constant for each kind of output, learned from the residuals of the training part.
+    The kinds are values of a column of items, or quartiles of a metric such as length.
 
     If there are more than 20,000 rated outputs, a random sample of clusters with about 20,000 outputs is used.
 
@@ -306,7 +345,10 @@ def combine(
     def answer(target_name: str | None) -> Combine | CustodesError:
         try:
             rng_of_target = generator_of_target[target_name]
-            task = sample_task(build_task(selected_study, target_name), rng_of_target)
+            task = build_task(selected_study, target_name)
+            if calibrate_by is not None:
+                task = replace(task, kinds=kinds_of(study, task.design, task.rated, calibrate_by))
+            task = sample_task(task, rng_of_target)
             return _combine_target(task, settings, rng_of_target, silent if has_several_targets else progress)
         except CustodesError as error:
             return error
@@ -357,7 +399,7 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     trial = cross_validate(task, settings, rng, progress)
     generalisation = estimate_generalisation(trial, unseen_rng, progress)
     normalisation, training = training_data(task, settings, task.rated, model_rng, trial.inner)
-    formula = training.learn(settings.methods[0])
+    _, formula = training.learn(settings.methods[0])
     base_method = METHODS[formula.chosen] if formula.chosen else settings.methods[0]
     scores_of_repeats = trial.repeat_scores()
     held_out_metric_ratings = held_out_ratings(trial)
@@ -365,18 +407,21 @@ def _combine_target(task: Task, settings: Terms, rng: np.random.Generator, progr
     trade_off_table: dict[str, Any] = {}
     trade_off_notes: list[Note] = []
     if EVEN_HANDED in settings.methods:
-        penalty_strength = training.learn(EVEN_HANDED).strength
+        penalty_strength = training.learn(EVEN_HANDED)[1].strength
         trade_off_table, trade_off_notes = trade_off_columns(trial, penalty_strength, initial_rng, progress)
     table_frames = Combine.part(
         task.target,
-        comparison=comparison_columns(trial),
+        comparison=comparison_columns(trial, scores_of_repeats),
         generalisation=generalisation.columns,
         differences=difference_columns(trial),
         favoritism=favoritism_table,
         partiality=partiality_columns(trial, generalisation.systems),
         trade_off=trade_off_table,
+        calibration=calibration_columns(task, formula),
         weights=weight_columns(trial, formula, base_method, training, rng),
+        groups=group_columns(trial),
         path=path_columns(trial, metric_costs),
+        pruning=pruning_columns(task, formula),
     )
     first_comparison_row = table_frames["comparison"].row(0, named=True)
     generalisation_rows = table_frames["generalisation"].filter(method=first_comparison_row["method"])

@@ -146,6 +146,7 @@ def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:
     return {
         "step": np.arange(1, len(selection_path.order) + 1),
         "metric": [task.metrics.names[metric_index] for metric_index in selection_path.order],
+        "cost": metric_costs[selection_path.order],
         "total_cost": np.cumsum(metric_costs[selection_path.order]),
         **with_interval(
             "score",
@@ -154,4 +155,5 @@ def path_columns(trial: Trial, metric_costs: Floats) -> dict[str, Any]:
             clusters=trial.n_clusters,
             bounds=CORRELATION,
         ),
+        "chosen": selection_path.chosen,
     }

@@ -200,13 +200,11 @@ def without_systems(
         split._replace(train=split.train & (system_fold_of_output != system_fold))
         for split, (*_, system_fold) in zip(splits, repeats_and_folds, strict=True)
     ]
-    predictions_of_splits = fit_and_predict(
+    fits_of_splits = fit_and_predict(
         task, trial.terms, methods, splits, rng=rng, progress=progress, desc="unseen systems"
     )
-    for (repeat, _, system_fold), split, split_predictions in zip(
-        repeats_and_folds, splits, predictions_of_splits, strict=True
-    ):
-        predictions[repeat].reshape(len(methods), n_system_folds, -1)[:, system_fold, split.held] = split_predictions
+    for (repeat, _, system_fold), split, split_fits in zip(repeats_and_folds, splits, fits_of_splits, strict=True):
+        predictions[repeat].reshape(len(methods), n_system_folds, -1)[:, system_fold, split.held] = split_fits.predicted
     return WithoutSystems(tuple(method.name for method in methods), predictions, fold_of_system)
 
 
@@ -253,11 +251,11 @@ def _groups(
         hold_out_fold(fold_of_output, fold_number, str(fold_number))
         for fold_number in range(int(fold_of_output.max()) + 1)
     ]
-    predictions_of_splits = fit_and_predict(
+    fits_of_splits = fit_and_predict(
         task, trial.terms, methods_and_best, splits, rng=rng, progress=progress, desc=f"unseen {unit_noun}"
     )
-    for split, split_predictions in zip(splits, predictions_of_splits, strict=True):
-        predictions.reshape(len(methods_and_best), -1)[:, split.held] = split_predictions
+    for split, split_fits in zip(splits, fits_of_splits, strict=True):
+        predictions.reshape(len(methods_and_best), -1)[:, split.held] = split_fits.predicted
     # Both columns of scores use comparisons within folds of items, so that they are based on the same comparisons.
     compared_output_masks = [(fold_of_output >= 0) & (item_fold_of_output >= 0) for item_fold_of_output in trial.folds]
     fold_arguments: dict[str, Any] = {

@@ -1,7 +1,9 @@
-"""Tables of a fit: comparison of methods, favoritism and weights."""
+"""Tables of a fit: comparison of methods, favoritism, weights, and agreement within groups of items."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,8 @@ REFITS = 100
 """Number of bootstrap refits for the intervals of weights."""
 
 
-def comparison_columns(trial: Trial) -> dict[str, Any]:
-    """Return the columns of the comparison of methods."""
+def comparison_columns(trial: Trial, scores_of_repeats: Sequence[Floats]) -> dict[str, Any]:
+    """Return the columns of the comparison; `scores_of_repeats` has the scores (folds, methods) of each repeat."""
     table_columns: dict[str, Any] = {"method": trial.methods}
     for statistic_name in STATISTICS:
         table_columns |= with_interval(
@@ -37,7 +39,13 @@ def comparison_columns(trial: Trial) -> dict[str, Any]:
             clusters=trial.n_clusters,
             bounds=CORRELATION,
         )
-    return table_columns
+    means_of_repeats = np.ma.stack(
+        [np.ma.masked_invalid(fold_scores).mean(axis=0) for fold_scores in scores_of_repeats]
+    ).filled(np.nan)
+    standard_deviations = (
+        means_of_repeats.std(axis=0, ddof=1) if len(means_of_repeats) > 1 else np.full(len(trial.methods), np.nan)
+    )
+    return table_columns | {"spread": standard_deviations, "seconds": trial.seconds, "metrics_used": trial.used}
 
 
 def difference_columns(trial: Trial) -> dict[str, Any]:
@@ -53,6 +61,47 @@ def difference_columns(trial: Trial) -> dict[str, Any]:
         "difference": differences_with_influences.value,
         "difference_low": lower_bounds,
         "difference_high": upper_bounds,
+    }
+
+
+def group_columns(trial: Trial) -> dict[str, Any]:
+    """Return columns with the objective within each group of items; no rows if there are fewer than two groups."""
+    is_rated_item, group_of_item = np.asarray(trial.of.rated.any(axis=1)), np.array(trial.of.design.group)
+    item_mask_of_group = {
+        group_name: group_of_item == group_name for group_name in sorted({*trial.of.design.group} - {""})
+    }
+    trial_of_group = {
+        group_name: replace(
+            trial,
+            folds=[np.where(is_item_in_group[:, np.newaxis], fold_of_output, -1) for fold_of_output in trial.folds],
+        )
+        for group_name, is_item_in_group in item_mask_of_group.items()
+        if len(item_mask_of_group) > 1
+    }
+    trial_of_group = {
+        group_name: trial_of_one_group
+        for group_name, trial_of_one_group in trial_of_group.items()
+        if any((fold_of_output >= 0).any() for fold_of_output in trial_of_one_group.folds)
+    }
+    n_methods = len(trial.methods)
+    return {
+        "method": trial.methods * len(trial_of_group),
+        "group": [group_name for group_name in trial_of_group for _ in range(n_methods)],
+        "items": [
+            int(is_rated_item[item_mask_of_group[group_name]].sum())
+            for group_name in trial_of_group
+            for _ in range(n_methods)
+        ],
+        **with_interval(
+            "score",
+            np.concatenate(
+                [trial.times[:, :0], *(trial_of_one_group.scores() for trial_of_one_group in trial_of_group.values())],
+                axis=1,
+            ),
+            trial.terms.confidence,
+            clusters=trial.n_clusters,
+            bounds=CORRELATION,
+        ),
     }
 
 
@@ -131,4 +180,23 @@ def weight_columns(
             clusters=trial.n_clusters,
             bounds=ANY,
         ),
+    }
+
+
+def calibration_columns(task: Task, formula: Formula) -> dict[str, Any]:
+    """Return columns with the shift of each kind of output; no columns if kinds are not calibrated."""
+    if task.kinds is None:
+        return {}
+    kind_of_output = task.kinds.position[task.rated]
+    n_outputs_of_kind = np.bincount(kind_of_output[kind_of_output >= 0], minlength=len(task.kinds.names))
+    return {"kind": list(task.kinds.names), "outputs": n_outputs_of_kind, "shift": formula.shifts}
+
+
+def pruning_columns(task: Task, formula: Formula) -> dict[str, Any]:
+    """Return columns with the pruning steps of the saved model; no rows if the model was not pruned."""
+    return {
+        "step": np.arange(1, len(formula.pruned) + 1),
+        "metrics": [len(step.columns) for step in formula.pruned],
+        "removed": [task.metrics.names[step.removed] for step in formula.pruned],
+        "score": [step.score for step in formula.pruned],
     }

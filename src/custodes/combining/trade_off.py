@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from custodes.answers.tables import with_interval
-from custodes.combining.generalisation import WithoutSystems
+from custodes.combining.generalisation import WithoutSystems, without_systems
 from custodes.combining.methods.even_handed import STEPS
 from custodes.combining.task import Task, aspect_of
 from custodes.combining.trial import Trial, cross_validate
@@ -56,11 +56,21 @@ def trade_off_columns(
     if trial.terms.folds == "system":
         return {}, []
     step_settings = replace(trial.terms, methods=STEPS, max_partiality=None)
+    unseen_rng = rng.spawn(1)[0]
     trial_of_steps = cross_validate(trial.of, step_settings, deepcopy(rng), progress)
-    partiality_rates = _held_out_rates(trial_of_steps)
-    if np.isnan(partiality_rates).all():
+    system_predictions = None
+    if step_settings.folds == "item" and step_settings.unseen != "none":
+        predictions_or_reason = without_systems(trial_of_steps, STEPS, unseen_rng, progress)
+        system_predictions = None if isinstance(predictions_or_reason, str) else predictions_or_reason
+    partiality_table_columns = partiality_columns(trial_of_steps, system_predictions)
+    if not partiality_table_columns:
         return {}, _notes(trial, np.nan)
-    largest_partialities = _columns(trial.of, partiality_rates)
+    step_indices = np.arange(len(STEPS))
+    losses_with_influences = trial_of_steps.moves.contrast(np.zeros_like(step_indices), step_indices)
+    loss_lower_bounds, loss_upper_bounds = losses_with_influences.interval(
+        "units", confidence=step_settings.confidence, folds=(trial_of_steps.n_folds, 0)
+    )
+    del partiality_table_columns["method"]
     chosen_step_index = STRENGTHS.index(strength)
     table_columns = {
         "penalty": STRENGTHS,
@@ -72,9 +82,12 @@ def trade_off_columns(
             clusters=trial_of_steps.n_clusters,
             bounds=CORRELATION,
         ),
-        **largest_partialities,
+        "loss": losses_with_influences.value,
+        "loss_low": loss_lower_bounds,
+        "loss_high": loss_upper_bounds,
+        **partiality_table_columns,
     }
-    return table_columns, _notes(trial, float(largest_partialities["largest_partiality"][chosen_step_index]))
+    return table_columns, _notes(trial, float(partiality_table_columns["largest_partiality"][chosen_step_index]))
 
 
 def _notes(trial: Trial, largest_partiality: float) -> list[Note]:

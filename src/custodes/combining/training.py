@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.combining.methods import Method, TrainingData
+from custodes.combining.methods.method import add_kind_shifts
 from custodes.combining.normalise import Normalisation, normalisation
 from custodes.combining.settings import Terms
 from custodes.combining.task import Task
@@ -48,6 +49,8 @@ def training_data(
         rng=rng,
         inner=inner,
         max_partiality=settings.max_partiality,
+        kinds=None if task.kinds is None else task.kinds.position.ravel()[output_positions],
+        n_kinds=0 if task.kinds is None else len(task.kinds.names),
     )
     return fitted_normalisation, training if settings.top is None else training.with_top(settings.top)
 
@@ -75,6 +78,18 @@ def hold_out_fold(fold_of_output: Ints, held_out_fold: int, label: str, inner: S
     )
 
 
+class Fits(NamedTuple):
+    """Results of fitting the methods to one training part.
+
+    `seconds` (methods,) is the time of each fit, `used` (methods,) the number of metrics in each formula, and
+    `predicted` (methods, outputs) the predictions of the held-out outputs.
+    """
+
+    seconds: Floats
+    used: Ints
+    predicted: Floats
+
+
 def fit_and_predict(
     task: Task,
     settings: Terms,
@@ -84,16 +99,22 @@ def fit_and_predict(
     rng: np.random.Generator,
     progress: Progress,
     desc: str,
-) -> list[Floats]:
-    """Return the predictions (methods, outputs) of the held-out outputs of each part.
+) -> list[Fits]:
+    """Fit every method to every training part, and predict the held-out outputs of each part."""
 
-    Every method is fitted to every training part.
-    """
-
-    def fit(split: Part, rng: np.random.Generator) -> Floats:
+    def fit(split: Part, rng: np.random.Generator) -> Fits:
         fitted_normalisation, training = training_data(task, settings, split.train, rng, split.inner)
         normalised_scores = fitted_normalisation.apply(task.rows(split.held))
-        return round_predictions(np.stack([training.learn(method).predict(normalised_scores) for method in methods]))
+        seconds_of_methods, formulas = zip(*map(training.learn, methods), strict=True)
+        kind_of_output = None if task.kinds is None else task.kinds.position.ravel()[split.held]
+        predictions = [
+            add_kind_shifts(formula.predict(normalised_scores), formula.shifts, kind_of_output) for formula in formulas
+        ]
+        return Fits(
+            np.array(seconds_of_methods),
+            np.array([len(formula.used_positions) for formula in formulas]),
+            round_predictions(np.stack(predictions)),
+        )
 
     uses_threads = not all(method.fast for method in methods)
     return map_parts(

@@ -38,6 +38,7 @@ class Trial:
     - `folds`: folds (items, systems) of every repeat; -1 for an output that is not used.
     - `predicted` (repeats, methods, items, systems): held-out predictions of the methods.
     - `single` (repeats, items, systems): held-out predictions of the best single metric, selected in training.
+    - `seconds`, `used` (methods,): mean time of a fit, and mean number of metrics in a formula.
     - `times` (B, clusters): bootstrap weights; row 0 has the weights of the data.
     - `inner`: scores of methods on inner folds, for the choices of the model that is fitted to all outputs.
     """
@@ -47,6 +48,8 @@ class Trial:
     folds: list[NDArray[np.intp]]
     predicted: Floats
     single: Floats
+    seconds: Floats
+    used: Floats
     times: NDArray[np.uint8]
     inner: Scores
 
@@ -182,11 +185,11 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         )
         for repeat, fold_number in repeat_fold_pairs
     ]
-    predictions_of_splits = fit_and_predict(
+    fits_of_splits = fit_and_predict(
         task, settings, methods_and_best, splits, rng=rng, progress=progress, desc="combine"
     )
-    for (repeat, _), split, split_predictions in zip(repeat_fold_pairs, splits, predictions_of_splits, strict=True):
-        predictions[repeat].reshape(len(methods_and_best), -1)[:, split.held] = split_predictions
+    for (repeat, _), split, split_fits in zip(repeat_fold_pairs, splits, fits_of_splits, strict=True):
+        predictions[repeat].reshape(len(methods_and_best), -1)[:, split.held] = split_fits.predicted
     n_methods = len(settings.methods)
     outer_predictions = (
         {method.name: prediction_grid for method, prediction_grid in zip(methods_and_best, predictions[0], strict=True)}
@@ -201,6 +204,8 @@ def cross_validate(task: Task, settings: Terms, rng: np.random.Generator, progre
         folds=folds,
         predicted=predictions[:, :n_methods],
         single=predictions[:, [method.name for method in methods_and_best].index(BEST.name)],
+        seconds=np.mean([split_fits.seconds for split_fits in fits_of_splits], axis=0)[:n_methods],
+        used=np.mean([split_fits.used for split_fits in fits_of_splits], axis=0)[:n_methods],
         times=task.design.draw_byte_weights(settings.resamples, rng),
         inner=choices.held_out_scores(
             task, settings, inner_fold_of_output, candidate_methods, outer_predictions, inner_rng, progress

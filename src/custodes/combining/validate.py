@@ -75,9 +75,9 @@ class Validate(Result):
         ),
     )
     gains: pl.DataFrame = table(
-        "Differences between the objective of the combined metric and the objectives of single metrics; the objective "
-        "is that of the model.",
+        "Differences between the objective of the combined metric and the objectives of single metrics.",
         label("rater", "the single metric, as in `comparison`"),
+        label("metric", "name of the single metric in these data"),
         label("unseen", "what is resampled: items, with the systems fixed; or systems and items"),
         count("n", "number of clusters of items, or of systems", essential=False),
         score("gain", "objective of the combined metric minus objective of the single metric", interval=True),
@@ -93,6 +93,7 @@ class Validate(Result):
     "custodes combine validate other.csv --model coherence.json --rename BERTScore=bertscore-f1",
     model="Model file.",
     rename="OLD=NEW: OLD is the name of a rater in the data, NEW the name in the model; comma list or repeated.",
+    objective="Statistic of the gains (default: the objective of the model).",
     scales="Bounds of the metric scores: those of the model, or of these data.",
 )
 def validate(
@@ -100,6 +101,7 @@ def validate(
     *,
     model: str | Path = "combination.json",
     rename: Rename = None,
+    objective: Objective | None = None,
     scales: Scales = "model",
     confidence: float = 0.95,
     rng: Rng = 0,
@@ -131,7 +133,7 @@ def validate(
     ['best single', 'best in hindsight']
     """
     combined_metric = CombinedMetric.load(model)
-    objective_name = check_one_of("objective", combined_metric.objective, OBJECTIVES)
+    objective_name = check_one_of("objective", objective or combined_metric.objective, OBJECTIVES)
     renamed_study = _rename_raters(study, rename)
     tables_of_targets, notes = [], list[Note]()
     for target_name in _targets(renamed_study, combined_metric, selection):
@@ -236,7 +238,10 @@ def _validate_target(
         _check_scales(study, combined_metric, metric_scores[target_task.rated.ravel()])
     is_scored_output = np.isfinite(metric_scores).any(axis=1)
     combined_scores = np.full(target_task.human.size, np.nan)
-    combined_scores[is_scored_output] = combined_metric.predict(metric_scores[is_scored_output])
+    kind_of_output = combined_metric.kinds(study, items, systems)
+    combined_scores[is_scored_output] = combined_metric.predict(
+        metric_scores[is_scored_output], None if kind_of_output is None else kind_of_output[is_scored_output]
+    )
     rivals, why_no_best_single = _rivals(study, combined_metric, target_task, objective_name)
     compared_scores = np.stack([combined_scores.reshape(target_task.human.shape), *(rival.scores for rival in rivals)])
     compared_ratings = np.where(np.isfinite(compared_scores).all(axis=0), target_task.human, np.nan)
@@ -429,6 +434,7 @@ def _gains(
     rival_roles = np.repeat([rival.part for rival in rivals], 2)
     return {
         "rater": rival_roles,
+        "metric": np.repeat([rival.name for rival in rivals], 2),
         "unseen": [*n_of_resampled_unit] * len(rivals),
         "n": [*n_of_resampled_unit.values()] * len(rivals),
         "gain": np.repeat(gains_with_influences.value, 2),

@@ -15,6 +15,7 @@ from custodes.plots.combine import (
     combination_weights,
     cost_curve,
     method_comparison,
+    pruning_curve,
 )
 from custodes.plots.complementarity import (
     complementarity_averages,
@@ -74,6 +75,7 @@ __all__ = [
     "partiality_map",
     "power_curve",
     "prediction_bars",
+    "pruning_curve",
     "ranking_graphs",
     "rates",
     "release_history",

@@ -1,4 +1,4 @@
-"""Figures of a combined metric: comparison of methods, weights, costs, and favoritism."""
+"""Figures of a combined metric: comparison of methods, weights, costs, pruning, and favoritism."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ WEIGHT, IMPORTANCE = "Weight of the normalised metric", "Importance: proportion 
 MOST = 25
 """Maximum number of weights in the figure. The largest absolute weights are shown, and the number of the others."""
 CLEAR = ("interval excludes 0", "not significant")
+KEPT = ("kept", "not kept")
 HOLLOW = "rgba(0,114,178,0.08)"
 HEIGHT = 240
 LOG_AXIS_RATIO = 50.0
@@ -101,6 +102,7 @@ def methods(data: Any, *, objective: str) -> Any:
     tooltips = [
         alt.Tooltip("method:N"),
         *theme.number_tooltips(".3f", *dict.fromkeys((objective, low_name, high_name, *STATISTICS))),
+        alt.Tooltip("metrics_used:Q", format=".3~g", title="metrics used"),
     ]
     return alt.layer(
         base.transform_filter(SINGLE)
@@ -179,14 +181,7 @@ def weights(data: Any, *, has_intervals: bool, label: str = WEIGHT) -> Any:
             x=alt.X("value:Q", title=label),
             y=metric_channel,
             stroke=alt.value(theme.BLUE),
-            fill=alt.Fill(
-                "clear:N",
-                title=None,
-                scale=alt.Scale(domain=list(CLEAR), range=[theme.BLUE, HOLLOW]),
-                legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
-            )
-            if has_intervals
-            else alt.value(theme.BLUE),
+            fill=_fill_channel("clear", CLEAR) if has_intervals else alt.value(theme.BLUE),
             tooltip=[alt.Tooltip("metric:N"), *theme.number_tooltips(".3f", "value", "low", "high")],
         ),
         base.transform_filter("isValid(datum.rest)")
@@ -278,8 +273,10 @@ def costs(data: Any, *, log: bool, objective: str) -> Any:
     tooltips = [
         alt.Tooltip("step:Q"),
         alt.Tooltip("metric:N", title="added"),
+        alt.Tooltip("cost:Q", format=".3~g"),
         alt.Tooltip("total_cost:Q", format=".3~g", title="total cost"),
         *theme.number_tooltips(".3f", "score", "score_low", "score_high"),
+        alt.Tooltip("chosen:Q", format=".0%", title="folds that select the metric within this cost"),
     ]
     interval_chart = base.transform_filter("isValid(datum.score_low)")
     label_angle = alt.expr(f"width < {labels.NARROW} ? 270 : 315")
@@ -321,6 +318,82 @@ def cost_rows(path_rows: pl.DataFrame) -> pl.DataFrame:
         label_x_series = pl.Series(10.0**label_x_positions if is_log_scale else label_x_positions)
         frames.append(target_rows.with_columns(name_x=label_x_series, name_y=pl.lit(label_y, dtype=pl.Float64)))
     return pl.concat(frames)
+
+
+def pruning_curve(
+    result: Combine, *, target: str | None = None, width: int = theme.PAGE_WIDTH, dark: bool = False
+) -> alt.TopLevelMixin:
+    """Held-out objective by number of metrics in backward elimination; a filled point marks the selected number.
+
+    Parameters
+    ----------
+    result : Combine
+        Result of `combine`.
+    target : str, optional
+        Target to draw; required if the result has several targets.
+    width : int, default 455
+        Width of the plot in pixels.
+    dark : bool, default False
+        Whether to use colours for a dark background.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
+
+    Raises
+    ------
+    InputError
+        If no method of the result prunes metrics.
+    OptionError
+        If the target is unknown.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> made = cu.combine(cu.read("demo"), target="fluency", method="ridge", repeats=1, resamples=0)
+    >>> pruning_curve(made)
+    Traceback (most recent call last):
+    custodes.errors.InputError: pruning_curve: no metric was pruned; call combine with method='xgboost-pruned'
+    """
+    if result.pruning.is_empty():
+        raise InputError("pruning_curve: no metric was pruned; call combine with method='xgboost-pruned'")
+    rows, target = select_aspect(result.pruning, target, function_name="pruning_curve", column_name="target")
+    return theme.apply_theme(
+        pruning_line(theme.embed_rows(rows), objective=objective_of(result)),
+        dark=dark,
+        title=title_with_aspect("Backward elimination of metrics", target),
+        width=width,
+    )
+
+
+def pruning_line(data: Any, *, objective: str) -> Any:
+    """Draw the rows of `Combine.pruning` of one target."""
+    base = (
+        alt.Chart(data)
+        .transform_filter("isValid(datum.score)")
+        .transform_window(
+            rank="row_number()",
+            sort=[alt.SortField("score", order="descending"), alt.SortField("metrics", order="ascending")],
+        )
+        .transform_calculate(kept="datum.rank === 1 ? '{}' : '{}'".format(*KEPT))
+    )
+    x = alt.X(
+        "metrics:Q", title="Metrics in the model", scale=alt.Scale(zero=False, padding=10), axis=alt.Axis(format="d")
+    )
+    y = alt.Y("score:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=axis_of(objective), titleAngle=-90))
+    tooltips = [
+        alt.Tooltip("metrics:Q"),
+        *theme.number_tooltips(".3f", "score"),
+        alt.Tooltip("removed:N", title="removed next"),
+    ]
+    return alt.layer(
+        base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=y),
+        base.mark_point(opacity=1, strokeWidth=1.4).encode(
+            x=x, y=y, stroke=alt.value(theme.BLUE), fill=_fill_channel("kept", KEPT), tooltip=tooltips
+        ),
+        height=HEIGHT,
+    )
 
 
 def accuracy_and_favoritism(
@@ -401,3 +474,13 @@ def favoritism_points(data: Any, result: Combine) -> Any:
 def _add_method_labels(chart: Any) -> Any:
     """The chart with an additional column `what`, which holds the displayed name of the method."""
     return chart.transform_calculate(what=f"{json.dumps(LABELS)}[datum.method]")
+
+
+def _fill_channel(field: str, readings: tuple[str, str]) -> Any:
+    """The scale that maps the first of the readings to filled points and the second to hollow points."""
+    return alt.Fill(
+        f"{field}:N",
+        title=None,
+        scale=alt.Scale(domain=list(readings), range=[theme.BLUE, HOLLOW]),
+        legend=alt.Legend(symbolStrokeColor=theme.BLUE, symbolOpacity=1),
+    )

@@ -57,9 +57,13 @@ def test_trees_keep_only_what_they_split_on_and_predict_the_same() -> None:
     np.testing.assert_array_equal(whole.predict(rows), alone.predict(of.x))
 
 
-def test_pruning_keeps_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pruning_tells_its_steps_and_keeps_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(boost.SETTINGS, "rounds", 40)
     of = training(items=40, p=6)
     formula = fitted("xgboost-pruned", replace(of, x=fill(of)))
+    assert [len(step.columns) for step in formula.pruned] == [6, 5, 4, 3, 2, 1]
+    assert sorted(step.removed for step in formula.pruned) == list(range(6))
+    assert {step.removed for step in formula.pruned[-2:]} == {0, 1}
+    best = max(range(6), key=lambda k: (formula.pruned[k].score, k))
+    assert set(formula.used_positions) <= {step.removed for step in formula.pruned[best:]}
     assert {0, 1} <= set(formula.used_positions)
-    assert len(formula.used_positions) < 6

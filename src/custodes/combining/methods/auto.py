@@ -49,7 +49,7 @@ def automatic(methods: Sequence[Method]) -> Method:
             if is_clearly_better_method.any()
             else candidate_methods[better_blend_index]
         )
-        return replace(training.learn(chosen_method), chosen=chosen_method.name)
+        return replace(training.learn(chosen_method)[1], chosen=chosen_method.name)
 
     return Method(
         name="auto",
@@ -73,7 +73,7 @@ def score_methods(training: TrainingData, methods: Sequence[Method]) -> dict[str
         training_data_part = training.part(is_training_row)
         for method in methods:
             if not method.mean_of:
-                predictions_of_method[method.name][is_held_out_row] = training_data_part.learn(method).predict(
+                predictions_of_method[method.name][is_held_out_row] = training_data_part.learn(method)[1].predict(
                     training.x[is_held_out_row]
                 )
     return {

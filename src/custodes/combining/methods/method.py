@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, ReadOnlyArrays
+from custodes.stats.arrays import Floats, Ints, ReadOnlyArrays
 from custodes.stats.learning import folds
-from custodes.stats.learning.boost import Trees
+from custodes.stats.learning.boost import PruningStep, Trees
 from custodes.stats.learning.even_handed import even_handed
 from custodes.stats.learning.objective import RANK_CORRELATIONS, Objective, objective
 from custodes.stats.learning.ridge import Linear
@@ -28,8 +29,10 @@ class Formula:
     prediction of `trees`.
 
     - `importance` (metrics,): importance of each metric in the trees.
+    - `pruned`: steps of pruning.
     - `chosen`: name of the method that `auto` selected.
     - `strength`: strength of the penalty that `even-handed` selected.
+    - `shifts` (kinds,): numbers that are added to the predictions of each kind of output.
     """
 
     weights: Floats
@@ -40,8 +43,10 @@ class Formula:
     intercept: float = 0.0
     trees: Trees | None = None
     share: float = 0.0
+    pruned: tuple[PruningStep, ...] = ()
     chosen: str = ""
     strength: float = 0.0
+    shifts: Floats | float = 0.0
 
     @property
     def used_positions(self) -> NDArray[np.intp]:
@@ -66,6 +71,13 @@ class Formula:
         return np.asarray(linear_prediction + self.share * self.trees.predict(scaled_scores))
 
 
+def add_kind_shifts(predicted: Floats, shifts: Floats | float, kinds: Ints | None) -> Floats:
+    """Return predictions (rows,) plus the shift of each output's kind (rows,); kind -1 (unknown) has no shift."""
+    if kinds is None:
+        return predicted
+    return np.asarray(predicted + np.append(shifts, 0.0)[kinds])
+
+
 def clip_and_scale(x: Floats, low: Floats | float, high: Floats | float) -> Floats:
     """Return x (rows, metrics) clipped to limits (metrics,) and scaled to [0, 1].
 
@@ -74,6 +86,9 @@ def clip_and_scale(x: Floats, low: Floats | float, high: Floats | float) -> Floa
     width = np.subtract(high, low)
     return np.asarray((np.clip(x, low, high) - low) / np.where(width > 0, width, 1.0))
 
+
+SHRINKAGE = 10
+"""Number of outputs with residual 0 that are added to each kind."""
 
 INNER = 5
 """Number of inner folds of a training part, in which choices are made."""
@@ -89,6 +104,7 @@ class TrainingData(ReadOnlyArrays):
     - `by`: the objective.
     - `inner`: scores (folds,) of methods on held-out folds of this part, by name of the method, if known.
     - `max_partiality`: largest partiality that is allowed for `even-handed`.
+    - `kinds` (rows,): kind of each output, from 0 to `n_kinds` - 1; -1 if the kind is unknown.
     """
 
     x: Floats
@@ -100,10 +116,12 @@ class TrainingData(ReadOnlyArrays):
     rng: np.random.Generator
     inner: Mapping[str, Floats] = field(default_factory=dict)
     max_partiality: float | None = None
+    kinds: Ints | None = None
+    n_kinds: int = 0
 
     def part(self, rows: NDArray[Any]) -> TrainingData:
         """Return the training data of some rows."""
-        field_names = ("x", "y", "items", "systems", "groups")
+        field_names = ("x", "y", "items", "systems", "groups", *(("kinds",) if self.kinds is not None else ()))
         return replace(self, **{field_name: getattr(self, field_name)[rows] for field_name in field_names}, inner={})
 
     def resample_clusters(self, rng: np.random.Generator) -> TrainingData:
@@ -175,23 +193,38 @@ class TrainingData(ReadOnlyArrays):
         return even_handed(self.x, self.target, items=self.items, systems=self.systems, groups=self.groups)
 
     @cached_property
-    def _formula_by_method(self) -> dict[str, Formula]:
+    def _fits_by_method(self) -> dict[str, tuple[float, Formula]]:
         return {}
 
     @cached_property
     def _start(self) -> Any:
         return self.rng.bit_generator.state
 
-    def learn(self, method: Method) -> Formula:
-        """Return the formula of a method; repeated calls reuse the fit.
+    def learn(self, method: Method) -> tuple[float, Formula]:
+        """Return the seconds of the fit of a method, and the formula; repeated calls reuse the fit.
 
         Every method starts from the same state of the random generator, so that its fit does not depend on methods that
         were fitted before.
         """
         self.rng.bit_generator.state = self._start
-        if method.name not in self._formula_by_method:
-            self._formula_by_method[method.name] = method.fit(self)
-        return self._formula_by_method[method.name]
+        if method.name not in self._fits_by_method:
+            start_time = time.perf_counter()
+            formula = method.fit(self)
+            if self.kinds is not None:
+                formula = replace(formula, shifts=self.shifts(formula))
+            self._fits_by_method[method.name] = time.perf_counter() - start_time, formula
+        return self._fits_by_method[method.name]
+
+    def shifts(self, formula: Formula) -> Floats:
+        """Return the mean residual (n_kinds,) of each kind of output, with `SHRINKAGE` outputs of residual 0 added."""
+        assert self.kinds is not None
+        is_row_of_known_kind = self.kinds >= 0
+        residuals = (self.y - formula.predict(self.x))[is_row_of_known_kind]
+        n_outputs_of_kind = np.bincount(self.kinds[is_row_of_known_kind], minlength=self.n_kinds)
+        return np.asarray(
+            np.bincount(self.kinds[is_row_of_known_kind], residuals, minlength=self.n_kinds)
+            / (n_outputs_of_kind + SHRINKAGE)
+        )
 
     def inner_folds(self) -> NDArray[np.intp]:
         """Return inner folds (rows,) of whole clusters, in which choices are made."""

@@ -60,10 +60,10 @@ def xgboost_pruned(training: TrainingData) -> Formula:
         return float(np.nanmean(fold_scores)) if np.isfinite(fold_scores).any() else float("nan")
 
     scaled_target, fold_of_row = training.target_standardisation[0], training.inner_folds()
-    best_columns = boost.prune_columns(
+    pruning = boost.prune_columns(
         training.x, scaled_target, fold_of_row, score=score, settings=boost.SETTINGS, seed=SEED
     )
-    return trees_on(training, best_columns)
+    return replace(trees_on(training, pruning.best), pruned=pruning.steps)
 
 
 def fit_blend(training: TrainingData, share: float, *, with_trees: bool) -> Formula:
@@ -72,7 +72,7 @@ def fit_blend(training: TrainingData, share: float, *, with_trees: bool) -> Form
     The weight of the best single metric is `share`; ridge regression and boosted trees have half of the remaining
     weight each. If `with_trees` is false, the trees are left out.
     """
-    best_metric_formula, ridge_formula = training.learn(BEST), training.learn(RIDGE)
+    best_metric_formula, ridge_formula = training.learn(BEST)[1], training.learn(RIDGE)[1]
     ridge_lower_limits = np.asarray(ridge_formula.low)
     ridge_limit_widths = np.subtract(ridge_formula.high, ridge_formula.low)
     component_share = (1 - share) / 2

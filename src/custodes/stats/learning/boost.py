@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 import msgspec
 import numpy as np
@@ -196,6 +196,22 @@ def _leaves(node: Split | float, x: NDArray[np.float32]) -> Any:
     return np.where(is_left_row, _leaves(node.left, x), _leaves(node.right, x))
 
 
+class PruningStep(NamedTuple):
+    """A step of backward elimination: the columns in the model, the column that is removed next, and the score of
+    held-out predictions."""
+
+    columns: NDArray[np.intp]
+    removed: int
+    score: float
+
+
+class Pruning(NamedTuple):
+    """The steps of backward elimination, from all columns to one, and the columns with the best held-out score."""
+
+    steps: tuple[PruningStep, ...]
+    best: NDArray[np.intp]
+
+
 def prune_columns(
     x: Floats,
     y: Floats,
@@ -204,7 +220,7 @@ def prune_columns(
     score: Callable[[Floats, NDArray[Any]], float],
     settings: Settings,
     seed: int,
-) -> NDArray[np.intp]:
+) -> Pruning:
     """Backward elimination: remove the least important column repeatedly.
 
     Parameters
@@ -219,8 +235,8 @@ def prune_columns(
     Returns
     -------
     :
-        The columns of the step with the highest score. Among steps with equal scores, the step with the fewest columns
-        is used. Each step fits one model per fold, and importance is the mean over these models. If
+        The steps, and the columns of the step with the highest score. Among steps with equal scores, the step with the
+        fewest columns is used. Each step fits one model per fold, and importance is the mean over these models. If
         columns are equally important, the last one of them is removed.
 
     Raises
@@ -237,11 +253,11 @@ def prune_columns(
     >>> x = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0], [3.0, 5.0]] * 4)
     >>> fold = np.repeat([0, 1], 8)
     >>> loss = lambda predicted, fold: -float(((predicted - x[:, 0]) ** 2).mean())
-    >>> prune_columns(x, x[:, 0], fold, score=loss, settings=SETTINGS, seed=0).tolist()
+    >>> prune_columns(x, x[:, 0], fold, score=loss, settings=SETTINGS, seed=0).best.tolist()
     [0]
     """
     remaining_columns = np.arange(x.shape[1])
-    best_columns, best_score = remaining_columns, -np.inf
+    steps: list[PruningStep] = []
     while len(remaining_columns):
         predictions, column_importances = np.full(len(y), np.nan), np.zeros(len(remaining_columns))
         for is_training, is_held_out in splits(fold):
@@ -250,9 +266,10 @@ def prune_columns(
             )
             predictions[is_held_out] = trees.predict(x[np.ix_(is_held_out, remaining_columns)])
             column_importances += gain_proportions
-        step_score = np.nan_to_num(score(predictions, fold), nan=-np.inf)
-        if step_score >= best_score:
-            best_columns, best_score = remaining_columns, step_score
         least_important_position = len(remaining_columns) - 1 - int(np.argmin(column_importances[::-1]))
+        steps.append(
+            PruningStep(remaining_columns, int(remaining_columns[least_important_position]), score(predictions, fold))
+        )
         remaining_columns = np.delete(remaining_columns, least_important_position)
-    return best_columns
+    step_scores = np.nan_to_num([step.score for step in steps], nan=-np.inf)
+    return Pruning(tuple(steps), steps[len(steps) - 1 - int(np.argmax(step_scores[::-1]))].columns)
