@@ -67,14 +67,14 @@ def timed(work: Callable[[], float]) -> tuple[float, float]:
 
 def ours(agreement: Agreement, scores: np.ndarray, seed: int) -> float:
     """Best value of our optimiser."""
-    result = maximise(
+    point = maximise(
         lambda points: agreement(points @ scores.T),
         n_dims=scores.shape[1],
         n_initial=INITIAL,
         n_iterations=ITERATIONS,
         rng=np.random.default_rng(seed),
     )
-    return result.value
+    return float(agreement((point @ scores.T)[np.newaxis])[0])
 
 
 def peer(agreement: Agreement, scores: np.ndarray, seed: int) -> float:

@@ -236,7 +236,7 @@ ESSENTIAL = {
     "correction": "decision naive human mixture ppi theta Dogwood > < =",
     "protocol": "metric estimator stopping share correct kld ± agreement learned",
     "plan": "estimator annotations decided saving",
-    "complementarity": "kinds human-metric difference dimension cluster human:fluency",
+    "complementarity": "kinds human-metric difference human:fluency",
     "ceiling": "features kendall metrics humans both attainable judge:fluency",
     "gate": "gate: holds outcome kendall_item judge coherence: >=",
 }

@@ -43,14 +43,14 @@ def ours(folder: Path) -> Work:
     target, scores = load_data(folder)
 
     def work() -> list[float]:
-        result = maximise(
+        point = maximise(
             lambda points: np.array([value(target, scores @ point) for point in points]),
             n_dims=METRICS,
             n_initial=INITIAL,
             n_iterations=ITERATIONS,
             rng=np.random.default_rng(0),
         )
-        return [result.value]
+        return [value(target, scores @ point)]
 
     return work
 

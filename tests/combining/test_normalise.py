@@ -178,8 +178,8 @@ def test_the_table_is_in_order() -> None:
 
 def test_the_known_direction_contradicts_the_given_one() -> None:
     names = ["BLEU", "MetricX", "TER", "BARTScore", "mine", "chrF"]
-    assert contradictions(names, [-1, 1, 1, -1, -1, 1]) == ["BLEU", "MetricX", "TER", "BARTScore"]
-    assert contradictions(names, np.array([1, -1, -1, 1, 1, 1])) == []
+    assert contradictions(names, [-1, 1, 1, -1, -1, 1], x=np.empty((0, 6))) == ["BLEU", "MetricX", "TER", "BARTScore"]
+    assert contradictions(names, np.array([1, -1, -1, 1, 1, 1]), x=np.empty((0, 6))) == []
 
 
 def test_scores_tell_that_a_file_turned_a_metric_itself() -> None:

@@ -117,10 +117,8 @@ def test_weights_are_those_of_the_file_with_intervals_from_refits() -> None:
     assert weights["noise"]["weight_low"] < 0.3
     none = run_combine(planted(), resamples=0).weights
     assert none["weight_low"].is_null().all()
-    assert none["importance"].is_null().all()
     trees = run_combine(planted(), method="xgboost", resamples=20).weights
     assert trees["weight"].sum() == pytest.approx(1)
-    assert trees["weight"].to_list() == trees["importance"].to_list()
 
 
 def test_pruning_is_told_of_the_saved_model_alone() -> None:

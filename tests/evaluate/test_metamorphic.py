@@ -41,7 +41,7 @@ WITHOUT_RESAMPLES = [
 TIME = "seconds"
 MOVED = ("low", "high")
 """Columns of scores as they stand in the file, which a shift must move."""
-IN_UNITS = (*MOVED, "mse_metrics", "mse_both", "weight", "label", "expected")
+IN_UNITS = (*MOVED, "mse_both", "weight", "label", "expected")
 """Columns in units of scores."""
 SLOW = ("ceiling", "combine", "plan", "protocol")
 FROM_RESAMPLES = {"group", "side", "decision", "may_be_best", "rank_low", "rank_high"}

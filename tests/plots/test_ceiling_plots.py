@@ -14,7 +14,7 @@ from custodes import plots
 from custodes.errors import InputError
 from custodes.evaluate.ceiling.ceiling import Ceiling
 from custodes.plots import labels
-from custodes.plots.paths import HEIGHT, NAMED, path_names
+from custodes.plots.ceiling import HEIGHT, NAMED
 from tests.plots.drawn import matches_in, rows_of
 
 DATES = {"overlap": "2002", "overlap-stem": "2004-07", "learned": "2020-01-15", "judge": "2020-01-15"}
@@ -68,16 +68,16 @@ def test_the_ratio_stands_beside_one(predicted: Ceiling, tmp_path: Path) -> None
 def test_paths_name_people_and_the_heaviest_metrics_apart(predicted: Ceiling, target: str, tmp_path: Path) -> None:
     rows = predicted.lasso.filter(target=target)
     chart = plots.lasso_paths(predicted, target)
-    assert rows_of(chart) == rows.to_dicts()
-    names = path_names(predicted).with_columns(pl.col("key").str.split("\n").list.to_struct(fields=["target", "rater"]))
-    names = names.unnest("key").filter(target=target)
+    layers = chart.to_dict()["layer"]
+    assert layers[0]["data"]["values"] == layers[1]["data"]["values"] == rows.to_dicts()
+    named = pl.DataFrame(layers[2]["data"]["values"])
     size = rows.group_by("rater", "kind").agg(pl.col("weight").abs().max()).sort("weight", descending=True)
     annotator = "human:coherence" if target == "fluency" else "human:fluency"
-    assert set(names["rater"]) == {annotator, *size.filter(kind="metric")["rater"].head(NAMED)}
+    assert set(named["rater"]) == {annotator, *size.filter(kind="metric")["rater"].head(NAMED)}
     text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
-    assert all(f">{name}<" in text for name in names["rater"])
+    assert all(f">{name}<" in text for name in named["rater"])
     span = float(np.ptp(rows["weight"].to_numpy()))
-    assert (np.diff(np.sort(names["name_y"].to_numpy())) >= span * labels.LINE / HEIGHT).all()
+    assert (np.diff(np.sort(named["label_y"].to_numpy())) >= span * labels.LINE / HEIGHT).all()
 
 
 def test_the_path_goes_from_those_in_use(predicted: Ceiling, tmp_path: Path) -> None:

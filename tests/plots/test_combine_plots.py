@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -115,20 +116,19 @@ def test_small_weights_are_counted(sizes: np.ndarray, remainder: tuple[str, str]
 
 
 def test_importances_are_those_of_trees(fitted: Combine) -> None:
-    share = pl.col("weight").abs() / pl.col("weight").abs().sum()
-    blend = replace(fitted, weights=fitted.weights.with_columns(importance=share))
-    trees = replace(fitted, weights=blend.weights.with_columns(**no_ends("weight"), weight="importance"))
-    assert "Importance" in str(plots.combination_weights(trees).to_dict())
-    assert "Importance" not in str(plots.combination_weights(blend).to_dict())
+    weights = fitted.weights.with_columns(weight=pl.col("weight").abs(), **no_ends("weight"))
+    model = msgspec.structs.replace(fitted.model, method="xgboost")
+    assert "Importance" in str(plots.combination_weights(replace(fitted, weights=weights, model=model)).to_dict())
+    assert "Importance" not in str(plots.combination_weights(fitted).to_dict())
 
 
 def test_without_an_interval_points_say_nothing_of_chance(fitted: Combine, tmp_path: Path) -> None:
-    plain = [plots.combination_weights(replace(fitted, weights=fitted.weights.with_columns(**no_ends("weight"))))]
-    for chart in (*plain, plots.combination_weights(fitted)):
+    plain = plots.combination_weights(replace(fitted, weights=fitted.weights.with_columns(**no_ends("weight"))))
+    for chart in (plain, plots.combination_weights(fitted)):
         text = plots.save(chart, tmp_path / "x.svg").read_text(encoding="utf-8")
-        assert all((f">{reading}<" in text) is (chart not in plain) for reading in combine.CLEAR)
+        assert all((f">{reading}<" in text) is (chart is not plain) for reading in combine.CLEAR)
         fills = set(re.findall(r'aria-roledescription="point"[^>]*fill="([^"]+)"', text))
-        assert fills == ({theme.BLUE} if chart in plain else {theme.BLUE, combine.HOLLOW})
+        assert fills == ({theme.BLUE} if chart is plain else {theme.BLUE, combine.HOLLOW})
 
 
 def test_pictures_show_the_objective_of_the_fit_and_name_it(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.plots import labels, theme
 from custodes.plots.complementarity import CELL_MAX, CELL_MIN, CELL_NAMED, GAP, NAMED, NEAREST
+from tests.evaluate.judged_studies import judged
 from tests.plots.drawn import matches_in
 
 
@@ -29,14 +30,12 @@ def distances() -> Complementarity:
 
 
 def many(result: Complementarity, copies: int) -> Complementarity:
-    """Repeat the raters under new names and positions."""
-    order = pl.col("position") + pl.col("copy") * result.raters.height
+    """Repeat the raters under new names."""
     tables = {}
-    for name in ("pairs", "raters", "coordinates", "clusters"):
+    for name in ("pairs", "raters", "coordinates"):
         frame = pl.concat([getattr(result, name).with_columns(copy=pl.lit(k)) for k in range(copies)])
         columns = [column for column in ("rater", "rater_a", "rater_b") if column in frame.columns]
-        frame = frame.with_columns(pl.format("{}-{}", column, "copy").alias(column) for column in columns)
-        tables[name] = frame.with_columns(position=order) if name == "raters" else frame
+        tables[name] = frame.with_columns(pl.format("{}-{}", column, "copy").alias(column) for column in columns)
     return replace(result, **tables)
 
 
@@ -44,7 +43,9 @@ def test_the_map_has_every_pair_once_below_the_diagonal(distances: Complementari
     chart = plots.complementarity_map(distances)
     assert chart.to_dict()["data"]["values"] == distances.pairs.to_dicts()
     cells = matches_in(chart, tmp_path, r"column: (\S+); row: (\S+); [^:]*: [^:]*: ?([\d.]+)")
-    place = dict(distances.raters.select("rater", "position").iter_rows())
+    encoding = chart.to_dict()["encoding"]
+    ordered = [encoding["x"]["scale"]["domain"][0], *encoding["y"]["scale"]["domain"]]
+    place = {rater: position for position, rater in enumerate(ordered)}
     assert all(place[column] < place[row] for column, row, _ in cells)
     expected = {
         frozenset((a, b)): value
@@ -58,10 +59,21 @@ def test_the_map_has_every_pair_once_below_the_diagonal(distances: Complementari
 def test_people_stand_first_and_apart(distances: Complementarity) -> None:
     encoding = plots.complementarity_map(distances).to_dict()["encoding"]
     across, up = encoding["x"]["scale"]["domain"], encoding["y"]["scale"]["domain"]
-    ordered = distances.raters.sort("position")["rater"].to_list()
-    assert [across[0], *up] == [*ordered[:2], GAP, *ordered[2:]]
+    assert [across[0], up[0], up[1]] == ["human:coherence", "human:fluency", GAP]
+    assert set(up[2:]) == set(distances.raters.filter(kind="metric")["rater"])
     assert across[1:] == up[:-1]
-    assert {"human:coherence", "human:fluency"} == set(ordered[:2])
+
+
+def test_similar_raters_are_adjacent() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(30, 6))
+    scores: dict[Any, Any] = {("ann", "style"): base + 0.2 * rng.normal(size=base.shape)}
+    for k in range(3):
+        scores[f"like{k}", ""] = base + 0.2 * rng.normal(size=base.shape)
+        scores[f"unlike{k}", ""] = -base + 0.2 * rng.normal(size=base.shape)
+    encoding = plots.complementarity_map(cu.complementarity(judged(scores), resamples=0)).to_dict()["encoding"]
+    families = [rater[:4] for rater in encoding["y"]["scale"]["domain"][1:]]
+    assert len(set(families[:3])) == len(set(families[3:])) == 1
 
 
 def test_raters_without_a_ranking_have_no_row(tmp_path: Path) -> None:
@@ -112,7 +124,7 @@ def test_the_curve_shows_components_and_the_rule(distances: Complementarity, tmp
     assert set(marks) <= set(expected)
     assert marks[0] == expected[0]
     rules = [layer for layer in chart.to_dict()["layer"] if layer["encoding"]["y"].get("datum") == 0.8]
-    assert len(rules) == 1  # one rule: the proportion of `dimension`
+    assert len(rules) == 1  # one rule: the proportion that defines the effective dimension
 
 
 def test_the_map_of_places_has_one_unit_for_both_axes(distances: Complementarity) -> None:
@@ -122,16 +134,13 @@ def test_the_map_of_places_has_one_unit_for_both_axes(distances: Complementarity
     assert across / chart["width"] == pytest.approx(up / chart["height"])
     low, high = points["y"]["scale"]["domain"]
     assert distances.coordinates["y"].is_between(low, high).all()
-    assert chart["data"]["values"] == distances.coordinates.to_dicts()
-    result = chart["layer"][0]["transform"][0]["from"]["data"]["values"]
-    assert result == distances.clusters.to_dicts()
+    rows = [{name: row[name] for name in distances.coordinates.columns} for row in chart["data"]["values"]]
+    assert rows == distances.coordinates.to_dicts()
 
 
 def named(chart: Any) -> set[str]:
     """Return the raters that the map labels."""
-    return {
-        row["rater"] for row in chart.to_dict()["layer"][-1]["transform"][1]["from"]["data"]["values"] if row["named"]
-    }
+    return {row["rater"] for row in chart.to_dict()["data"]["values"] if row["named"]}
 
 
 def test_few_raters_are_all_named_of_many_people_those_like_them_and_the_ends(distances: Complementarity) -> None:
@@ -152,13 +161,11 @@ def test_two_raters_have_components_but_no_map() -> None:
         plots.judges_map(two)
 
 
-def test_without_components_two_pictures_say_why(distances: Complementarity) -> None:
-    none = replace(
-        distances, **{name: getattr(distances, name).head(0) for name in ("components", "coordinates", "clusters")}
-    )
-    for picture in (plots.explained_variance, plots.judges_map):
+def test_without_components_two_figures_say_why(distances: Complementarity) -> None:
+    none = replace(distances, components=distances.components.head(0), coordinates=distances.coordinates.head(0))
+    for figure in (plots.explained_variance, plots.judges_map):
         with pytest.raises(InputError, match="left_out"):
-            picture(none)
+            figure(none)
 
 
 def test_names_hide_neither_each_other_nor_points() -> None:

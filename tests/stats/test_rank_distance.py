@@ -58,17 +58,8 @@ def all_pairs() -> tuple[np.ndarray, np.ndarray]:
     return np.indices((4, 4)).reshape(2, -1)
 
 
-def positions(row: np.ndarray) -> np.ndarray:
-    """Return ranks over the rated elements, with average ranks for ties."""
-    ranks, rated = np.full(len(row), np.nan), ~np.isnan(row)
-    ranks[rated] = stats.rankdata(row[rated], method="ordinal")
-    return ranks
-
-
 def by_definition(x: np.ndarray, y: np.ndarray, w: np.ndarray, rule: str) -> float:
     """Return the distance of two rankings by a double loop over elements with weights w."""
-    if rule == "ordinal":
-        x, y = positions(x), positions(y)
     pairs = discordant = concordant = tied = untied_x = untied_y = 0.0
     for i in range(len(x)):
         for j in range(i):

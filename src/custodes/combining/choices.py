@@ -113,23 +113,17 @@ def held_out_scores(
     for split, split_fits in zip(splits, fits_of_splits, strict=False):
         for method, method_predictions in zip(unfitted_methods, split_fits.predicted, strict=True):
             predictions_of_method[method.name][split.held] = method_predictions
-    positions_and_predictions_of_folds = [
-        (
+    scores_of_folds = [
+        _score_methods(
+            task,
+            settings,
             split.held,
-            {
-                method_name: method_predictions[split.held]
-                for method_name, method_predictions in predictions_of_method.items()
-            },
+            {method_name: predictions[split.held] for method_name, predictions in predictions_of_method.items()},
+            candidate_methods,
         )
         for split in splits
     ]
-    return _scores_by_method(
-        [
-            _score_methods(task, settings, output_positions, fold_predictions_of_method, candidate_methods)
-            for output_positions, fold_predictions_of_method in positions_and_predictions_of_folds
-        ],
-        candidate_methods,
-    )
+    return _scores_by_method(scores_of_folds, candidate_methods)
 
 
 def _score_methods(

@@ -188,13 +188,9 @@ class Combine(Result):
         label("metric", "name of the metric"),
         score(
             "weight",
-            "change of the prediction from the lowest to the highest score of the metric; if the model consists "
-            "only of trees, the importance, without interval",
+            "change of the prediction from the lowest to the highest score of the metric; if the model consists only "
+            "of trees, the proportion of their error reduction from splits on the metric, without interval",
             interval=True,
-        ),
-        share(
-            "importance",
-            "proportion of the trees' error reduction that comes from splits on this metric; null without trees",
         ),
     )
     groups: pl.DataFrame = table(

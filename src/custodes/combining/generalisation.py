@@ -237,9 +237,9 @@ def _groups(
     rated_labels = {
         label for label, is_rated in zip(label_of_item, np.asarray(task.rated.any(axis=1)), strict=True) if is_rated
     }
-    if len(rated_labels - {""}) < 2 or (
-        column_name == "group" and _is_same_partition(task.design.dataset, label_of_item)
-    ):
+    n_datasets = len(set(task.design.dataset))
+    is_dataset = len(set(zip(task.design.dataset, label_of_item, strict=True))) == len(set(label_of_item)) == n_datasets
+    if len(rated_labels - {""}) < 2 or (column_name == "group" and is_dataset):
         return ""
     try:
         fold_of_output = labelled_folds(task, label_of_item, f"unseen {unit_noun}")
@@ -277,8 +277,3 @@ def _groups(
         folds=(len(splits), len(splits)),
         confidence=trial.terms.confidence,
     )
-
-
-def _is_same_partition(first_labels: Sequence[str], second_labels: Sequence[str]) -> bool:
-    """Return whether two labellings define the same partition of the items."""
-    return len(set(zip(first_labels, second_labels, strict=True))) == len(set(first_labels)) == len(set(second_labels))

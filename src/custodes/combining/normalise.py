@@ -179,21 +179,20 @@ def normalisation(
     )
 
 
-def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *, x: Floats | None = None) -> list[str]:
+def contradictions(names: Sequence[str], directions: Sequence[float] | Floats, *, x: Floats) -> list[str]:
     """Return the metrics whose direction (1 or -1) contradicts the known direction.
 
     Some files contain negated scores of a metric. For example, WMT published MetricX from -25 to 0, where higher is
-    better. `x` (rows, p) are the scores, already multiplied by the directions. If `x` is given, negated scores are
-    detected: the mean raw score then lies outside the known scale, but inside the mirror image of this scale. The known
-    direction of such a metric is reversed.
+    better. `x` (rows, p) are the scores, already multiplied by the directions. Negated scores are detected: the mean
+    raw score then lies outside the known scale, but inside the mirror image of this scale. The known direction of such
+    a metric is reversed.
 
     >>> contradictions(["BLEU", "MetricX", "metricx-24"], [1, 1, 1], x=np.array([[30.0, 4.0, -4.0]]))
     ['MetricX']
     """
-    raw_scores_by_metric = np.zeros((len(names), 0)) if x is None else (x * np.asarray(directions)).T
     return [
         metric_name
-        for metric_name, direction, raw_scores in zip(names, directions, raw_scores_by_metric, strict=True)
+        for metric_name, direction, raw_scores in zip(names, directions, (x * np.asarray(directions)).T, strict=True)
         if (scales_of_metric := known_scales(metric_name))
         and (direction > 0)
         != (

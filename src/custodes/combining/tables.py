@@ -165,9 +165,10 @@ def weight_columns(
     repeated rows, so that a bootstrap gives no valid interval for importances.
     """
     weights = formula.importance if base_method.family == "importances" else formula.weights
-    n_refits = min(trial.terms.resamples, REFITS) if base_method.refits else 0
     refitted_weights = [
-        base_method.refits(training.resample_clusters(rng)).weights for _ in range(n_refits) if base_method.refits
+        base_method.refits(training.resample_clusters(rng)).weights
+        for _ in range(min(trial.terms.resamples, REFITS))
+        if base_method.refits
     ]
     metric_order = np.argsort(-round_for_sorting(np.abs(weights)), kind="stable")
     return {
@@ -179,7 +180,6 @@ def weight_columns(
             clusters=trial.n_clusters,
             bounds=ANY,
         ),
-        "importance": None if formula.trees is None else np.asarray(formula.importance)[metric_order],
     }
 
 

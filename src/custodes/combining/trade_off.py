@@ -22,30 +22,28 @@ from custodes.stats.learning.even_handed import STRENGTHS
 from custodes.stats.partiality.largest import largest, rate_partiality
 from custodes.stats.partiality.scores import ScoredPeople
 
-SEEN, UNSEEN = "", "unseen_"
-"""Prefixes of columns: partiality to systems in the training part, and to systems that are left out of the training
-part."""
-
 
 def partiality_columns(trial: Trial, system_predictions: WithoutSystems | None) -> dict[str, Any]:
     """Return columns with the largest partiality of each method on held-out items of the first repeat.
 
     There are no columns if partiality is undefined for all methods.
     """
-    task = trial.of
-    if task.verdicts or trial.terms.folds == "system" or not (task.rated.sum(axis=1) > 1).any():
+    seen_rates = _held_out_rates(trial)
+    if np.isnan(seen_rates).all():
         return {}
-    n_methods = len(trial.methods)
-    partiality_rates = np.full((2, 3, n_methods, len(task.design.systems)), np.nan)
-    partiality_rates[0] = _rates(task, trial.predicted[0], trial.terms.confidence)
+    unseen_rates = np.full_like(seen_rates, np.nan)
     if system_predictions is not None:
-        unseen_rates = _unseen_rates(task, system_predictions, trial.terms.confidence)
+        rates_of_tested_methods = _unseen_rates(trial.of, system_predictions, trial.terms.confidence)
         for method_index, method_name in enumerate(trial.methods):
             if method_name in system_predictions.methods:
-                partiality_rates[1, :, method_index] = unseen_rates[:, system_predictions.methods.index(method_name)]
-    if np.isnan(partiality_rates).all():
-        return {}
-    return {"method": trial.methods} | _columns(task, partiality_rates)
+                tested_index = system_predictions.methods.index(method_name)
+                unseen_rates[:, method_index] = rates_of_tested_methods[:, tested_index]
+    unseen_columns = _columns(trial.of, unseen_rates)
+    return {
+        "method": trial.methods,
+        **_columns(trial.of, seen_rates),
+        **{f"unseen_{column_name}": column_values for column_name, column_values in unseen_columns.items()},
+    }
 
 
 def trade_off_columns(
@@ -112,6 +110,14 @@ def _notes(trial: Trial, largest_partiality: float) -> list[Note]:
     )
 
 
+def _held_out_rates(trial: Trial) -> Floats:
+    """Return the partiality (3, methods, systems) on held-out items of the first repeat; NaN if it is undefined."""
+    task = trial.of
+    if task.verdicts or trial.terms.folds == "system" or not (task.rated.sum(axis=1) > 1).any():
+        return np.full((3, len(trial.methods), len(task.design.systems)), np.nan)
+    return _rates(task, trial.predicted[0], trial.terms.confidence)
+
+
 def _rates(task: Task, predictions: Floats, confidence: float, systems: Sequence[int] | None = None) -> Floats:
     """Return the partiality (3: estimate, low, high; m; systems) of predictions (m, items, systems)."""
     scored_people = ScoredPeople(task.persons, units=task.design.units)
@@ -131,16 +137,12 @@ def _unseen_rates(task: Task, system_predictions: WithoutSystems, confidence: fl
 
 
 def _columns(task: Task, partiality_rates: Floats) -> dict[str, Any]:
-    """Return the columns for partialities (2: seen, unseen; 3: estimate, low, high; table rows; systems)."""
+    """Return the columns for partialities (3: estimate, low, high; table rows; systems)."""
     system_labels = np.array([*task.design.systems, ""], dtype=object)  # the last label is for the position -1
-    table_columns: dict[str, Any] = {}
-    for column_prefix, partialities in zip((SEEN, UNSEEN), partiality_rates, strict=True):
-        largest_partialities, lower_bounds, upper_bounds, system_positions = largest(100 * partialities)
-        suffixes_and_values = zip(
-            ("", "_low", "_high"), (largest_partialities, lower_bounds, upper_bounds), strict=True
-        )
-        table_columns |= {
-            f"{column_prefix}largest_partiality{suffix}": column_values for suffix, column_values in suffixes_and_values
-        }
-        table_columns[f"{column_prefix}system"] = system_labels[system_positions].tolist()
-    return table_columns
+    largest_partialities, lower_bounds, upper_bounds, system_positions = largest(100 * partiality_rates)
+    return {
+        "largest_partiality": largest_partialities,
+        "largest_partiality_low": lower_bounds,
+        "largest_partiality_high": upper_bounds,
+        "system": system_labels[system_positions].tolist(),
+    }

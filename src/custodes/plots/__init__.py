@@ -9,7 +9,7 @@ This module does not import Altair. Altair is imported when the first figure is 
 
 from custodes.plots.agreement import agreement_intervals
 from custodes.plots.annotators import annotator_competence
-from custodes.plots.ceiling import information_ratio, prediction_bars, release_history
+from custodes.plots.ceiling import forward_path, information_ratio, lasso_paths, prediction_bars, release_history
 from custodes.plots.combine import (
     combination_weights,
     method_comparison,
@@ -26,12 +26,12 @@ from custodes.plots.correction import correction_margins
 from custodes.plots.favoritism import favoritism_and_accuracy, favoritism_by_system, partiality_map
 from custodes.plots.favoritism_of_pairs import favoritism_of_pairs
 from custodes.plots.leaderboard import leaderboard_strengths, win_rate_map
-from custodes.plots.paths import forward_path, lasso_paths
 from custodes.plots.protocol import annotations_and_kld, budget_curve, power_curve
 from custodes.plots.ranking import error_types, ranking_graphs
 from custodes.plots.rates import label_matrix, rates, reliability_curve, roc_curve
 from custodes.plots.saving import FORMATS, save
 from custodes.plots.theme import COLUMN_WIDTH, PAGE_WIDTH
+from custodes.plots.trade_off import trade_off_curve
 
 __all__ = [
     "COLUMN_WIDTH",
@@ -71,5 +71,6 @@ __all__ = [
     "reliability_curve",
     "roc_curve",
     "save",
+    "trade_off_curve",
     "win_rate_map",
 ]

@@ -1,4 +1,5 @@
-"""Figures: prediction of human ratings from metrics, information that metrics lack, and prediction by release date."""
+"""Figures: prediction of human ratings, information that metrics lack, lasso paths, release dates, and forward
+selection."""
 
 from __future__ import annotations
 
@@ -6,13 +7,15 @@ import json
 from functools import partial
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 import custodes.plots.alt as alt
+import custodes.plots.labels as labels
 import custodes.plots.theme as theme
 from custodes.errors import InputError
 from custodes.evaluate.ceiling.ceiling import Ceiling
-from custodes.plots.paths import PENALTY, power_of_ten_axis
+from custodes.plots.choice import select_rows, title_with_aspect
 
 FEATURES = {"metrics": "all metrics", "humans": "other human aspects", "both": "both"}
 BOUNDS = {"split_half": "half of the annotators by the other half", "attainable": "a perfect predictor"}
@@ -26,6 +29,12 @@ COLOURS = dict(
 LANE = 14
 """Width of a prediction bar in pixels."""
 HEIGHT = 260
+NAMED = 5
+"""Number of labelled metrics on the lasso paths: those with the largest weights. Human aspects are all labelled."""
+BESIDE = 14
+"""Distance in pixels between the end of the lasso paths and the labels."""
+CLEAR = ("interval of the gain above 0", "contains 0, or no interval", "below 0")
+FILLS, STROKES = (theme.BLUE, "rgba(0,114,178,0.08)", theme.VERMILION), (theme.BLUE, theme.BLUE, theme.VERMILION)
 
 
 def prediction_bars(result: Ceiling, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
@@ -104,7 +113,7 @@ def bars(data: Any, result: Ceiling) -> Any:
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip("what:N", title="Predicted from"),
-                *theme.column_tooltips(declaration_of_table["prediction"], "kendall", "columns"),
+                *theme.column_tooltips(declaration_of_table["prediction"], "kendall"),
             ],
         ),
         base.transform_filter("isValid(datum.kendall_low)")
@@ -175,7 +184,7 @@ def information_ratio(result: Ceiling, *, width: int = theme.PAGE_WIDTH) -> alt.
 def ratio_curve(data: Any) -> Any:
     """Draw the rows of `Ceiling.information`."""
     base = alt.Chart(data).transform_filter("isValid(datum.mse_ratio)")
-    x = alt.X("alpha:Q", title=PENALTY, scale=alt.Scale(type="log", reverse=True, nice=False), axis=power_of_ten_axis())
+    x = _penalty_channel(reverse=True)
     y_axis = alt.Axis(title="Error with other human aspects / without", titleAngle=-90)
     make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=y_axis)
     colour_channel = alt.Color("target:N", title=None, legend=alt.Legend(symbolOpacity=1))
@@ -190,12 +199,95 @@ def ratio_curve(data: Any) -> Any:
             color=colour_channel,
             tooltip=[
                 alt.Tooltip("target:N"),
-                *theme.column_tooltips(
-                    Ceiling.table_declarations()["information"], "alpha", "mse_ratio", "mse_metrics", "mse_both"
-                ),
+                *theme.column_tooltips(Ceiling.table_declarations()["information"], "alpha", "mse_ratio", "mse_both"),
             ],
         ),
         height=HEIGHT,
+    )
+
+
+def _penalty_channel(**scale_options: Any) -> Any:
+    return alt.X(
+        "alpha:Q",
+        title="Penalty α (stronger ← → weaker)",
+        scale=alt.Scale(type="log", nice=False, **scale_options),
+        axis=alt.Axis(format="~g", values=[10.0**exponent for exponent in range(-9, 7)], grid=False),
+    )
+
+
+def lasso_paths(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
+    """Lasso weights of metrics (grey) and of other human aspects (coloured), by decreasing penalty.
+
+    A rater that enters the model early and keeps a large weight contains information that the other raters lack. Human
+    aspects and the metrics with the largest weights are labelled.
+
+    Parameters
+    ----------
+    result : Ceiling
+        Result of `ceiling`.
+    target : str
+        Aspect to draw.
+    width : int, default 455
+        Width of the plot in pixels.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
+
+    Raises
+    ------
+    OptionError
+        If the target is unknown.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=1)
+    >>> lasso_paths(result, "fluency").to_dict()["title"]
+    'Lasso weights of the raters (fluency)'
+    """
+    lasso_rows = select_rows(result.lasso, "target", target, function_name="lasso_paths")
+    x = _penalty_channel(domain=[lasso_rows["alpha"].max(), lasso_rows["alpha"].min()])
+    weight_channel = alt.Y("weight:Q", title="Standardised weight", axis=alt.Axis(titleAngle=-90))
+    colour_channel = alt.Color("rater:N", legend=None)
+    tooltips = theme.column_tooltips(Ceiling.table_declarations()["lasso"], "rater", "alpha", "weight")
+    line_chart, label_chart = (
+        alt.Chart(theme.embed_rows(rows)) for rows in (lasso_rows, _labelled_path_ends(lasso_rows))
+    )
+    is_metric_expression, is_human_expression = (f"datum.kind === '{kind}'" for kind in ("metric", "human"))
+    label_channels = {"x": alt.value("width"), "y": alt.Y("label_y:Q"), "text": alt.Text("rater:N")}
+    chart = alt.layer(
+        line_chart.transform_filter(is_metric_expression)
+        .mark_line(color=theme.GREY, opacity=0.6, strokeWidth=1)
+        .encode(x=x, y=weight_channel, detail=alt.Detail("rater:N"), tooltip=tooltips),
+        line_chart.transform_filter(is_human_expression)
+        .mark_line(strokeWidth=2.5)
+        .encode(x=x, y=weight_channel, color=colour_channel, tooltip=tooltips),
+        label_chart.mark_rule(color=theme.GREY, x2Offset=BESIDE).encode(
+            x=x, x2="alpha", y=weight_channel, y2=alt.Y2("label_y:Q")
+        ),
+        label_chart.transform_filter(is_metric_expression)
+        .mark_text(align="left", dx=BESIDE + 2)
+        .encode(**label_channels),
+        label_chart.transform_filter(is_human_expression)
+        .mark_text(align="left", dx=BESIDE + 2, fontWeight="bold")
+        .encode(**label_channels, color=colour_channel),
+        height=HEIGHT,
+    )
+    return theme.apply_theme(chart, title=title_with_aspect("Lasso weights of the raters", target), width=width)
+
+
+def _labelled_path_ends(lasso_rows: pl.DataFrame) -> pl.DataFrame:
+    """The ends of the labelled paths of one target, with positions `label_y` of the labels without overlap."""
+    largest_weight = pl.col("weight").abs().max().over("rater")
+    end_rows = lasso_rows.with_columns(size=largest_weight).filter(pl.col("alpha") == pl.col("alpha").min())
+    size_rank = pl.col("size").rank("ordinal", descending=True).over("kind")
+    labelled_rows = end_rows.filter((pl.col("size") > 0) & ((pl.col("kind") == "human") | (size_rank <= NAMED)))
+    weight_span = float(np.ptp(lasso_rows["weight"].to_numpy()))
+    gap = weight_span * (1.25 * labels.LINE / HEIGHT)  # the axis extends beyond the data
+    return labelled_rows.with_columns(
+        label_y=pl.Series(labels.separate_positions(labelled_rows["weight"].to_numpy(), gap=gap))
     )
 
 
@@ -260,8 +352,94 @@ def release_lines(data: Any, result: Ceiling) -> Any:
             tooltip=[
                 alt.Tooltip("target:N"),
                 alt.Tooltip(x.shorthand, title="until"),
-                *theme.column_tooltips(result.table_declarations()["history"], "newest", "columns", "kendall"),
+                *theme.column_tooltips(result.table_declarations()["history"], "newest", "kendall"),
             ],
+        ),
+        height=HEIGHT,
+    )
+
+
+def forward_path(result: Ceiling, target: str, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
+    """Held-out tau-b in forward selection of metrics.
+
+    Filled blue points are steps whose interval of the gain is above 0. For vermilion points, this interval is below 0.
+
+    Parameters
+    ----------
+    result : Ceiling
+        Result of `ceiling`.
+    target : str
+        Aspect to draw.
+    width : int, default 455
+        Width of the plot in pixels.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
+
+    Raises
+    ------
+    OptionError
+        If the target is unknown.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.ceiling(cu.read("demo"), model="ridge", resamples=0, steps=2)
+    >>> forward_path(result, "fluency").to_dict()["title"]
+    'Forward selection of metrics (fluency)'
+    """
+    return theme.apply_theme(
+        steps(theme.embed_rows(select_rows(result.forward, "target", target, function_name="forward_path"))),
+        title=title_with_aspect("Forward selection of metrics", target),
+        width=width,
+    )
+
+
+def steps(data: Any) -> Any:
+    """Draw the rows of `Ceiling.forward` of one target."""
+    low_expression, high_expression = (
+        f"(isValid(datum.gain) ? datum.gain_{bound_name} : datum.kendall_{bound_name})"
+        for bound_name in ("low", "high")
+    )
+    significance_index_expression = (
+        f"!isValid({low_expression}) ? 1 : {low_expression} > 0 ? 0 : {high_expression} < 0 ? 2 : 1"
+    )
+    base = (
+        alt.Chart(data)
+        .transform_filter("isValid(datum.kendall)")
+        .transform_calculate(
+            who="datum.step === 0 ? 'in use' : datum.metric",
+            clear=f"{list(CLEAR)}[{significance_index_expression}]",
+        )
+    )
+    x = alt.X(
+        "who:N",
+        sort=alt.EncodingSortField(field="step", op="min", order="ascending"),
+        title="Metric added",
+        axis=alt.Axis(labelAngle=-40, labelOverlap=False, labelLimit=140),
+    )
+    make_y = partial(alt.Y, scale=alt.Scale(zero=False), axis=alt.Axis(title="Kendall τ-b, held out", titleAngle=-90))
+    tooltips = theme.column_tooltips(
+        Ceiling.table_declarations()["forward"], "step", "metric", "kendall", "gain", "chosen"
+    )
+    fill_channel, stroke_channel = (
+        channel_class(
+            "clear:N",
+            title=None,
+            scale=alt.Scale(domain=list(CLEAR), range=list(colours)),
+            legend=alt.Legend(symbolOpacity=1, labelLimit=300),
+        )
+        for channel_class, colours in ((alt.Fill, FILLS), (alt.Stroke, STROKES))
+    )
+    return alt.layer(
+        base.mark_line(opacity=0.5, color=theme.BLUE).encode(x=x, y=make_y("kendall:Q")),
+        base.transform_filter("isValid(datum.kendall_low)")
+        .mark_rule(**theme.WHISKER, color=theme.BLUE)
+        .encode(x=x, y=make_y("kendall_low:Q"), y2=alt.Y2("kendall_high:Q")),
+        base.mark_point(opacity=1, strokeWidth=1.4).encode(
+            x=x, y=make_y("kendall:Q"), stroke=stroke_channel, fill=fill_channel, tooltip=tooltips
         ),
         height=HEIGHT,
     )

@@ -19,10 +19,7 @@ LABELS = {method.name: method.label for method in METHODS.values()}
 """Displayed names of the methods of combining, by method."""
 
 SINGLE = f"datum.method === '{BEST.name}'"
-WEIGHTS = {
-    "weight": "Weight of the normalised metric",
-    "importance": "Importance: proportion of the gain of all splits",
-}
+WEIGHT, IMPORTANCE = "Weight of the normalised metric", "Importance: proportion of the gain of all splits"
 MOST = 25
 """Maximum number of weights in the figure. The largest absolute weights are shown, and the number of the others."""
 CLEAR = ("interval excludes 0", "not significant")
@@ -116,8 +113,10 @@ def combination_weights(
 ) -> alt.TopLevelMixin:
     """Weights of metrics in the saved model: the 25 largest weights, and the number of the remaining weights.
 
-    Hollow points have an interval that contains 0. Weights of methods that are too slow to refit, and importances of
-    boosted trees, have no intervals. If no weight has an interval, all points are filled.
+    A model that consists only of boosted trees has importances instead of weights.
+
+    Hollow points have an interval that contains 0. Importances have no intervals. Weights of methods that are too slow
+    to refit have no intervals either. If no weight has an interval, all points are filled.
 
     Parameters
     ----------
@@ -145,17 +144,14 @@ def combination_weights(
     >>> combination_weights(made).to_dict()["title"]
     'Weights of the combined metric (fluency)'
     """
-    target_rows, target = select_aspect(
-        result.weights, target, function_name="combination_weights", column_name="target"
-    )
-    # Models of trees alone have no weights, and the table has their importance in both columns.
-    statistic = "importance" if target_rows["weight"].equals(target_rows["importance"]) else "weight"
-    rows = weight_rows(target_rows)
-    chart = weights(theme.embed_rows(rows), has_intervals=rows["low"].count() > 0, label=WEIGHTS[statistic])
+    rows, target = select_aspect(result.weights, target, function_name="combination_weights", column_name="target")
+    rows = weight_rows(rows)
+    label = IMPORTANCE if METHODS[result.model.method].family == "importances" else WEIGHT
+    chart = weights(theme.embed_rows(rows), has_intervals=rows["low"].count() > 0, label=label)
     return theme.apply_theme(chart, title=title_with_aspect("Weights of the combined metric", target), width=width)
 
 
-def weights(data: Any, *, has_intervals: bool, label: str = WEIGHTS["weight"]) -> Any:
+def weights(data: Any, *, has_intervals: bool, label: str = WEIGHT) -> Any:
     """Draw the rows of `weight_rows` of one target."""
     base = alt.Chart(data).transform_calculate(clear="datum.low > 0 || datum.high < 0 ? '{}' : '{}'".format(*CLEAR))
     metric_channel = alt.Y("metric:N", sort=alt.EncodingSortField(field="place", op="min", order="ascending"))

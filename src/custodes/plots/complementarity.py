@@ -14,9 +14,13 @@ import custodes.plots.theme as theme
 from custodes.errors import InputError
 from custodes.evaluate.complementarity.complementarity import Complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
+from custodes.plots.choice import select_rows
 from custodes.plots.drawable import drawable
+from custodes.stats.ordination import leaf_order
 
-KINDS = {"human": "human raters", "metric": "metrics"}
+KINDS = ("human", "metric")
+SHAPES = ("human raters", "metrics")
+"""Legend of the shapes of both kinds."""
 CELL_MIN, CELL_NAMED, CELL_MAX = 5.0, 13.0, 22.0
 """Width in pixels of a cell of the heat map: minimum without labels, minimum with labels, and maximum."""
 GAP = " "
@@ -76,12 +80,10 @@ def complementarity_map(result: Complementarity, *, width: int = theme.PAGE_WIDT
 
 
 def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
-    """Draw the rows of `Complementarity.pairs`, in the order of the result. The rows are one triangle of a matrix."""
-    ordered_rater_rows = result.raters.drop_nulls("position").sort("position")
-    position_lookup = alt.LookupData(
-        data=theme.embed_rows(ordered_rater_rows.select("rater", "position")), key="rater", fields=["position"]
-    )
-    human_raters, metric_raters = (ordered_rater_rows.filter(kind=kind)["rater"].to_list() for kind in KINDS)
+    """Draw the rows of `Complementarity.pairs`: one triangle of a matrix, in which similar raters are adjacent."""
+    human_raters, metric_raters = (_raters_by_similarity(result, kind) for kind in KINDS)
+    ordered_rater_rows = pl.DataFrame({"rater": [*human_raters, *metric_raters]}).with_row_index("position")
+    position_lookup = alt.LookupData(data=theme.embed_rows(ordered_rater_rows), key="rater", fields=["position"])
     axis_rater_names = drawable([*human_raters, *([GAP] if human_raters and metric_raters else []), *metric_raters])
     is_labelled = len(ordered_rater_rows) <= LABELLED
     cell_width = min(CELL_MAX, max(CELL_NAMED if is_labelled else CELL_MIN, width / max(1, len(axis_rater_names) - 1)))
@@ -129,12 +131,25 @@ def heat_map(data: Any, result: Complementarity, *, width: float) -> Any:
     )
 
 
+def _raters_by_similarity(result: Complementarity, kind: str) -> list[str]:
+    """The raters of a kind that have a ranking, in an order in which similar raters are adjacent."""
+    ranked_raters = result.raters.filter(pl.any_horizontal(pl.col("with_humans", "with_metrics").is_not_null()))
+    names = sorted(ranked_raters.filter(kind=kind)["rater"])  # tied distances do not depend on the order of input
+    position_of_name = {name: position for position, name in enumerate(names)}
+    distance_matrix = np.full((len(names), len(names)), np.nan)
+    pairs = result.pairs.filter(kind_a=kind, kind_b=kind).drop_nulls("complementarity")
+    for rater_a, rater_b, distance in pairs.select("rater_a", "rater_b", "complementarity").iter_rows():
+        a, b = position_of_name[rater_a], position_of_name[rater_b]
+        distance_matrix[[a, b], [b, a]] = distance
+    return [names[position] for position in leaf_order(distance_matrix)]
+
+
 def explained_variance(result: Complementarity, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
     """Proportion of variance that each principal component of the rankings explains, and cumulative proportion.
 
-    The ranking that all raters share is subtracted first, so the figure does not show whether raters agree. Bars with
-    whiskers show the proportion of each component. The line shows the cumulative proportion. The dashed grey line shows
-    the cumulative proportion for raters with random rankings. The solid grey line marks 80 %.
+    The ranking that all raters share is subtracted first, so the figure does not show whether raters agree. Bars show
+    the proportion of each component. The line shows the cumulative proportion. The dashed grey line shows the
+    cumulative proportion for raters with random rankings. The solid grey line marks 80 %.
 
     Parameters
     ----------
@@ -160,10 +175,11 @@ def explained_variance(result: Complementarity, *, width: int = theme.PAGE_WIDTH
     >>> explained_variance(result).to_dict()["title"]
     'Number of dimensions in which raters differ'
     """
-    _refuse_empty(
-        result.components,
-        "explained_variance: fewer than two raters ranked all systems of all items, so there are no components",
-    )
+    if result.components.is_empty():
+        raise InputError(
+            "explained_variance: fewer than two raters ranked all systems of all items, so there are no components; "
+            "see the table left_out of the result"
+        )
     return theme.apply_theme(
         variance_curve(theme.embed_rows(result.components)),
         title="Number of dimensions in which raters differ",
@@ -189,7 +205,7 @@ def variance_curve(data: Any) -> Any:
     y_scale, y_axis = alt.Scale(domain=[0, 1]), alt.Axis(title="Variance explained", format="%", titleAngle=-90)
     tooltips = [
         alt.Tooltip("component:Q"),
-        *theme.interval_tooltips("explained_variance", ".1%", title="proportion"),
+        alt.Tooltip("explained_variance:Q", format=".1%", title="proportion"),
         alt.Tooltip("cumulative:Q", format=".1%", title="cumulative"),
         alt.Tooltip("null_cumulative:Q", format=".1%", title="cumulative, random rankings"),
     ]
@@ -198,13 +214,6 @@ def variance_curve(data: Any) -> Any:
         .mark_bar(width={"band": 0.6}, opacity=0.7)
         .encode(
             x=x, y=alt.Y("explained_variance:Q", scale=y_scale, axis=y_axis), color=colour_channel, tooltip=tooltips
-        ),
-        base.transform_filter("isValid(datum.explained_variance_low)")
-        .mark_rule(**theme.WHISKER, color=theme.BLUE)
-        .encode(
-            x=x,
-            y=alt.Y("explained_variance_low:Q", scale=y_scale, axis=y_axis),
-            y2=alt.Y2("explained_variance_high:Q"),
         ),
         alt.Chart(data).mark_rule(color=theme.GREY).encode(y=alt.datum(SHARE)),
         base.transform_calculate(line=f"'{line_labels[1]}'")
@@ -220,18 +229,21 @@ def variance_curve(data: Any) -> Any:
 def judges_map(
     result: Complementarity,
     *,
+    named: str | Sequence[str] = (),
     width: int = theme.PAGE_WIDTH,
 ) -> alt.TopLevelMixin:
     """Map of the raters on the first two principal components.
 
     Raters with similar rankings are close to each other. The colour shows the cluster, and the shape shows the kind of
     rater. Both axes have the same scale. If there are at most 25 raters, every rater is labelled. Otherwise, only human
-    raters, the three metrics most similar to human raters, and the extreme metrics are labelled.
+    raters, the three metrics most similar to human raters, the extreme metrics, and the raters in `named` are labelled.
 
     Parameters
     ----------
     result : Complementarity
         Result of `complementarity`.
+    named : str or sequence of str, default ()
+        Further raters to label.
     width : int, default 455
         Width of the plot in pixels.
 
@@ -244,6 +256,8 @@ def judges_map(
     ------
     InputError
         If fewer than four raters rank all systems, so that there are no coordinates.
+    OptionError
+        If a name is unknown.
 
     Examples
     --------
@@ -252,128 +266,94 @@ def judges_map(
     >>> judges_map(result).to_dict()["title"]
     'Map of the raters'
     """
-    _refuse_empty(
-        result.coordinates,
-        "judges_map: fewer than four raters ranked all systems of all items, so there are no coordinates",
+    rows = result.coordinates.drop_nulls("x")
+    if rows.is_empty():
+        raise InputError(
+            "judges_map: fewer than four raters ranked all systems of all items, so there are no coordinates; see the "
+            "table left_out of the result"
+        )
+    named_raters = [named] if isinstance(named, str) else list(named)
+    for rater_name in named_raters:
+        select_rows(rows, "rater", rater_name, function_name="judges_map")
+    points = rows.select("x", "y").to_numpy()
+    lowest, highest = points.min(axis=0), points.max(axis=0)
+    units_per_pixel = (highest - lowest).max() / (width - 2 * MARGIN) or 1.0
+    plot_size = np.array([width, max(width / 3, (highest - lowest)[1] / units_per_pixel + 2 * MARGIN)])
+    half_extent = plot_size * units_per_pixel / 2
+    centre = (lowest + highest) / 2
+    label_columns = labels.columns(
+        (points - centre) / (2 * half_extent) * [1, -1] + 0.5,  # from the upper left corner
+        rows["rater"].to_list(),
+        _raters_to_label(result, rows, named_raters),
+        height=plot_size[1],
+        width=width,
     )
-    return theme.apply_theme(
-        places(theme.embed_rows(result.coordinates), result, width=width),
-        title="Map of the raters",
-    )
-
-
-def places(data: Any, result: Complementarity, *, width: float, named: Sequence[str] = (), metric: str = "") -> Any:
-    """Draw the rows of `Complementarity.coordinates`, with the clusters and names in the result.
-
-    `metric` is always labelled, in bold.
-    """
-    coordinate_rows = result.coordinates
-    label_rows, axis_domains, plot_height = _layout_points(result, width, named)
-    scales = [alt.Scale(domain=axis_domain, nice=False, zero=False) for axis_domain in axis_domains]
     variance_shares = [*result.components["explained_variance"], 0.0][:2]  # rankings of two systems have one component
-    axes = [
-        alt.Axis(
-            title=f"Principal component {axis_index + 1} ({variance_share or 0:.0%} of variance)",
-            titleAngle=-90 * axis_index,
-            labels=False,
-            ticks=False,
-            grid=False,
+    x, y = (
+        channel_class(
+            f"{name}:Q",
+            scale=alt.Scale(domain=[middle - half, middle + half], nice=False, zero=False),
+            axis=alt.Axis(
+                title=f"Principal component {number} ({variance_share:.0%} of variance)",
+                titleAngle=90 - 90 * number,
+                labels=False,
+                ticks=False,
+                grid=False,
+            ),
         )
-        for axis_index, variance_share in enumerate(variance_shares)
-    ]
-    kind_names_expression = "{" + ", ".join(f"{kind}: '{kind_name}'" for kind, kind_name in KINDS.items()) + "}"
-    cluster_lookup = alt.LookupData(
-        data=theme.embed_rows(result.clusters), key="rater", fields=["cluster", "stability"]
-    )
-    chart_with_lookups = (
-        alt.Chart(data)
-        .transform_lookup(lookup="rater", from_=cluster_lookup)
-        .transform_lookup(
-            lookup="rater",
-            from_=alt.LookupData(data=theme.embed_rows(label_rows), key="rater", fields=list(labels.COLUMNS)),
+        for channel_class, name, number, middle, half, variance_share in zip(
+            (alt.X, alt.Y), "xy", (1, 2), centre, half_extent, variance_shares, strict=True
         )
-        .transform_calculate(who=f"{kind_names_expression}[datum.kind]")
     )
-    base = chart_with_lookups.encode(
-        x=alt.X("x:Q", scale=scales[0], axis=axes[0]),
-        y=alt.Y("y:Q", scale=scales[1], axis=axes[1]),
+    base = alt.Chart(theme.embed_rows(rows.with_columns(**label_columns))).transform_calculate(
+        who=f"datum.kind === 'human' ? '{SHAPES[0]}' : '{SHAPES[1]}'"
+    )
+    point_chart = base.encode(
+        x=x,
+        y=y,
         color=alt.Color("cluster:N", title="cluster", legend=alt.Legend(symbolOpacity=1)),
         shape=alt.Shape(
             "who:N",
             title=None,
-            scale=alt.Scale(domain=list(KINDS.values()), range=["triangle-up", "circle"]),
+            scale=alt.Scale(domain=list(SHAPES), range=["triangle-up", "circle"]),
             legend=alt.Legend(symbolFillColor=theme.GREY, symbolStrokeColor=theme.GREY, symbolOpacity=1),
         ),
-        tooltip=[
-            alt.Tooltip("rater:N"),
-            alt.Tooltip("cluster:N"),
-            alt.Tooltip("stability:Q", format=".0%", title="stability of its cluster in resamples"),
-        ],
+        tooltip=[alt.Tooltip("rater:N"), alt.Tooltip("cluster:N")],
     )
-    has_few_raters = coordinate_rows.height <= NAMED
-    metric_chart, human_chart = (base.transform_filter(f"datum.kind === '{kind}'") for kind in ("metric", "human"))
-    position_channels = {
-        "x": alt.X("x:Q", scale=scales[0], axis=axes[0]),
-        "y": alt.Y("y:Q", scale=scales[1], axis=axes[1]),
-    }
-    is_labelled_expression = f"datum.named || {labels.is_chosen('rater')}"
-    return alt.layer(
-        metric_chart.mark_point(opacity=0.85 if has_few_raters else 0.6, size=70 if has_few_raters else 40),
+    metric_chart, human_chart = (point_chart.transform_filter(f"datum.kind === '{kind}'") for kind in KINDS[::-1])
+    metric_options: dict[str, Any] = (
+        {"opacity": 0.85, "size": 70} if rows.height <= NAMED else {"opacity": 0.6, "size": 40}
+    )
+    chart = alt.layer(
+        metric_chart.mark_point(**metric_options),
         human_chart.mark_point(opacity=1, size=130),
-        *labels.layers(chart_with_lookups, "rater", is_labelled_expression, **position_channels),
-        params=[labels.metric_parameter(metric)],
+        *labels.layers(base, "rater", "datum.named", x=x, y=y),
+        params=[labels.metric_parameter()],
         width=width,
-        height=plot_height,
-    )
-
-
-def _layout_points(
-    result: Complementarity, width: float, named_raters: Sequence[str]
-) -> tuple[pl.DataFrame, list[list[float]], float]:
-    """The rows of the raters with positions of labels, the ranges of both axes, and the height of the plot."""
-    coordinate_rows = result.coordinates
-    point_coordinates = coordinate_rows.select("x", "y").to_numpy()
-    min_coordinates, max_coordinates = point_coordinates.min(axis=0), point_coordinates.max(axis=0)
-    units_per_pixel = (max_coordinates - min_coordinates).max() / (width - 2 * MARGIN) or 1.0  # data units
-    plot_size = np.array([width, max(width / 3, (max_coordinates - min_coordinates)[1] / units_per_pixel + 2 * MARGIN)])
-    axis_units_per_pixel = units_per_pixel * np.array([1, -1])  # pixels are counted from the upper left corner
-    upper_left_corner = (min_coordinates + max_coordinates - plot_size * axis_units_per_pixel) / 2
-    rater_names = coordinate_rows["rater"].to_list()
-    labelled_indices = (
-        list(range(len(rater_names))) if len(rater_names) <= NAMED else _rows_to_label(result, named_raters)
-    )
-    label_columns = labels.columns(
-        (point_coordinates - upper_left_corner) / axis_units_per_pixel / plot_size,
-        rater_names,
-        labelled_indices,
         height=plot_size[1],
-        width=width,
     )
-    axis_domains = np.sort([upper_left_corner, upper_left_corner + plot_size * axis_units_per_pixel], axis=0).T.tolist()
-    return pl.DataFrame({"rater": rater_names, **label_columns}), axis_domains, float(plot_size[1])
+    return theme.apply_theme(chart, title="Map of the raters")
 
 
-def _rows_to_label(result: Complementarity, named_raters: Sequence[str]) -> list[int]:
-    """Row numbers of the raters to label: human raters, and metrics that are named, extreme, or closest to human
-    raters."""
-    coordinate_rows = result.coordinates
-    row_of_rater = {rater_name: row_index for row_index, rater_name in enumerate(coordinate_rows["rater"])}
-    is_metric_row = coordinate_rows["kind"].to_numpy() == "metric"
-    sorted_metric_rows = (
-        result.raters.filter(kind="metric").drop_nulls("with_humans").sort("with_humans", maintain_order=True)
+def _raters_to_label(result: Complementarity, rows: pl.DataFrame, named_raters: Sequence[str]) -> list[int]:
+    """Row numbers of the raters to label: all of few raters. Of many, human raters, and metrics that are named,
+    extreme, or closest to human raters."""
+    if rows.height <= NAMED:
+        return list(range(rows.height))
+    names, is_metric_row = rows["rater"].to_list(), rows["kind"].to_numpy() == "metric"
+    closest_metrics = result.raters.filter(pl.col("rater").is_in(names), kind="metric").drop_nulls("with_humans")
+    nearest_names = closest_metrics.sort("with_humans", maintain_order=True)["rater"].head(NEAREST)
+    extremes = [labels.extremes(np.where(is_metric_row, rows[axis].to_numpy(), np.nan), 1) for axis in "xy"]
+    return list(
+        dict.fromkeys(
+            [
+                *np.flatnonzero(~is_metric_row).tolist(),
+                *(names.index(name) for name in [*named_raters, *nearest_names]),
+                *extremes[0],
+                *extremes[1],
+            ]
+        )
     )
-    nearest_metric_names = [rater_name for rater_name in sorted_metric_rows["rater"] if rater_name in row_of_rater][
-        :NEAREST
-    ]
-    named_row_indices = [
-        row_of_rater[rater_name] for rater_name in [*named_raters, *nearest_metric_names] if rater_name in row_of_rater
-    ]
-    extreme_row_indices = [
-        row_index
-        for axis_name in "xy"
-        for row_index in labels.extremes(np.where(is_metric_row, coordinate_rows[axis_name].to_numpy(), np.nan), 1)
-    ]
-    return list(dict.fromkeys([*np.flatnonzero(~is_metric_row).tolist(), *named_row_indices, *extreme_row_indices]))
 
 
 def complementarity_averages(result: Complementarity, *, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
@@ -434,8 +414,3 @@ def averages(data: Any) -> Any:
         ),
         height=alt.Step(theme.ROW),
     )
-
-
-def _refuse_empty(frame: pl.DataFrame, message: str) -> None:
-    if frame.is_empty():
-        raise InputError(f"{message}; see the table left_out of the result")

@@ -15,14 +15,14 @@ from custodes.stats.arrays import Floats, chunks
 from custodes.stats.ratios import mean_of_defined, ratio
 
 _CONSTANT = 1e-12  # deviations below this proportion of the values are rounding errors
-_SLACK = 1e-9  # tolerance of the sum of variance proportions
+_TIE = 1e-9  # relative difference below which two absolute values are equal
 
 
 def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | None = None) -> Floats:
     """Proportion of variance of each component, largest first: points (B, raters, n) -> (B, min(raters - 1, n)).
 
-    `column_weights` (B, n) are weights of the features, 1 by default. Points or weights with B = 1 broadcast.
-    Proportions sum to 1. A row is NaN if all raters are equal.
+    `column_weights` (n,) are weights of the features, 1 by default. Proportions sum to 1. A row is NaN if all raters
+    are equal.
 
     >>> explained_variance(np.array([[[0.0, 0.0], [2.0, 0.0], [0.0, 1.0], [2.0, 1.0]]])).round(3).tolist()
     [[0.8, 0.2]]
@@ -30,17 +30,14 @@ def explained_variance(points: NDArray[Any], *, column_weights: NDArray[Any] | N
     Source: Jolliffe and Cadima 2016; the glass ceiling paper, appendix B.1, figure 4.
     """
     _, n_raters, n_features = points.shape
-    feature_weights = np.ones((1, n_features)) if column_weights is None else column_weights
-    variance_proportions = np.empty(
-        (*np.broadcast_shapes(points.shape[:1], feature_weights.shape[:1]), min(n_raters - 1, n_features))
-    )
-    for resample_slice in chunks(len(variance_proportions), n_raters * n_features):
-        chunk_points, chunk_weights = (
-            points_or_weights if len(points_or_weights) == 1 else points_or_weights[resample_slice]
-            for points_or_weights in (points, feature_weights)
-        )
-        variance_proportions[resample_slice] = _variance_proportions(chunk_points, chunk_weights)
-    return variance_proportions
+    weights = np.ones(n_features) if column_weights is None else column_weights
+    centred_points = points - points.mean(axis=1, keepdims=True)
+    gram_matrix = centred_points * weights @ centred_points.swapaxes(1, 2)
+    # All further eigenvalues of the matrix between raters are 0.
+    eigenvalues = np.maximum(np.linalg.eigvalsh(gram_matrix)[:, ::-1][:, : min(n_raters - 1, n_features)], 0.0)
+    eigenvalue_sum = eigenvalues.sum(axis=1, keepdims=True)
+    uncentred_square_sums = (np.einsum("brn,brn->bn", points, points) @ weights)[:, np.newaxis]
+    return ratio(eigenvalues, np.where(eigenvalue_sum > _CONSTANT**2 * uncentred_square_sums, eigenvalue_sum, 0.0))
 
 
 def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
@@ -61,21 +58,6 @@ def coordinates(points: NDArray[Any], *, k: int = 2) -> Floats:
         _orient_columns(left_vectors[:, :n_nonzero_components]) * singular_values[:n_nonzero_components]
     )
     return component_scores
-
-
-def count_components(explained: NDArray[Any], *, share: float) -> Floats:
-    """Number of components that together explain at least a proportion `share` of the variance: (..., k) -> (...).
-
-    The number is NaN if any proportion in `explained` is NaN.
-
-    >>> count_components(np.array([0.5, 0.3, 0.2]), share=0.8).item()
-    2.0
-
-    Source: the glass ceiling paper, appendix B.1 (share .8).
-    """
-    is_cumulative_below_share = np.cumsum(explained, axis=-1) < share - _SLACK
-    is_undefined = np.isnan(explained).any(axis=-1) | (explained.shape[-1] == 0)
-    return np.where(is_undefined, np.nan, 1.0 + is_cumulative_below_share.sum(axis=-1))
 
 
 def null_explained(points: NDArray[Any], *, n_draws: int, rng: np.random.Generator) -> Floats:
@@ -120,23 +102,9 @@ def leaf_order(distance: NDArray[Any]) -> NDArray[np.intp]:
     return row_order if row_order[0] < row_order[-1] else row_order[::-1]
 
 
-def _variance_proportions(points: Floats, weights: Floats) -> Floats:
-    """Variance proportions of one chunk."""
-    _, n_raters, n_features = points.shape
-    centred_points = points - points.mean(axis=1, keepdims=True)
-    gram_matrix = centred_points * weights[:, np.newaxis, :] @ centred_points.swapaxes(1, 2)
-    # All further eigenvalues of the matrix between raters are 0.
-    eigenvalues = np.maximum(np.linalg.eigvalsh(gram_matrix)[:, ::-1][:, : min(n_raters - 1, n_features)], 0.0)
-    eigenvalue_sum = eigenvalues.sum(axis=1, keepdims=True)
-    uncentred_square_sums = np.einsum("bn,bn->b", np.einsum("brn,brn->bn", points, points), weights)[:, np.newaxis]
-    return ratio(eigenvalues, np.where(eigenvalue_sum > _CONSTANT**2 * uncentred_square_sums, eigenvalue_sum, 0.0))
-
-
 def _orient_columns(left_vectors: Floats) -> Floats:
     """Flip the signs of columns so that the entry with the largest absolute value is positive. If several entries are
     largest up to rounding, the first one counts."""
     absolute_values = np.abs(left_vectors)
-    deciding_row_of_column = np.argmax(
-        absolute_values >= (1 - _SLACK) * absolute_values.max(axis=0, initial=0.0), axis=0
-    )
+    deciding_row_of_column = np.argmax(absolute_values >= (1 - _TIE) * absolute_values.max(axis=0, initial=0.0), axis=0)
     return np.asarray(left_vectors * np.sign(left_vectors[deciding_row_of_column, np.arange(left_vectors.shape[1])]))

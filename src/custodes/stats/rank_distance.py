@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import Floats, Ints, chunks
 from custodes.stats.correlation import concordance, tie_counts
-from custodes.stats.ranks import mid_ranks, ordinal_ranks
+from custodes.stats.ranks import mid_ranks
 from custodes.stats.ratios import ratio
 
 PairTable = NDArray[Any]
-Rule = Literal["tau-b", "strict", "half", "ordinal"]
+Rule = Literal["tau-b", "strict", "half"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 # Comparing all pairs of things is faster than sorting with at most this many things and at least this many pairs of
@@ -32,9 +32,8 @@ def rank_distances(values: Floats, first_raters: Ints, second_raters: Ints, *, r
     """Distance between the rankings of each pair of raters in each unit, from 0 (equal) to 1 (reversed): (P, units).
 
     `strict` is the proportion of pairs of things in opposite order. `half` is the same proportion, except that pairs
-    tied by either rater count half. `tau-b` is (1 - tau-b) / 2. `ordinal` is `strict` after ties are broken by
-    position. The distance is NaN with fewer than two shared things. For `tau-b`, it is also NaN if either rater ties
-    all shared things.
+    tied by either rater count half. `tau-b` is (1 - tau-b) / 2. The distance is NaN with fewer than two shared things.
+    For `tau-b`, it is also NaN if either rater ties all shared things.
 
     >>> values = np.array([[[1.0, 2, 3]], [[1.0, 3, 2]]])
     >>> rank_distances(values, np.array([0]), np.array([1]), rule="strict").round(3).tolist()
@@ -57,14 +56,9 @@ def rank_distances_by_rule(
     (0.0, 0.167)
     """
     distances_of_rule = {rule: np.empty((len(first_raters), values.shape[1])) for rule in rules}
-    for rule_group in filter(
-        None, ([rule for rule in rules if (rule == "ordinal") == is_ordinal] for is_ordinal in (False, True))
-    ):
-        for pair_slice, unit_slice, pair_table in _chunks(
-            values, first_raters, second_raters, is_ordinal="ordinal" in rule_group
-        ):
-            for rule in rule_group:
-                distances_of_rule[rule][pair_slice, unit_slice] = _distances_from_counts(pair_table, rule=rule)[0].T
+    for pair_slice, unit_slice, pair_table in _chunks(values, first_raters, second_raters):
+        for rule, distances in distances_of_rule.items():
+            distances[pair_slice, unit_slice] = _distances_from_counts(pair_table, rule=rule)[0].T
     return distances_of_rule
 
 
@@ -85,9 +79,7 @@ def rank_distance_influence(
     """
     distances = np.empty((len(first_raters), values.shape[1]))
     derivative_sum_of_thing = np.zeros((len(first_raters), values.shape[2]))
-    for pair_slice, unit_slice, pair_table in _chunks(
-        values, first_raters, second_raters, is_ordinal=rule == "ordinal"
-    ):
+    for pair_slice, unit_slice, pair_table in _chunks(values, first_raters, second_raters):
         chunk_distances, coefficients_of_count = _distances_from_counts(pair_table, rule=rule)
         distances[pair_slice, unit_slice] = chunk_distances.T
         for count_index, count_coefficients in coefficients_of_count.items():
@@ -95,17 +87,15 @@ def rank_distance_influence(
     return distances, ratio(derivative_sum_of_thing, np.sum(~np.isnan(distances), axis=1, keepdims=True))
 
 
-def _chunks(
-    values: Floats, first_raters: Ints, second_raters: Ints, *, is_ordinal: bool
-) -> Iterator[tuple[slice, slice, PairTable]]:
+def _chunks(values: Floats, first_raters: Ints, second_raters: Ints) -> Iterator[tuple[slice, slice, PairTable]]:
     """Yield blocks of units and of pairs of raters, with the counts of each thing's pairs (5, units, n, P).
 
-    If `is_ordinal` is true, ties are broken by position. The five counts are sufficient for all rules: concordant
+    The five counts are sufficient for all rules: concordant
     minus discordant pairs, pairs not tied by the first rater, pairs not tied by the second rater, pairs tied by neither
     rater, and all pairs.
     """
     n_units, n_things = values.shape[1:]
-    ranks_by_rater = ordinal_ranks(values) if is_ordinal else mid_ranks(values)
+    ranks_by_rater = mid_ranks(values)
     count_thing_pairs = (
         _count_by_comparison if n_things <= _COMPARED and len(first_raters) >= _MANY_PAIRS else _count_by_sorting
     )

@@ -43,7 +43,10 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
     values = np.asarray(values, dtype=np.float64)
     sort_order = np.argsort(values, axis=-1, kind="stable")  # NaN is sorted last
     run_starts, run_ends = tie_runs(np.take_along_axis(values, sort_order, axis=-1))
-    return _restore_order(values, sort_order, (run_starts + run_ends + 1) / 2)
+    ranks = np.empty_like(values)
+    np.put_along_axis(ranks, sort_order, (run_starts + run_ends + 1) / 2, axis=-1)
+    ranks[np.isnan(values)] = np.nan
+    return ranks
 
 
 def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
@@ -64,29 +67,6 @@ def ranks_within(values: NDArray[Any], groups: Ints) -> Floats:
         run_of_position
     ]
     return ranks
-
-
-def ordinal_ranks(values: NDArray[Any]) -> Floats:
-    """Ranks along the last axis. Among tied values, the earlier value gets the lower rank.
-
-    Parameters
-    ----------
-    values
-        Scores (..., n); NaN = not rated.
-
-    Returns
-    -------
-    :
-        Ranks (..., n) from 1; NaN where the score is NaN.
-
-    Examples
-    --------
-    >>> ordinal_ranks(np.array([5.0, 7, 5, np.nan])).tolist()
-    [1.0, 3.0, 2.0, nan]
-    """
-    values = np.asarray(values, dtype=np.float64)
-    sort_order = np.argsort(values, axis=-1, kind="stable")
-    return _restore_order(values, sort_order, np.broadcast_to(np.arange(1.0, values.shape[-1] + 1), values.shape))
 
 
 def tie_runs(sorted_values: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -209,7 +189,7 @@ def _count_lower_in_block(values: NDArray[Any], weights: Floats | None, block_wi
 
 
 def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
-    """Sum of the ranks of each thing over units, for every rater in every resample.
+    """Sum of the ranks of each thing over units, for every rater.
 
     An incomplete ranking is rescaled to the range of n ranks. If a thing is missing in some units, each missing rank is
     replaced by the mean of its ranks in the remaining units. A ranking of one thing is left out. For complete data, the
@@ -220,12 +200,12 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
     values
         Scores (raters, units, n), one ranking of n things per unit; NaN = not rated.
     weights
-        Bootstrap weights of units (B, units).
+        Weights of units (units,).
 
     Returns
     -------
     :
-        Sums of ranks (B, raters, n); NaN where a thing was never ranked in the resample.
+        Sums of ranks (raters, n); NaN where a thing was never ranked.
 
     References
     ----------
@@ -234,8 +214,8 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
 
     Examples
     --------
-    >>> representation(np.array([[[1.0, 2, 3], [5, 5, 9]]]), weights=np.ones((1, 2))).tolist()
-    [[[2.5, 3.5, 6.0]]]
+    >>> representation(np.array([[[1.0, 2, 3], [5, 5, 9]]]), weights=np.ones(2)).tolist()
+    [[2.5, 3.5, 6.0]]
     """
     ranks = mid_ranks(values)
     is_ranked_thing = ~np.isnan(ranks)
@@ -245,14 +225,7 @@ def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
         is_ranked_thing, (ranks - 0.5) * (ranks.shape[-1] / np.maximum(n_ranked_things, 1)) + 0.5, 0.0
     )
     rank_sums, n_ranked_units = (
-        weighted_sums(weights, ranks_or_mask.swapaxes(1, 2)) for ranks_or_mask in (rescaled_ranks, is_ranked_thing)
+        weighted_sums(weights[np.newaxis], ranks_or_mask.swapaxes(1, 2))[0]
+        for ranks_or_mask in (rescaled_ranks, is_ranked_thing)
     )
-    return rank_sums * ratio(weights.sum(axis=1)[:, np.newaxis, np.newaxis], n_ranked_units)
-
-
-def _restore_order(values: Floats, order: Ints, ranks: Floats) -> Floats:
-    """Ranks of sorted values, returned to the order of `values`; NaN where the value is NaN."""
-    unsorted_ranks = np.empty_like(values)
-    np.put_along_axis(unsorted_ranks, order, ranks, axis=-1)
-    unsorted_ranks[np.isnan(values)] = np.nan
-    return unsorted_ranks
+    return np.asarray(rank_sums * ratio(weights.sum(), n_ranked_units))

@@ -63,7 +63,7 @@ def test_halves_of_annotators_are_compared_and_paths_are_empty(result: Ceiling) 
     assert result.annotators["target"].to_list() == ["style"]
     assert result.annotators["split_half"][0] > 0.5
     assert result.annotators["attainable"].is_null().all()
-    for table in (result.forward, result.backward, result.next, result.halo):
+    for table in (result.forward, result.next, result.halo):
         assert table.is_empty()
 
 

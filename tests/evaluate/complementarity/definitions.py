@@ -47,14 +47,8 @@ NAMES = {
 }
 
 
-def ordered_by_place(x: np.ndarray) -> np.ndarray:
-    return np.array([np.nan if np.isnan(v) else (np.sum(x < v) + np.sum(x[:i] == v)) for i, v in enumerate(x)])
-
-
 def by_definition(x: np.ndarray, y: np.ndarray, rule: str) -> float:
     """Return the distance of two rankings, or NaN where it is undefined."""
-    if rule == "ordinal":
-        x, y, rule = ordered_by_place(x), ordered_by_place(y), "strict"
     both = np.isfinite(x) & np.isfinite(y)
     x, y = x[both], y[both]
     if len(x) < 2:

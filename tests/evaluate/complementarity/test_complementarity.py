@@ -149,8 +149,8 @@ def test_one_of_each_kind_has_one_distance_and_no_map() -> None:
     assert messages == ["there are no two raters to compare for human-human, metric-metric"]
     assert answer.gaps["difference"].null_count() == 3
     whole = complementarity(judged(small(1)), resamples=20)
-    for name in ("components", "coordinates", "clusters", "summary"):
-        assert answer.to_frame(name).height == (name in ("components", "summary")), name
+    for name in ("components", "coordinates"):
+        assert answer.to_frame(name).height == (name == "components"), name
         assert answer.to_frame(name).schema == whole.to_frame(name).schema, name
 
 

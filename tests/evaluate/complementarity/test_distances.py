@@ -144,10 +144,10 @@ def test_a_rater_that_ranks_nothing_is_null_named_and_outside_every_average(rule
     assert expected.null_count().row(0) == (13, 13, 13)
     assert null["n"].sum() == 0
     assert answer.pairs.filter(~idle).equals(without.pairs)
-    for name in ("averages", "gaps", "rules", "components", "coordinates", "clusters"):
+    for name in ("averages", "gaps", "rules", "components", "coordinates"):
         assert_frame_equal(answer.to_frame(name), without.to_frame(name), abs_tol=1e-12)
     row = answer.raters.row(by_predicate=pl.col("rater") == "stuck", named=True)
-    assert row["with_humans"] is row["with_metrics"] is row["position"] is None
+    assert row["with_humans"] is row["with_metrics"] is None
     units_text = "systems of every item" if level == "system" else "items of every system"
     assert dict(answer.left_out.rows()) == {
         "flat": "its scores are constant, so it ranks nothing",

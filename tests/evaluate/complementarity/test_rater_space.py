@@ -30,10 +30,9 @@ def test_the_space_is_that_of_what_every_rater_ranked(level: Any, fewest: bool) 
     assert texts_of(result, "partial-representation") == [
         f"components and coordinates use {phrase}, because at least one rater did not rank the other {units_text}"
     ]
-    assert result.summary["ranked"].to_list() == [n - len(gone)]
     place = {name: point for name, *point in result.coordinates.select("rater", "x", "y").rows()}
     assert place["partial"] == pytest.approx(place["bleu"])  # They coincide on the outputs that both ranked.
-    assert set(result.clusters["rater"]) == {*NAMES.values(), "partial"}
+    assert set(result.coordinates["rater"]) == {*NAMES.values(), "partial"}
     # The space equals that of a study of these outputs alone.
     common = {key: np.delete(values, gone, axis=level == "system") for key, values in copied.items()}
     alone = complementarity(judged(common), level=level, resamples=0)
@@ -46,14 +45,15 @@ def test_the_space_is_that_of_what_every_rater_ranked(level: Any, fewest: bool) 
 @pytest.mark.parametrize("level", LEVELS)
 def test_where_too_little_is_shared_raters_with_gaps_have_no_place(level: Any) -> None:
     scores = small(9, missing=False)
+    without = complementarity(judged(scores), level=level, resamples=0).components
     missed = np.arange(5) > 1 if level == "system" else np.arange(7)[:, None] > 1
     scores["partial", ""] = np.where(missed, np.nan, drawn(1, 7, 5))
     result = complementarity(judged(scores), level=level, resamples=20)
     phrase = "system" if level == "system" else "item"
     assert dict(result.left_out.rows()) == {"partial": f"did not rate every {phrase}, so components exclude this rater"}
-    assert set(result.coordinates["rater"]) == set(NAMES.values())
-    assert set(result.clusters["rater"]) == {*NAMES.values(), "partial"}
-    assert result.summary["raters"].to_list() == [6]
+    np.testing.assert_allclose(result.components["explained_variance"], without["explained_variance"])
+    assert set(result.coordinates.drop_nulls(["x", "rank_sum_cluster"])["rater"]) == set(NAMES.values())
+    assert set(result.coordinates.drop_nulls("cluster")["rater"]) == {*NAMES.values(), "partial"}
     assert not texts_of(result, "partial-representation")
 
 
@@ -77,9 +77,9 @@ def test_raters_without_a_common_item_are_not_taken_for_opposites() -> None:
     result = complementarity(study_of(disjoint()), human_raters="annotators", resamples=20)
     assert result.pairs["complementarity"].null_count() == 16
     assert texts_of(result, "unconnected-raters") == [
-        "16 pairs of raters ranked nothing in common; in the table clusters, these pairs have the average similarity"
+        "16 pairs of raters ranked nothing in common; for the clusters, these pairs have the average similarity"
     ]
-    cluster_of = dict(result.clusters.filter(kind="human").select("rater", "cluster").rows())
+    cluster_of = dict(result.coordinates.filter(kind="human").select("rater", "cluster").rows())
     halves = [{cluster_of[f"h{k}:x"] for k in range(start, 8, 2)} for start in (0, 1)]
     assert halves[0] == halves[1]  # A similarity equal to the average gives no reason to separate raters that agree.
     assert not texts_of(complementarity(judged(small(1)), resamples=0), "unconnected-raters")
@@ -91,28 +91,22 @@ def test_a_rater_at_no_distance_of_anybody_is_in_no_cluster() -> None:
     lonely[7] = np.arange(5)
     more = {key: np.vstack([values, np.full((1, 5), np.nan)]) for key, values in scores.items()}
     result = complementarity(judged({**more, ("lonely", ""): lonely}), resamples=20)
-    assert dict(result.left_out.rows()) == {
-        "lonely": "ranked nothing in common with other raters, so clusters exclude this rater"
-    }
-    assert set(result.clusters["rater"]) == set(NAMES.values())
+    clusters = dict(result.coordinates.select("rater", "cluster").rows())
+    assert {name for name, cluster in clusters.items() if cluster is not None} == set(NAMES.values())
     assert not texts_of(result, "unconnected-raters")
 
 
-def test_three_raters_have_components_but_no_clusters() -> None:
+def test_three_raters_have_components_but_no_coordinates() -> None:
     three = dict(list(small(1).items())[:3])
     result = complementarity(judged(three), resamples=20)
     assert result.coordinates.is_empty()
-    assert result.clusters.is_empty()
-    summary = result.summary.row(0, named=True)
-    assert summary["raters"] == 3
-    assert summary["dimension"] is not None
-    assert summary["clusters"] is summary["modularity"] is summary["clusters_agreement"] is None
+    assert result.components.height
     four = dict(list(small(1).items())[:4])
     result = complementarity(judged(four), resamples=20)
-    assert result.coordinates.height == result.clusters.height == 4
+    assert result.coordinates.height == 4
 
 
-def test_clusters_without_components() -> None:
+def test_no_components_without_two_complete_raters() -> None:
     # Each of four raters lacks another three of five systems, so no three systems were ranked by all raters.
     scores: dict[Any, Any] = {}
     for k, name in enumerate(("ann", "m1", "m2", "m3")):
@@ -120,13 +114,9 @@ def test_clusters_without_components() -> None:
         scores[name, ""] = np.where(seen, drawn(k, 20, 5), np.nan)
     result = complementarity(judged(scores), resamples=20)
     assert result.components.is_empty()
-    assert result.coordinates.is_empty()
-    assert result.clusters.height == 4
-    summary = result.summary.row(0, named=True)
-    assert summary["raters"] is summary["dimension"] is summary["dimension_null"] is None
-    assert summary["level"] == "system"
-    assert summary["clusters"] >= 1
     assert result.left_out.height == 4
+    assert result.coordinates["cluster"].len() == 4
+    assert result.coordinates.select(pl.col("x", "rank_sum_cluster").null_count()).row(0) == (4, 4)
 
 
 def test_two_families_are_two_clusters_in_one_dimension() -> None:
@@ -137,23 +127,17 @@ def test_two_families_are_two_clusters_in_one_dimension() -> None:
         scores[f"like{k}", ""] = base + 0.2 * rng.normal(size=base.shape)
         scores[f"unlike{k}", ""] = -base + 0.2 * rng.normal(size=base.shape)
     result = complementarity(judged(scores), resamples=20)
-    assert dict(result.clusters.select("rater", "cluster").rows()) == {
+    assert dict(result.coordinates.select("rater", "cluster").rows()) == {
         "human:style": 1,
         **{f"like{k}": 1 for k in range(3)},
         **{f"unlike{k}": 2 for k in range(3)},
     }
-    assert result.clusters["stability"].to_list() == [1.0] * 7
-    summary = result.summary.row(0, named=True)
-    assert (summary["raters"], summary["rankings"], summary["ranked"]) == (7, 30, 6)
-    assert (summary["dimension"], summary["clusters"], summary["clusters_agreement"]) == (1, 2, 1)
-    assert summary["dimension_low"] <= summary["dimension"] <= summary["dimension_high"] < summary["dimension_null"]
-    assert result.components["explained_variance"].sum() == pytest.approx(1)
     x = dict(result.coordinates.select("rater", "x").rows())
     assert np.sign(x["like0"]) == np.sign(x["human:style"]) == -np.sign(x["unlike0"])
-    # The heat map lists annotators first, then metrics, with each family contiguous.
-    order = result.raters.sort("position")["rater"].to_list()
-    assert order[0] == "human:style"
-    assert len({name[:4] for name in order[1:4]}) == 1
+    first = result.components.row(0, named=True)
+    assert first["cumulative"] > 0.8 > first["null_cumulative"]
+    assert result.components["explained_variance"].sum() == pytest.approx(1)
+    assert result.components["null_cumulative"][-1] == pytest.approx(1)
 
 
 def test_communities_of_rank_sums_are_by_their_correlation() -> None:
@@ -164,7 +148,7 @@ def test_communities_of_rank_sums_are_by_their_correlation() -> None:
         for base, names in ((first, [("ann", "style"), ("a", ""), ("b", "")]), (second, [("c", ""), ("d", "")]))
         for name, aspect in names
     }
-    clusters = complementarity(judged(scores), resamples=0).clusters
+    clusters = complementarity(judged(scores), resamples=0).coordinates
     sums = np.array([rankdata(values, axis=1).sum(axis=0) for values in scores.values()])
     expected = communities(np.maximum(np.corrcoef(sums), 0), seed=0)
     together = dict(zip(["human:style", "a", "b", "c", "d"], expected, strict=True))

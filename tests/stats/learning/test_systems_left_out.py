@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from custodes.stats.learning.lasso import lasso_weights
+from custodes.stats.learning.lasso import _path
+from custodes.stats.learning.ridge import scaling, standardise_columns
 from custodes.stats.learning.systems_left_out import (
     held_out_errors,
     lasso_held_out_errors,
@@ -93,7 +94,7 @@ def test_errors_of_the_lasso_are_of_fits_without_the_system(scores: np.ndarray) 
     train = list(range(9))
     inner, outer = rank_sums(scores, train), rank_sums(scores, [*train, 9])[:, -1]
     assert errors[0, 9] == pytest.approx((outer[0] - inner[0].mean()) ** 2)  # all weights are 0
-    weights = lasso_weights(inner[1:].T, inner[0], alphas=alphas)[1]
+    weights = _path(standardise_columns(inner[1:].T, scaling(inner[1:].T)), inner[0], alphas)[1]
     z = (outer[1:] - inner[1:].mean(axis=1)) / inner[1:].std(axis=1)
     predicted = inner[0].mean() + inner[0].std() * weights @ np.clip(z, -3, 3)
     assert errors[1, 9] == pytest.approx((outer[0] - predicted) ** 2)

@@ -16,7 +16,7 @@ def gaussian_process(training: TrainingData) -> Formula:
     imputed_scores, _ = training.mean_imputation
     scored_metric_indices = np.flatnonzero(np.isfinite(training.x).any(axis=0))
     scored_metric_scores = np.ascontiguousarray(imputed_scores[:, scored_metric_indices].T)
-    optimum = maximise(
+    best_weights = maximise(
         lambda weights: training.score(weights @ scored_metric_scores),
         n_dims=len(scored_metric_indices),
         n_initial=INITIAL,
@@ -24,7 +24,7 @@ def gaussian_process(training: TrainingData) -> Formula:
         rng=training.rng,
     )
     weights = np.zeros(imputed_scores.shape[1])
-    weights[scored_metric_indices] = np.nan_to_num(optimum.point, nan=0.0)  # if the objective is never defined
+    weights[scored_metric_indices] = np.nan_to_num(best_weights, nan=0.0)  # if the objective is never defined
     return training.formula_from_weights(weights)
 
 

@@ -22,7 +22,7 @@ from custodes.data.study import Study
 from custodes.errors import InputError, OptionError, join_labels
 from custodes.evaluate.ceiling import predictions
 from custodes.evaluate.ceiling.halo import halo_columns
-from custodes.evaluate.ceiling.metric_paths import backward_columns, forward_columns, next_columns
+from custodes.evaluate.ceiling.metric_paths import forward_columns, next_columns
 from custodes.evaluate.ceiling.prediction_target import (
     MODELS,
     Folds,
@@ -80,7 +80,6 @@ class Ceiling(Result):
             best="high",
             essential=False,
         ),
-        count("columns", "number of raters used as features", "Raters"),
         count("n", "number of outputs; at level system, number of systems", "Outputs"),
     )
     gaps: pl.DataFrame = table(
@@ -142,12 +141,12 @@ class Ceiling(Result):
             interval=True,
         ),
         score(
-            "mse_metrics",
-            "held-out error with metrics only, in squared units of the human scale (at level system, of win rates)",
-            "Error, metrics",
+            "mse_both",
+            "held-out error with metrics and other aspects, in squared units of the human scale (at level system, of "
+            "win rates)",
+            "Error, both",
             best="low",
         ),
-        score("mse_both", "held-out error with metrics and other aspects", "Error, both", best="low"),
         essential=False,
     )
     lasso: pl.DataFrame = table(
@@ -174,19 +173,6 @@ class Ceiling(Result):
             "Chosen so far in folds",
         ),
     )
-    backward: pl.DataFrame = table(
-        "Backward elimination: each step removes the most redundant metric. The table is empty with one metric in use.",
-        count("step", "number of the step, from 1"),
-        label(
-            "metric",
-            "metric removed at this step; its removal increases the held-out squared error least. Elimination starts "
-            "from the metrics in use, or from all metrics if `in_use` is not set",
-            "Taken out",
-        ),
-        score("kendall", "held-out tau-b of the remaining metrics", "τ-b of the rest", interval=True),
-        score("loss", "tau-b of the previous step minus tau-b of this step", interval=True),
-        rows=lambda result: result.backward.filter(pl.col("step") <= 3),
-    )
     next: pl.DataFrame = table(
         "Gain from adding each metric and loss from removing it, with the largest gain first.",
         label("metric", "name of the metric"),
@@ -210,7 +196,6 @@ class Ceiling(Result):
         "Prediction from all metrics released by each date. The table is empty with fewer than two release dates.",
         label("date", "date of release, from the raters file"),
         labels("newest", "metrics released on this date", "New"),
-        count("columns", "number of metrics released by this date", "Metrics"),
         score(
             "kendall",
             "held-out tau-b of the prediction from all metrics released by this date",
@@ -231,7 +216,7 @@ class Ceiling(Result):
     level="What is predicted: ratings of single outputs, or rank sums of systems.",
     folds="Held-out units: whole items, or single outputs (plain; training then uses outputs of the same items).",
     model="Prediction model.",
-    in_use="Metrics in use, from which forward and backward selection start; comma list of globs.",
+    in_use="Metrics in use, from which forward selection starts; comma list of globs.",
     variants="Metrics to average, as a comma list of globs; the metrics that match one glob become one metric.",
 )
 def ceiling(
@@ -256,22 +241,21 @@ def ceiling(
     Cross-validation has five folds. With folds='item', a fold contains whole items (or clusters). With 'plain', a fold
     contains single outputs, so the training data contain other outputs of the held-out items. Use 'plain' to reproduce
     the paper. `model` is 'ridge' (regression) or 'xgboost' (boosted trees, as in the paper; needs the extra `learn`).
-    Both paths, gains and losses always use ridge regression. XGBoost handles missing scores; ridge and lasso replace
-    missing scores by the training mean. `variants` replaces the metrics that match a glob by the mean of their
+    The forward path, gains and losses always use ridge regression. XGBoost handles missing scores; ridge and lasso
+    replace missing scores by the training mean. `variants` replaces the metrics that match a glob by the mean of their
     standardised scores. The name of the mean is the glob without `*`, as in figure 1 of the paper.
 
-    The forward path starts with the metrics in `in_use` (default: none) and adds up to `steps` metrics. The backward
-    path starts with the metrics in `in_use` (default: all) and removes up to `steps` metrics; the order of removal is
-    selected and scored on the same folds. `kendall` is tau-b over the outputs of each held-out fold, averaged over
-    folds. `kendall_item` is tau-b over the systems of each item, averaged over items (null with plain folds). Intervals
-    are Student's t intervals over resampled clusters. The predictions are fixed, so the intervals do not include the
-    variation between refitted models. An aspect that was rated on only one item or cluster is excluded.
+    The forward path starts with the metrics in `in_use` (default: none) and adds up to `steps` metrics. `kendall` is
+    tau-b over the outputs of each held-out fold, averaged over folds. `kendall_item` is tau-b over the systems of each
+    item, averaged over items (null with plain folds). Intervals are Student's t intervals over resampled clusters. The
+    predictions are fixed, so the intervals do not include the variation between refitted models. An aspect that was
+    rated on only one item or cluster is excluded.
 
     With level='system', the target is the sum of a system's ranks over items, and the features are rank sums by metrics
     or by other aspects. All rank sums are scaled to win rates against the other systems. `kendall` compares pairs of
     systems. To predict a pair, the model is fitted to all other systems, and ranks are computed among these systems
-    only (leave-pair-out). For `r2` and `information`, one system is left out. Intervals resample systems. There are no
-    paths of metrics and no halo. At least six systems are needed.
+    only (leave-pair-out). For `r2` and `information`, one system is left out. Intervals resample systems. There is no
+    path of metrics and no halo. At least six systems are needed.
 
     References
     ----------
@@ -326,7 +310,6 @@ def ceiling(
             information=predictions.information_columns(target, confidence),
             lasso=predictions.lasso_columns(target, target.x, target.y),
             forward=forward_columns(target, positions_in_use, steps, confidence),
-            backward=backward_columns(target, positions_in_use, steps, confidence),
             next=next_columns(target, positions_in_use, confidence),
             history=predictions.history_columns(
                 target,
@@ -346,8 +329,15 @@ def ceiling(
         threads=model == "xgboost",
     )
     tables_of_targets, excluded_of_targets = zip(*tables_and_excluded_positions, strict=True)
-    notes = [*raters.notes, *_few_notes(raters, level, resamples)]
-    result = Ceiling.from_parts([*tables_of_targets, Ceiling.part(left_out=raters.left_out_columns())], notes)
+    n_systems = len(raters.design.systems)
+    has_few_systems = bool(n_systems < FEW and resamples)
+    few_notes = (
+        few_clusters_notes(raters.design.n_units, resamples)
+        if level == "output"
+        else build_notes(("few-systems", has_few_systems * n_systems, f"{n_systems} systems: intervals are unreliable"))
+    )
+    tables = [*tables_of_targets, Ceiling.part(left_out=raters.left_out_columns())]
+    result = Ceiling.from_parts(tables, [*raters.notes, *few_notes])
     excluded_annotators = [raters.people[position] for position in sorted(set().union(*excluded_of_targets))]
     return replace(result, notes=(*result.notes, *_notes(result, raters, level, excluded_annotators)))
 
@@ -408,18 +398,9 @@ def _system_level_tables(
         **predictions.prediction_columns(target, draws_of_statistic, target.n_clusters, confidence, target.n_clusters),
         annotators=target.split_half_columns(confidence, human_generator),
         information=target.information_columns(confidence),
-        lasso=target.lasso_columns(),
+        lasso=predictions.lasso_columns(target, target.rates.T, target.rates[target.me]),
         history=predictions.history_columns(target, compute_agreement, confidence, target.n_clusters),
     )
-
-
-def _few_notes(raters: RaterScores, level: Level, resamples: int) -> list[Note]:
-    """Return notes if there are too few clusters or systems for an interval."""
-    if level == "output":
-        return few_clusters_notes(raters.design.n_units, resamples)
-    n_systems = len(raters.design.systems)
-    n_too_few_systems = n_systems if n_systems < FEW and resamples else 0
-    return build_notes(("few-systems", n_too_few_systems, f"{n_systems} systems: intervals are unreliable"))
 
 
 def _notes(result: Ceiling, raters: RaterScores, level: Level, excluded_annotators: Sequence[str]) -> list[Note]:

@@ -1,4 +1,4 @@
-"""Forward selection and backward elimination of metrics, and the effect of adding or removing each metric.
+"""Forward selection of metrics, and the effect of adding or removing each metric.
 
 `in_use` are the positions of the metrics in use.
 """
@@ -49,29 +49,6 @@ def forward_columns(
             bounds=ANY,
         ),
         "chosen": np.append(np.nan, selection_path.chosen)[first_step:],
-    }
-
-
-def backward_columns(
-    target: Target, positions_in_use: NDArray[np.intp], steps: int, confidence: float
-) -> dict[str, Any]:
-    """Return the columns of `backward`: backward elimination from the metrics in use (default: all metrics).
-
-    Each step removes the metric whose removal increases the held-out squared error least. The order of
-    removal is selected and scored on the same folds."""
-    x, metric_names = _metric_scores_and_names(target)
-    start_positions = positions_in_use if len(positions_in_use) else np.arange(len(metric_names))
-    selection_path = selection.stepwise_path(
-        x, target.y, target.fold, included_columns=start_positions, steps=steps, removing=True
-    )
-    agreement_draws = target.agreement(selection_path.predicted)
-    return {
-        "step": np.arange(1, len(selection_path.order) + 1),
-        "metric": metric_names[selection_path.order].tolist(),
-        **with_interval("kendall", agreement_draws[:, 1:], confidence, clusters=target.n_clusters, bounds=CORRELATION),
-        **with_interval(
-            "loss", agreement_draws[:, :-1] - agreement_draws[:, 1:], confidence, clusters=target.n_clusters, bounds=ANY
-        ),
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.evaluate.rater_scores import METRIC, RaterScores
+from custodes.stats import split_half
 from custodes.stats.arrays import Floats
 from custodes.stats.learning import boost, heldout, ridge
 from custodes.stats.learning.folds import grouped_folds, plain_folds
@@ -20,13 +21,8 @@ Folds = Literal["item", "plain"]
 
 Model = Literal["xgboost", "ridge"]
 N_FOLDS = 5
-
-
-FOLDS: Mapping[Folds, tuple[Callable[..., NDArray[np.intp]], bool]] = {
-    "item": (grouped_folds, True),
-    "plain": (plain_folds, False),
-}
-"""For each kind of folds, the function that assigns outputs to folds, and whether folds contain whole items."""
+SPLITS = 20
+"""Number of random splits of the annotators into halves. If there are fewer different splits, all of them are used."""
 
 MODELS: Mapping[Model, Callable[..., heldout.Predictor]] = {
     "xgboost": lambda x, y, groups, *, seed: boost.fit_trees(x, y, seed=seed, **boost.SETTINGS)[0].predict,
@@ -64,6 +60,14 @@ class PredictedAspect:
             "both": np.concatenate([metric_positions, other_aspect_positions]),
         }
         return rater_positions_of_features if len(other_aspect_positions) else {"metrics": metric_positions}
+
+    def split_annotators(
+        self, rng: np.random.Generator
+    ) -> tuple[Floats, list[tuple[split_half.Half, split_half.Half]]]:
+        """Return the ratings (annotators, items, systems), and the splits of the annotators into two halves."""
+        names = self.who.people  # annotators are sorted by name, so that halves do not depend on the order of input
+        ratings = np.stack([self.persons[annotator] for annotator in sorted(self.persons, key=names.__getitem__)])
+        return ratings, split_half.halves(len(ratings), most=SPLITS, rng=rng)
 
     @property
     def persons(self) -> dict[int, Floats]:
@@ -138,7 +142,7 @@ def target_of(raters: RaterScores, target_index: int, folds: Folds, resamples: i
     flat_ratings = raters.scores[target_index].ravel()
     rated_row_indices = np.flatnonzero(np.isfinite(flat_ratings))
     cluster_of_row = raters.design.units[rated_row_indices // raters.scores.shape[2]]
-    assign_folds, has_whole_item_folds = FOLDS[folds]
+    assign_folds = grouped_folds if folds == "item" else plain_folds
     return Target(
         who=raters,
         me=target_index,
@@ -146,6 +150,6 @@ def target_of(raters: RaterScores, target_index: int, folds: Folds, resamples: i
         y=flat_ratings[rated_row_indices],
         groups=cluster_of_row,
         fold=assign_folds(cluster_of_row, n_folds=min(N_FOLDS, len(np.unique(cluster_of_row))), rng=rng),
-        whole=has_whole_item_folds,
+        whole=folds == "item",
         times=raters.design.draw_byte_weights(resamples, rng),
     )

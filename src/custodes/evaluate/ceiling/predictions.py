@@ -21,8 +21,6 @@ from custodes.stats.ratios import mean_of_defined, ratio
 from custodes.stats.system_scores import weighted_item_mean
 
 GAPS = (("humans", "metrics"), ("both", "metrics"), ("both", "humans"))
-SPLITS = 20
-"""Number of random splits of the annotators into halves. If there are fewer different splits, all of them are used."""
 
 
 def agreements(target: Target, fit: heldout.Fit) -> dict[str, Floats]:
@@ -78,7 +76,6 @@ def prediction_columns(
             "r2": 1 - columns_of_error["error"],
             "r2_low": 1 - columns_of_error["error_high"],
             "r2_high": 1 - columns_of_error["error_low"],
-            "columns": [len(rater_positions) for rater_positions in target.columns.values()],
             "n": n_predictions,
         },
         "gaps": {
@@ -97,11 +94,7 @@ def annotator_columns(target: Target, rng: np.random.Generator, confidence: floa
     """
     if len(target.persons) < 2:
         return {}
-    sorted_annotators = sorted(
-        target.persons, key=target.who.people.__getitem__
-    )  # sorted, so that halves do not depend on the input order
-    annotator_ratings = np.stack([target.persons[annotator] for annotator in sorted_annotators])
-    annotator_halves = split_half.halves(len(annotator_ratings), most=SPLITS, rng=rng)
+    annotator_ratings, annotator_halves = target.split_annotators(rng)
     agreement_draws = np.stack(
         [
             replace(target, y=target.rows(mean_of_defined(annotator_ratings[half], axis=0))).agreement(
@@ -159,7 +152,6 @@ def history_columns(
             ]
             for release_date in dates
         ],
-        "columns": [len(rater_positions) for rater_positions in rater_sets],
         **with_interval("kendall", agreement(rater_sets), confidence, clusters=n_clusters, bounds=CORRELATION),
     }
 
@@ -204,7 +196,6 @@ def error_columns(
             clusters=n_clusters,
             bounds=intervals.POSITIVE,
         ),
-        "mse_metrics": error_sums_with_metrics[0] / n_predictions,
         "mse_both": error_sums_with_both[0] / n_predictions,
     }
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from custodes.answers.tables import with_interval
 from custodes.errors import InputError
 from custodes.evaluate.ceiling.prediction_target import PredictedAspect
-from custodes.evaluate.ceiling.predictions import SPLITS, error_columns, lasso_columns
+from custodes.evaluate.ceiling.predictions import error_columns
 from custodes.evaluate.comparable import label_of
 from custodes.evaluate.rater_scores import RaterScores
 from custodes.memory import check_memory, count_resample_values
-from custodes.stats import bootstrap, intervals, split_half
+from custodes.stats import bootstrap, intervals
 from custodes.stats.arrays import Floats, round_for_sorting
 from custodes.stats.learning import heldout
 from custodes.stats.learning.lasso import ALPHAS
@@ -91,10 +91,8 @@ class SystemTarget(PredictedAspect):
         """
         if len(self.persons) < 2:
             return {}
-        sorted_annotators = sorted(
-            self.persons, key=self.who.people.__getitem__
-        )  # sorted, so that halves do not depend on the input order
-        annotator_scores = np.stack([self.persons[annotator] for annotator in sorted_annotators])[:, :, self.systems]
+        ratings, annotator_halves = self.split_annotators(rng)
+        annotator_scores = ratings[:, :, self.systems]
         item_weights = self.who.design.weights
 
         def order_by_half(annotators_of_half: NDArray[np.intp]) -> NDArray[np.int8]:
@@ -105,7 +103,7 @@ class SystemTarget(PredictedAspect):
 
         agreement_draws = [
             order_agreement(order_by_half(first_half)[np.newaxis], order_by_half(second_half), weights=self.times)
-            for first_half, second_half in split_half.halves(len(annotator_scores), most=SPLITS, rng=rng)
+            for first_half, second_half in annotator_halves
         ]
         mean_agreement_draws = mean_of_defined(np.stack(agreement_draws), axis=0)
         return {
@@ -125,10 +123,6 @@ class SystemTarget(PredictedAspect):
             for feature_set in ("metrics", "both")
         }
         return error_columns(error_sums_of_features, self.times, self.n_clusters, confidence, self.n_clusters)
-
-    def lasso_columns(self) -> dict[str, Any]:
-        """Return the columns of `lasso`: weights fitted to all systems."""
-        return lasso_columns(self, self.rates.T, self.rates[self.me])
 
 
 def _pair_orders(rates: Floats) -> NDArray[np.int8]:

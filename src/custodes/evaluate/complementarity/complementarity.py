@@ -23,11 +23,11 @@ from custodes.evaluate.complementarity.distances import (
     Rankings,
     defined_sums,
 )
-from custodes.evaluate.complementarity.rater_space import SHARE, rater_columns, structure
+from custodes.evaluate.complementarity.rater_space import rater_columns, space_columns
 from custodes.evaluate.parallel import limit_blas_threads
 from custodes.evaluate.rater_scores import METRIC, HumanRaters, few_clusters_notes, rater_scores
 from custodes.progress import Progress, silent
-from custodes.stats import intervals, ordination, rank_distance
+from custodes.stats import intervals, rank_distance
 from custodes.stats.arrays import Floats
 from custodes.stats.ratios import ratio
 
@@ -40,13 +40,13 @@ GAPS = {
 }
 
 
-def _closest_rows(answer: Complementarity, rater_rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the most relevant rows of a long table of raters."""
+def _closest_rows(answer: Complementarity) -> pl.DataFrame:
+    """Return the rows of the human raters and of the metrics whose rankings are closest to human rankings."""
+    if answer.raters.height <= MANY:
+        return answer.raters
     metric_rows = answer.raters.filter(kind=METRIC).sort("with_humans", nulls_last=True, maintain_order=True)
-    closest_metrics = (
-        metric_rows["rater"].head(CLOSEST).to_list() if rater_rows.height > MANY else rater_rows["rater"].to_list()
-    )
-    return rater_rows.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(closest_metrics))
+    closest_metrics = metric_rows["rater"].head(CLOSEST).to_list()
+    return answer.raters.filter((pl.col("kind") != METRIC) | pl.col("rater").is_in(closest_metrics))
 
 
 def _rater_identity_columns(suffix: str = "") -> tuple[Column, Column]:
@@ -103,18 +103,11 @@ class Complementarity(Result):
         *_rater_identity_columns(),
         score("with_humans", "mean complementarity with other human raters", "With human raters", interval=True),
         score("with_metrics", "mean complementarity with other metrics", interval=True),
-        count(
-            "position",
-            "position in a heat map, from 0: human raters come first, and similar raters are adjacent; null for a "
-            "constant rater",
-            "Position in the heat map",
-            essential=False,
-        ),
-        rows=lambda answer: _closest_rows(answer, answer.raters),
+        rows=_closest_rows,
     )
     rules: pl.DataFrame = table(
         "The averages under every tie rule, to show how much they depend on the rule.",
-        label("distance", "a tie rule: `tau-b`, `strict`, `half`, `ordinal`", "Ties"),
+        label("distance", "a tie rule: `tau-b`, `strict`, `half`", "Ties"),
         label("kinds", "as in `averages`"),
         score("complementarity", "the average under this rule"),
         essential=False,
@@ -122,78 +115,35 @@ class Complementarity(Result):
     components: pl.DataFrame = table(
         "Principal components of the raters' ranks.",
         count("component", "number of the component, from 1"),
-        share("explained_variance", "proportion of the variance", interval=True),
+        share("explained_variance", "proportion of the variance"),
         share("cumulative", "cumulative proportion of the variance"),
-        share("null", "proportion of the variance if the ranks of each rater are shuffled, mean of 200 shuffles"),
-        share("null_cumulative", "cumulative proportion of the variance with shuffled ranks"),
+        share(
+            "null_cumulative",
+            "cumulative proportion of the variance if the ranks of each rater are shuffled, mean of 200 shuffles",
+        ),
         essential=False,
     )
     coordinates: pl.DataFrame = table(
-        "Coordinates of each rater on the first two principal components. This table and `clusters` are empty with "
-        "fewer than four raters.",
+        "Coordinates of each rater on the first two principal components, and communities of similar raters. The table "
+        "is empty with fewer than four raters.",
         *_rater_identity_columns(),
-        score("x", "first coordinate, in units of sums of ranks"),
+        score("x", "first coordinate, in units of sums of ranks; null if the components exclude the rater"),
         score("y", "second coordinate"),
-        essential=False,
-    )
-    summary: pl.DataFrame = table(
-        "Numbers of components and communities.",
-        label("level", "`system` or `utterance`"),
-        count("raters", "number of raters on which the components are based"),
         count(
-            "rankings",
-            "number of rankings summed for each rater: items, or systems at the utterance level",
-            essential=False,
-        ),
-        count(
-            "ranked",
-            "number of systems (at the utterance level, of items) that all these raters ranked",
-            essential=False,
-        ),
-        score("dimension", f"number of components that explain {SHARE:.0%} of the variance", interval=True),
-        score(
-            "dimension_null",
-            f"mean number of components that explain {SHARE:.0%} of the variance if ranks are shuffled",
-        ),
-        count("clusters", "number of communities; null with fewer than four raters"),
-        score(
-            "modularity",
-            "modularity: similarity within communities above the expected similarity; null with fewer than four raters",
-            essential=False,
-        ),
-        score(
-            "clusters_agreement",
-            "mean adjusted Rand index with the communities of resamples; null without resamples, and with fewer than "
-            "four raters",
-        ),
-        count(
-            "rank_sum_clusters",
-            "number of communities if similarity is the correlation of sums of ranks",
-            essential=False,
-        ),
-    )
-    clusters: pl.DataFrame = table(
-        "Communities of raters, and the stability of the communities.",
-        *_rater_identity_columns(),
-        count("cluster", "community of the rater, numbered from 1; an undefined distance is replaced by the average"),
-        share(
-            "stability",
-            "proportion of the other raters of the community that share a community with this rater in a resample, "
-            "averaged over resamples; for a community of one rater, the proportion of resamples in which the rater is "
-            "alone; null without resamples",
-            "Cluster stability",
+            "cluster",
+            "community of the rater by complementarity, numbered from 1; an undefined distance is replaced by the "
+            "average; null if the rater ranked nothing in common with other raters",
         ),
         count(
             "rank_sum_cluster",
-            "number of the rater's community by the correlation of sums of ranks, as in appendix B.2 of the paper; "
-            "null if the components exclude the rater",
-            essential=False,
+            "community by the correlation of sums of ranks, as in appendix B.2 of the paper; null if the components "
+            "exclude the rater",
         ),
-        rows=lambda answer: _closest_rows(answer, answer.clusters),
+        essential=False,
     )
     left_out: pl.DataFrame = table(
         "Raters that are excluded, and why.",
-        label("rater", "a selected rater that is excluded from all tables, or from components or clusters", "Left out"),
+        label("rater", "a selected rater that is excluded from all tables, or from components", "Left out"),
         label("reason", "why the rater is excluded", "Why"),
     )
 
@@ -224,11 +174,10 @@ def complementarity(
     -----
     `level` 'system' ranks the systems within each item and averages over items (Equation 3 of the paper);
     'utterance' ranks the items within each system and averages over systems. `distance` sets how ties count: 'tau-b'
-    is (1 - tau_b) / 2, 'strict' is the proportion of opposite pairs, 'half' counts a tie as half an opposite pair, and
-    'ordinal' breaks ties by position. With `human_raters` 'aspects', each aspect is a rater (mean over annotators);
-    with 'annotators', each annotator is a rater. Metrics declared as lower is better are negated. `variants` replaces
-    the metrics that match a glob by the mean of their standardised scores. The name of the mean is the glob without `*`
-    ('rouge-*' becomes 'rouge').
+    is (1 - tau_b) / 2, 'strict' is the proportion of opposite pairs, and 'half' counts a tie as half an opposite pair.
+    With `human_raters` 'aspects', each aspect is a rater (mean over annotators); with 'annotators', each annotator is a
+    rater. Metrics declared as lower is better are negated. `variants` replaces the metrics that match a glob by the
+    mean of their standardised scores. The name of the mean is the glob without `*` ('rouge-*' becomes 'rouge').
 
     Intervals are Student's t intervals over resampled clusters of items. At the utterance level, the values in
     resamples are first-order approximations from the influence of each item. A constant rater has no ranking: the
@@ -258,15 +207,12 @@ def complementarity(
         )
     with limit_blas_threads():
         # A separate generator: estimates do not depend on the number of resamples.
-        columns_of_space_tables, space_summary, left_out_of_space, space_notes = structure(
-            rankings, distances, bootstrap_weights, confidence, rng.spawn(1)[0]
+        columns_of_space_tables, left_out_of_space, space_notes = space_columns(
+            rankings, distances.columns["complementarity"], rng.spawn(1)[0]
         )
     first_kinds, second_kinds = (
         [KINDS.index(rater_pair_kind) for rater_pair_kind in compared_pair_kinds]
         for compared_pair_kinds in GAPS.values()
-    )
-    columns_of_summary = (
-        dict.fromkeys(Complementarity.table_declarations()["summary"].schema) | {"level": level} | space_summary
     )
     table_of_name = Complementarity.part(
         "",
@@ -310,10 +256,8 @@ def complementarity(
                     bounds=intervals.SHARE,
                 ).items()
             },
-            "position": _heat_map_positions(rankings, distances),
         },
         rules=_rule_columns(rankings),
-        summary=columns_of_summary if space_summary else {},
         left_out=raters.left_out_columns(left_out_of_space),
         **columns_of_space_tables,
     )
@@ -338,26 +282,6 @@ def _means_with_diagonal(
         for rater_pair_kind_index, rater_pair_kind in enumerate(KINDS)
     ]
     return mean_distance_of_kind * ratio(2 * n_pairs_of_kind, 2 * n_pairs_of_kind + n_diagonal_cells_of_kind)
-
-
-def _heat_map_positions(rankings: Rankings, distances: Distances) -> list[int | None]:
-    """Return the position of each rater in a heat map in which similar raters are adjacent."""
-    distance_matrix = rankings.square(distances.kept[0])
-    rater_positions_by_name = np.argsort(rankings.who.names)  # tied distances do not depend on input order
-    member_positions_of_kinds = [
-        rater_positions_by_name[np.isin(rater_positions_by_name, rankings.who.select_kind(kind))]
-        for kind in ("human", METRIC)
-    ]
-    ordered_rater_positions = np.concatenate(
-        [
-            member_positions[ordination.leaf_order(distance_matrix[np.ix_(member_positions, member_positions)])]
-            for member_positions in member_positions_of_kinds
-        ]
-    ).tolist()
-    return [
-        ordered_rater_positions.index(rater_position) if rater_position in ordered_rater_positions else None
-        for rater_position in range(len(distance_matrix))
-    ]
 
 
 def _rule_columns(rankings: Rankings) -> dict[str, Any]:
@@ -431,7 +355,7 @@ def _notes(
         (
             "weights-unused",
             rankings.level == "utterance" and raters.design.has_item_weights,
-            "item weights affect the numbers of components, but not utterance-level distances",
+            "item weights affect the components, but not utterance-level distances",
         ),
         (
             "mixed-human-pairs",

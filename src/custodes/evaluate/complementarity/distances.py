@@ -23,9 +23,6 @@ from custodes.stats.system_scores import weighted_item_mean
 
 Level = Literal["system", "utterance"]
 KINDS = ("human-human", "human-metric", "metric-metric")
-KEPT = 50
-"""Number of resamples for which the distances of all pairs are stored, to compute the stability of communities."""
-
 BLOCK = 2_000_000
 """Maximum number of distances or influence values in memory at the same time."""
 
@@ -118,12 +115,6 @@ class Rankings:
         sizes = bootstrap.unit_sums(is_used_item * design.weights, units=design.units, n_units=design.n_units)
         return ratio(sizes, sizes.sum(axis=1, keepdims=True))
 
-    def square(self, pair_values: Floats) -> Floats:
-        """Return values (..., pairs) as a symmetric matrix (..., raters, raters) with a zero diagonal."""
-        matrix = np.zeros((*pair_values.shape[:-1], *2 * self.values.shape[:1]))
-        matrix[..., self.pairs[0], self.pairs[1]] = pair_values
-        return matrix + np.swapaxes(matrix, -1, -2)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Distances:
@@ -131,8 +122,8 @@ class Distances:
 
     `kinds` (1 + B, 3) are averages by kind of pair. `raters` (1 + B, raters, 2) are the averages of each rater with
     annotators and with metrics. `kind_clusters` (3,) and `rater_clusters` (raters, 2) are the effective numbers of
-    clusters of these averages. `kept` (1 + some resamples, pairs) are the distances of all pairs. `columns` has the
-    mean distance of each pair with bounds, and the number `n` of rankings.
+    clusters of these averages. `columns` has the mean distance of each pair with bounds, and the number `n` of
+    rankings.
     """
 
     columns: dict[str, NDArray[Any]]
@@ -140,7 +131,6 @@ class Distances:
     raters: Floats
     kind_clusters: Floats
     rater_clusters: Floats
-    kept: Floats
 
     @classmethod
     def from_rankings(
@@ -152,7 +142,7 @@ class Distances:
         progress: Progress,
     ) -> Distances:
         """Return the distances of all pairs of raters; `bootstrap_weights` (1 + B, clusters) are bootstrap weights."""
-        columns_of_blocks, retained_mean_distances = [], []
+        columns_of_blocks = []
         n_raters, (first_raters, second_raters) = len(rankings.values), rankings.pairs
         is_human_rater = np.array(rankings.who.kinds) != METRIC
         group_of_pair_arrays = (
@@ -177,7 +167,6 @@ class Distances:
                 bounds=intervals.SHARE,
             )
             columns_of_blocks.append({**columns_with_bounds, "n": np.isfinite(distances).sum(axis=1)})
-            retained_mean_distances.append(mean_distances[: 1 + KEPT])
             groups_of_pairs = [group_of_pair[pair_slice] for group_of_pair in group_of_pair_arrays]
             group_sums_and_counts += defined_sums(mean_distances, groups_of_pairs, n_groups)
             share_sums_and_counts += defined_sums(cluster_shares.T, groups_of_pairs, n_groups)
@@ -192,7 +181,6 @@ class Distances:
             raters=group_means[:, len(KINDS) :].reshape(-1, n_raters, 2),
             kind_clusters=n_clusters_of_group[: len(KINDS)],
             rater_clusters=n_clusters_of_group[len(KINDS) :].reshape(n_raters, 2),
-            kept=np.concatenate(retained_mean_distances, axis=1),
         )
 
 

@@ -12,8 +12,7 @@ from custodes.answers.tables import label
 from custodes.answers.wording import estimate_with_interval, interval, names, number
 from custodes.evaluate.ceiling.ceiling import Ceiling, ceiling
 from custodes.evaluate.ceiling.halo import SOURCES
-from custodes.plots.ceiling import BOUNDS, FEATURES, bars, ratio_curve, release_lines
-from custodes.plots.paths import paths, steps
+from custodes.plots.ceiling import BOUNDS, FEATURES, bars, ratio_curve, release_lines, steps
 from custodes.reporting.section import Context, Figure, Section, SelectionTable, empty_rows, spec_of
 from custodes.reporting.tables import build_selection_table, table_html
 
@@ -58,17 +57,6 @@ def _figures(context: Context) -> Sequence[Figure]:
             table="ceiling.information",
         ),
         Figure(
-            id="ceiling-lasso",
-            title=f"Lasso weights of the raters{aspect_suffix}",
-            caption="The penalty decreases from left to right. A rater that enters the model early and keeps a large "
-            "weight contains information that other raters lack. Among near copies of "
-            "one rater, it is arbitrary which copy enters first. Coloured lines: other human aspects.",
-            alt="Lines of the standardised weight of every rater along the penalty of a lasso.",
-            spec=spec_of(paths(empty_rows(), result), width="container"),
-            table="ceiling.lasso",
-            where=CHOSEN,
-        ),
-        Figure(
             id="ceiling-forward",
             title=f"Adding one metric at a time{aspect_suffix}",
             caption="Each step adds the metric with the largest gain. Whisker: interval. Filled blue point: the "
@@ -94,11 +82,7 @@ def _figures(context: Context) -> Sequence[Figure]:
 
 
 def _tables(context: Context) -> Sequence[SelectionTable]:
-    caption_of_table = {
-        "halo": "Halo effect by annotator",
-        "next": "Gain and loss of each metric",
-        "backward": f"Backward elimination, at most {context.results['ceiling'].provenance.options['steps']} steps",
-    }
+    caption_of_table = {"halo": "Halo effect by annotator", "next": "Gain and loss of each metric"}
     selection_table_of_name = {
         table_name: build_selection_table(
             context, f"ceiling-{table_name}", caption + context.aspect_suffix, f"ceiling.{table_name}", CHOSEN

@@ -7,30 +7,21 @@ from typing import Any
 
 import polars as pl
 
-from custodes.answers.tables import column
+from custodes.answers.tables import Column, column
 from custodes.answers.wording import estimate_with_interval, number, percent, plural
 from custodes.evaluate.complementarity.complementarity import Complementarity, complementarity
 from custodes.evaluate.complementarity.rater_space import SHARE
-from custodes.plots.complementarity import AVERAGES, averages, heat_map, places, variance_curve
+from custodes.plots.complementarity import AVERAGES, averages, heat_map, variance_curve
 from custodes.reporting.section import Context, Figure, Section, empty_rows, spec_of
 from custodes.reporting.tables import table_html
 
-HEAT_WIDTH, MAP_WIDTH = 760, 560
-"""Sizes of the heat map and of the map of raters in pixels.
-
-These figures have fixed proportions, so they are not scaled to the page.
-"""
+HEAT_WIDTH = 760
+"""Width of the heat map in pixels. Its proportions are fixed, so it is not scaled to the page."""
 
 
 def _figures(context: Context) -> Sequence[Figure]:
-    """The figures of distances between raters, of dimensions in which raters differ, and the map of raters.
-
-    Some figures need a minimum number of raters.
-    """
+    """The figures of distances between raters, and of dimensions in which raters differ."""
     result: Any = context.results["complementarity"]
-    best_rater_names = [
-        rater_name for aspect, metric in context.best.items() for rater_name in (metric, f"{metric}:{aspect}")
-    ]
     return [
         Figure(
             id="complementarity-averages",
@@ -57,8 +48,8 @@ def _figures(context: Context) -> Sequence[Figure]:
                     id="complementarity-variance",
                     title="Number of dimensions in which raters differ",
                     caption="The common ranking of all raters is subtracted first. Bars: proportion of the "
-                    "remaining variance that each principal component explains, with its interval. Blue line: "
-                    "cumulative proportion. Dashed line: cumulative proportion if the same number of raters "
+                    "remaining variance that each principal component explains. Blue line: cumulative "
+                    "proportion. Dashed line: cumulative proportion if the same number of raters "
                     f"had random rankings. Grey line: {percent(SHARE)}. A steep blue line means that raters "
                     "differ in few dimensions, not that they agree.",
                     alt="Bars and lines: variance of the raters' ranks that each principal component explains.",
@@ -67,26 +58,6 @@ def _figures(context: Context) -> Sequence[Figure]:
                 )
             ]
             if result.components.height
-            else []
-        ),
-        *(
-            [
-                Figure(
-                    id="complementarity-places",
-                    title="Map of the raters",
-                    caption="First two principal components of the differences from the common ranking. Raters that "
-                    "are close to each other differ from the common ranking in the same way. Triangles: human "
-                    "ratings. Colour: cluster. If there are many raters, only some are labelled; the table below "
-                    "lists all raters.",
-                    alt="Map of the raters on the first two principal components; the table below holds their "
-                    "clusters.",
-                    spec=spec_of(
-                        places(empty_rows(), result, width=MAP_WIDTH, named=best_rater_names, metric="{metric}")
-                    ),
-                    table="complementarity.coordinates",
-                )
-            ]
-            if result.coordinates.height
             else []
         ),
     ]
@@ -134,24 +105,21 @@ def sentences(result: Complementarity) -> list[str]:
             f"metric, and {number(mean_of_kind_pair[within_kind_pair])} for {AVERAGES[within_kind_pair]} (difference "
             f"{estimate_with_interval(gap_row, 'difference')})."
         )
-    sentence_texts += [
-        f"{plural(round(row['dimension']), 'principal component')} "
-        f"explain{'s' if row['dimension'] == 1 else ''} {percent(SHARE)} of the differences of "
-        f"{plural(row['raters'], 'rater')} from their common ranking. With random rankings, the expected "
-        f"number of components would be {number(row['dimension_null'], digits=1)}."
-        for row in result.summary.iter_rows(named=True)
-        if row["dimension"] is not None
-    ]
+    component_rows = result.components.filter(pl.col("cumulative") >= SHARE - 1e-9)
+    if component_rows.height:
+        row = component_rows.row(0, named=True)
+        sentence_texts.append(
+            f"{plural(row['component'], 'principal component')} explain{'s' if row['component'] == 1 else ''} "
+            f"{percent(row['cumulative'])} of the differences of raters from their common ranking. With random "
+            f"rankings, the expected proportion would be {percent(row['null_cumulative'])}."
+        )
     return sentence_texts
 
 
 def _tables(context: Context, result: Complementarity) -> list[str]:
     declaration_of_table = result.table_declarations()
-    cluster_columns = [declaration_of_table["clusters"].column(column_name) for column_name in ("cluster", "stability")]
-    rater_rows = (
-        result.raters.join(result.clusters.select("rater", "cluster", "stability"), on="rater", how="left")
-        .sort("with_humans", nulls_last=True, maintain_order=True)
-        .with_columns(pl.col("kind").replace("human", "human rater"))
+    rater_rows = result.raters.sort("with_humans", nulls_last=True, maintain_order=True).with_columns(
+        pl.col("kind").replace("human", "human rater")
     )
     rule_rows = result.rules.pivot("kinds", index="distance", values="complementarity", maintain_order=True)
     average_columns = [
@@ -159,19 +127,16 @@ def _tables(context: Context, result: Complementarity) -> list[str]:
         for kind_pair, pair_label in AVERAGES.items()
     ]
     rule_columns = [declaration_of_table["rules"].column("distance"), *average_columns]
-    rater_columns = [*declaration_of_table["raters"].columns, *(cluster_columns if result.clusters.height else [])]
-    table_specifications = [
+    table_specifications: list[tuple[str, pl.DataFrame, Sequence[Column], str, Sequence[tuple[str | None, str]]]] = [
         (
             "raters",
             rater_rows,
-            rater_columns,
+            declaration_of_table["raters"].columns,
             "Raters, the closest to the annotators first",
             context.notes("complementarity"),
-        )
-    ]
-    table_specifications += [("rules", rule_rows, rule_columns, "Mean complementarity with other rules for ties", [])]
-    table_specifications += [
-        ("left-out", result.left_out, [*declaration_of_table["left_out"].columns], "Raters left out", [])
+        ),
+        ("rules", rule_rows, rule_columns, "Mean complementarity with other rules for ties", []),
+        ("left-out", result.left_out, declaration_of_table["left_out"].columns, "Raters left out", []),
     ]
     return [
         table_html(frame, columns, id=f"complementarity-{table_name}", caption=caption, notes=notes, by=None)

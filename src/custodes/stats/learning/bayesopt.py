@@ -26,19 +26,6 @@ _ROUNDING = 1e-13  # an objective with a smaller range, relative to the largest 
 _TINY = 1e-300
 
 
-class Optimum(NamedTuple):
-    """Result of an optimisation.
-
-    `point` (n_dims,) is the best point, and `value` is its value. `points` (evaluations, n_dims) are all evaluated
-    points, and `values` (evaluations,) are their values.
-    """
-
-    point: Floats
-    value: float
-    points: Floats
-    values: Floats
-
-
 class _Process(NamedTuple):
     """A Gaussian process conditioned on values at points (n, n_dims).
 
@@ -59,14 +46,14 @@ def maximise(
     n_initial: int,
     n_iterations: int,
     rng: np.random.Generator,
-) -> Optimum:
-    """Maximise an objective on the cube [0, 1]^n_dims in n_initial + n_iterations evaluations.
+) -> Floats:
+    """The best point (n_dims,) for an objective on the cube [0, 1]^n_dims in n_initial + n_iterations evaluations.
 
     The objective maps points (m, n_dims) to values (m,). The first points are random. Each further point has the
     largest expected improvement among random candidates and points near the best points. The expected improvement is
     computed with a Gaussian process with a Matern 5/2 kernel. The length scale and the noise are refitted by marginal
     likelihood every few evaluations. NaN counts as the lowest observed value. If the objective is always NaN, the best
-    point and its value are NaN. Adding a constant to the objective, or multiplying it by a positive number, does not
+    point is NaN. Adding a constant to the objective, or multiplying it by a positive number, does not
     change the evaluated points. After n evaluations, the next one takes n^3 steps, so the method is meant for a few
     hundred evaluations.
 
@@ -77,8 +64,8 @@ def maximise(
     ...     n_iterations=20,
     ...     rng=np.random.default_rng(0),
     ... )
-    >>> top.point.round(1).tolist(), top.points.shape
-    ([0.3, 0.3], (25, 2))
+    >>> top.round(1).tolist()
+    [0.3, 0.3]
 
     Source: Jones, Schonlau and Welch 1998, expected improvement; Snoek, Larochelle and Adams 2012, the kernel;
     Winata et al. 2024, "MetaMetrics", Section 3.3.1, the use for metrics.
@@ -97,11 +84,8 @@ def maximise(
             np.concatenate([objective_values, objective(next_point)]),
         )
     if np.isnan(objective_values).all():
-        return Optimum(np.full(n_dims, np.nan), math.nan, evaluated_points, objective_values)
-    best_index = int(np.nanargmax(objective_values))
-    return Optimum(
-        evaluated_points[best_index], float(objective_values[best_index]), evaluated_points, objective_values
-    )
+        return np.full(n_dims, np.nan)
+    return np.asarray(evaluated_points[np.nanargmax(objective_values)])
 
 
 def _standardise_values(objective_values: Floats) -> Floats:

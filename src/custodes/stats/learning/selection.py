@@ -1,4 +1,4 @@
-"""Forward selection and backward elimination of columns by ridge regression, scored on held-out rows.
+"""Forward selection of columns by ridge regression, scored on held-out rows.
 
 Columns are standardised on the training part: they are clipped at three standard deviations, and missing values are
 replaced by the mean. The sweep operator (Beaton 1964) is applied to the products of columns. The operator gives the
@@ -37,16 +37,14 @@ class _Model(NamedTuple):
     z: Floats
     held_products: Floats
 
-    def toggle_column(self, column: int) -> _Model:
-        """The model with a column added, or removed if it is included."""
+    def add_column(self, column: int) -> _Model:
+        """The model with a further column."""
         swept_row = self.swept[column]
         swept_products = self.swept - np.outer(swept_row, swept_row / swept_row[column])
-        swept_products[column] = swept_products[:, column] = (
-            -swept_row if self.is_included[column] else swept_row
-        ) / swept_row[column]
+        swept_products[column] = swept_products[:, column] = swept_row / swept_row[column]
         swept_products[column, column] = -1 / swept_row[column]
         is_included_column = self.is_included.copy()
-        is_included_column[column] = not is_included_column[column]
+        is_included_column[column] = True
         return self._replace(swept=swept_products, is_included=is_included_column)
 
     def weights(self) -> Floats:
@@ -78,7 +76,7 @@ def _models(x: Floats, products: Products, fold: Ints, included_columns: Ints) -
             products.held_out[part_index],
         )
         for column in included_columns:
-            model = model.toggle_column(column)
+            model = model.add_column(column)
         models.append(model)
     return models
 
@@ -160,29 +158,10 @@ def single_column_ranks(x: Floats, y: Floats, fold: Ints) -> Floats:
     return ranks
 
 
-class StepwisePath(NamedTuple):
-    """The columns in the order in which they are added or removed, with held-out predictions.
-
-    `order` (k,) are the columns in the order of the steps. `predicted` (k + 1, rows) are the held-out predictions
-    before the first step and after each step.
-    """
-
-    order: NDArray[np.intp]
-    predicted: Floats
-
-
-def stepwise_path(
-    x: Floats,
-    y: Floats,
-    fold: Ints,
-    *,
-    included_columns: Ints,
-    steps: int,
-    removing: bool = False,
-    costs: Floats | None = None,
-) -> StepwisePath:
-    """Forward selection or backward elimination. Each step adds or removes the column that gives the best held-out
-    prediction.
+def forward_order(
+    x: Floats, y: Floats, fold: Ints, *, included_columns: Ints, steps: int, costs: Floats
+) -> NDArray[np.intp]:
+    """The columns (k,) in the order of forward selection. Each step adds the column with the best held-out prediction.
 
     Parameters
     ----------
@@ -193,19 +172,16 @@ def stepwise_path(
     included_columns
         The columns in the initial model.
     steps
-        Maximum number of columns to add or remove.
-    removing
-        Whether to remove columns, until one remains, instead of adding columns. A constant column is never added.
+        Maximum number of columns to add. A constant column is never added.
     costs
         Costs of the columns (p,). The next column is the one with the greatest decrease of the error per cost. If no
-        column decreases the error, the next column is the one with the least increase. Default: equal costs.
+        column decreases the error, the next column is the one with the least increase.
 
     Returns
     -------
     :
-        The path. Columns are selected by the squared error over the held-out rows; among equally good columns, the
-        first is selected. This error is optimistic, because it was used for the selection. It may increase along the
-        path.
+        The order. Columns are selected by the squared error over the held-out rows; among equally good columns, the
+        first is selected. The error may increase from step to step.
 
     References
     ----------
@@ -215,30 +191,21 @@ def stepwise_path(
     --------
     >>> y = np.array([1.0, 2.0, 3.0, 1.0, 2.0, 3.0])
     >>> x = np.column_stack([np.ones(6), [1, 2, 2, 2, 2, 3], y])
-    >>> stepwise_path(x, y, np.arange(6) // 3, included_columns=np.arange(0), steps=5).order.tolist()
+    >>> forward_order(x, y, np.arange(6) // 3, included_columns=np.arange(0), steps=5, costs=np.ones(3)).tolist()
     [2, 1]
-    >>> stepwise_path(x, y, np.arange(6) // 3, included_columns=np.arange(1, 3), steps=5, removing=True).order.tolist()
-    [1]
     """
     products = fold_products(x, y, fold)
     models = _models(x, products, fold, included_columns)
-    costs = np.ones(x.shape[1]) if costs is None else costs
-    is_candidate_column = np.isin(np.arange(x.shape[1]), included_columns)
-    if not removing:
-        is_candidate_column = ~is_candidate_column & np.isfinite(products.scaling[0].scale)
+    is_candidate_column = np.isfinite(products.scaling[0].scale)
+    is_candidate_column[included_columns] = False
     tie_tolerance = _TIE * sum(float(model.held_products[-1, -1]) for model in models)
     column_order: list[int] = []
-    predictions_by_step: list[Floats] = []
-    while True:
+    while len(column_order) < steps and is_candidate_column.any():
         squared_errors = np.zeros(1 + x.shape[1])
-        predictions_by_step.append(np.full(len(y), np.nan))
         for model in models:
             candidate_weights = model.weights()
-            predictions_by_step[-1][model.is_held_out] = model.mean + model.z @ candidate_weights[0]
             weights_with_target = np.column_stack([candidate_weights, np.full(len(candidate_weights), -1.0)])
             squared_errors += ((weights_with_target @ model.held_products) * weights_with_target).sum(axis=1)
-        if len(column_order) == steps or np.count_nonzero(is_candidate_column) <= removing:
-            return StepwisePath(np.array(column_order, dtype=np.intp), np.array(predictions_by_step))
         error_changes = np.where(is_candidate_column, squared_errors[1:] - squared_errors[0], np.inf)
         cost_divisors = np.where(error_changes < 0, costs, 1.0)
         best_column = int(
@@ -246,9 +213,10 @@ def stepwise_path(
                 error_changes / cost_divisors <= (error_changes / cost_divisors).min() + tie_tolerance / cost_divisors
             )
         )
-        models = [model.toggle_column(best_column) for model in models]
+        models = [model.add_column(best_column) for model in models]
         is_candidate_column[best_column] = False
         column_order.append(best_column)
+    return np.array(column_order, dtype=np.intp)
 
 
 class NestedPath(NamedTuple):
@@ -276,7 +244,8 @@ def nested_path(
     Parameters
     ----------
     x, y, fold, included_columns, steps, costs
-        As in `stepwise_path`. With two folds, the path of a fold is selected in inner folds of the remaining groups.
+        As in `forward_order`; by default, costs are equal. With two folds, the path of a fold is selected in inner
+        folds of the remaining groups.
     groups
         Group of each row (rows,). Rows of one group stay together in cross-validation. With one remaining group, no
         selection is possible, and the predictions use only the columns `included_columns`.
@@ -299,7 +268,7 @@ def nested_path(
     ([1], [1.0], (2, 9))
     """
     costs = np.ones(x.shape[1]) if costs is None else costs
-    overall_column_order = stepwise_path(x, y, fold, included_columns=included_columns, steps=steps, costs=costs).order
+    overall_column_order = forward_order(x, y, fold, included_columns=included_columns, steps=steps, costs=costs)
     budget_by_step = np.concatenate([[0.0], np.cumsum(costs[overall_column_order])])
     predictions, n_folds_with_column = (
         np.full((len(budget_by_step), len(y)), np.nan),
@@ -312,14 +281,14 @@ def nested_path(
             overall_column_order[:0],
         )
         if np.ptp(inner_fold_of_row):
-            fold_column_order = stepwise_path(
+            fold_column_order = forward_order(
                 x[is_training],
                 y[is_training],
                 inner_fold_of_row,
                 included_columns=included_columns,
                 steps=max_steps,
                 costs=costs,
-            ).order
+            )
         n_columns_by_step = np.searchsorted(
             np.cumsum(costs[fold_column_order]), budget_by_step * (1 + _TIE), side="right"
         )
