@@ -10,8 +10,9 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import custodes as cu
+from custodes import plots
 from custodes.combining.combine import Combine
-from custodes.errors import OptionError
+from custodes.errors import InputError, OptionError
 from custodes.stats.learning.even_handed import STRENGTHS, even_handed, residual_products
 from custodes.stats.learning.ridge import ridge, ridge_path, scaling, standardise_columns
 from tests.combining import runs
@@ -148,3 +149,12 @@ def test_bad_options_are_refused() -> None:
     ]
     with pytest.raises(OptionError, match="even-handed' does not fit verdicts"):
         runs.run_combine(cu.read(pl.DataFrame(scores), pl.DataFrame(battles)), method="even-handed")
+
+
+def test_the_figure_has_both_kinds_of_systems() -> None:
+    result = run_combine(favouring(items=60), unseen="fast")
+    specification = str(plots.trade_off_curve(result).to_dict())
+    assert "systems of the fit" in specification
+    assert "systems left out of the fit" in specification
+    with pytest.raises(InputError, match="call combine with the method even-handed"):
+        plots.trade_off_curve(run_combine(planted(), method="ridge"))
