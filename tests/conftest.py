@@ -93,7 +93,7 @@ def remembered(monkeypatch: pytest.MonkeyPatch, answers: dict[tuple[object, ...]
     """
     from custodes.options import Output
 
-    timed = Output.run_question
+    timed = Output.time_question
 
     def remembering(output: Any, ask: Any, doing: str = "", **how: Any) -> Any:
         (study,) = ask.args
@@ -102,4 +102,4 @@ def remembered(monkeypatch: pytest.MonkeyPatch, answers: dict[tuple[object, ...]
             answers[key] = timed(output, ask, doing, **how)
         return answers[key]
 
-    monkeypatch.setattr(Output, "run_question", remembering)
+    monkeypatch.setattr(Output, "time_question", remembering)

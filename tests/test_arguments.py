@@ -152,10 +152,13 @@ def functions(study: cu.Study, model: str) -> Iterator[tuple[Any, dict[str, Any]
     """Public functions other than questions, with valid arguments."""
     state = cu.live.start(["A", "B"], ["i1", "i2"])
     rows = study.ratings.frame
-    agreed = cu.agreement(study, resamples=0)
+    agreed, gate = (
+        cu.agreement(study, resamples=0),
+        cu.gate(study, metric="m1", require="kendall_item>=0", resamples=100),
+    )
     yield cu.read, {"reader": None, "schema": None, "invalid": None, "raters": None, "items": None}
     counted = {"human": "h1", "metrics": None, "aspect": "", "aggregate": "mean", "human_ties": None, "ties": 0.0}
-    yield cu.count_pairs, {"table": rows, **counted, "lower": None, "systems": None}
+    yield cu.count_pairs, {"table": rows, **counted, "directions": None, "systems": None, "batches": None}
     more = {"aspects": ["x"], "documents": None, "groups": ["g"], "difficulty": 0.5, "spread": 0.5, "missing": 0.0}
     yield cu.simulate, {**SIMULATED, **more, "name": "s"}
     yield cu.SimulatedMetric, {**vars(METRIC)}
@@ -164,6 +167,7 @@ def functions(study: cu.Study, model: str) -> Iterator[tuple[Any, dict[str, Any]
     for method in (agreed.to_frame, agreed.to_html, agreed.to_latex, agreed.to_markdown):
         yield method, {"table": None}
     yield agreed.plot, {"statistic": "kendall_item", "aspect": None, "nothing": 1}
+    yield gate.to_junit, {"seconds": 0.0}
     yield cu.live.start, {"systems": ["A", "B"], "items": ["i1"], "metric": None, "clusters": None, "seed": 0}
     yield cu.live.record, {"state": state, "verdicts": []}
     yield cu.live.next_annotations, {"state": state}

@@ -44,14 +44,14 @@ def output_bytes(argv: tuple[str, ...], environment: dict[str, str], folder: Pat
 
 
 def test_threads_hash_seed_and_locale_change_no_byte(tmp_path: Path) -> None:
-    ask = ("agreement", "demo", *QUICK, "--aspect", "fluency", "--format", "json")
+    ask = ("agreement", "demo", *QUICK, "--aspect", "fluency", "--format", "json", "--no-timing")
     assert output_bytes(ask, ONE, tmp_path / "one") == output_bytes(ask, OTHER, tmp_path / "other")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("question", [name for name in QUESTIONS if name != "validate"])
 def test_no_question_changes_a_byte(tmp_path: Path, question: str) -> None:
-    ask = (*command(question), "--format", "json")
+    ask = (*command(question), "--format", "json", "--no-timing")
     assert output_bytes(ask, ONE, tmp_path / "one") == output_bytes(ask, OTHER, tmp_path / "other")
 
 
@@ -70,6 +70,6 @@ def test_a_report_and_its_figures_are_the_same_bytes(tmp_path: Path) -> None:
 def test_threads_of_openmp_change_no_model(tmp_path: Path) -> None:
     """XGBoost and BLAS have separate thread settings."""
     fit = ("combine", "fit", "demo", "--target", "coherence", "--method", "xgboost")
-    ask = (*fit, *QUICK, "-o", "m.json")
+    ask = (*fit, *QUICK, "--no-timing", "-o", "m.json")
     models = {output_bytes(ask, ONE | {"OMP_NUM_THREADS": str(n)}, tmp_path / str(n)) for n in (1, 2, 5)}
     assert len(models) == 1

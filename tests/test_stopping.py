@@ -43,7 +43,7 @@ SCORE = ("score", "texts.jsonl", "--metric", "length", "-o", "s.csv")
         ((*SCORE, "--cache", "none"), (cu, "score"), AGAIN),
         (("count", "scores.csv", "--human", "ann", "-o", "a.counts.json"), (cu, "count_pairs"), AGAIN),
         (("annotate", "rehearse", "study.db"), (rehearsal, "rehearse"), AGAIN),
-        (("check", "demo"), (Output, "run_question"), ""),
+        (("check", "demo"), (Output, "time_question"), ""),
     ],
 )
 def test_an_interrupted_verb_says_what_the_same_command_does(
@@ -64,7 +64,7 @@ def test_an_interrupted_verb_says_what_the_same_command_does(
     out, err = capsys.readouterr()
     assert (out, err) == ("", f"custodes: interrupted{': ' if follows else ''}{follows}\n")
     assert sorted(path.name for path in texts.iterdir()) == before
-    monkeypatch.setattr(Output, "run_question", interrupt)
+    monkeypatch.setattr(Output, "time_question", interrupt)
     assert cli.run(["check", "demo"]) == 130
     assert capsys.readouterr().err == "custodes: interrupted\n"  # not the message of the previous command
 

@@ -95,7 +95,7 @@ def test_a_comma_list_is_the_same_as_repeating(
 
     def tables(*more: str) -> dict[str, Any]:
         capsys.readouterr()
-        status = cli.run([*words, *more, "--format", "json"])
+        status = cli.run([*words, *more, "--format", "json", "--no-timing"])
         assert status in (0, 1, 3), capsys.readouterr().err
         answer = json.loads(capsys.readouterr().out)
         assert answer.pop("provenance")
@@ -207,8 +207,10 @@ def test_names_in_counts() -> None:
         for rater in ("ann", "bob", "f(a,b)", "ter")
     ]
     table = pl.DataFrame(rows, schema=["item", "system", "rater", "score"], orient="row")
-    counts = cu.count_pairs(table, human="ann,bob", metrics="f(a,b),ter", lower="f(a,b),ter")
-    listed = cu.count_pairs(table, human=["ann", "bob"], metrics=["f(a,b)", "ter"], lower=["f(a,b)", "ter"])
+    counts = cu.count_pairs(table, human="ann,bob", metrics="f(a,b),ter", directions={"f(a,b),ter": -1.0})
+    listed = cu.count_pairs(
+        table, human=["ann", "bob"], metrics=["f(a,b)", "ter"], directions={"f(a,b)": -1.0, "ter": -1.0}
+    )
     assert counts.metrics == ("f(a,b)", "ter")
     assert (counts.paired == listed.paired).all()
 

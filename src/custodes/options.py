@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from io import StringIO
 from itertools import chain
 from pathlib import Path
@@ -199,6 +200,7 @@ class Output:
     ] = None
     quiet: Annotated[bool, SWITCH, Parameter(help="Print no progress on standard error.")] = False
     quote_formulas: QuoteFormulas = False
+    no_timing: Annotated[bool, SWITCH, Parameter(help="Omit the run time in seconds from json.")] = False
     output: Annotated[
         str | None,
         Parameter(
@@ -252,18 +254,20 @@ class Output:
 
     def answer(self, ask: Callable[..., Any], title: str = "") -> int:
         """Run a question with `progress=`, write the result, and return its exit status."""
-        result = self.run_question(ask, title)
+        result, seconds = self.time_question(ask, title)
         result.to_frame(self.table)  # raises for an unknown table before a file is overwritten
         with quiet_pipe():
-            self.write(result)
+            self.write(result, seconds)
         return int(result.status)
 
-    def run_question(self, ask: Callable[..., Any], title: str = "", *, lines: bool = False) -> Any:
-        """Run a question with progress, and return the result."""
+    def time_question(self, ask: Callable[..., Any], title: str = "", *, lines: bool = False) -> tuple[Any, float]:
+        """Run a question with progress, and return the result and the run time in seconds."""
+        start_seconds = time.perf_counter()
         with progress(title, quiet=self.quiet, lines=lines) as track:
-            return ask(progress=track)
+            result = ask(progress=track)
+        return result, time.perf_counter() - start_seconds
 
-    def write(self, result: Any) -> None:
+    def write(self, result: Any, seconds: float) -> None:
         """Write a result to its destination."""
         frame = result.to_frame(self.table)
         writer_of_format = {"md": result.to_markdown, "latex": result.to_latex, "html": result.to_html}
@@ -284,15 +288,16 @@ class Output:
         elif self.shape == "csv":
             self._send(csv_blocks(_flatten_lists(frame), quote_formulas=self.quote_formulas))
         else:
-            self.write_json(result.to_values())
+            self.write_json(result.to_values(), seconds)
 
-    def write_json(self, result_fields: dict[str, Any]) -> None:
-        """Write a result as JSON with a final newline."""
+    def write_json(self, result_fields: dict[str, Any], seconds: float) -> None:
+        """Write a result as JSON with a final newline. The JSON includes the run time, unless `no_timing` is set."""
         if self.table is not None:
             result_fields = {
                 field_name: result_fields[field_name] for field_name in ("question", "provenance", "notes", self.table)
             }
-        self._send(chain(json_blocks(result_fields), [b"\n"]))
+        json_document = result_fields if self.no_timing else result_fields | {"seconds": round(seconds, 3)}
+        self._send(chain(json_blocks(json_document), [b"\n"]))
 
     def _send(self, content: Iterable[bytes]) -> None:
         if self.place is None:
@@ -312,11 +317,11 @@ class TestOutput(Output):
         """Files that will be written."""
         return [*super().files(tables), *([check_writable(self.junit)] if self.junit else [])]
 
-    def write(self, result: Any) -> None:
+    def write(self, result: Any, seconds: float) -> None:
         """Write a result to its destination, and its tests as JUnit XML."""
         if self.junit is not None:
-            write_atomically(self.junit, result.to_junit())
-        super().write(result)
+            write_atomically(self.junit, result.to_junit(0.0 if self.no_timing else seconds))
+        super().write(result, seconds)
 
 
 @Parameter(name="*", group=OUTPUT_OPTIONS)
@@ -348,8 +353,10 @@ class ModelOutput(Output):
             check_suffix(self.held_out)
         return [check_writable(path) for path in (self.output, self.held_out) if path is not None]
 
-    def write(self, result: Any) -> None:
+    def write(self, result: Any, seconds: float) -> None:
         """Save the model, then print its tables."""
+        if self.no_timing:
+            result = replace(result, comparison=result.comparison.with_columns(seconds=pl.lit(None, dtype=pl.Float64)))
         result.model.save(self.output)
         if self.held_out is not None:
             write_table(
@@ -357,7 +364,7 @@ class ModelOutput(Output):
                 self.held_out,
                 quote_formulas=self.quote_formulas,
             )
-        super().write(result)
+        super().write(result, seconds)
         print_diagnostic(f"model written to {self.output}")
 
 
@@ -374,11 +381,12 @@ def input_files(inputs: Sequence[str], *options: Any, sidecars: bool = True) -> 
     file_paths = [
         file_path for input_name in inputs for file_path in tuple(glob_files(Path(input_name))) or (input_name,)
     ]
+    path_part_pairs = [path_and_part(file_path) for file_path in file_paths if sidecars]
     sidecar_paths = [
         sidecar_path
         for table_kind in (RATERS, PROBES)
-        for file_path in (file_paths if sidecars else ())
-        for sidecar_path in sidecar_tables(path_and_part(file_path)[0], table_kind)
+        for main_path, part_name in path_part_pairs
+        for sidecar_path in sidecar_tables(main_path, table_kind, part_name)
     ]
     return [*file_paths, *sidecar_paths, *filter(os.path.isfile, _words(options))]
 

@@ -54,7 +54,7 @@ def test_plans_are_compared_on_the_command_line(
     short_plan = tmp_path / "short.toml"
     short_plan.write_text("[annotators]\nbatch = 5\ncap = 1.0\n[stopping]\nlooks = [4]\n", encoding="utf-8")
     line = ["annotate", "rehearse", str(study), "--plan", str(short_plan), "--margins", "0.5", "--repetitions", "1"]
-    assert cli.run([*line, "--annotators", "1", "--leaving", "0", "--format", "json"]) == 0
+    assert cli.run([*line, "--annotators", "1", "--leaving", "0", "--format", "json", "--no-timing"]) == 0
     result = json.loads(capsys.readouterr().out)
     long, short = result["outcomes"]
     assert (long["plan"], short["plan"]) == ("small", "short")

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from custodes.data import table_engines
 from custodes.data.counting import count_pairs
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.simulate import demo_study
@@ -28,8 +27,8 @@ duckdb = pytest.importorskip("duckdb")
 SYSTEMS = ("A", "B", "a", "Ä", "b10", "b9")
 PEOPLE = ("ann", "bob", "eve")
 METRICS = ("bleu", "comet")
-TIES = 0.25
-LOWER = "comet"
+TIES = {"bleu": 0.25, "comet": 0.0}
+DIRECTIONS = {"ann": 1.0, "bleu": 1.0, "comet": -1.0}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +70,7 @@ def by_definition(
     scores = defaultdict[tuple[str, str, str], list[float]](list)
     for item, system, rater, of, _, score in frame.iter_rows():
         if item and aspects.get(rater) == of:
-            scores[rater, item, system].append(-score if rater == LOWER else score)
+            scores[rater, item, system].append(score * DIRECTIONS.get(rater, 1.0))
     mean = {key: sum(values) / len(values) for key, values in scores.items()}
 
     def outcome(difference: float, tie: float) -> int:
@@ -92,7 +91,7 @@ def by_definition(
         elif rater_means:
             human = 1 - int(np.sign(sum(1 - outcome(raters, human_ties or 0.0) for raters in rater_means)))
         for m, name in enumerate(METRICS):
-            metric = outcome(means[name], TIES) if name in means else 3
+            metric = outcome(means[name], TIES[name]) if name in means else 3
             tables[p, m, human, metric] += human < 3 or metric < 3
     return OutcomeCounts.from_tables(tables, systems=systems, metrics=METRICS)
 
@@ -104,6 +103,7 @@ def by_definition(
     aspect=st.sampled_from(["", "x"]),
     aggregate=st.sampled_from(["mean", "vote"]),
     human_ties=st.sampled_from([None, 0.0, 0.5]),
+    batches=st.sampled_from([None, 1, 3]),
 )
 @settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_engines_count_by_definition(
@@ -114,12 +114,13 @@ def test_engines_count_by_definition(
     aspect: str,
     aggregate: Aggregate,
     human_ties: float | None,
+    batches: int | None,
 ) -> None:
     humans, systems, frame = PEOPLE[:n_people], sorted(SYSTEMS), sparse_ratings(seed, density)
     setting: dict[str, Any] = {"aspect": aspect, "aggregate": aggregate, "human_ties": human_ties, "systems": systems}
     expected = by_definition(frame, humans=humans, **setting)
-    counting = {**setting, "human": humans, "metrics": METRICS, "ties": TIES, "lower": LOWER}
-    assert_equal_counts(count_pairs(frame.lazy(), **counting), expected)
+    counting = {**setting, "human": humans, "metrics": METRICS, "ties": TIES, "directions": DIRECTIONS}
+    assert_equal_counts(count_pairs(frame.lazy(), batches=batches, **counting), expected)
     assert_equal_counts(count_pairs(connection.from_arrow(frame.to_arrow()), **counting), expected)
 
 
@@ -139,9 +140,11 @@ def hand() -> pl.DataFrame:
 def test_a_metric_threshold_reaches_as_far_as_it_says(hand: pl.DataFrame) -> None:
     # Differences of bleu: .1 - .3 on item 1 and .4 - .1 on item 2, in floating point.
     assert count_pairs(hand, human="ann", ties=0.25).paired[0, 0].tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
-    assert count_pairs(hand, human="ann", ties=0.4 - 0.1).metric_only[0, 0].tolist() == [0, 1, 0]
-    with pytest.raises(OptionError, match=r"^count_pairs: lower='other': no such rater; raters: ann, bleu$"):
-        count_pairs(hand, human="ann", lower="other")
+    assert count_pairs(hand, human="ann", ties={"bleu": 0.4 - 0.1}).metric_only[0, 0].tolist() == [0, 1, 0]
+    with pytest.raises(OptionError, match=r"^count_pairs: ties='other': no such rater; raters: ann, bleu$"):
+        count_pairs(hand, human="ann", ties={"other": 9.0})
+    with pytest.raises(OptionError, match=r"^count_pairs: directions='other': no such rater"):
+        count_pairs(hand, human="ann", directions={"other": -1.0})
     with pytest.raises(
         OptionError, match=r"^count_pairs: there is no metric, as all raters are human \(ann, bleu\); name"
     ):
@@ -158,9 +161,7 @@ def test_people_tie_up_to_float_noise_of_their_range(hand: pl.DataFrame) -> None
     assert count_pairs(frame, human=["p", "q"]).paired[0, 0].tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]]
 
 
-def test_batches_and_kinds_of_table_change_nothing(
-    hand: pl.DataFrame, connection: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_and_kinds_of_table_change_nothing(hand: pl.DataFrame, connection: Any) -> None:
     expected = count_pairs(hand, human="ann")
     numbered = hand.with_columns(pl.col("item").cast(pl.Int64))
     coded = hand.with_columns(pl.col("item", "system", "rater").cast(pl.Categorical))
@@ -186,10 +187,9 @@ def test_batches_and_kinds_of_table_change_nothing(
         progress_counts.append(total)
         return parts
 
-    for rows_of_batch in (9, 4, 2):
-        monkeypatch.setattr(table_engines, "BATCH_ROWS", rows_of_batch)
-        assert_equal_counts(count_pairs(hand, human="ann", progress=progress), expected)
-    assert progress_counts == [1, 3, 5]
+    for batches in (1, 2, 7):
+        assert_equal_counts(count_pairs(hand, human="ann", batches=batches, progress=progress), expected)
+    assert progress_counts == [1, 2, 7]
 
 
 def test_a_metric_without_the_aspect_is_taken_by_its_rows_without_one() -> None:
@@ -215,6 +215,9 @@ def test_a_metric_without_the_aspect_is_taken_by_its_rows_without_one() -> None:
         ({"human": "ann", "aspect": "x"}, "rated by no annotator; aspects of the annotators: ''"),
         ({"human": "ann", "ties": -1.0}, "at least 0"),
         ({"human": "ann", "human_ties": float("nan")}, "at least 0"),
+        ({"human": "ann", "batches": 0}, "at least 1"),
+        ({"human": "ann", "batches": 1000}, "the 8 rows with a rating; give a smaller number"),
+        ({"human": "ann", "directions": {"bleu": 0}}, r"directions hold 0; allowed: 1 \(higher is better\), -1"),
     ],
 )
 def test_mistakes_are_named(hand: pl.DataFrame, setting: dict[str, Any], message: str) -> None:
@@ -230,3 +233,6 @@ def test_bad_tables_are_refused(hand: pl.DataFrame, connection: Any) -> None:
         (hand.with_columns(score=pl.col("score") / 0), "a score is infinite; a score must be finite"),
     ):
         assert input_error(count_pairs, table, human="ann").startswith(f"count_pairs: {message}")
+    message = "count_pairs: batches=2 applies only to tables that Polars counts; leave batches out"
+    with pytest.raises(OptionError, match=message):
+        count_pairs(connection.from_arrow(hand.to_arrow()), human="ann", batches=2)

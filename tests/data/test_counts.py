@@ -13,6 +13,7 @@ import pytest
 
 import custodes as cu
 from custodes import cli
+from custodes.data.counts import is_counts
 from custodes.errors import InputError, OptionError
 from tests.data.equal_counts import assert_equal_counts
 
@@ -131,7 +132,7 @@ def test_the_command_line_counts_files_of_any_kind(
 
 
 def test_answers_tell_how_counts_were_counted_and_of_which_file(scores: pl.DataFrame, tmp_path: Path) -> None:
-    counts = cu.count_pairs(scores, human="ann", aggregate="vote", ties=2, human_ties=1, lower="bleu")
+    counts = cu.count_pairs(scores, human="ann", aggregate="vote", ties=2, human_ties=1, directions={"bleu": -1})
     place = cu.write_counts(counts, tmp_path / "v.counts.json")
     result = cu.favoritism(place, resamples=20, rng=0)
     digest = json.loads(place.read_text())["digest"][:16]
@@ -158,10 +159,17 @@ def test_of_verdicts_of_people_and_metrics_the_same_is_told(tmp_path: Path) -> N
         assert not {"aggregate", "ties", "orders"} & set(provenance.options)
 
 
-def test_a_compressed_file_is_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.counts.json.gz"])
+def test_a_file_that_was_renamed_or_compressed_is_known(name: str, tmp_path: Path) -> None:
     whole = cu.write_counts(cu.count_battles(BATTLES), tmp_path / "x.counts.json").read_bytes()
-    (tmp_path / "a.counts.json.gz").write_bytes(gzip.compress(whole))
-    assert cu.leaderboard(tmp_path / "a.counts.json.gz").provenance.study == "a.counts.json.gz"
+    (tmp_path / name).write_bytes(gzip.compress(whole) if name.endswith(".gz") else whole)
+    assert cu.leaderboard(tmp_path / name).provenance.study == name
+
+
+def test_other_json_is_no_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.json.gz").write_bytes(b"\x1f\x8bbroken")
+    (tmp_path / "b.json").write_text('[{"item": "custodes"}]')
+    assert not any(map(is_counts, [tmp_path / "a.json.gz", tmp_path / "b.json", tmp_path / "c.json", "demo", 3]))
 
 
 @pytest.mark.parametrize(
@@ -171,11 +179,12 @@ def test_a_compressed_file_is_known(tmp_path: Path) -> None:
         ("s.csv -o a.json", "the name of a file of counts must end in .counts.json"),
         ("", "there is no input; give a file of scores or verdicts"),
         ("b.parquet s.parquet", "b.parquet and s.parquet differ in columns kind, model_a, model_b, "),
+        ("s.csv --human ann --batches 0", "count: --batches 0 must be at least 1"),
         ("broken.parquet", "; check that the table is complete and still exists"),
         ("s.csv", "name the annotators, as in --human ann"),
         ("s.csv b.parquet", ("custodes: s.csv, b.parquet: files of different kinds; give files of one kind: ")),
         ("s.csv --human ann --orders mean", "--orders 'mean' has no effect"),
-        ("b.parquet --lower ann", "--lower ['ann'] has no effect: the table holds"),
+        ("b.parquet --lower ann", "--lower {'ann': -1.0} has no effect: the table holds"),
         ("b.parquet --engine duckdb --spill s.csv", "--spill s.csv: not writable: File exists; give a folder on"),
         ("b.parquet --engine duckdb --memory-limit 1MB", "raise its memory_limit, or set temp_directory (--spill)"),
         (
@@ -183,7 +192,8 @@ def test_a_compressed_file_is_known(tmp_path: Path) -> None:
             "--memory-limit and --spill need --engine duckdb; leave them out with Polars, which counts in batches ",
         ),
         ("b.parquet --column item=id", "--column item=id: no such column; columns:"),
-        ("q.parquet", "count: the table needs the columns item, model_a, model_b (or system_a, system_b) and winner"),
+        ("q.parquet", "count: the table has no column item (for scores: also system, rater and score); name the col"),
+        ("q.parquet", "as in --column item=question_id. Columns: question_id"),
         ("r.parquet", "count: no rater is known to be human; name the annotators, as in --human 'ann'"),
     ],
 )

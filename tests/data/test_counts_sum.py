@@ -143,8 +143,8 @@ def scores(part: int, **options: Any) -> Callable[[], cu.OutcomeCounts]:
             "these raters are human in one file and metrics in the other file: ann; give each rater one kind",
         ),
         (
-            scores(0, lower="bleu"),
-            scores(1, lower="ter"),
+            scores(0, directions={"bleu": -1}),
+            scores(1, directions={"ter": -1}),
             "lower is better for bleu in only one file; count both tables with the same option lower",
         ),
     ],
@@ -157,7 +157,7 @@ def test_counts_that_cannot_be_added_are_refused(one: Any, other: Any, message: 
 
 def test_a_direction_of_a_metric_of_one_file_is_united(tmp_path: Path) -> None:
     first = cu.count_pairs(SCORES[0], human="ann")
-    second = cu.count_pairs(SCORES[1], human="ann", lower="ter")
+    second = cu.count_pairs(SCORES[1], human="ann", directions={"ter": -1})
     total = cu.read_counts(saved(first, tmp_path, "a"), saved(second, tmp_path, "b"))
-    check_equal(total, cu.count_pairs(pl.concat(SCORES[:2]), human="ann", lower="ter"))
+    check_equal(total, cu.count_pairs(pl.concat(SCORES[:2]), human="ann", directions={"ter": -1}))
     assert total.origin.how["lower"] == ["ter"]

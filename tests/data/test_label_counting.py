@@ -12,7 +12,6 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import custodes as cu
-from custodes.data import table_engines
 from custodes.errors import InputError, OptionError
 from tests.command_line import Run, custodes, refused
 
@@ -110,18 +109,13 @@ def assert_same_answer(table: pl.DataFrame, counts: pl.DataFrame, *, by: str | N
 
 @pytest.mark.parametrize("data", [traces, versions, conversations, criteria, long_rows])
 def test_rates_of_counts_are_those_of_the_labels(
-    data: Callable[[], pl.DataFrame],
-    tmp_path: Path,
-    in_duckdb: Callable[[pl.DataFrame, Path], Any],
-    monkeypatch: pytest.MonkeyPatch,
+    data: Callable[[], pl.DataFrame], tmp_path: Path, in_duckdb: Callable[[pl.DataFrame, Path], Any]
 ) -> None:
     table = data()
     counts = cu.count_labels(in_polars(table, tmp_path), by=["topic"], name="table")
     assert_same_answer(table, counts)
     assert counts["item"].n_unique() < 0.75 * table.height
-    with monkeypatch.context() as patch:
-        patch.setattr(table_engines, "BATCH_ROWS", table.height // 6)
-        batched = cu.count_labels(in_polars(table, tmp_path), by=["topic"], name="table")
+    batched = cu.count_labels(in_polars(table, tmp_path), by=["topic"], name="table", batches=7)
     key = ["rater", "aspect", "item", "system"]
     assert_frame_equal(batched.sort(key), counts.sort(key))
     other = cu.count_labels(in_duckdb(table, tmp_path), by=["topic"], name="table")

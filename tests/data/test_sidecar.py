@@ -166,16 +166,21 @@ def test_a_link_has_what_lies_beside_it_or_else_beside_its_file(tmp_path: Path, 
     assert (traits_of(cu.read(link))[1], traits_of(cu.read(scores))[1]) == (False, False)
 
 
-def test_a_file_in_an_archive_has_what_lies_beside_the_archive(tmp_path: Path) -> None:
+@pytest.mark.parametrize("inside", ["", "runs/first/"])
+def test_a_file_in_an_archive_has_what_lies_beside_it_there(tmp_path: Path, inside: str) -> None:
     path = tmp_path / "z.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("scores.csv", SCORES.write_csv())
-    assert traits_of(cu.read(path))[1] is True
-    write_table(TER, tmp_path / "z.raters.csv")
-    assert traits_of(cu.read(f"{path}::scores.csv")) == ("metric", False, 0.5, "ter v1")
-    once = cu.read(path, raters=tmp_path / "z.raters.csv")
+        archive.writestr(f"{inside}scores.csv", SCORES.write_csv())
+        archive.writestr(f"{inside}scores.raters.csv", TER.write_csv())
+        archive.writestr("other.csv", SCORES.write_csv())
+    assert traits_of(cu.read(f"{path}::{inside}scores.csv")) == ("metric", False, 0.5, "ter v1")
+    once = cu.read(f"{path}::{inside}scores.csv", raters=f"{path}::{inside}scores.raters.csv")
     assert traits_of(once)[1] is False
     assert "raters-beside" not in rules(once)
+    assert traits_of(cu.read(f"{path}::other.csv"))[1] is True
+    write_table(TER.with_columns(cost=pl.lit(9.0)), tmp_path / "z.raters.csv")
+    assert traits_of(cu.read(f"{path}::{inside}scores.csv"))[2] == 0.5
+    assert traits_of(cu.read(f"{path}::other.csv"))[2] == 9.0
 
 
 def rules(study: Study) -> dict[str, str]:
@@ -235,16 +240,22 @@ def scored(metric: str, output: str) -> int:
     return cli.run(["score", "texts.jsonl", "--metric", metric, "--cache", "none", "-o", output])
 
 
-def test_the_table_of_another_file_is_not_written_over(
-    working_folder: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("table", [True, False])
+def test_the_table_of_another_file_is_not_written_over_nor_put_beside_it(
+    working_folder: Path, capsys: pytest.CaptureFixture[str], table: bool
 ) -> None:
     write_table(SCORES, "s.csv")
-    write_table(TER, "s.raters.csv")
+    if table:
+        write_table(TER, "s.raters.csv")
+    Path("s.json").write_text('{"question": "agreement"}')
     before = sorted((path.name, path.read_bytes()) for path in working_folder.iterdir())
     judging = ["judge", "texts.jsonl", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "-o", "s.tsv"]
-    for line in (["score", "texts.jsonl", "--metric", "length", "-o", "s.jsonl"], judging):
+    scoring = [["score", "texts.jsonl", "--metric", "length", "-o", f"s{end}"] for end in (".jsonl", ".raters.csv")]
+    for line in (*scoring, judging):
         assert cli.run(line) == 2
-        assert "s.raters.csv in the same folder belongs to another file and would be" in capsys.readouterr().err
+        assert (
+            "s.raters.csv: it would be read as the raters table of s.csv in the same folder" in capsys.readouterr().err
+        )
     assert sorted((path.name, path.read_bytes()) for path in working_folder.iterdir()) == before
     assert scored("length", "s.csv") == 0
     assert traits_of(cu.read("s.csv"), "length")[1] is True
@@ -293,7 +304,7 @@ def test_convert_leaves_no_table_that_says_something_else(
     write_table(TER, "plain.raters.csv")
     capsys.readouterr()
     assert cli.run(["convert", "old.csv", "-o", "plain.tsv"]) == 2
-    assert "plain.raters.csv in the same folder belongs to another file" in capsys.readouterr().err
+    assert "plain.raters.csv: it would be read as the raters table of plain.csv" in capsys.readouterr().err
     write_table(TER, "third.raters.jsonl")
     assert cli.run(["convert", "old.csv", "-o", "third.csv"]) == 2
     assert "third.raters.jsonl" in capsys.readouterr().err

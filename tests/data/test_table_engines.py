@@ -50,7 +50,7 @@ else:
     import ibis
 
     read = ibis.read_parquet
-pairs = cu.count_pairs(read(ratings), human=["ann", "bob"], ties=0.25, lower="comet")
+pairs = cu.count_pairs(read(ratings), human=["ann", "bob"], ties=0.25, directions={"comet": -1})
 counts = cu.count_battles(read(battles))
 try:
     cu.count_pairs(read(ratings), human="nobody")
@@ -110,7 +110,9 @@ def test_an_engine_counts_what_polars_counts(engine: str, tables: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     output: dict[str, Any] = json.loads(ran.stdout.strip().splitlines()[-1])
-    pairs = cu.count_pairs(pl.scan_parquet(tables / "ratings.parquet"), human=["ann", "bob"], ties=0.25, lower="comet")
+    pairs = cu.count_pairs(
+        pl.scan_parquet(tables / "ratings.parquet"), human=["ann", "bob"], ties=0.25, directions={"comet": -1.0}
+    )
     battles = cu.count_battles(pl.scan_parquet(tables / "battles.parquet"))
     expected = [
         getattr(counts, name) for counts in (pairs, battles) for name in ("paired", "metric_only", "human_only")

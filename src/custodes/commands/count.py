@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,9 +13,11 @@ from cyclopts import Parameter
 
 import custodes as cu
 from custodes.arguments import value_list
-from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH
+from custodes.command_line import OUTPUT_OPTIONS, READING_OPTIONS, SELECTION, STATISTICS, SWITCH, parse_whole_number
 from custodes.console import print_line, print_notes
 from custodes.data.counts import SUFFIX
+from custodes.data.mapping.column_vocabulary import ENGLISH
+from custodes.data.readers.battles import SYSTEMS
 from custodes.data.table_engines import Engine, convert_engine_errors, scan_sources
 from custodes.data.writing import SUFFIXES, write_table
 from custodes.errors import CustodesError, OptionError, join_labels, reject, short_repr
@@ -24,6 +26,9 @@ from custodes.options import InputOptions, input_files, progress
 from custodes.process import NOTHING_KEPT, Stoppable
 
 Names = list[str] | None
+SCORES = [[(role,)] for role in ("item", "system", "rater", "score")]
+VERDICTS = [[("item",)], SYSTEMS, [("preference",), ("winner",)]]
+"""Required columns of tables of scores and of verdicts, each with its alternatives. Messages name the last one."""
 
 
 def count(
@@ -89,6 +94,10 @@ def count(
     ] = "polars",
     memory_limit: Annotated[str | None, Parameter(help="duckdb: memory limit, such as 2GB.")] = None,
     spill: Annotated[str | None, Parameter(help="duckdb: folder for data that exceed the memory limit.")] = None,
+    batches: Annotated[
+        int | None,
+        Parameter(help="polars with scores or labels: number of batches of items.", converter=parse_whole_number),
+    ] = None,
     column: Annotated[
         Names,
         Parameter(help="ROLE=NAME: role of a column; comma list or repeated.", negative="", group=READING_OPTIONS),
@@ -126,7 +135,8 @@ def count(
         "aggregate": aggregate,
         "ties": ties,
         "human_ties": human_ties,
-        "lower": lower,
+        "batches": batches,
+        "directions": dict.fromkeys(lower, -1.0) if lower else None,
     }
     if is_label_counts:
         selection_options: dict[str, Any] = {
@@ -136,7 +146,9 @@ def count(
             "aspect": aspect or None,
             "orders": orders,
         }
-        _refuse_idle_options(selection_options | score_options, "labels; name their columns with --columns")
+        _refuse_idle_options(
+            selection_options | score_options | {"batches": None}, "labels; name their columns with --columns"
+        )
     else:
         _refuse_idle_options({"by": by, "columns": columns}, "scores or verdicts; to count labels, give -o NAME.csv")
     column_of_role: Any = InputOptions(column=column).column_mapping
@@ -161,12 +173,14 @@ def count(
                 columns=column_mapping,
                 by=slice_columns,
                 name=default_system_name,
+                batches=batches,
                 progress=track_progress,
             )
             print_line(str(write_table(label_count_frame, output)))
             return
         column_names = _columns(scanned_table)
         has_scores = "score" in column_names
+        _check_columns(column_names, has_scores=has_scores)
         _refuse_idle_options(
             {"orders": orders} if has_scores else score_options, "scores" if has_scores else "verdicts"
         )
@@ -194,6 +208,29 @@ def _refuse_idle_options(options: dict[str, Any], content_text: str) -> None:
     for option_name, option_value in options.items():
         if option_value is not None:
             raise OptionError(f"{option_name}={short_repr(option_value)} has no effect: the table holds {content_text}")
+
+
+def _check_columns(column_names: Sequence[str], *, has_scores: bool) -> None:
+    """Raise `OptionError` for a column that is missing, with the option that names it."""
+    missing_role_groups = [
+        alternative_groups[-1]
+        for alternative_groups in (SCORES if has_scores else VERDICTS)
+        if not any({*role_group} <= {*column_names} for role_group in alternative_groups)
+    ]
+    missing_roles = [role for role_group in missing_role_groups for role in role_group]
+    if missing_roles:
+        column_options = []
+        for role in missing_roles:
+            role_column_names = [
+                column_name for column_name in column_names if column_name.lower() in ENGLISH.get(role, ())
+            ]
+            column_options.append(f"{role}={role_column_names[0] if role_column_names else 'NAME'}")
+        further_columns_text = "" if has_scores else " (for scores: also system, rater and score)"
+        raise OptionError(
+            f"count: the table has no column {join_labels(missing_roles)}"
+            f"{further_columns_text}; name the columns, as in --column {','.join(column_options)}. Columns: "
+            f"{join_labels(column_names)}"
+        )
 
 
 @contextmanager

@@ -5,6 +5,7 @@ Sidecar files are written next to a file of scores or verdicts and are read toge
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ import polars as pl
 import custodes as cu
 from custodes.answers.wording import estimate_with_interval, number, percent
 from custodes.console import print_diagnostic
-from custodes.data.loading import RATERS, load_table, sidecar_tables
+from custodes.data.loading import PROBES, RATERS, files_of_sidecar, load_table, sidecar_tables
 from custodes.data.raters import Raters
-from custodes.data.reading import read
+from custodes.data.reading import read, takes_raters
 from custodes.data.study import Study
 from custodes.data.writing import check_suffix, write_table
 from custodes.errors import CustodesError, InputError, OptionError, join_labels
@@ -77,10 +78,11 @@ class OutputFiles:
         output_paths = [*self.tables.values(), *further_outputs, *([self.cache] if self.cache else [])]
         if self.tables:
             check_suffix(self.tables[""])
-            _check_sidecars(self.tables[""], [*self.tables.values()][1:])
         for output_path in output_paths:
             check_writable(output_path)
         check_distinct_files(output_paths, input_paths)
+        if self.tables:
+            check_raters(output_paths, self.tables[""])
 
     def write(self, frame_of_table: Mapping[str, pl.DataFrame], *, quote_formulas: bool = False) -> None:
         """Write the tables and print their paths. If a table is absent, an earlier file of this table is removed."""
@@ -91,14 +93,16 @@ class OutputFiles:
                 table_path.unlink(missing_ok=True)
 
 
-def _check_sidecars(output: Path, sidecar_paths: Iterable[Path]) -> None:
-    """Raise `OptionError` if a sidecar file exists without its output, since it then belongs to another file."""
-    foreign_paths = [] if output.exists() else [path for path in sidecar_paths if path.exists()]
-    if foreign_paths:
-        raise OptionError(
-            f"cannot write {output}: {foreign_paths[0].name} in the same folder belongs to another file and would be "
-            "replaced; give another output, or remove this file"
-        )
+def check_raters(output_paths: Iterable[str | Path], ratings_path: str | Path) -> None:
+    """Raise `OptionError` if a path would be read as the table of raters or probes of a file other than the output."""
+    for output_path in map(Path, output_paths):
+        table_kind_text = "probes" if PROBES in output_path.name else "raters table"
+        for data_file_path in files_of_sidecar(output_path):
+            if os.path.realpath(data_file_path) != os.path.realpath(ratings_path) and takes_raters(data_file_path):
+                raise OptionError(
+                    f"cannot write {output_path}: it would be read as the {table_kind_text} of {data_file_path.name} "
+                    f"in the same folder; give another output, or move {data_file_path.name}"
+                )
 
 
 def raters_sidecar(output: str, raters: Raters) -> Path | None:
@@ -124,7 +128,7 @@ def raters_sidecar(output: str, raters: Raters) -> Path | None:
             "in the same folder would be read with the output, but describes the raters differently; give another "
             "output, or remove the existing file"
         )
-    _check_sidecars(Path(output), [new_sidecar_path])
+    check_raters([new_sidecar_path], output)
     return new_sidecar_path
 
 

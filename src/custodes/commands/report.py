@@ -72,7 +72,7 @@ def report(
     if figures is not None:
         make_folder(figures)
     report_arguments = arguments_of(make_report, options)
-    report_page = output.run_question(
+    report_page, elapsed_seconds = output.time_question(
         lambda progress: make_report(study, progress=memory_release_progress(progress), **report_arguments),
         "report",
         lines=True,
@@ -85,7 +85,7 @@ def report(
             saved_path = report_page.save(output.output or PAGE)
         print_line(str(saved_path))
     else:
-        output.write_json(report_page.to_values())
+        output.write_json(report_page.to_values(), elapsed_seconds)
 
 
 def memory_release_progress(progress: Progress) -> Progress:

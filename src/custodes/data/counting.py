@@ -42,9 +42,10 @@ def count_pairs(
     aspect: str = "",
     aggregate: Aggregate = "mean",
     human_ties: float | None = None,
-    ties: float = 0.0,
-    lower: str | Sequence[str] | None = None,
+    ties: float | Mapping[str, float] = 0.0,
+    directions: Mapping[str, float] | None = None,
     systems: Sequence[str] | None = None,
+    batches: int | None = None,
     progress: Progress = silent,
 ) -> OutcomeCounts:
     """Count wins, ties and losses of every pair of systems, by annotators and metrics, in the engine of the table.
@@ -71,13 +72,13 @@ def count_pairs(
     `human` are the annotators, `metrics` the metrics to compare (default: all raters except the annotators).
     `aggregate` combines several annotators: `mean` is the sign of the mean difference over annotators who rated both
     outputs, and `vote` is the output preferred by more annotators, or a tie. `human_ties` (default: rounding error
-    only) and `ties` are the largest differences that count as ties, in score units. `lower` are the raters for which
-    lower is better. If a metric has no rows of the `aspect`, its rows without
+    only) and `ties` (one number, or one per metric) are the largest differences that count as ties, in score units.
+    `directions` has -1 for raters for which lower is better. If a metric has no rows of the `aspect`, its rows without
     an aspect are used. By default, `systems` are all systems that at least one selected rater rated. The counts of
     pairs without a common item are zero.
 
-    Polars processes the items in batches, so that memory does not grow with the number of items; each batch scans the
-    table once. DuckDB needs one pass and spills to disk at its own
+    Polars processes the items in `batches` (default: by the number of rows), so that memory does not grow with the
+    number of items; each batch scans the table once. DuckDB needs one pass and spills to disk at its own
     `memory_limit`.
 
     Examples
@@ -87,7 +88,8 @@ def count_pairs(
     >>> count_pairs(table, human="ann").paired[0, 0].tolist()  # ann: A wins; bleu: B wins
     [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
     """
-    for tie_threshold in (ties, human_ties or 0.0):
+    tie_thresholds = list(ties.values()) if isinstance(ties, Mapping) else [ties]
+    for tie_threshold in (*tie_thresholds, human_ties or 0.0):
         if not (np.isfinite(tie_threshold) and tie_threshold >= 0):
             raise OptionError(f"count_pairs: tie threshold {tie_threshold} is not allowed; give a number of at least 0")
     score_rows = _valid_rows(table)
@@ -102,7 +104,16 @@ def count_pairs(
             f"count_pairs: there is no metric, as all raters are human ({join_labels(annotators)}); name fewer raters "
             "in human=..., or add scores of a metric"
         )
-    negated_raters = set(resolve_names("lower", lower or (), rater_names, where=WHERE))
+    direction_of_rater = {
+        rater_name: direction
+        for direction_key, direction in (directions or {}).items()
+        for rater_name in resolve_names("directions", direction_key, rater_names, where=WHERE)
+    }
+    if invalid_directions := [direction for direction in direction_of_rater.values() if direction not in (1, -1)]:
+        raise OptionError(
+            f"count_pairs: directions hold {invalid_directions[0]}; allowed: 1 (higher is better), -1 (lower is better)"
+        )
+    resolve_names("ties", [*ties] if isinstance(ties, Mapping) else [], rater_names, where=WHERE)
     if systems is not None:
         systems = resolve_names(
             "systems", systems, tuple(score_range_rows["system"].unique().sort()), where=WHERE, what="system"
@@ -128,14 +139,17 @@ def count_pairs(
         threshold=human_threshold(human_score_bounds, human_ties),
         aggregate=aggregate,
     )
+    negated_raters = {rater_name for rater_name, direction in direction_of_rater.items() if direction < 0}
     system_names = tuple(sorted(set(systems if systems is not None else score_range_rows["system"])))
-    row_batches = split_batches(score_rows.filter(nw.col("item_level")), "item")
+    row_batches = split_batches(score_rows.filter(nw.col("item_level")), "item", batches, where=WHERE)
     outcome_count_frames = (
         _count_outcomes(
             row_batch,
             human_sign_expression=human_sign_expression,
-            metrics=metric_names,
-            metric_threshold=ties,
+            threshold_of_metric={
+                rater_name: float(ties.get(rater_name, 0.0) if isinstance(ties, Mapping) else ties)
+                for rater_name in metric_names
+            },
             aspect_of_rater=aspect_of_rater,
             negated_raters=negated_raters,
         )
@@ -147,7 +161,7 @@ def count_pairs(
         systems=systems,
         aspect=aspect,
         aggregate=aggregate,
-        ties=float(ties),
+        ties=dict(ties) if isinstance(ties, Mapping) else float(ties),
         human_ties=human_ties,
         lower=sorted(negated_raters),
     )
@@ -159,8 +173,7 @@ def _count_outcomes(
     score_rows: nw.LazyFrame[Any],
     *,
     human_sign_expression: nw.Expr,
-    metrics: Sequence[str],
-    metric_threshold: float,
+    threshold_of_metric: Mapping[str, float],
     aspect_of_rater: Mapping[str, str],
     negated_raters: Collection[str],
 ) -> pl.DataFrame:
@@ -169,7 +182,7 @@ def _count_outcomes(
 
     `aspect_of_rater` has the aspect of each rater, with the annotators first. The columns of the raters are named
     `score0`, `score1` and so on, in the order of `aspect_of_rater`. `human_sign_expression` computes the preference of
-    the annotators from the score differences in these columns. `metric_threshold` is the tie threshold of all
+    the annotators from the score differences in these columns. `threshold_of_metric` has the tie thresholds of the
     metrics. The scores of `negated_raters` are negated.
     """
     column_name_of_rater = {rater_name: f"score{rater_index}" for rater_index, rater_name in enumerate(aspect_of_rater)}
@@ -194,8 +207,8 @@ def _count_outcomes(
         *(nw.col(column_name) - nw.col(f"{column_name}_b") for column_name in column_name_of_rater.values()),
     )
     sign_expression_of_column = {
-        column_name_of_rater[rater_name]: _sign_expression(column_name_of_rater[rater_name], metric_threshold)
-        for rater_name in metrics
+        column_name_of_rater[rater_name]: _sign_expression(column_name_of_rater[rater_name], tie_threshold)
+        for rater_name, tie_threshold in threshold_of_metric.items()
     }
     return count_cells(
         score_difference_rows.select("system_a", "system_b", human_sign_expression, **sign_expression_of_column),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
+import os
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -51,11 +54,34 @@ _FILE = msgspec.json.Decoder(_File)
 
 
 def is_counts(source: Any) -> bool:
-    """Whether a source has the name of a counts file, possibly compressed."""
-    compression_suffixes = [compression_format.suffix for compression_format in COMPRESSION_FORMATS]
-    return isinstance(source, str | Path) and str(source).endswith(
-        (SUFFIX, *(SUFFIX + compression_suffix for compression_suffix in compression_suffixes))
+    """Whether the name or the first bytes of a source are those of a counts file, possibly compressed."""
+    if not isinstance(source, str | Path):
+        return False
+    file_path = Path(source)
+    uncompressed_name = (
+        file_path.name.removesuffix(file_path.suffix)
+        if file_path.suffix in {compression_format.suffix for compression_format in COMPRESSION_FORMATS}
+        else file_path.name
     )
+    return uncompressed_name.endswith(SUFFIX) or (
+        uncompressed_name.endswith(".json") and FORMAT.encode() in _first_bytes(file_path)
+    )
+
+
+def _first_bytes(path: Path) -> bytes:
+    """The first bytes of the (decompressed) content; empty if the path is not a file or cannot be read."""
+    if not os.path.isfile(path):
+        return b""
+    try:
+        with path.open("rb") as raw_stream:
+            compression_format = detect_compression(raw_stream.read(_N_FIRST_BYTES))
+            raw_stream.seek(0)
+            return (compression_format.open(raw_stream) if compression_format else raw_stream).read(_N_FIRST_BYTES)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError):
+        return b""
+
+
+_N_FIRST_BYTES = 64  # bytes
 
 
 @check_arguments

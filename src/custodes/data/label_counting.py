@@ -53,6 +53,7 @@ def count_labels(
     columns: Mapping[str, str | Sequence[str]] | None = None,
     by: Sequence[str] = (),
     name: str = "labels",
+    batches: int | None = None,
     progress: Progress = silent,
 ) -> pl.DataFrame:
     """Count the outputs with equal labels in the engine of the table. `rates` reads the result.
@@ -69,6 +70,8 @@ def count_labels(
     name : str
         Name of the system if the table has no system names. The names of items that stand for several outputs begin
         with this name.
+    batches : int, optional
+        Number of batches of items, for Polars only (default: by the number of rows).
     progress : progress
         Progress bar.
 
@@ -102,7 +105,7 @@ def count_labels(
         rows, _infer_layout(rows, Columns.make(columns or {})), by=tuple(by), default_system_name=name
     )
     batch_column_name = counting_plan.layout.cluster or counting_plan.layout.item
-    row_batches = split_batches(rows, batch_column_name) if batch_column_name else [rows]
+    row_batches = split_batches(rows, batch_column_name, batches, where=WHERE) if batch_column_name else [rows]
     frame_pairs_of_batches = [
         counting_plan.count_outputs(row_batch)
         for row_batch in progress(row_batches, total=len(row_batches), desc="counting labels")

@@ -52,6 +52,9 @@ from custodes.errors import CustodesError, InputError, OptionError, join_labels,
 DEMO, DEMO_TEXTS = "demo", "demo-texts"
 """Example inputs of the package: a study with ratings, and texts without ratings."""
 
+MAX_SUGGESTIONS = 3
+"""Maximum number of readers named in the message if none fits."""
+
 SHARD_NAME = re.compile(r"((part|shard|chunk)?[-_]?\d+|.+-\d{5}-of-\d{5})", re.IGNORECASE)
 """Names of files that are parts of one table."""
 
@@ -193,24 +196,29 @@ def _open_source(source: Any, *, reader: str | None, invalid: Invalid) -> Study 
 
 def _without_sidecars(sources: Sequence[Any]) -> list[Any]:
     """The sources, without raters tables of other sources: `*.csv` in a shell matches raters tables, too."""
-    path_of_source = [_locate_source(source) for source in sources]
+    path_of_source = [file_and_part[0] if file_and_part else None for file_and_part in map(_locate_source, sources)]
     data_files = without_sidecars([path for path in path_of_source if path])
     return [source for source, path in zip(sources, path_of_source, strict=True) if path is None or path in data_files]
 
 
-def _locate_source(source: Any) -> Path | None:
-    """The file that a source names; None if the source is not a file."""
-    path = path_and_part(source)[0] if isinstance(source, str | Path) else None
-    return path if path and path_exists(path) and path.is_file() else None
+def _locate_source(source: Any) -> tuple[Path, str | None] | None:
+    """The file and the part that a source names; None if the source is not a file."""
+    if not isinstance(source, str | Path):
+        return None
+    path, part_name = path_and_part(source)
+    return (path, part_name) if path_exists(path) and path.is_file() else None
 
 
 def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> Study:
     """The study, with the raters and probes tables in the folder of its files added, except for `raters_source`."""
-    raters_path = _locate_source(raters_source)
+    raters_file_and_part = _locate_source(raters_source)
     for file in table.files if study.raters.frame.height else ():
-        study = _with_probes(study, file)
-        raters_paths = sidecar_tables(file, RATERS)
-        if raters_path and raters_path.resolve() in [path.resolve() for path in raters_paths]:
+        study = _with_probes(study, file, table.part)
+        raters_paths = sidecar_tables(file, RATERS, table.part)
+        if raters_file_and_part and any(
+            raters_path.resolve() == raters_file_and_part[0].resolve() and part_name == raters_file_and_part[1]
+            for raters_path, part_name in filter(None, map(_locate_source, raters_paths))
+        ):
             continue
         if len(raters_paths) > 1:
             raise InputError(
@@ -257,9 +265,9 @@ def _add_side_tables(study: Study, table: LoadedTable, raters_source: Any) -> St
     return study
 
 
-def _with_probes(study: Study, file: Path) -> Study:
+def _with_probes(study: Study, file: Path, part: str | None) -> Study:
     """The study, with the probes in the folder of a file added."""
-    for probes_path in sidecar_tables(file, PROBES):
+    for probes_path in sidecar_tables(file, PROBES, part):
         probe_table = load_table(probes_path)
         probes = read_probes(probe_table.frame, where=probe_table.name)
         message = f"{file.name}: {probes.height} probes are read from {probe_table.name} in the same folder"
@@ -267,6 +275,19 @@ def _with_probes(study: Study, file: Path) -> Study:
         digest = digest_of(study.digest, probes.write_csv()) if study.digest else ""
         study = replace(study, probes=pl.concat([study.probes, probes]), notes=notes, digest=digest)
     return study
+
+
+def takes_raters(file: Path) -> bool:
+    """Whether a raters table in the folder of a file is read together with the file. The result is true for tables of
+    scores or verdicts."""
+    try:
+        study_or_table = _open_source(file, reader=None, invalid="force")
+        if not isinstance(study_or_table, LoadedTable):
+            return False
+        study = _read_study(study_or_table, reader=None, invalid="force", columns=Columns.make({}))
+    except CustodesError:
+        return False
+    return bool(study.raters.frame.height)
 
 
 def _read_study(table: LoadedTable, *, reader: str | None, invalid: Invalid, columns: Columns) -> Study:
@@ -452,19 +473,22 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
         *(role for role in NAMES if role not in TEXTS and find_columns(role, column_names)),
         *(SIDE_COLUMNS if has_paired_systems else ()),
     }
-    nearest_reader_name, reader_columns = max(
-        incomplete_columns, key=lambda pair: len(set(pair[1]) & likely_column_names) / len(pair[1])
+    ranked_columns = sorted(
+        incomplete_columns, key=lambda pair: len(set(pair[1]) & likely_column_names) / len(pair[1]), reverse=True
     )
+    nearest_reader_name, reader_columns = ranked_columns[0]
     further_column_names = [column_name for column_name in column_names if column_name not in reader_columns]
     missing_text = " and ".join(
         repr(column_name) + suggestion(column_name, further_column_names).replace("did you mean", "is it")
         for column_name in reader_columns
         if column_name not in column_names
     )
+    nearest_names = list(dict.fromkeys(reader_name for reader_name, _ in ranked_columns))[:MAX_SUGGESTIONS]
+    readers_text = "; ".join(f"{name} ({', '.join(dict(reversed(ranked_columns))[name])})" for name in nearest_names)
     raise UnfitError(
         f"{table.name}: columns {join_labels(column_names)} match no reader",
-        f"; the most similar reader is {nearest_reader_name} ({', '.join(reader_columns)}), which also needs "
-        f"{missing_text}. Map your columns, as in "
+        f"; the most similar reader is {nearest_reader_name}, which also needs {missing_text}; similar readers: "
+        f"{readers_text}. Map your columns, as in "
         f"{' '.join(f'--column {role}=NAME' for role in (VERDICTS if has_paired_systems else RATINGS))}",
     )
 

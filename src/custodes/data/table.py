@@ -428,14 +428,15 @@ MAX_PART_LENGTH = 60
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedTable:
-    """A loaded table: its frame, its name in messages, the digest of its bytes ('' for a dataframe), notes, and the
-    files that hold the table."""
+    """A loaded table: its frame, its name in messages, the digest of its bytes ('' for a dataframe), notes, the files
+    that hold the table, and the requested part."""
 
     frame: pl.DataFrame
     name: str
     digest: str = ""
     notes: tuple[Note, ...] = ()
     files: tuple[Path, ...] = ()
+    part: str | None = None
 
 
 def select_part(part: str | None, parts: Iterable[str], *, name: str, what: str) -> str:

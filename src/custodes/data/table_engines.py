@@ -21,7 +21,7 @@ from custodes.errors import InputError, MissingExtraError, OptionError, join_lab
 ENGINE_ADVICE = {
     "duckdb": "raise its memory_limit, or set temp_directory (--spill) to a disk with room",
     "pyspark": "give executors more memory (spark.executor.memory) or smaller parts (spark.sql.shuffle.partitions)",
-    "polars": "count with DuckDB (--engine duckdb), which writes to disk",
+    "polars": ("count with DuckDB (--engine duckdb), which writes to disk, or count scores in more batches"),
     "dask": "give workers more memory, or smaller partitions",
     "ibis": "give its backend more memory, or a folder for temporary files",
     "pandas": "count with DuckDB, which writes to disk",
@@ -96,21 +96,37 @@ def collect_rows(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     return collected_rows
 
 
-def split_batches(rows: nw.LazyFrame[Any], column_name: str) -> list[nw.LazyFrame[Any]]:
-    """The rows in batches, such that rows with the same value of a column are in one batch. Engines other than Polars
-    get a single batch."""
+def split_batches(
+    rows: nw.LazyFrame[Any], column_name: str, batches: int | None, *, where: str
+) -> list[nw.LazyFrame[Any]]:
+    """The rows in batches, such that rows with the same value of a column are in one batch. Engines other
+    than Polars get a single batch.
+
+    `batches` is the number of batches (default: by the number of rows).
+    """
     if not rows.implementation.is_polars():
+        if batches not in (None, 1):
+            raise OptionError(
+                f"{where}: batches={batches} applies only to tables that Polars counts; leave batches out"
+            )
         return [rows]
-    n_batches = 1 + int(collect_rows(rows.select(nw.len())).item()) // BATCH_ROWS
     polars_lazy_frame: pl.LazyFrame = rows.to_native()
-    return (
-        [
-            nw.from_native(polars_lazy_frame.filter(pl.col(column_name).hash() % n_batches == batch_index))
-            for batch_index in range(n_batches)
-        ]
-        if n_batches > 1
-        else [rows]
+    n_rows = int(collect_rows(rows.select(nw.len())).item()) if batches != 1 else 1
+    if batches is None:
+        batches = 1 + n_rows // BATCH_ROWS
+    reject(
+        (batches < 1, f"{where}: batches={batches} must be at least 1"),
+        (
+            batches > max(1, n_rows),
+            f"{where}: batches={batches} exceeds the {n_rows} rows with a rating; give a smaller number",
+        ),
     )
+    if batches == 1:
+        return [rows]
+    return [
+        nw.from_native(polars_lazy_frame.filter(pl.col(column_name).hash() % batches == batch_index))
+        for batch_index in range(batches)
+    ]
 
 
 def resolve_names(

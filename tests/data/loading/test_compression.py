@@ -72,7 +72,7 @@ def test_a_zip_of_one_table(tmp_path: Path) -> None:
         (zipped({"readme.md": TEXT}), "s.zip: the archive holds no table file; allowed in an archive: .csv"),
         (zipped({"a.csv": TEXT})[:-30], "s.zip: a damaged or truncated zip file; copy or download it again"),
         (zipped({"a.csv": TEXT}, 0).replace(b"1,2", b"1,3"), "s.zip::a.csv: damaged, or compressed with an"),
-        (zipped({"a.zip": zipped({"a.csv": TEXT})}), "s.zip: the archive holds no table file; allowed"),
+        (zipped({"a.zip": zipped({"a.csv": TEXT})}), "s.zip: a.zip is an archive inside this archive; unzip the"),
     ],
 )
 def test_zips_that_are_refused(tmp_path: Path, data: bytes, message: str) -> None:

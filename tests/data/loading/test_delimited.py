@@ -44,6 +44,8 @@ def test_semicolons_and_decimal_commas(tmp_path: Path, encoding: str, separator:
         ("item|system|ann\n1|A|3\n", ["item", "system", "ann"]),
         ('item,"a;b;c;d",ann\n1,A,3\n', ["item", "a;b;c;d", "ann"]),
         ("item,a;b;c;d\n1,A\n2,B\n", ["item", "a;b;c;d"]),
+        ("item,system,ann\r1,A,3\r2,B,4\r", ["item", "system", "ann"]),
+        ("item,system,ann\r1,A,3\n2,B,4\r\n", ["item", "system", "ann"]),
     ],
 )
 def test_the_separator_is_that_which_parts_header_and_rows_alike(tmp_path: Path, text: str, columns: list[str]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 import custodes.memory
-from custodes.data.loading import compression, load_table, source
+from custodes.data.loading import arrow, compression, load_table, source
 from custodes.data.mapping.schema import Schema
 from custodes.errors import CustodesError, InputError
 from custodes.evaluate.protocol.live import State
@@ -64,6 +66,23 @@ def test_a_sheet_that_reaches_too_far(tmp_path: Path, place: bytes) -> None:
 
 def test_cells_without_places_are_read(tmp_path: Path) -> None:
     assert load_table(edited(tmp_path / "s.xlsx", b'<c r="C1" ', b"<c ")).frame.shape == (1, 3)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "plain", "arrow"])
+def test_labels_are_counted_as_they_are_written_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    labels = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 1000, pyarrow.int32()), ["x" * 500])
+    table = pyarrow.table({"item": labels})
+    path = tmp_path / f"s.{'arrow' if suffix == 'arrow' else 'parquet'}"
+    if suffix == "arrow":
+        with pyarrow.ipc.new_file(path, table.schema) as into:
+            into.write_table(table)
+    else:
+        pyarrow.parquet.write_table(table, path, store_schema=suffix == "parquet")
+    assert load_table(path).frame["item"].to_list() == ["x" * 500] * 1000
+    monkeypatch.setattr(arrow, "LARGEST", 100_000)
+    assert fault(path).startswith(f"{path.name}: the decoded cells take more than 0 MiB; write a file with fewer")
 
 
 @pytest.mark.parametrize("load", [Schema.load, State.read, lambda path: channel_table(str(path))])

@@ -100,7 +100,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_folder_named_as_a_table_and_a_part_of_a_file_without_parts(tmp_path: Path) -> None:
     (tmp_path / "s.csv").mkdir()
-    with pytest.raises(InputError, match=r"^s\.csv: the layout of this folder is unknown"):
+    with pytest.raises(InputError, match=r"^s\.csv: the folder is empty"):
         read(tmp_path / "s.csv")
     (tmp_path / "t.csv").write_bytes(CSV)
     message = "t.csv: the file holds one table and has no parts; remove '::wmt/en-de'"

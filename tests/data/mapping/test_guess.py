@@ -15,7 +15,7 @@ import custodes as cu
 from custodes.data.mapping.annotator_columns import people_pattern, pooled_aspects
 from custodes.data.mapping.column_vocabulary import NAMES, find_columns, looks_human
 from tests.data.input_errors import reading_error
-from tests.data.mapping.tables import as_text, half, proposed, wide
+from tests.data.mapping.tables import as_text, half, proposed, rows, wide
 
 
 def verdicts(**columns: object) -> pl.DataFrame:
@@ -131,6 +131,10 @@ REFUSED: dict[str, Case] = {
         half("rating", item="item", system="system"),
         *(["rater=annotator", "score=rating"], ["w0", "w1"], []),
     ),
+    "found by content": (
+        wide("alice", "bleu", item="what", system="thing", text=False),
+        *(["item=what", "system=thing"], [], []),
+    ),
     "verdicts": (
         verdicts(annotator="ann"),
         *(["item=prompt", "rater=annotator", "system_a=assistant_a", "system_b=assistant_b"], ["ann"], []),
@@ -172,13 +176,15 @@ PAIRS = LOSSES.with_columns(prompt_id=pl.format("p{}", pl.int_range(6) // 2), wi
 QUESTIONS = [half("answer", item="item").with_columns(question=pl.lit(question)) for question in ("style", "depth")]
 LONG = half("rating").rename({"doc_id": "item", "model": "system", "annotator": "rater", "rating": "score"})
 PARTS = [f"{aspect}_{person}" for aspect in ("coherence", "fluency") for person in "xy"]
-NO_ADVICE = "^(?!.*; try)(?!.*preference=).*match no reader; .* which also needs .*NAME"
+FLAVOURS = pl.Series("flavour", [["vanilla", "lemon", "mint"][(row // 2 + row) % 3] for row in range(24)])
+REASONS = pl.DataFrame(rows("prompt=item, finish_reason=system, ann_1=mark, bleu=share", ["stop", "length"]))
+NO_ADVICE = "^(?!.*; try)(?!.*preference=).*match no reader; .* similar readers: .*NAME"
 ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
     # what the user maps is kept
     (
         wide("alice", "bleu"),
         {"columns": {"item": "output"}},
-        r"item=output --column system=model --column cluster=doc_id \(in",
+        r"item=output --column system=model --columns '\{rater\}'",
     ),
     (wide("alice", "bleu"), {"columns": {"score": "metric:bleu"}}, "item=doc_id .* text=output --columns metric:bleu "),
     (half("rating"), {"reader": "ratings"}, "'item' is missing.*; try --column item=doc_id .* --column score=rating "),
@@ -193,11 +199,7 @@ ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
         *({}, r"; try --columns 'human_\{aspect\}_\{rater\}' "),
     ),
     # no pattern distinguishes the aspects; fractions are no human ratings
-    (
-        wide("humanStyle1", "humanStyle2", "humanDepth1", "humanDepth2", "bleu"),
-        {},
-        r"is wide \(item, system\), which also needs 'item'",
-    ),
+    (wide("humanStyle1", "humanStyle2", "humanDepth1", "humanDepth2", "bleu"), {}, "is wide, which also needs 'item'"),
     (wide(*PARTS).with_columns(pl.col(PARTS) / 7), {}, r"--column text=output --columns '\{rater\}'"),
     # 0 may be a tie or a loss
     (UNIQUE, {}, NO_ADVICE),
@@ -212,6 +214,8 @@ ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
     # a question is an aspect if an item has several
     (pl.concat(QUESTIONS), {}, "--column score=answer --column aspect=question "),
     (QUESTIONS[0], {}, r"--column score=answer \(in Python"),
+    # a property of a request is no system
+    (REASONS.with_columns(FLAVOURS), {}, "--column system=flavour"),
 ]
 
 
@@ -220,12 +224,12 @@ def test_the_advice_for_a_table(frame: pl.DataFrame, options: dict[str, Any], ad
     assert re.search(advice, reading_error(frame, **options))
 
 
-BROKEN = ["1,5 0,2", "50% 20%", "0.5 #REF!", "1.234,5 0,2", "4/5 3/5", "1,000 2,000"]
+BROKEN = ["1,5 0,2", "50% 20%", "0.5 #REF!", "1.234,5 0,2", "4/5 3/5", "agree neutral", "1,000 2,000"]
 
 
 @pytest.mark.parametrize(("cells", "item"), [*((cells, "doc_id") for cells in BROKEN), (BROKEN[0], "item")])
 def test_no_mapping_leaves_out_a_column_because_of_its_cells(cells: str, item: str) -> None:
-    name = "human_style_2" if cells == BROKEN[-1] else "bleu"
+    name = "human_style_2" if cells in BROKEN[-2:] else "bleu"
     with pytest.raises(cu.InputError, match=f"{name} '.*' in row [12].* is not a number") as error:
         cu.read(pl.DataFrame({item: ["1", "1", "2", "2"], **ONE_PERSON, name: cells.split() * 2}))
     assert "; try" not in str(error.value)
@@ -292,9 +296,10 @@ def test_an_order_that_has_another_name_is_told_of() -> None:
         cu.read(base.with_columns(item=pl.lit(1)))
 
 
-def test_the_reader_nearest_to_a_table_is_named() -> None:
-    with pytest.raises(cu.InputError, match=r"reader is battles \(.*\), .*--column system_a=NAME .*winner=NAME$"):
+def test_the_readers_nearest_to_a_table_are_few_and_those_it_looks_like() -> None:
+    with pytest.raises(cu.InputError, match=r"reader is battles, .*--column system_a=NAME .*winner=NAME$") as error:
         cu.read(pl.DataFrame({"item": [1], "baseline": ["X"], "candidate": ["Y"], "winner": ["baseline"]}))
+    assert str(error.value).count(" (") == 3
 
 
 def test_names_without_a_shape_are_listed() -> None:

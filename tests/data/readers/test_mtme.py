@@ -165,14 +165,14 @@ def test_a_rater_of_both_kinds_raises(tmp_path: Path) -> None:
 def test_a_folder_and_a_tar_of_something_else_raise(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
-        match=r"^other: the layout of this folder is unknown; known layouts: ",
+        match=r"^other: the layout of this folder is unknown; give an entry of it \(a\.csv\), or a known layout: ",
     ):
         read(folder(tmp_path / "other", {"a.csv": "x"}))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="^empty: the layout of this folder is unknown"):
+    with pytest.raises(InputError, match="^empty: the folder is empty"):
         read(tmp_path / "empty")
     with pytest.raises(
-        InputError, match=r"^data\.tar\.gz: the layout of this tar is unknown; known layouts: test sets of mt-"
+        InputError, match=r"^data\.tar\.gz: no test sets of mt-metrics-eval, as TESTSET/sources/LP\.txt is missing"
     ):
         read(packed(tmp_path, {"a.csv": "x"}))
 

@@ -84,12 +84,12 @@ def test_drop_takes_one_in_twenty_of_the_file_and_of_each_rater_or_a_single_one(
     assert "4.8 % of the file, 100.0 % of ann," in message
 
 
-MEANT = {"Astre": "Aster", "modle_a": "model_a", "rigth": "right", "42": ""}
+MEANT = {"equally": "tie", "neither": "tie", "Astre": "Aster", "modle_a": "model_a", "rigth": "right", "42": ""}
 
 
 @pytest.mark.parametrize("word", MEANT)
 def test_a_word_that_stands_often_is_told_with_what_it_may_mean(word: str) -> None:
-    near = f" (did you mean '{MEANT[word]}'?)" if MEANT[word] else ""
+    near = f", did you mean '{MEANT[word]}'?" if MEANT[word] else ""
     assert reading_error(verdicts_by_rater({"j": ["A"] * 16 + [word] * 4}), invalid="drop").startswith(
         f"table: 4 of 20 verdicts cannot be read (all 4 are '{word}'{near}, from row 17)"
     )

@@ -274,13 +274,14 @@ def mixed() -> Gate:
 
 
 def test_junit_has_a_case_a_rule(mixed: Gate) -> None:
-    text = mixed.to_junit()
+    text = mixed.to_junit(1.5)
     assert check_junit(text) == [
         ("m1", "kendall_item>=0.1", "passed"),
         ("m1", "kendall_item>=0.9", "failure"),
         ("m1", "not worse than m2", "skipped"),
     ]
     root = ElementTree.fromstring(text)
+    assert root.get("time") == "1.500"
     (failure,) = root.iter("failure")
     assert failure.get("message") == failure.text
     assert "kendall_item of m1: 0." in str(failure.text)
@@ -288,7 +289,7 @@ def test_junit_has_a_case_a_rule(mixed: Gate) -> None:
 
 def test_junit_holds_any_name() -> None:
     odd = 'a"<&>\x00\x1b\ud800 \U0001f600é'
-    text = junit([(odd, odd, "failure", odd)])
+    text = junit([(odd, odd, "failure", odd)], seconds=0)
     ((group, name, outcome),) = check_junit(text)
     assert group == name == 'a"<&>\ufffd\ufffd\ufffd \U0001f600é'
     assert outcome == "failure"

@@ -107,6 +107,17 @@ def _convert_errors(damaged_error: InputError, name: str) -> Iterator[None]:
         raise damaged_error from None
 
 
+def _decoded_size(arrow_column: Any) -> int:
+    """The size in bytes of a dictionary-encoded column of labels after decoding."""
+    from pyarrow import compute, types
+
+    value_type = arrow_column.type.value_type
+    if not (types.is_string(value_type) or types.is_large_string(value_type)):
+        return len(arrow_column) * CELL
+    byte_length_arrays = (compute.binary_length(chunk.dictionary).take(chunk.indices) for chunk in arrow_column.chunks)
+    return sum(compute.sum(byte_lengths).as_py() or 0 for byte_lengths in byte_length_arrays)
+
+
 def _too_large_error(name: str) -> InputError:
     return InputError(f"{name}: the decoded cells take more than {format_mebibytes(LARGEST)}; {SIZE_ADVICE}")
 
@@ -114,7 +125,15 @@ def _too_large_error(name: str) -> InputError:
 def _from_arrow(arrow_table: Any, name: str) -> pl.DataFrame:
     """A Polars frame of an Arrow table. The table is validated first, since damaged offsets, text and names would crash
     Polars."""
+    from pyarrow import types
+
     arrow_table.validate(full=True)
+    column_byte_sizes = (
+        _decoded_size(arrow_column) if types.is_dictionary(arrow_column.type) else arrow_column.nbytes
+        for arrow_column in arrow_table.columns
+    )
+    if sum(column_byte_sizes) > LARGEST:
+        raise _too_large_error(name)
     arrow_table = arrow_table.rename_columns(strip_column_names(arrow_table.schema.names, where=name))
     categorical_selector = pl.col(pl.Categorical, pl.Enum)
     return pl.DataFrame(pl.from_arrow(arrow_table)).with_columns(categorical_selector.cast(pl.String)).rechunk()

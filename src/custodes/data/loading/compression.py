@@ -75,6 +75,8 @@ def detect_compression(data: bytes) -> CompressionFormat | None:
 
 def decompress(data: bytes, compression_format: CompressionFormat, name: str) -> bytes:
     """The decompressed content. Raises `InputError` if the data are damaged, or if the content exceeds a limit."""
+    if not data:
+        return data
     try:
         content = read_up_to(compression_format.open(io.BytesIO(data)), max_decompressed_size(len(data)))
     except EOFError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import threading
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import chain
@@ -34,6 +35,8 @@ ENDLESS_ADVICE = "the view or query may never end; write the rows to a table, an
 STEPS, ROUNDS = 1_000_000, 500
 """Number of instructions of SQLite's virtual machine between checks, and maximum number of checks. A row of a table
 takes about ten instructions."""
+PATIENCE = 60.0
+"""Time limit of DuckDB in seconds."""
 CELL = 8
 """Assumed size of a number in bytes."""
 SQLITE_TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY rowid"
@@ -133,6 +136,15 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
             fault_text = _first_line(error).replace(str(path), path.name)
             raise InputError(f"{name}: {DAMAGE_MESSAGE} ({fault_text}); copy or download it again") from None
         sql_query = _query(table_names, part, name)
+        timeout_event = threading.Event()
+
+        def stop() -> None:
+            timeout_event.set()
+            connection.interrupt()
+
+        timeout_timer = threading.Timer(PATIENCE, stop)
+        timeout_timer.daemon = True
+        timeout_timer.start()
         try:
             batch_reader = pyarrow.RecordBatchReader.from_stream(connection.sql(sql_query))
             file_size = path.stat().st_size
@@ -146,9 +158,15 @@ def from_duckdb(path: Path, part: str | None, name: str) -> pl.DataFrame:
         except InputError:
             raise
         except (Exception, pl.exceptions.PanicException) as error:  # also in the conversion from DuckDB to Polars
+            if timeout_event.is_set():
+                raise InputError(
+                    f"{name}: the query did not finish within {PATIENCE:g} seconds; {ENDLESS_ADVICE}"
+                ) from None
             if isinstance(error, duckdb.Error):
                 raise InputError(f"{name}: {_first_line(error)} ({QUERY_ADVICE})") from None
             raise InputError(f"{name}: cannot be read: {type(error).__name__}; select other columns") from None
+        finally:
+            timeout_timer.cancel()
     return with_column_names(query_frame, where=name)
 
 

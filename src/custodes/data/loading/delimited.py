@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
 from collections.abc import Iterator
 
 import polars as pl
@@ -28,9 +29,13 @@ COMMA_NUMBER = r"^[+-]?\d+(,\d+)?([eE][+-]?\d+)?$"
 THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
 """`1,234` is ambiguous: 1.234 or 1234."""
 
+LONE_RETURN = re.compile(r"\r(?!\n)")
+
 
 def from_delimited(text: str, suffix: str, name: str) -> tuple[pl.DataFrame, list[Note]]:
     """A frame of text, and notes on the assumed separator and the assumed decimal commas."""
+    if "\n" not in text or '"' not in text:
+        text = LONE_RETURN.sub("\n", text)  # line ends of old Macs; inside quotes a return belongs to the cell
     usual_separator = "\t" if suffix == ".tsv" else ","
     separator = _detect_separator(text, usual_separator)
     try:

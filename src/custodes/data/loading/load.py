@@ -139,6 +139,7 @@ def load_table(source: str | Path) -> LoadedTable:
         digest=hashlib.sha256(file_bytes).hexdigest()[:16],
         notes=tuple(notes),
         files=() if is_input_stream(path) else (path,),
+        part=part,
     )
 
 
@@ -257,12 +258,12 @@ def _from_zip(file_bytes: bytes, part: str | None, name: str) -> tuple[pl.DataFr
         for member_name in member_names
         if not any(path_component.startswith((".", "__")) for path_component in Path(member_name).parts)
     ]
-    table_member_names = [
-        member_name for member_name in visible_member_names if _suffix(member_name) in {*SUFFIXES} - {".zip"}
-    ]
+    table_member_names = [member_name for member_name in visible_member_names if _suffix(member_name) in SUFFIXES]
     if not table_member_names:
         raise InputError(f"{name}: the archive holds no table file; allowed in an archive: {', '.join(SUFFIXES)}")
     member_name = select_part(part, table_member_names, name=name, what="file")
+    if _suffix(member_name) == ".zip":
+        raise InputError(f"{name}: {member_name} is an archive inside this archive; unzip the outer archive")
     archive_and_member_name = f"{name}::{member_name}"
     return _parse_content(
         compression.zip_member(archive, member_name, archive_and_member_name),

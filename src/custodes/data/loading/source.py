@@ -13,13 +13,16 @@ import os
 import re
 import stat
 import sys
+import zipfile
 from collections.abc import Sequence
-from pathlib import Path
+from glob import escape
+from pathlib import Path, PurePosixPath
 
 from custodes.data.loading.compression import (
     COMPRESSION_FORMATS,
     LARGEST,
     check_size,
+    detect_compression,
     format_mebibytes,
 )
 from custodes.errors import InputError, suggestion
@@ -70,6 +73,8 @@ def check_exists(path: Path) -> None:
     """Raise `InputError` if a path does not exist. The message suggests files with similar names."""
     if is_standard_input(path) or path_exists(path) or glob_files(path):
         return
+    if os.path.islink(path):
+        raise InputError(f"{path}: a symbolic link to a missing file; give the path of a file")
     address_match = ADDRESS.match(str(path))
     if address_match:
         raise InputError(
@@ -165,6 +170,12 @@ def utf8_text(file_bytes: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         byte_index = error.start
     error_location = f"{name}: not UTF-8 at byte {byte_index} (line {file_bytes.count(10, 0, byte_index) + 1})"
+    compression_format = detect_compression(file_bytes)
+    if compression_format:
+        raise InputError(
+            f"{error_location}: the file is compressed with {compression_format.name}; rename it to end in "
+            f"{compression_format.suffix}"
+        )
     source_encoding_name = "UTF-16" if file_bytes.startswith(UTF16) else "ENCODING"
     raise InputError(
         f"{error_location}; save the file as UTF-8, for example with: iconv -f {source_encoding_name} -t UTF-8"
@@ -197,15 +208,18 @@ RATERS, PROBES = ".raters", ".probes"
 FORMS = (".csv", ".tsv", ".jsonl", ".parquet", ".csv.gz", ".tsv.gz", ".jsonl.gz")
 
 
-def sidecar_tables(file: Path, sidecar_mark: str) -> list[Path]:
+def sidecar_tables(file: Path, sidecar_mark: str, part: str | None = None) -> list[Path]:
     """The tables in the folder of a file whose names consist of the name of the file and `sidecar_mark` (such as
     `.raters`).
 
-    If the file is a link, tables in the folder of the link come first. There should be at most one table.
+    If the file is in a zip archive (`part`), tables in the archive come first. If the file is a link, tables in the
+    folder of the link come first. There should be at most one table.
 
     >>> sidecar_tables(Path("nowhere/scores.csv"), RATERS)
     []
     """
+    if part is not None and (archived_table_paths := _archive_sidecars(file, sidecar_mark, part)):
+        return archived_table_paths
     sidecar_paths = [
         sidecar_path
         for sidecar_name in _sidecar_names(file.name, sidecar_mark)
@@ -217,6 +231,30 @@ def sidecar_tables(file: Path, sidecar_mark: str) -> list[Path]:
     ):  # a target that is a link belongs to a cycle of links
         return sidecar_paths
     return sidecar_tables(link_target_path, sidecar_mark)
+
+
+def files_of_sidecar(sidecar_path: Path) -> list[Path]:
+    """The files to which a table of raters or probes belongs according to its name.
+
+    >>> files_of_sidecar(Path("nowhere/scores.raters.csv"))
+    []
+    """
+    marks_and_name_parts = [
+        (sidecar_mark, sidecar_path.name.rpartition(f"{sidecar_mark}.")) for sidecar_mark in (RATERS, PROBES)
+    ]
+    marks_and_candidate_paths = [
+        (sidecar_mark, candidate_path)
+        for sidecar_mark, (stem, mark_with_dot, _) in marks_and_name_parts
+        if mark_with_dot
+        for candidate_path in sidecar_path.parent.glob(escape(stem) + ".*")
+    ]
+    return sorted(
+        candidate_path
+        for sidecar_mark, candidate_path in marks_and_candidate_paths
+        if sidecar_path.name in _sidecar_names(candidate_path.name, sidecar_mark)
+        and path_exists(candidate_path)
+        and candidate_path.is_file()
+    )
 
 
 def _sidecar_names(file_name: str, sidecar_mark: str) -> list[str]:
@@ -232,6 +270,21 @@ def _sidecar_names(file_name: str, sidecar_mark: str) -> list[str]:
     )
     file_stem = Path(file_name[: len(file_name) - len(compression_suffix)]).stem
     return [file_stem + sidecar_mark + table_suffix for table_suffix in FORMS] if file_stem else []
+
+
+def _archive_sidecars(archive: Path, sidecar_mark: str, part: str) -> list[Path]:
+    """Paths `ARCHIVE::PART` of the tables in a zip archive whose name is the name of `part` followed by
+    `sidecar_mark`."""
+    if not zipfile.is_zipfile(archive):
+        return []
+    with zipfile.ZipFile(archive) as zip_file:
+        member_names = set(zip_file.namelist())
+    member_path = PurePosixPath(part)
+    return [
+        Path(f"{archive}::{member_path.with_name(sidecar_name)}")
+        for sidecar_name in _sidecar_names(member_path.name, sidecar_mark)
+        if str(member_path.with_name(sidecar_name)) in member_names
+    ]
 
 
 def without_sidecars(files: Sequence[Path]) -> list[Path]:

@@ -14,24 +14,27 @@ from custodes.data.mapping.column_vocabulary import (
     GENERIC,
     IDS,
     NAMES,
+    PEOPLE_ROLES,
     SCORERS,
     TIME,
     TRUTH,
     find_columns,
     is_fact,
-    is_measure,
     looks_human,
     looks_like_machine,
     lookup_names,
     name_stems,
     normalise_name,
     split_name,
+    stem,
     word_list,
 )
 from custodes.data.table import MISSING_TOKENS, count_filled_cells
 
 BLANKS = 2
 """Minimum mean number of blanks per cell for a column of prose."""
+LABEL = 80
+"""Maximum number of characters of a label."""
 MOST_SYSTEMS = 200
 FEWEST = 10
 """Minimum number of rows of a table in which consecutive numbers count as row numbers."""
@@ -56,6 +59,9 @@ TRUTHS = len(TRUTH) + 1
 
 ALMOST_NUMBER = r"^(#[A-Z/0-9!?]+|[+-]?\d[\d.,'\u2019\s]*(%|/\s*\d+|\s*[-(:]\s*\D.*)?)$"
 """Cells of score columns that are not numbers: `1.234,5`, `50%`, `4/5`, `4 - good`, `#REF!`."""
+
+MIN_PROSE_BLANKS = 4
+"""Minimum number of blanks in a cell that is a text rather than a rating in words."""
 
 
 def is_number(column: pl.Series) -> bool:
@@ -122,31 +128,28 @@ def is_prose(column: pl.Series) -> bool:
     return bool(cells.filter(cells != "").str.count_matches(r"\s+").mean() >= BLANKS)  # type: ignore[operator]
 
 
-def item_candidates(frame: pl.DataFrame, column_names: Sequence[str]) -> list[str]:
-    """Candidate columns for the item: usual names, names such as `trace_id`, and row numbers."""
-    possible_column_names = [
-        name
-        for name in column_names
-        if not (frame[name].dtype.is_float() or frame[name].dtype.is_nested() or is_time(frame[name]))
-        and not is_measure(name)
-    ]
-    id_columns = (name for name in possible_column_names if split_name(name)[-1] in IDS or is_index(frame[name]))
-    return list(dict.fromkeys([*find_columns("item", possible_column_names), *id_columns]))
+def may_be_systems(column: pl.Series) -> bool:
+    """Whether the labels of a column may be systems. There must be several short labels, which are not times, numbers
+    or ratings."""
+    if not is_text(column):
+        return False
+    stripped_labels = column.drop_nulls().str.strip_chars()
+    lowercase_labels = set(stripped_labels.str.to_lowercase().unique())
+    return (
+        2 <= len(lowercase_labels) <= min(MOST_SYSTEMS, column.len() / 2)
+        and int(stripped_labels.str.len_chars().max() or 0) <= LABEL  # type: ignore[arg-type]
+        and not lowercase_labels <= TRUTH
+        and not is_prose(column)
+    )
 
 
-def system_candidates(frame: pl.DataFrame, column_names: Sequence[str]) -> list[str]:
-    """Candidate columns for the system, by name; columns with several labels come first."""
-    candidate_columns = [
-        frame[name]
-        for name in find_columns("system", column_names)
-        if not (frame[name].dtype.is_nested() or frame[name].dtype.is_float() or is_time(frame[name]))
-    ]
-    system_columns = [
-        column.name
-        for column in candidate_columns
-        if column.n_unique() <= max(1, min(MOST_SYSTEMS, column.len() / 2)) and not is_prose(column)
-    ]
-    return sorted(system_columns, key=lambda name: frame[name].n_unique() < 2)
+def has_another_role(name: str, *roles: str) -> bool:
+    """Whether a column has the name of a role other than `roles`."""
+    usual_names_of_other_roles = (usual_names for role, usual_names in NAMES.items() if role not in roles)
+    return bool(
+        set(lookup_names(name))
+        & {usual_name for usual_names in usual_names_of_other_roles for usual_name in usual_names}
+    )
 
 
 def has_text_role(name: str) -> bool:
@@ -207,7 +210,8 @@ def cluster_role(frame: pl.DataFrame, item: str) -> dict[str, str]:
 def invalid_score_cell(frame: pl.DataFrame, column_names: Sequence[str]) -> str:
     """Text such as `NAME 'cell' in row 1`, for the first column of scores with cells that are not numbers.
 
-    A column is a column of scores if most cells are numbers or similar to numbers.
+    A column is a column of scores if most cells are numbers or similar to numbers, or if the column is named like a
+    rating.
     """
     for column_name in column_names:
         n_cells, n_numbers = count_filled_cells(frame[column_name])
@@ -219,7 +223,14 @@ def invalid_score_cell(frame: pl.DataFrame, column_names: Sequence[str]) -> str:
             cells.is_not_null() & ~cells.str.to_lowercase().is_in(MISSING_TOKENS) & parse_numbers(cells).is_null()
         )
         n_cells_similar_to_numbers = int((is_invalid_cell & cells.fill_null("").str.contains(ALMOST_NUMBER)).sum())
-        if 2 * (n_numbers + n_cells_similar_to_numbers) >= n_cells:
+        is_named_like_rating = looks_human(column_name) or name_stems(column_name) & (ASPECTS | SCORERS)
+        has_prose = bool((cells.filter(is_invalid_cell).str.count_matches(r"\s") >= MIN_PROSE_BLANKS).any())
+        word_stems_of_cells = {
+            stem(word) for cell in cells.filter(is_invalid_cell).head(4) for word in split_name(cell)
+        }
+        if 2 * (n_numbers + n_cells_similar_to_numbers) >= n_cells or (
+            is_named_like_rating and not has_prose and word_stems_of_cells.isdisjoint(PEOPLE_ROLES)
+        ):
             row_index = int(is_invalid_cell.arg_true()[0])
             return f"{column_name} {cells[row_index]!r} in row {row_index + 1}"
     return ""

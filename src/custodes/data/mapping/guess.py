@@ -14,28 +14,32 @@ import polars as pl
 from custodes.data.mapping.annotator_columns import metric_column_patterns, nested_patterns, people_patterns
 from custodes.data.mapping.cell_types import (
     cluster_role,
+    has_another_role,
+    holds_judgements,
     invalid_score_cell,
     is_index,
     is_informative,
     is_number,
     is_text,
-    item_candidates,
+    is_time,
     looks_like_score,
     may_be_labels,
     may_be_scores,
-    system_candidates,
+    may_be_systems,
     varies_within_items,
 )
 from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
     AVERAGES,
     GENERIC,
+    IDS,
     NAMES,
     PEOPLE_ROLES,
     find_averages,
     find_columns,
     find_side_pairs,
     is_fact,
+    is_measure,
     kind_words,
     looks_human,
     name_stems,
@@ -140,12 +144,6 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
         role: [declared.roles[role]] if role in declared.roles else find_columns(role, free_columns)
         for role in ROLES_GUESSED
     }
-    if "item" not in declared.roles:
-        candidates_of_role["item"] = item_candidates(frame, free_columns)[:CHOICES]
-    if "system" not in declared.roles:
-        candidates_of_role["system"] = [
-            name for name in system_candidates(frame, free_columns) if frame[name].n_unique() > 1
-        ][:CHOICES]
     number_columns = [
         name for name in free_columns if is_number(frame[name]) and not is_fact(name) and not is_index(frame[name])
     ]
@@ -157,7 +155,7 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
             name for name in candidates_of_role["kind"] if kind_words(frame[name]) is not None
         ]
     has_system_pairs = any(set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(free_columns))
-    item_columns, system_columns = candidates_of_role["item"], candidates_of_role["system"]
+    item_columns, system_columns = _key_candidates(frame, free_columns, candidates_of_role)
     yield from _complete_guesses(
         declared, verdict_layouts(frame, free_columns, candidates_of_role, item_columns), frame.columns
     )
@@ -168,7 +166,7 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
         (item_column, system_column)
         for item_column, system_column in product(item_columns, system_columns)
         if item_column != system_column
-    ]
+    ][: CHOICES * CHOICES]
     # If every row is a different item, no two systems can be compared.
     item_system_pairs.sort(key=lambda item_system_pair: frame[item_system_pair[0]].n_unique() == frame.height)
     cluster_roles_of_item = (
@@ -184,7 +182,7 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     if "system" not in (*declared.roles, *frame.columns):
         yield from _complete_guesses(declared, system_column_layouts(frame, free_columns), frame.columns)
         if not has_system_pairs and not declared.patterns and any(may_be_scores(column) for column in frame):
-            single_system_key_roles = _single_system_keys(frame, free_columns, text_roles)
+            single_system_key_roles = _single_system_keys(frame, free_columns, number_columns, text_roles)
     for make_layouts, key_roles in (
         *product((_long_layouts, _half_long_layouts, _wide_layouts), possible_key_roles),
         *product((_long_layouts, _wide_layouts), single_system_key_roles),
@@ -213,13 +211,25 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
 
 
 def _single_system_keys(
-    frame: pl.DataFrame, free_columns: Sequence[str], text_roles: Mapping[str, str]
+    frame: pl.DataFrame, free_columns: Sequence[str], number_columns: Sequence[str], text_roles: Mapping[str, str]
 ) -> list[dict[str, str]]:
     """Candidate mappings of the item in a table of one system. A constant column may hold the name of the system."""
     constant_system_columns = [
         name for name in find_columns("system", free_columns) if frame[name].n_unique() == 1 and is_text(frame[name])
     ]
-    item_columns = [*item_candidates(frame, free_columns), *([text_roles["source"]] if "source" in text_roles else [])]
+    item_columns = [
+        *(
+            name
+            for name in find_columns("item", free_columns)
+            if not is_time(frame[name]) and name not in number_columns
+        ),
+        *(
+            name
+            for name in free_columns
+            if split_name(name)[-1] in IDS or (is_index(frame[name]) and not is_measure(name))
+        ),
+        *([text_roles["source"]] if "source" in text_roles else []),
+    ]
     system_role = {"system": constant_system_columns[0]} if constant_system_columns else {}
     return [{"item": item_column, **system_role} for item_column in dict.fromkeys(item_columns)]
 
@@ -260,6 +270,48 @@ def _complete_guesses(declared: Columns, layouts: Guess, column_names: Sequence[
             }
             merged_patterns = tuple(pattern for pattern in all_patterns if pattern in matched_patterns)
             yield Columns(roles=declared.roles, patterns=merged_patterns).merge_defaults(Columns(roles=guessed_roles))
+
+
+def _key_candidates(
+    frame: pl.DataFrame, free_columns: Sequence[str], candidates_of_role: Mapping[str, Sequence[str]]
+) -> tuple[list[str], list[str]]:
+    """Candidate columns for the item and for the system: first by name, then by the number of distinct labels."""
+    n_distinct_of_column = {name: frame[name].n_unique() for name in free_columns if not frame[name].dtype.is_nested()}
+    label_columns = [
+        name for name in n_distinct_of_column if not frame[name].dtype.is_float() and not looks_human(name)
+    ]
+    possible_item_columns = [
+        name
+        for name in label_columns
+        if n_distinct_of_column[name] > 1
+        and may_be_labels(frame[name])
+        and not (is_time(frame[name]) or holds_judgements(frame[name]))
+    ]
+    likely_item_columns = sorted(possible_item_columns, key=n_distinct_of_column.__getitem__, reverse=True)
+    item_columns = list(
+        dict.fromkeys([*candidates_of_role["item"], *(name for name in likely_item_columns if not is_measure(name))])
+    )
+    possible_system_columns = [
+        name for name in label_columns if may_be_systems(frame[name]) and not has_another_role(name, "system", "item")
+    ]
+    likely_system_columns = sorted(
+        (
+            name
+            for name in possible_system_columns
+            if not (name.endswith(".*.name") or is_fact(name))
+            and (
+                not item_columns
+                or any(varies_within_items(frame, name, item_column) for item_column in item_columns[:CHOICES])
+            )
+        ),
+        key=n_distinct_of_column.__getitem__,
+    )
+    usual_columns = [
+        name
+        for name in candidates_of_role["system"]
+        if n_distinct_of_column.get(name, 2) > 1 and not is_time(frame[name])
+    ]
+    return item_columns[:CHOICES], list(dict.fromkeys([*usual_columns, *likely_system_columns]))[:CHOICES]
 
 
 def _long_layouts(

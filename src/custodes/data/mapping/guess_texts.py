@@ -10,6 +10,9 @@ import polars as pl
 
 from custodes.data.mapping.annotator_columns import has_half_steps
 from custodes.data.mapping.cell_types import (
+    CATEGORIES,
+    MOST_SYSTEMS,
+    has_another_role,
     has_text_role,
     holds_judgements,
     is_category,
@@ -17,9 +20,9 @@ from custodes.data.mapping.cell_types import (
     is_number,
     is_prose,
     is_text,
-    item_candidates,
+    is_time,
     may_be_scores,
-    system_candidates,
+    may_be_systems,
 )
 from custodes.data.mapping.column_vocabulary import (
     ASPECTS,
@@ -30,6 +33,7 @@ from custodes.data.mapping.column_vocabulary import (
     find_columns,
     find_side_pairs,
     is_fact,
+    is_measure,
     looks_human,
     looks_like_machine,
     lookup_names,
@@ -203,6 +207,57 @@ def _numbered_globs(column_names: Sequence[str], role: str) -> list[str]:
     ]
 
 
+def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source_column: str | None) -> list[str]:
+    """Candidate columns for the item, the most likely column first: ids by name, the source, and columns of labels (the
+    most values first)."""
+    candidate_columns = [
+        name
+        for name in free_columns
+        if not (frame[name].dtype.is_float() or frame[name].dtype.is_nested() or is_time(frame[name]))
+        and frame[name].n_unique() > 1
+        and not is_measure(name)
+    ]
+    id_columns = [name for name in find_columns("item", candidate_columns) if not is_prose(frame[name])]
+    row_number_columns = [name for name in candidate_columns if is_index(frame[name])]
+    columns_without_other_role = (
+        name
+        for name in candidate_columns
+        if not (has_another_role(name, "item") or is_fact(name) or holds_judgements(frame[name]))
+    )
+    label_columns = [name for name in columns_without_other_role if not is_prose(frame[name])]
+    label_columns.sort(key=lambda name: frame[name].n_unique(), reverse=True)
+    return list(
+        dict.fromkeys([*id_columns, *row_number_columns, *([source_column] if source_column else []), *label_columns])
+    )
+
+
+def _system_candidates(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Candidate columns for the system, found by name (columns with several labels first), and then candidates found by
+    cells."""
+    usual_system_series_list = [
+        frame[name]
+        for name in find_columns("system", free_columns)
+        if not (frame[name].dtype.is_nested() or is_time(frame[name]))
+    ]
+    usual_system_columns = [
+        system_series.name
+        for system_series in usual_system_series_list
+        if system_series.n_unique() <= max(1, min(MOST_SYSTEMS, system_series.len() / 2))
+        and not (system_series.dtype.is_float() or is_prose(system_series))
+    ]
+    usual_system_columns.sort(key=lambda name: frame[name].n_unique() < 2)
+    likely_system_columns = [
+        name
+        for name in free_columns
+        if name not in usual_system_columns
+        and may_be_systems(frame[name])
+        and not is_fact(name)
+        and not has_another_role(name, "system")
+        and CATEGORIES.isdisjoint(split_name(name))
+    ]
+    return usual_system_columns, likely_system_columns
+
+
 def _is_crossed(frame: pl.DataFrame, item_column: str, system_column: str | None) -> bool:
     """Whether each combination of item and system occurs only once, and enough items have outputs of several
     systems."""
@@ -218,34 +273,30 @@ def _key_candidates(
     frame: pl.DataFrame, free_columns: Sequence[str], source_column: str | None, declared_roles: Mapping[str, str]
 ) -> Iterator[tuple[dict[str, str], bool]]:
     """Columns of item and system in a table with one row per output, and whether both columns have usual names."""
+    usual_system_columns, likely_system_columns = _system_candidates(frame, free_columns)
     declared_system_column = "system" if "system" in frame.columns else declared_roles.get("system")
     system_columns = (
-        [declared_system_column] if declared_system_column else system_candidates(frame, free_columns)[:CHOICES]
+        [declared_system_column]
+        if declared_system_column
+        else [*usual_system_columns, *likely_system_columns][:CHOICES]
     )
     item_columns = (
         [declared_roles["item"]]
         if "item" in declared_roles
-        else _items_or_source(frame, free_columns, source_column)[:CHOICES]
+        else _item_candidates(frame, free_columns, source_column)[:CHOICES]
     )
     for system_column, item_column in product(system_columns or [None], item_columns):  # type: ignore[list-item]
         if system_column == item_column or not _is_crossed(frame, item_column, system_column):
             continue
+        has_usual_system_name = system_column in (None, *usual_system_columns, *declared_roles.values(), "system")
+        is_certain = has_usual_system_name and (
+            item_column == source_column or item_column in find_columns("item", [item_column])
+        )
         has_several_systems = system_column is None or frame[system_column].n_unique() > 1
         yield (
             {"item": item_column, **({"system": system_column} if system_column else {})},
-            _is_usual_item(item_column, source_column) and (has_several_systems or len(system_columns) == 1),
+            is_certain and (has_several_systems or len(usual_system_columns) == 1),
         )
-
-
-def _items_or_source(frame: pl.DataFrame, column_names: Sequence[str], source_column: str | None) -> list[str]:
-    """Candidate columns for the item, the source last."""
-    item_columns = [name for name in item_candidates(frame, column_names) if not is_prose(frame[name])]
-    return list(dict.fromkeys([*item_columns, *([source_column] if source_column else [])]))
-
-
-def _is_usual_item(item_column: str, source_column: str | None) -> bool:
-    """Whether a column of items is the source or has a usual name."""
-    return item_column == source_column or bool(find_columns("item", [item_column]))
 
 
 def _output_row_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
@@ -305,7 +356,7 @@ def _conversation_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decl
         column_of_role = {"messages": conversation_column, **output_column_of_role, **item_column_of_role}
         for key_column_of_role, is_certain in _key_candidates(frame, remaining_columns, None, declared_roles):
             yield {**key_column_of_role, **column_of_role}, is_certain
-        system_columns = system_candidates(frame, remaining_columns)[:1]
+        system_columns = _system_candidates(frame, remaining_columns)[0][:1]
         yield {**({"system": system_columns[0]} if system_columns else {}), **column_of_role}, bool(system_columns)
 
 
@@ -341,8 +392,10 @@ def _pair_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_rol
             for name in free_columns
             if name not in (first_system_column, second_system_column, first_output_column, second_output_column)
         ]
-        source_column = item_column_of_role.get("source")
-        for item_column in _items_or_source(frame, remaining_columns, source_column)[:1]:
+        for item_column in _item_candidates(frame, remaining_columns, item_column_of_role.get("source"))[:1]:
+            is_certain = item_column == item_column_of_role.get("source") or item_column in find_columns(
+                "item", [item_column]
+            )
             yield (
                 {
                     "item": item_column,
@@ -352,7 +405,7 @@ def _pair_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_rol
                     "output_b": second_output_column,
                     **item_column_of_role,
                 },
-                _is_usual_item(item_column, source_column),
+                is_certain,
             )
 
 
@@ -365,13 +418,13 @@ def _item_row_roles(
     item_columns = (
         [declared_roles["item"]]
         if "item" in declared_roles
-        else _items_or_source(frame, remaining_columns, item_text_column_of_role.get("source"))
+        else _item_candidates(frame, remaining_columns, item_text_column_of_role.get("source"))
     )
     unique_item_columns = [name for name in item_columns if frame[name].n_unique() == frame.height]
     likely_item_columns = [
         name
         for name in unique_item_columns
-        if _is_usual_item(name, item_text_column_of_role.get("source")) or is_index(frame[name])
+        if name == item_text_column_of_role.get("source") or find_columns("item", [name]) or is_index(frame[name])
     ]
     if item_columns and not unique_item_columns:
         return None
@@ -422,7 +475,7 @@ def _system_name_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decla
     """Layout with one row per item, and one text column per system that has the name of the system."""
     item_column_of_role = _item_text_roles(frame, free_columns, [])
     item_columns = {*item_column_of_role.values(), *find_columns("item", free_columns)}
-    if system_candidates(frame, free_columns):
+    if any(may_be_systems(frame[name]) for name in find_columns("system", free_columns)):
         return
     text_columns = [
         name

@@ -8,6 +8,7 @@ Format: github.com/tatsu-lab/alpaca_eval, namely `annotations.json` of a leaderb
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -219,8 +220,40 @@ def read_results(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         )
         for _, loaded_table in paths_and_tables
     ]
+    annotation_frames, renaming_texts = _rename_by_folder(selected_paths, annotation_frames)
     study = read_alpacaeval(pl.concat(annotation_frames, how="diagonal"), where=path.name, invalid=invalid)
+    note_message = (
+        f"{path.name}: systems are named after their folders, not as in the files "
+        f"({join_labels(renaming_texts, limit=3)})"
+    )
+    study = replace(study, notes=(*study.notes, *build_notes(("folder-name", len(renaming_texts), note_message))))
     return replace(study, digest=digest_of(*(loaded_table.digest for _, loaded_table in paths_and_tables)))
+
+
+def _rename_by_folder(files: Sequence[Path], frames: Sequence[pl.DataFrame]) -> tuple[list[pl.DataFrame], list[str]]:
+    """The tables and the new names of systems. In each table, the system that differs between tables is renamed after
+    the folder of the table."""
+    system_column_names_of_frames = [
+        [column_name for column_name in COLUMNS[0][1:3] + COLUMNS[1][1:2] if column_name in frame.columns]
+        for frame in frames
+    ]
+    system_sets_of_frames = [
+        {str(system) for column_name in system_column_names for system in frame[column_name].unique()}
+        for system_column_names, frame in zip(system_column_names_of_frames, frames, strict=True)
+    ]
+    common_systems = set.intersection(*system_sets_of_frames) if len(system_sets_of_frames) > 1 else set()
+    renamed_frames, renaming_texts = [], []
+    for annotation_path, frame, system_column_names, frame_systems in zip(
+        files, frames, system_column_names_of_frames, system_sets_of_frames, strict=True
+    ):
+        folder_name, uncommon_systems = annotation_path.parent.parent.name, frame_systems - common_systems
+        if len(uncommon_systems) == 1 and len(frame_systems) == 2 and folder_name not in frame_systems:
+            frame = frame.with_columns(
+                pl.col(system_column_names).cast(pl.String).replace({next(iter(uncommon_systems)): folder_name})
+            )
+            renaming_texts.append(f"{next(iter(uncommon_systems))!r} is renamed to {folder_name!r}")
+        renamed_frames.append(frame)
+    return renamed_frames, renaming_texts
 
 
 def _files(path: Path) -> list[Path]:

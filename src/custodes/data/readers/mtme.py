@@ -40,6 +40,20 @@ KNOWN_LAYOUTS = (
 last."""
 
 
+def _layout_problem(path: Path, name: str) -> str:
+    """Why a folder or tar cannot be read."""
+    if not path.is_dir():
+        return f"{name}: no test sets of mt-metrics-eval, as TESTSET/sources/LP.txt is missing; give a tar of test sets"
+    entry_names = sorted(folder_entry.name for folder_entry in path.iterdir() if not folder_entry.name.startswith("."))
+    if not entry_names:
+        return f"{name}: the folder is empty; give a folder or file with data"
+    entries_text = join_labels(entry_names, limit=5)
+    return (
+        f"{name}: the layout of this folder is unknown; give an entry of it ({entries_text}), or a known layout: "
+        f"{KNOWN_LAYOUTS}"
+    )
+
+
 def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
     """The study of one test set and language pair.
 
@@ -51,10 +65,7 @@ def read_mtme(path: Path, *, part: str | None, invalid: Invalid) -> Study:
         (member_match[1] or "", member_match[2]) for member_match, _ in _iter_members(path, SOURCE)
     }
     if not roots_and_language_pairs:
-        raise InputError(
-            f"{path_name}: the layout of this {'folder' if path.is_dir() else 'tar'} is unknown; known layouts: "
-            f"{KNOWN_LAYOUTS}"
-        )
+        raise InputError(_layout_problem(path, path_name))
     common_folder = commonpath([PurePosixPath(test_set_root).parent for test_set_root, _ in roots_and_language_pairs])
     # Test sets by their path below the common folder. If `path` is itself a test set, its name is used.
     root_and_pair_of_label = {

@@ -6,7 +6,8 @@ follows from the words in a column of orders, or from the order of the names of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import polars as pl
@@ -150,6 +151,23 @@ def interpret_cells(
             "unsure": is_column_or_position_cell & (signs_by_code != 0).fill_null(False),
             "both_bad": normalised_words.is_in(BOTH_BAD),
         }
+    )
+
+
+def guess_meaning(word: str, system_names: Collection[str]) -> str:
+    """The probable meaning of an unreadable word; '' if no known word is similar."""
+    normalised_word = normalise_words(pl.Series([word])).item()
+    if any(tie_word in normalised_word for tie_word in ("tie", "equal", "same", "both", "neither", "draw")):
+        return "tie"
+    known_word_of_normalised_word = {
+        normalise_words(pl.Series([known_word])).item(): known_word for known_word in [*SUGGESTIONS, *system_names]
+    }
+    return next(
+        (
+            known_word_of_normalised_word[close_word]
+            for close_word in get_close_matches(normalised_word, known_word_of_normalised_word, n=1, cutoff=0.75)
+        ),
+        "",
     )
 
 

@@ -12,10 +12,10 @@ from custodes.data.outputs import Outputs
 from custodes.data.preferences import Preferences, column_option
 from custodes.data.raters import Raters
 from custodes.data.readers.reader import Invalid
-from custodes.data.readers.verdict_words import ALLOWED, SUGGESTIONS
+from custodes.data.readers.verdict_words import ALLOWED, guess_meaning
 from custodes.data.study import Study
 from custodes.data.table import format_counts
-from custodes.errors import InputError, join_labels, suggestion
+from custodes.errors import InputError, join_labels
 
 MAX_DROP_RATE = 0.05
 """Maximum rate of unreadable verdicts that `drop` allows in a file and per rater (one unreadable verdict per rater is
@@ -138,7 +138,8 @@ def _unreadable_text(unreadable_rows: pl.DataFrame, *, n_verdicts: int, system_n
 
 
 def _format_word(verdict: str, system_names: Collection[str] | None) -> str:
-    return f"{verdict[:40]!r}{'' if system_names is None else suggestion(verdict, [*SUGGESTIONS, *system_names])}"
+    suggested_word = "" if system_names is None else guess_meaning(verdict, system_names)
+    return f"{verdict[:40]!r}{f', did you mean {suggested_word!r}?' if suggested_word else ''}"
 
 
 def log_study(

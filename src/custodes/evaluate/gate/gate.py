@@ -137,12 +137,14 @@ class Gate(Result):
         return (f"{row['outcome']}  {line_of(row)}" for row in self.rules.to_dicts())
 
     @check_arguments
-    def to_junit(self) -> str:
+    def to_junit(self, seconds: float = 0.0) -> str:
         """Return JUnit XML for continuous integration, with one test case per rule, aspect and system.
 
         The test case of a failed rule is a failure. The test case of an inconclusive rule is marked as skipped, because
-        continuous integration would treat an error as a failure.
+        continuous integration would treat an error as a failure. `seconds` is the run time.
         """
+        if not 0 <= seconds < np.inf:
+            raise OptionError(f"seconds={seconds} is not allowed; give a finite number of at least 0")
         test_cases = [
             (
                 rule_row["metric"] + (f" ({rule_row['aspect']})" if rule_row["aspect"] else ""),
@@ -152,7 +154,7 @@ class Gate(Result):
             )
             for rule_row in self.rules.to_dicts()
         ]
-        return junit(test_cases)
+        return junit(test_cases, seconds=seconds)
 
 
 @question(
