@@ -178,6 +178,7 @@ def test_nobody_is_trusted_without_an_interval_above_chance(results: dict[str, A
     result = make_verdict(results, agreement=agreement)
     assert "Without intervals, this agreement cannot be compared with chance." in text_of(result, "fluency", "trust")
     assert text_of(result, "fluency", "chance") == ""
+    assert "differences between metrics cannot be tested" in text_of(result, "fluency", "uncertain")
 
 
 @pytest.mark.parametrize(
@@ -203,6 +204,8 @@ def test_the_best_is_clearly_best_only_by_its_tests(
     assert first.endswith(phrase.format(**p_values, largest=largest))
     level = [name for name in ("learned", "overlap") if name not in (worse or ())]
     assert leaders(agreement)["coherence"] == ["judge", *level]
+    uncertain = text_of(result, "coherence", "uncertain")
+    assert ("agrees best" in uncertain) is bool(level)
 
 
 @pytest.mark.parametrize(
@@ -810,6 +813,16 @@ def test_inconclusive_partiality_of_the_metric_for_all_aspects_is_named(results:
     assert text.endswith("Whether judge prefers longer outputs is not tested: the test needs texts of the outputs.")
 
 
+def test_a_metric_below_chance_on_an_aspect_is_not_said_to_be_only_unclear(results: dict[str, Any]) -> None:
+    values: dict[str, Ends] = {"judge": (0.5, 0.4, 0.6), "noise": (0.0, -0.1, 0.1), "overlap": (-0.4, -0.5, -0.3)}
+    result = make_verdict(results, agreement=standing(results["agreement"], values))
+    assert result.verdict.filter(aspect="", kind="chance")["text"].to_list() == [
+        "noise is not significantly better than chance on any aspect.",
+        "overlap is significantly better than chance on no aspect, and agrees with the annotators significantly less "
+        "than by chance on coherence and fluency.",
+    ]
+
+
 def test_undecided_pairs_are_those_that_do_not_differ(results: dict[str, Any]) -> None:
     values: dict[str, Ends] = {name: (0.5 - i / 50, 0.2, 0.6) for i, name in enumerate(("judge", "learned", "overlap"))}
     agreement = standing(results["agreement"], values)
@@ -819,4 +832,7 @@ def test_undecided_pairs_are_those_that_do_not_differ(results: dict[str, Any]) -
     rows = agreement.standing.with_columns(group=groups, may_be_best=~is_beaten)
     result = make_verdict(results, agreement=replace(agreement, standing=rows))
     assert "does not differ significantly from learned" in text_of(result, "fluency", "trust")
-    assert "and overlap" in text_of(result, "fluency", "trust")
+    assert text_of(result, "fluency", "uncertain").endswith(
+        "Not significantly worse than any other metric: judge and learned. overlap does not differ significantly from "
+        "judge either, but is significantly worse than some other metric."
+    )

@@ -95,24 +95,21 @@ class Gate(Result):
             f"reverse for `<=`); otherwise `{INCONCLUSIVE}`. With a ledger, the joint outcome of all rules: `{OPEN}`, "
             f"`{CLOSED}`, `{UNTESTED}` or `{INCONCLUSIVE}`",
         ),
-        label(
-            "reason",
-            f"why the outcome is {INCONCLUSIVE} or {CLOSED}; for `{UNTESTED}` (with `status`), how many further "
-            "candidates can be tested on the labels",
-        ),
+        label("reason", f"why the outcome is {INCONCLUSIVE} or {CLOSED}; for `{UNTESTED}`, the text of `remaining`"),
         view=rule_lines,
     )
     ledger: pl.DataFrame = table(
         "State of the ledger after the candidate, as one row. The table is empty without a ledger.",
-        count(
-            "candidate",
-            "number of candidates tested in this generation, a set of human labels on which candidates are tested in "
-            "turn",
-            "Candidates",
+        label(
+            "generation",
+            "digest of the human labels with which the generation starts; a generation is a set of labels on which "
+            "candidates are tested in turn",
         ),
+        count("candidate", "number of candidates tested in this generation", "Candidates"),
         count("openings", "number of candidates that opened the gate"),
         count("labels", "number of outputs with a human label", "Human labels"),
         label("ledger_digest", "digest of the last entry of the ledger; several digests after a merge of branches"),
+        label("remaining", "with `status`: how many further candidates can be tested on the labels", "Remaining"),
         by="",
     )
 

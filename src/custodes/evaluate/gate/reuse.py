@@ -344,16 +344,20 @@ def next_critical_values(
     return critical_scores[len(earlier_critical_scores) :], spent_levels
 
 
-def _build_answer(ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str) -> LedgerAnswer:
+def _build_answer(
+    ledger: Ledger, tests: LedgerTests, *, outcome: str, reason: str, remaining: str = ""
+) -> LedgerAnswer:
     candidate_of_digest = ledger.candidates
     return (
         outcome,
         reason,
         {
+            "generation": ledger.generation,
             "candidate": len(candidate_of_digest),
             "openings": sum(recorded_candidate.outcome == OPEN for recorded_candidate in candidate_of_digest.values()),
             "labels": len(tests.labels),
             "ledger_digest": ", ".join(ledger.heads),
+            "remaining": remaining,
         },
         build_notes(
             (
@@ -409,4 +413,4 @@ def _ledger_state(ledger: Ledger, tests: LedgerTests, level: float) -> LedgerAns
         sentences.append(
             f"The merged branches together have spent a level of {total_spent_level:.3f}, more than {level:.3g}."
         )
-    return _build_answer(ledger, tests, outcome=UNTESTED, reason=" ".join(sentences))
+    return _build_answer(ledger, tests, outcome=UNTESTED, reason=" ".join(sentences), remaining=" ".join(sentences))

@@ -205,6 +205,29 @@ def chance(view: AspectResults) -> Iterator[str]:
         yield f"{metrics_text} with the annotators significantly less than by chance.{direction_hint}"
 
 
+def uncertain(view: AspectResults) -> Iterator[str]:
+    """Yield sentences on comparisons of metrics that are undecided, for example because the study is too small."""
+    if view.standing and not view.bounded:
+        yield "There are no intervals, so differences between metrics cannot be tested."
+        return
+    if view.leaders[1:]:
+        yield (
+            "Which metric agrees best with the annotators is undecided. Not significantly worse than any other "
+            f"metric: {names(view.leaders)}."
+        )
+    best_row, *other_rows = view.standing if view.leaders else [{}]
+    beaten_metrics = [
+        other_row["metric"]
+        for other_row in other_rows
+        if share_a_letter(best_row, other_row) and other_row["metric"] not in view.leaders
+    ]
+    if beaten_metrics:
+        yield (
+            f"{subject_with_verb(beaten_metrics, 'does', 'do')} not differ significantly from {best_row['metric']} "
+            f"either, but {'is' if len(beaten_metrics) == 1 else 'are'} significantly worse than some other metric."
+        )
+
+
 def metric_sentences(results: Mapping[str, Result], aspect: str, *, first: bool) -> Iterator[tuple[str, str]]:
     """Yield the kind and the text of the sentences on one aspect.
 

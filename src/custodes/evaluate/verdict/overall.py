@@ -343,6 +343,24 @@ def leaders_everywhere(views: Sequence[AspectResults]) -> list[str]:
     )
 
 
+def chance(views: Sequence[AspectResults]) -> Iterator[str]:
+    """Yield sentences on metrics that are significantly better than chance on no aspect, or worse on some aspects."""
+    metrics_above_chance, metrics_below_chance = (
+        {metric for view in views for metric in view.metrics_on_side(side)} for side in ("above", "below")
+    )
+    metrics = list(dict.fromkeys(standing_row["metric"] for view in views for standing_row in view.standing))
+    unclear_metrics = [metric for metric in metrics if metric not in metrics_above_chance | metrics_below_chance]
+    if unclear_metrics and metrics_above_chance | metrics_below_chance:
+        yield f"{subject_with_verb(unclear_metrics, 'is', 'are')} not significantly better than chance on any aspect."
+    for metric in metrics:
+        if metric in metrics_below_chance - metrics_above_chance:
+            aspects_below_chance = [view.aspect for view in views if metric in view.metrics_on_side("below")]
+            yield (
+                f"{metric} is significantly better than chance on no aspect, and agrees with the annotators "
+                f"significantly less than by chance on {names(aspects_below_chance)}."
+            )
+
+
 def favours(views: Sequence[AspectResults]) -> Iterator[str]:
     """Yield findings of partiality that occur on every aspect, for metrics that are above chance on some aspect.
 

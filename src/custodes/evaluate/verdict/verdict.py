@@ -28,7 +28,7 @@ from custodes.evaluate.verdict import overall
 from custodes.evaluate.verdict.annotators import reliability
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.favoritism import favours, flips
-from custodes.evaluate.verdict.metrics import chance, design, metric_sentences, serious, trust
+from custodes.evaluate.verdict.metrics import chance, design, metric_sentences, serious, trust, uncertain
 from custodes.evaluate.verdict.rates import rate_sentences
 from custodes.evaluate.verdict.slices import slices
 from custodes.evaluate.verdict.systems import best, labels
@@ -50,6 +50,7 @@ HEADINGS: Mapping[str, str] = {
     "labels": "What to do next",
     "chance": "Not significantly better than chance",
     "flips": "Human decisions that metrics reverse",
+    "uncertain": "Undecided",
 }
 ESSENTIAL = (
     "design",
@@ -78,6 +79,7 @@ SUBJECTS: Mapping[str, Callable[[AspectResults], Iterable[str]]] = {
     "labels": labels,
     "chance": chance,
     "flips": flips,
+    "uncertain": uncertain,
 }
 """Functions that yield the sentences on one aspect, by heading, in the order of display."""
 ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
@@ -88,6 +90,7 @@ ACROSS: Mapping[str, Callable[[Sequence[AspectResults]], Iterable[str]]] = {
     "weaknesses": overall.weaknesses,
     "favours": overall.favours,
     "labels": overall.labels,
+    "chance": overall.chance,
 }
 """Functions that yield the sentences on all aspects, by heading."""
 OF_SYSTEMS = ("design", "best", "annotators", "labels")
@@ -109,7 +112,7 @@ class Verdict(Result):
             "kind",
             (
                 "subject of the statement: design, rates, best, annotators, trust, decisions, weaknesses, faults, "
-                "favours, slices, labels, chance or flips"
+                "favours, slices, labels, chance, flips or uncertain"
             ),
         ),
         label("text", "the sentence", ""),
