@@ -125,16 +125,34 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     is_missing = np.isnan(x) | np.isnan(y)
     if is_missing.any():  # missing values get the highest rank on both sides: concordant with every present output
         x, y = np.where(is_missing, np.inf, x), np.where(is_missing, np.inf, y)
-    x, y, n_missing = (_rows(values, shape) for values in (x, y, is_missing.sum(axis=-1, keepdims=True)))
+    x, y, n_missing_by_row = (_rows(all_rows, shape) for all_rows in (x, y, is_missing.sum(axis=-1, keepdims=True)))
+    sorted_single_rows = [_SortedRows.from_values(all_rows) if len(all_rows) == 1 else None for all_rows in (x, y)]
     tau = np.empty(math.prod(shape))
     for row_slice in chunks(len(tau), _CACHED * n):
-        x_rows, y_rows, n_missing_of_row = (
-            values if len(values) == 1 else values[row_slice] for values in (x, y, n_missing)
+        sorted_rankings = [
+            sorted_ranking or _SortedRows.from_values(all_rows[row_slice])
+            for sorted_ranking, all_rows in zip(sorted_single_rows, (x, y), strict=True)
+        ]
+        n_missing_in_slice = n_missing_by_row if len(n_missing_by_row) == 1 else n_missing_by_row[row_slice]
+        n_missing_ordered_pairs = 2 * (n_missing_in_slice * (n - n_missing_in_slice))[:, 0]
+        tied_or_x_ranking, other_ranking = (
+            sorted_rankings if sorted_rankings[0].has_ties or not sorted_rankings[1].has_ties else sorted_rankings[::-1]
         )
-        n_missing_ordered_pairs = 2 * (n_missing_of_row * (n - n_missing_of_row))[:, 0]
+        fourfold_lower_counts = [
+            4 * count_earlier_lower(y_positions).sum(axis=1)
+            for _, y_positions in _sequences(tied_or_x_ranking, other_ranking)
+        ]
+        doubled_concordance = (
+            sum(fourfold_lower_counts) / len(fourfold_lower_counts)
+            - n * (n - 2)
+            - (tied_or_x_ranking.end - tied_or_x_ranking.start).sum(axis=1)
+        )
         tau[row_slice] = tau_b(
-            concordance(x_rows, y_rows).sum(axis=1) - n_missing_ordered_pairs,
-            *(n * n - tie_counts(values).sum(axis=1) - n_missing_ordered_pairs for values in (x_rows, y_rows)),
+            doubled_concordance - n_missing_ordered_pairs,
+            *(
+                n * n - (sorted_ranking.end - sorted_ranking.start).sum(axis=1) - n_missing_ordered_pairs
+                for sorted_ranking in sorted_rankings
+            ),
         )
     return tau.reshape(shape)
 
