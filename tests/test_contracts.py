@@ -34,7 +34,7 @@ DECLARED = {
 EMPTY = {
     ("check", "problems"),
     ("leaderboard", "interim"),  # only for studies with interim analyses
-    *(("leaderboard", "corrected"), ("leaderboard", "cycles"), ("leaderboard", "reference")),
+    *(("check", "texts"), ("leaderboard", "corrected"), ("leaderboard", "cycles"), ("leaderboard", "reference")),
     *(("protocol", "naive"), ("ceiling", "history"), ("agreement", "labels")),
     *(("annotators", "pairs"), ("gate", "ledger")),
     ("combine", "pruning"),

@@ -253,6 +253,17 @@ def study(rows: list[tuple[str, str, str]]) -> cu.Study:
     return cu.read(pl.DataFrame(rows, schema=["item", "system", "text"], orient="row"))
 
 
+def test_texts_alone_are_summarised_by_system() -> None:
+    texts = cu.check(study([*ROWS, *SAME, *COPY])).texts.drop("aspect")
+    assert texts.columns == ["system", "items", "outputs", "missing", "duplicates", "distinct", "words"]
+    assert texts.rows() == [
+        ("Aster", 6, 6, 0, 1, 6, 3.0),
+        ("Birch", 6, 6, 0, 0, 6, 3.0),
+        ("Cedar", 6, 6, 0, 0, 1, 5.0),
+        ("Dill", 6, 2, 4, 1, 2, 3.5),
+    ]
+
+
 def test_problems_of_texts_alone() -> None:
     problems = {row["rule"]: row for row in cu.check(study([*ROWS, *SAME, *COPY])).problems.iter_rows(named=True)}
     assert problems.keys() == {"missing-outputs", "constant-outputs", "duplicate-outputs", "texts-only"}
@@ -262,10 +273,11 @@ def test_problems_of_texts_alone() -> None:
     assert problems["texts-only"]["message"].startswith("there are texts of 4 systems on 6 items")
 
 
-def test_sound_texts_have_no_problem() -> None:
+def test_sound_texts_have_no_problem_and_rated_texts_no_such_table() -> None:
     result = cu.check(study(ROWS))
     assert result.problems["rule"].to_list() == ["texts-only"]
     assert result.status == 0
+    assert cu.check("demo").texts.is_empty()
 
 
 def test_systems_with_the_same_texts_are_named() -> None:

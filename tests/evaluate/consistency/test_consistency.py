@@ -257,17 +257,27 @@ def test_committees_by_hand() -> None:
         base.with_columns(rater=pl.lit(r), kind=pl.lit("metric"), preference=pl.Series(v)) for r, v in views.items()
     ]
     person = base.with_columns(rater=pl.lit("ann"), kind=pl.lit("human"), preference=pl.Series(truth))
-    result = consistency_of(cu.read(pl.concat([*judges, person])), resamples=50)
+    raters = pl.DataFrame({"rater": ["a", "b", "c"], "cost": [1.0, 2.0, 3.0]})
+    result = consistency_of(cu.read(pl.concat([*judges, person]), raters=raters), resamples=50)
     panels = {panel["panel"]: panel for panel in result.panels.iter_rows(named=True)}
     assert (panels["all"]["accuracy"], panels["a"]["accuracy"], panels["all"]["comparisons"]) == (1, 0.8, 60)
     assert panels["best majority"]["judges"] == ["a", "b", "c"]
     assert panels["best majority"]["gain"] == pytest.approx(0.2, abs=0.1)
-    single = consistency_of(cu.read(pl.concat([judges[0], person]))).panels
+    assert panels["all"]["cost_per_correct"] == pytest.approx(6)
+    assert panels["b"]["cost_per_correct"] == pytest.approx(2 / 0.8)
+    single = consistency_of(cu.read(pl.concat([judges[0], person]), raters=raters)).panels
     assert single["panel"].to_list() == ["a"]  # one judge is no committee
     # The name of the combined annotators may be the name of an annotator.
     human = person.with_columns(rater=pl.lit("human"))
-    as_human = consistency_of(cu.read(pl.concat([*judges, human])), resamples=50)
+    as_human = consistency_of(cu.read(pl.concat([*judges, human]), raters=raters), resamples=50)
     assert as_human.panels.equals(result.panels)
+    mixed = raters.with_columns(cost_unit=pl.Series(["usd", "usd", "cpu-s"]))
+    panels = {
+        panel["panel"]: panel
+        for panel in consistency_of(cu.read(pl.concat([*judges, person]), raters=mixed)).panels.to_dicts()
+    }
+    assert panels["all"]["cost_per_correct"] is None
+    assert panels["b"]["cost_per_correct"] == pytest.approx(2 / 0.8)
 
 
 def test_check_tells_of_orders() -> None:

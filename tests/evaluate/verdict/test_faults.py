@@ -101,4 +101,8 @@ def test_what_was_not_answered_is_told_with_reasons_and_what_is_left_out(results
         "of 80 questions (refusal 8 %, label 2 %). Of the comparisons queried in both orders, 8 comparisons have a "
         "verdict in only one order. Questions that combine both orders into one verdict exclude such comparisons."
     )
+    one_reason = frame.with_columns(invalid=pl.col("invalid").replace("refusal", "label"))
+    result = cu.consistency(cu.read(pl.concat([person, one_reason], how="diagonal_relaxed")), resamples=50)
+    lines = [text for text in faults(AspectResults({**results, "consistency": result}, "")) if "no verdict" in text]
+    assert "of 80 questions. Of the comparisons" in lines[0]  # the only reason has the rate of all failures
     assert not [text for text in faults(AspectResults(results, "")) if "no verdict" in text]

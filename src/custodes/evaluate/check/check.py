@@ -17,6 +17,7 @@ from custodes.data.notes import Note
 from custodes.data.study import Study
 from custodes.data.table import drop_duplicates, filter_rows
 from custodes.evaluate.check.aspect import FEW_ITEMS, compared_problems, means_of_others, near_duplicates
+from custodes.evaluate.check.outputs import systems_of_texts, texts_alone
 from custodes.evaluate.check.rules import SERIOUS_NOTES, Problem, ProblemResult, problem, problem_table
 from custodes.evaluate.check.study import label_problems, study_problems
 from custodes.evaluate.comparable import NotComparableError, label_of
@@ -65,6 +66,16 @@ class Check(ProblemResult):
         label("signature", "library, version and parameters on which the scores of the rater depend"),
         essential=False,
     )
+    texts: pl.DataFrame = table(
+        "One row per system, if the study has texts but no scores or verdicts.",
+        label("system", "name of the system"),
+        count("items", "items with an output of at least one system"),
+        count("outputs", "items with an output of this system"),
+        count("missing", "items without an output of this system, or with an empty output"),
+        count("duplicates", "outputs that equal the output of another system for the same item"),
+        count("distinct", "different texts"),
+        score("words", "mean number of words of an output"),
+    )
     problems: pl.DataFrame = problem_table("Problems that would invalidate or bias results.", page="`check`")
 
 
@@ -104,7 +115,9 @@ def check(
         *study_problems(study, selected_study, notes),
         *(label_problems(selected_study, rng) if selected_study.labels else ()),
     ]
-    study_tables = Check.part(problems=map(Problem._asdict, problems))
+    text_table = texts_alone(study)
+    columns_of_texts = {} if text_table is None else systems_of_texts(text_table).to_dict()
+    study_tables = Check.part(texts=columns_of_texts, problems=map(Problem._asdict, problems))
     return Check.from_parts([*(aspect_tables for aspect_tables, _ in answers), study_tables], notes)
 
 

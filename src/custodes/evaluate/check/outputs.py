@@ -203,12 +203,15 @@ def texts_alone(study: Study) -> pl.DataFrame | None:
 
 
 def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
-    """Return the numbers of items, outputs, missing outputs, duplicates and distinct outputs of each system."""
+    """Return the table `texts`: numbers of outputs, missing outputs and duplicates, and mean length of each system."""
+    stripped_text_expression = pl.col("text").str.strip_chars()
+    text_rows_with_counts = texts.with_columns(
+        blank=stripped_text_expression == "", n=stripped_text_expression.str.count_matches(r"\S+")
+    )
     is_duplicate_expression = (pl.len().over("item", "text") > 1) & ~pl.col("blank")
     n_items_expression = pl.lit(texts["item"].n_unique(), dtype=pl.Int64)
     return (
-        texts.with_columns(blank=pl.col("text").str.strip_chars() == "")
-        .with_columns(equal=is_duplicate_expression)
+        text_rows_with_counts.with_columns(equal=is_duplicate_expression)
         .group_by("system", maintain_order=True)
         .agg(
             items=n_items_expression,
@@ -216,6 +219,7 @@ def systems_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
             missing=n_items_expression - (~pl.col("blank")).sum(),
             duplicates=pl.col("equal").sum(),
             distinct=pl.col("text").filter(~pl.col("blank")).n_unique(),
+            words=pl.col("n").filter(~pl.col("blank")).mean(),
         )
         .sort("system")
     )

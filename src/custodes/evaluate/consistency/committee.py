@@ -1,10 +1,11 @@
-"""Committees of judges: accuracy of each judge and of majority votes."""
+"""Committees of judges: accuracy and cost of each judge and of majority votes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from custodes.answers.tables import with_interval
 from custodes.data.notes import Note, build_notes
@@ -62,7 +63,9 @@ def panel_columns(
         return {}, []
     n_clusters = effective_clusters(np.bincount(preferences.unit[is_shared_comparison]))
     interval_options: dict[str, Any] = {"confidence": confidence, "clusters": n_clusters}
-    panels = _panel_columns(preferences, judge_indices, is_shared_comparison, bootstrap_weights, interval_options)
+    panels = _panel_columns(
+        study, preferences, judge_indices, is_shared_comparison, bootstrap_weights, interval_options
+    )
     if len(judge_indices) < 2:
         return panels, []
     # A metric of another aspect has no preference here, so it is not a candidate.
@@ -79,13 +82,14 @@ def panel_columns(
 
 
 def _panel_columns(
+    study: Study,
     preferences: RaterPreferences,
     judge_indices: list[int],
     is_shared_comparison: Bools,
     bootstrap_weights: Floats,
     interval_options: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the accuracy of the majority vote of all judges, of the selected panels, and of each judge."""
+    """Return the accuracy and cost of the majority vote of all judges, of the selected panels, and of each judge."""
     judge_signs, human_signs, unit_of_comparison = (
         preferences.signs[judge_indices][:, is_shared_comparison],
         preferences.people[is_shared_comparison],
@@ -113,10 +117,39 @@ def _panel_columns(
     )
     gain_draws = gain_draws.round(12)
     gain_draws[:, [panel_label == BEST for panel_label in panel_labels]] = np.nan  # no gain over itself
+    cost_of_judge, cost_unit_of_judge = _verdict_costs(study, preferences, judge_indices, is_shared_comparison)
+    cost_of_panel = [
+        cost_of_judge[members_of_panel].sum() if len({cost_unit_of_judge[k] for k in members_of_panel}) == 1 else np.nan
+        for members_of_panel in members
+    ]
     return {
         "panel": panel_labels,
         "comparisons": [len(human_signs)] * len(panel_labels),
         "judges": [[judge_names[k] for k in members_of_panel] for members_of_panel in members],
         **with_interval("accuracy", accuracy_draws, bounds=intervals.SHARE, **interval_options),
         **with_interval("gain", gain_draws, bounds=intervals.ANY, **interval_options),
+        "cost_per_correct": np.array(cost_of_panel) / accuracy_draws[0],
     }
+
+
+def _verdict_costs(
+    study: Study, preferences: RaterPreferences, judge_indices: list[int], is_shared_comparison: Bools
+) -> tuple[Floats, list[str | None]]:
+    """Return the cost of a judge's verdicts on a comparison (judges,), NaN if unknown, and the units of the costs."""
+    comparison_ids = (
+        preferences.item[is_shared_comparison] * max(1, len(preferences.design.pairs))
+        + preferences.pair[is_shared_comparison]
+    )
+    verdict_rows = preferences.asked.drop_nulls("preference").filter(
+        pl.col("comparison").is_in(comparison_ids.tolist())
+    )
+    mean_verdict_count_rows = (
+        verdict_rows.group_by("rater", "comparison").len().group_by("rater").agg(pl.col("len").mean())
+    )
+    # A score is for one output, and a comparison needs two scores.
+    mean_verdicts_of_rater = dict(mean_verdict_count_rows.iter_rows())
+    judge_rows = study.raters.select_raters([preferences.raters[rater_index] for rater_index in judge_indices]).frame
+    cost_per_verdict = np.array([cost or np.nan for cost in judge_rows["cost"]], dtype=np.float64)
+    return cost_per_verdict * [
+        mean_verdicts_of_rater.get(rater_index, 2.0) for rater_index in judge_indices
+    ], judge_rows["cost_unit"].to_list()

@@ -231,6 +231,11 @@ class Consistency(Result):
             best="high",
         ),
         difference("gain", "accuracy minus the accuracy of `best single judge`", "Gain over the best", interval=True),
+        score(
+            "cost_per_correct",
+            "cost of a comparison divided by accuracy; null if a cost is unknown or if costs have different units",
+            essential=False,
+        ),
         labels("judges", "members of the panel; the members of a best panel are chosen on all items", "Members"),
         essential=False,
     )

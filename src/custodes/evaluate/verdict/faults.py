@@ -85,13 +85,13 @@ def _failure_sentences(view: AspectResults) -> Iterator[str]:
         reasons_and_rates = (
             missing_rows.filter(pl.col("factor") == REASON, rater=failure_row["rater"])
             .select("level", "failure_rate")
-            .iter_rows()
+            .rows()
         )
         reasons_text = ", ".join(f"{reason} {percent(rate)}" for reason, rate in reasons_and_rates)
         failure_text = (
             f"{failure_row['rater']} gave no verdict in "
             f"{estimate_with_interval(failure_row, 'failure_rate', write=percent)} of "
-            f"{plural(failure_row['queried'], 'question')}{f' ({reasons_text})' if reasons_text else ''}."
+            f"{plural(failure_row['queried'], 'question')}{f' ({reasons_text})' if len(reasons_and_rates) > 1 else ''}."
         )
         if failure_row["rater"] in n_half_answered_of_rater:
             failure_text += (
