@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from custodes.plots.layout import layered_layout
 from custodes.plots.ranking import graph_rows
 from custodes.stats import graphs
 from tests.evaluate.studies import study_of
+from tests.plots.drawn import rows_of
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +65,22 @@ def test_favi_scores_of_pairs_are_drawn_by_sign_and_accuracy(results: dict[str, 
 def test_formats(charts: dict[str, Any], suffix: str, start: bytes, tmp_path: Path) -> None:
     content = plots.save(charts["errors"], tmp_path / f"x.{suffix}").read_bytes().lstrip()
     assert content.upper().startswith(start.upper())
+
+
+def test_error_rates_by_slice_are_those_of_the_table() -> None:
+    result = cu.rates(cu.read("demo"), positive=">=4", metrics="judge,learned", aspect="fluency", by="system")
+    drawn = {(row["slice"], row["measure"]): row for row in rows_of(plots.error_rates_by_slice(result, "judge"))}
+    slices = result.slices.filter(metric="judge")
+    assert len(drawn) == slices.select("tpr", "tnr").count().sum_horizontal().item() > slices.height
+    for row in slices.iter_rows(named=True):
+        for rate in ("tpr", "tnr"):
+            if row[rate] is not None:
+                mark = drawn[row["slice"], rate.upper()]
+                assert [mark[name] for name in ("value", "low", "high")] == pytest.approx(
+                    [row[f"{rate}{suffix}"] for suffix in ("", "_low", "_high")]
+                )
+    with pytest.raises(OptionError, match="compute it with by=COLUMN"):
+        plots.error_rates_by_slice(replace(result, slices=result.slices.head(0)), "judge")
 
 
 def test_unknown_names_are_told_with_a_suggestion(

@@ -247,7 +247,11 @@ class Favoritism(Result):
     correlations: pl.DataFrame = table(
         "Correlations of |favi| with accuracy over all metrics and pairs of systems (figure 5 of the paper).",
         label("accuracy", "`sign_agrees` or `sample_accuracy` of the table `pairs`"),
-        score("spearman", "Spearman's rho of |favi| and `accuracy` over the rows of `pairs`", "ρ"),
+        score(
+            "spearman",
+            "Spearman's rho of |Favi-Score| (|favi|) and `accuracy` over the rows of `pairs`",
+            "Spearman with |Favi-Score|",
+        ),
         count("n", "number of rows of `pairs` in which `favi` is defined"),
         essential=False,
     )

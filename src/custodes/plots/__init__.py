@@ -28,7 +28,7 @@ from custodes.plots.favoritism_of_pairs import favoritism_of_pairs
 from custodes.plots.leaderboard import leaderboard_strengths, win_rate_map
 from custodes.plots.protocol import annotations_and_kld, budget_curve, power_curve
 from custodes.plots.ranking import error_types, ranking_graphs
-from custodes.plots.rates import label_matrix, rates, reliability_curve, roc_curve
+from custodes.plots.rates import error_rates_by_slice, label_matrix, rates, reliability_curve, roc_curve
 from custodes.plots.saving import FORMATS, save
 from custodes.plots.theme import COLUMN_WIDTH, PAGE_WIDTH
 from custodes.plots.trade_off import trade_off_curve
@@ -46,6 +46,7 @@ __all__ = [
     "complementarity_map",
     "confusion_matrix",
     "correction_margins",
+    "error_rates_by_slice",
     "error_types",
     "explained_variance",
     "favoritism_and_accuracy",

@@ -1,4 +1,4 @@
-"""Figures of rates: each system by judge and annotators, ROC, reliability and label matrix."""
+"""Figures of rates: each system by judge and annotators, error rates by slice, ROC, reliability and label matrix."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import polars as pl
 import custodes.plots.alt as alt
 import custodes.plots.theme as theme
 from custodes.data.comparisons import HUMAN
+from custodes.errors import OptionError
 from custodes.evaluate.rates.rates import Rates
 from custodes.plots.choice import select_aspect, select_rows, title_with_aspect
 
 SOURCES = {"judge_rate": "judge alone", "human_rate": "human labels alone", "corrected_rate": "corrected"}
 COLOURS = {"judge alone": theme.VERMILION, "human labels alone": theme.GREY, "corrected": theme.BLUE}
+ERROR_RATES = {"tpr": "TPR", "tnr": "TNR"}
 
 
 def rates(result: Rates, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH) -> alt.TopLevelMixin:
@@ -97,6 +99,89 @@ def rate_dots(data: Any) -> Any:
         base.mark_point(opacity=1).encode(
             x=alt.X("rate:Q", title="Rate", axis=rate_axis, scale=alt.Scale(zero=False, nice=True))
         ),
+        height=alt.Step(2 * theme.ROW),
+    )
+
+
+def error_rates_by_slice(
+    result: Rates, metric: str, *, aspect: str | None = None, width: int = theme.PAGE_WIDTH
+) -> alt.TopLevelMixin:
+    """TPR and TNR of a judge in each slice, with intervals.
+
+    Parameters
+    ----------
+    result : Rates
+        Result of `rates`, computed with the argument `by`.
+    metric : str
+        Judge to draw.
+    aspect : str, optional
+        Aspect to draw; required if the result has several aspects.
+    width : int, default 455
+        Width of the plot in pixels.
+
+    Returns
+    -------
+    altair.TopLevelMixin
+        The chart. A notebook displays it as SVG; `custodes.plots.save` writes it to a file.
+
+    Raises
+    ------
+    OptionError
+        If the metric or the aspect is unknown, or if the result has no slices.
+
+    Examples
+    --------
+    >>> import custodes as cu
+    >>> result = cu.rates(cu.read("demo"), positive=">=4", metrics="judge", aspect="fluency", by="system")
+    >>> error_rates_by_slice(result, "judge").to_dict()["title"]
+    'Error rates of judge by slice (fluency)'
+    """
+    function_name = "error_rates_by_slice"
+    if result.slices.is_empty():
+        raise OptionError(f"{function_name}: the result has no slices; compute it with by=COLUMN")
+    rows, aspect = select_aspect(result.slices, aspect, function_name=function_name)
+    return theme.apply_theme(
+        slice_dots(theme.embed_rows(error_rates(select_rows(rows, "metric", metric, function_name=function_name)))),
+        title=title_with_aspect(f"Error rates of {metric} by slice", aspect),
+        width=width,
+    )
+
+
+def error_rates(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `Rates.slices`, repeated for each error rate."""
+    measure_tables = [
+        rows.select(
+            "aspect",
+            "metric",
+            "slice",
+            pl.lit(display_name).alias("measure"),
+            value=rate_column_name,
+            low=f"{rate_column_name}_low",
+            high=f"{rate_column_name}_high",
+        )
+        for rate_column_name, display_name in ERROR_RATES.items()
+    ]
+    return pl.concat(measure_tables).drop_nulls("value")
+
+
+def slice_dots(data: Any) -> Any:
+    """Draw the rows of `error_rates` of one aspect and metric."""
+    base = alt.Chart(data).encode(
+        y=alt.Y("slice:N", title=None, sort=None),
+        yOffset=alt.YOffset("measure:N"),
+        color=alt.Color("measure:N", title=None, scale=alt.Scale(range=[theme.BLUE, theme.ORANGE])),
+        tooltip=[
+            alt.Tooltip("slice:N"),
+            alt.Tooltip("measure:N"),
+            alt.Tooltip("value:Q", format=".1%"),
+            alt.Tooltip("low:Q", format=".1%"),
+            alt.Tooltip("high:Q", format=".1%"),
+        ],
+    )
+    x = alt.X("value:Q", title="Proportion correct", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1]))
+    return alt.layer(
+        base.mark_rule(**theme.WHISKER).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        base.mark_point(opacity=1).encode(x=x),
         height=alt.Step(2 * theme.ROW),
     )
 

@@ -56,6 +56,7 @@ def test_win_rates_against_the_common_system(tmp_path: Path) -> None:
         graded = graded_of(folder, model)
         assert row["reference"] == "base"
         assert row["win_rate"] == pytest.approx(graded.mean())
+        assert row["discrete_win_rate"] == pytest.approx((graded > 0.5).mean())
         error = graded.std(ddof=1) / np.sqrt(len(graded))
         assert row["win_rate_high"] - row["win_rate"] == pytest.approx(1.968 * error, rel=1e-3)
         assert row["length_controlled_win_rate_low"] < row["length_controlled_win_rate"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,14 @@ SHOWN_FIRST = "shown first"
 
 TIES = "ties"
 """Name of the tie parameter of the Davidson model in the table `effects`."""
+
+UNITS: Mapping[str, str] = {
+    TIES: "odds of a tie to a win",
+    SHOWN_FIRST: "log odds",
+    LENGTH: "log odds per log ratio of words",
+}
+OTHER_UNIT = "log odds per standard deviation"
+"""Units of effects by covariate. Covariates without an entry are standardised."""
 
 
 @dataclass(frozen=True, kw_only=True)

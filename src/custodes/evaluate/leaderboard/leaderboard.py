@@ -217,12 +217,8 @@ class Leaderboard(Result):
             f"`ties`: tie parameter of the Davidson model, if there are ties; `{SHOWN_FIRST}`: effect of being shown "
             "first; otherwise the name of a covariate",
         ),
-        score(
-            "value",
-            "effect in log odds, for `length` per log ratio of words and for scores per standard deviation; for ties, "
-            "the odds of a tie to a win between equal systems",
-            interval=True,
-        ),
+        score("value", "effect in log odds; for ties, the tie parameter", interval=True),
+        label("unit", "unit of `value`"),
         p_value("p_value", "p-value of the test that a covariate has no effect", "p"),
         rows=lambda board: main_rows(board, board.effects),
     )
@@ -235,7 +231,13 @@ class Leaderboard(Result):
         share(
             "win_rate",
             "mean probability of winning according to the judge (AlpacaEval's win rate); without probabilities, the "
-            "proportion of comparisons won, where a tie counts half a win",
+            "discrete win rate",
+            interval=True,
+        ),
+        share(
+            "discrete_win_rate",
+            "proportion of comparisons won; a tie counts half a win",
+            "Discrete win rate",
             interval=True,
         ),
         share(

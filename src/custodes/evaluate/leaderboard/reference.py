@@ -84,7 +84,8 @@ def _reference_verdicts(verdict_rows: pl.DataFrame, reference_system: str, study
 
 
 def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
-    points = verdict_rows["won" if verdict_rows["graded"].null_count() else "graded"].to_numpy()
+    discrete_points = verdict_rows["won"].to_numpy()
+    points = discrete_points if verdict_rows["graded"].null_count() else verdict_rows["graded"].to_numpy()
     cluster_codes = verdict_rows["cluster"].rank("dense").to_numpy().astype(np.intp) - 1
     length_differences = verdict_rows["longer"].to_numpy()
     reason = ""
@@ -96,6 +97,7 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
         length_differences = np.full(len(length_differences), np.nan)
     rate_and_bounds_of_column = {
         "win_rate": _mean(points, cluster_codes, confidence),
+        "discrete_win_rate": _mean(discrete_points, cluster_codes, confidence),
         "length_controlled_win_rate": _length_controlled(points, length_differences, cluster_codes, confidence),
     }
     return {

@@ -13,7 +13,7 @@ from custodes.data.comparisons import HUMAN
 from custodes.data.interim_analyses import last_looks
 from custodes.evaluate.decision_graph import format_decisions
 from custodes.evaluate.leaderboard.bradley_terry import CorrectedModel, FittedModel
-from custodes.evaluate.leaderboard.covariates import TIES
+from custodes.evaluate.leaderboard.covariates import OTHER_UNIT, TIES, UNITS
 from custodes.stats.arrays import Floats, Ints, round_for_sorting
 from custodes.stats.graphs import letters
 from custodes.stats.normal_pairs import can_be_significant
@@ -215,7 +215,8 @@ def _effects(rater: str, model: FittedModel, confidence: float) -> dict[str, Any
             column_name: np.append(tie_columns[column_name], effect_values)
             for column_name, effect_values in effect_columns.items()
         }
-    return {"rater": [rater] * len(effect_names), "effect": effect_names, **effect_columns}
+    effect_units = [UNITS.get(effect_name, OTHER_UNIT) for effect_name in effect_names]
+    return {"rater": [rater] * len(effect_names), "effect": effect_names, **effect_columns, "unit": effect_units}
 
 
 def _stack_columns(columns_of_raters: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
