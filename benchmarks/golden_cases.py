@@ -38,7 +38,7 @@ QUESTIONS = (
 )
 OF_COUNTS = ("leaderboard", "favoritism", "ranking", "correction")
 OF_ANNOTATORS = ("check", "annotators")
-WITHOUT_RESAMPLES = ("correction", "labelling", "plan", "rates", "route", "validate")
+WITHOUT_RESAMPLES = ("check", "correction", "labelling", "plan", "rates", "route", "validate")
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "ceiling": {"model": "ridge", "steps": 2},
     "combine": {"method": ["ridge", "pairwise", "equal", "best"], "repeats": 1},

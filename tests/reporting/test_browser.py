@@ -46,7 +46,7 @@ def resize(page: Any, width: int) -> None:
 
 def test_every_figure_and_table_is_there_and_tables_are_sorted_by_any_column(page: Any) -> None:
     figures = page.locator("[data-figure]")
-    assert figures.count() == 26
+    assert figures.count() == 24
     for i in range(figures.count()):
         box = figures.nth(i).locator("svg").bounding_box()
         assert box is not None, figures.nth(i).get_attribute("data-figure")
@@ -109,7 +109,7 @@ def test_every_text_of_every_picture_can_be_read_also_on_a_phone_and_it_prints(p
     for width in (1280, 390):
         resize(page, width)
         texts = page.evaluate(TEXTS)
-        assert len({text["figure"] for text in texts}) > 25
+        assert len({text["figure"] for text in texts}) > 23
         assert [text for text in texts if text["size"] < theme.TEXT - 0.01] == []
         assert [text for text in texts if text["beyond"] > 1] == []
         assert sum(text["title"] for text in texts) > 20  # including complete axis titles
@@ -129,8 +129,8 @@ def test_the_chosen_metric_is_named_and_compared_and_rows_and_digits_are_right(p
     page.locator("select[data-choice=metric]").select_option("noise")
     page.wait_for_selector("#fig-favoritism-accuracy text[font-weight=bold]")
     page.wait_for_selector(READY)
-    for figure in ("favoritism-accuracy", "complementarity-places"):
-        assert set(page.locator(f"#fig-{figure} text[font-weight=bold]").all_text_contents()) == {"noise"}, figure
+    bold_texts = page.locator("#fig-favoritism-accuracy text[font-weight=bold]").all_text_contents()
+    assert set(bold_texts) == {"noise"}
     # the script formats numbers as Python does
     rows = demo_report.context.table("ranking.decisions").filter(aspect="coherence", rater="noise")
     row_texts = page.locator("#table-decisions tbody tr").all_text_contents()

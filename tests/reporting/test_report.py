@@ -106,7 +106,7 @@ def test_save_figures_writes_every_picture_of_every_aspect(demo_report: Report, 
         for section in demo_report.sections
         for figure in section.build_content(demo_report.context)[0]
     }
-    assert len(figures) == 26
+    assert len(figures) == 24
     counted = {figure: sum(re.search(rf"(^|-){figure}(-|$)", name) is not None for name in names) for figure in figures}
     of_aspect = {key for key, figure in figures.items() if "{aspect}" in str((figure.where, figure.fields))}
     assert counted.pop("agreement-intervals") == 4
