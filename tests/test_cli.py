@@ -139,7 +139,7 @@ def test_a_folder_that_is_there_needs_no_slash(custodes: Run) -> None:
     Path("there").mkdir()
     assert custodes("check", "demo", "-o", "there").status == 0
     assert custodes("convert", "demo", "-o", ".").out.split() == ["ratings.csv", "raters.csv", "items.csv"]
-    assert {file.name for file in Path("there").iterdir()} == {"problems.csv", "raters.csv", "summary.csv"}
+    assert {file.name for file in Path("there").iterdir()} == {"problems.csv", "raters.csv", "summary.csv", "texts.csv"}
     refused(custodes("report", "demo", "-o", "there"), "there", "folder")
     refused(custodes("combine", "score", "demo", "--model", "model.json", "-o", "there"), "there", "folder")
 
