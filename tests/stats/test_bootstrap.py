@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
-from custodes.stats import bootstrap
 from custodes.stats.bootstrap import (
     bootstrap_weights,
     group_by_outputs,
@@ -44,13 +43,14 @@ def test_bootstrap_weights_are_multinomial_counts() -> None:
 
 
 @pytest.mark.parametrize("n_units", [1, 7, 5000, 100_000])
-def test_blocks_bytes_and_floats_are_the_same_draws(n_units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_bytes_and_floats_are_the_same_draws(n_units: int) -> None:
     counts = bootstrap_weights(n_units, 5, np.random.default_rng(3), dtype=np.uint8)
     assert counts.dtype == np.uint8
     assert (counts.sum(axis=1) == n_units).all()
     assert np.array_equal(counts, bootstrap_weights(n_units, 5, np.random.default_rng(3)))
-    monkeypatch.setattr(bootstrap, "_BLOCK", 2 * n_units)  # two resamples in a block
-    assert np.array_equal(counts, bootstrap_weights(n_units, 5, np.random.default_rng(3)))
+    more = bootstrap_weights(n_units, 90, np.random.default_rng(3), dtype=np.uint8)  # two blocks of 100,000 units
+    assert np.array_equal(more[:6], counts)
+    assert (more.sum(axis=1) == n_units).all()
 
 
 def test_many_units_are_drawn_by_the_same_law() -> None:
