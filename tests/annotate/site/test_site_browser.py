@@ -126,7 +126,8 @@ def wait_for_number(page: Any, n: int, of: int = 3) -> None:
 
 
 def pass_dead_time(page: Any) -> None:
-    """Advance the clock until a new question accepts an answer."""
+    """Wait until the script runs, and advance the clock until a new question accepts an answer."""
+    page.wait_for_load_state("load")
     page.clock.fast_forward(DEAD)
 
 
