@@ -291,14 +291,16 @@ LOGIN_STATUS = f'<p id="status">Please sign in</p>{LOGIN_PAGE}'
 def test_a_page_of_a_proxy_or_a_hotspot_does_not_replace_the_answer(
     start: Callable[..., Session], status: int, body: str
 ) -> None:
-    page, url, service, _, _ = start()
+    page, _, service, _, _ = start()
     wait_for_number(page, 1)
     pass_dead_time(page)
-    page.route(url, lambda route: route.fulfill(status=status, content_type="text/html", body=body))
+    page.evaluate(
+        "([status, body]) => { reached = fetch; fetch = async () => new Response(body, { status }); }", [status, body]
+    )
     page.keyboard.press("1")
     page.get_by_role("status").get_by_text("Your answer will be sent").wait_for()
     wait_for_number(page, 1)
-    page.unroute(url)
+    page.evaluate("() => { fetch = reached; }")
     page.clock.fast_forward(31_000)
     wait_for_number(page, 2)
     assert len(answers(service)) == 1
