@@ -1,0 +1,325 @@
+"""Sentences on slices, label rates, interim analyses and reversals state the numbers of constructed tables."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from custodes.evaluate.verdict.faults import faults
+from custodes.evaluate.verdict.favoritism import flips
+from custodes.evaluate.verdict.rates import rate_sentences
+from custodes.evaluate.verdict.slices import slices
+from custodes.evaluate.verdict.systems import interim, pair_forecast_text
+
+BOUNDS = ("", "_low", "_high")
+
+
+def estimate(name: str, *values: float | None) -> dict[str, float | None]:
+    return {name + suffix: value for suffix, value in zip(BOUNDS, values, strict=True)}
+
+
+def rate_row(system: str, **columns: Any) -> dict[str, Any]:
+    return {
+        "aspect": "",
+        "metric": "judge",
+        "system": system,
+        "label": "pass",
+        "n_labelled": 40,
+        "labels_saved": None,
+        "reason": None,
+        **estimate("judge_rate", 0.5, 0.4, 0.6),
+        **estimate("human_rate", 0.4, 0.3, 0.5),
+        **estimate("corrected_rate", 0.45, 0.4, 0.5),
+        **columns,
+    }
+
+
+def difference_row(system_a: str, system_b: str, decision: str, **columns: Any) -> dict[str, Any]:
+    row = {"aspect": "", "metric": "judge", "system_a": system_a, "system_b": system_b, "decision": decision}
+    tests = {"p_adjusted": 0.02, "favoured": "", "p_tpr": None, "p_tnr": None}
+    return {
+        **row,
+        **tests,
+        "label": "pass",
+        **estimate("corrected_difference", -0.2, -0.3, -0.1),
+        **estimate("tpr_difference", 0.1, 0.05, 0.15),
+        **estimate("tnr_difference", -0.25, -0.4, -0.1),
+        **columns,
+    }
+
+
+def slice_row(slice_name: str, finding: str, metric: str = "judge") -> dict[str, Any]:
+    rates = [estimate(name, rate, rate - 0.1, rate + 0.1) for name, rate in (("tpr", 0.8), ("tnr", 0.7))]
+    row = {"aspect": "", "slice": slice_name, "metric": metric, "finding": finding}
+    return row | rates[0] | rates[1] | estimate("corrected_rate", 0.45, 0.4, 0.5)
+
+
+def sentences(**tables: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return the sentences of each kind about tables of `rates`."""
+    empty = {
+        "rates": rate_row(""),
+        "judges": {"aspect": "", "metric": "judge", "accuracy": 0.9, "label": "pass", "n_labelled": 40}
+        | estimate("kappa", 0.8, 0.7, 0.9)
+        | estimate("tpr", 0.8, 0.7, 0.9)
+        | estimate("tnr", 0.6, 0.5, 0.7),
+        "differences": difference_row("", "", ""),
+        "slices": slice_row("", ""),
+        "replacement": {"aspect": "", "metric": "", "may_replace": None, "winning_rate": 0.5, "annotators": 3},
+    }
+    frames = {
+        name: pl.DataFrame(tables[name], infer_schema_length=None) if tables.get(name) else pl.DataFrame([row]).clear()
+        for name, row in empty.items()
+    }
+    result: Any = SimpleNamespace(to_frame=lambda name: frames[name])
+    texts: dict[str, list[str]] = {}
+    for kind, text in rate_sentences(result, ""):
+        texts.setdefault(kind, []).append(text)
+    return texts
+
+
+def test_slices_of_labels_name_human_and_judge_findings_and_the_further_slices() -> None:
+    rows = [slice_row("length short", "higher rate", "human"), slice_row("topic a", "lower TPR"), slice_row("x", "")]
+    human, judge = sentences(slices=rows)["slices"]
+    assert human == (
+        "On length short, the outputs have a significantly higher rate than elsewhere (45 % [40 %, 50 %])."
+    )
+    assert judge == (
+        "On topic a, judge has a significantly lower TPR than elsewhere (TPR 80 % [70 %, 90 %], TNR 70 % [60 %, 80 %], "
+        "corrected rate 45 % [40 %, 50 %])."
+    )
+    many = [slice_row(f"s{k}", "lower TPR") for k in range(5)]
+    assert len(sentences(slices=many[:3])["slices"]) == 3
+    assert sentences(slices=many)["slices"][3:] == ["Further slices differ significantly: s3 and s4."]
+
+
+def test_rates_with_missing_parts_name_only_the_defined_parts() -> None:
+    nothing = estimate("corrected_rate", None, None, None)
+    undefined = rate_row("A", reason="TPR is unknown", **nothing)
+    unlabelled = rate_row("B", n_labelled=0, **nothing)
+    no_human = rate_row("C", **estimate("human_rate", None, None, None))
+    no_judge = rate_row("D", **estimate("judge_rate", None, None, None))
+    assert sentences(rates=[undefined, unlabelled, no_human, no_judge], judges=[JUDGE])["rates"] == [
+        "The corrected rate of pass of A is undefined: TPR is unknown.",
+        "judge labels 50 % [40 %, 60 %] of the outputs of B as pass. Without human labels the true rate is unknown.",
+        "About 45 % [40 %, 50 %] of the outputs of C are pass by human judgement (judge alone gives 50 %; 40 human "
+        "labels).",
+        "About 45 % [40 %, 50 %] of the outputs of D are pass by human judgement (human labels alone give 40 % [30 %, "
+        "50 %]; 40 human labels).",
+    ]
+    (human,) = sentences(rates=[rate_row("A", metric="human", n_labelled=1)])["rates"]
+    assert human == "About 40 % [30 %, 50 %] of the outputs are pass by human judgement (1 human label)."
+    systems = [rate_row(f"s{k}") for k in range(7)]
+    assert len(sentences(rates=systems, judges=[JUDGE])["rates"]) == 6
+    assert len(sentences(judges=[JUDGE | {"metric": f"j{k}"} for k in range(7)])["trust"]) == 6
+
+
+JUDGE = (
+    {"aspect": "", "metric": "judge", "accuracy": 0.9, "label": "pass", "n_labelled": 40}
+    | estimate("accuracy", 0.9, 0.8, 1.0)
+    | estimate("kappa", 0.8, 0.7, 0.9)
+    | estimate("tpr", 0.8, 0.7, 0.9)
+    | estimate("tnr", 0.6, 0.5, 0.7)
+)
+
+
+def test_rates_are_of_the_judge_with_the_highest_kappa() -> None:
+    kappas = {"none": None, "low": -0.5, "high": 0.4, "equal": 0.4, "unlabelled": 0.9}
+    judges = [JUDGE | {"metric": name, "kappa": kappa} for name, kappa in kappas.items()]
+    judges[-1]["accuracy"] = None  # no labels in common with the annotators
+    rates = [rate_row("A", metric=name) for name in kappas]
+    texts = sentences(rates=rates, judges=judges)
+    assert [text.split("(")[1].split(" ")[0] for text in texts["rates"]] == ["high"]
+    assert len(texts["trust"]) == 4
+    no_label = JUDGE | estimate("tpr", None, None, None)
+    assert sentences(judges=[no_label])["trust"] == [
+        "judge gives the human label in 90 % [80 %, 100 %] of cases (kappa 0.80 [0.70, 0.90])."
+    ]
+
+
+def test_pairs_that_differ_and_pairs_that_do_not_are_counted() -> None:
+    pairs = [difference_row("A", "B", "+", **estimate("corrected_difference", 0.2, 0.1, 0.3))]
+    pairs += [difference_row("A", "C", "-"), difference_row("B", "C", "=", p_adjusted=0.4)]
+    texts = sentences(differences=pairs, judges=[JUDGE])["best"]
+    assert texts == [
+        "A has a significantly higher rate of pass than B: by 20 [10, 30] percentage points (p = .020, all pairs "
+        "tested together).",
+        "C has a significantly higher rate of pass than A: by 20 [10, 30] percentage points (p = .020, all pairs "
+        "tested together).",
+        "B and C do not differ significantly in the rate of pass (difference −20 [−30, −10] percentage points, p = "
+        ".400, all pairs tested together).",
+    ]
+    undecided = [difference_row("A", f"B{k}", "=") for k in range(4)]
+    assert "tested together" not in sentences(differences=undecided[:1], judges=[JUDGE])["best"][0]
+    assert len(sentences(differences=undecided[:3], judges=[JUDGE])["best"]) == 3
+    total = "In all, {} of systems differ significantly, and {} do not."
+    assert sentences(differences=undecided, judges=[JUDGE])["best"][3:] == [total.format("0 pairs", 4)]
+    different = [difference_row("A", f"B{k}", "-") for k in range(4)]
+    assert sentences(differences=different, judges=[JUDGE])["best"][3:] == [total.format("4 pairs", 0)]
+    mixed = sentences(differences=[*different[:1], *undecided[:2]], judges=[JUDGE])["best"]
+    assert mixed[2:] == [total.format("1 pair", 2)]
+    assert len(sentences(differences=[*different[:1], *undecided[:1]], judges=[JUDGE])["best"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("p_tpr", "p_tnr", "expected"),
+    [
+        (0.01, 0.03, "TPR differs between A and B by 10 [5, 15] percentage points (p = .010)"),
+        (0.03, 0.01, "TNR differs between A and B by −25 [−40, −10] percentage points (p = .010)"),
+        (None, 0.04, "TNR differs between A and B by −25 [−40, −10] percentage points (p = .040)"),
+    ],
+)
+def test_favoritism_by_labels_names_the_rate_with_the_smaller_p_value(
+    p_tpr: float | None, p_tnr: float, expected: str
+) -> None:
+    for favoured, other in ("AB", "BA"):
+        row = difference_row("A", "B", "=", favoured=favoured, p_tpr=p_tpr, p_tnr=p_tnr)
+        (text,) = sentences(differences=[row, difference_row("A", "C", "=")])["favours"]
+        assert text.startswith(f"judge over-rates {favoured} relative to {other}: its {expected}. Do not")
+    labels = [row, row | {"label": "fail"}]
+    assert ["relative to A in the rate of pass" in text for text in sentences(differences=labels)["favours"]] == [
+        True,
+        False,
+    ]
+    assert len(sentences(differences=[row] * 5)["favours"]) == 3
+
+
+def test_saved_labels_are_a_sum_for_each_system() -> None:
+    (alone,) = sentences(rates=[rate_row("A", labels_saved=25)], judges=[JUDGE])["labels"]
+    assert alone == "With judge, 40 human labels give an interval as narrow as about 65 human labels alone."
+    rows = [rate_row("A", labels_saved=25), rate_row("B", labels_saved=0), rate_row("C", labels_saved=7)]
+    (several,) = sentences(rates=rows, judges=[JUDGE])["labels"]
+    assert several.endswith("equally narrow intervals: 40 instead of about 65 for A, 40 instead of about 47 for C.")
+    assert "labels" not in sentences(rates=[rate_row("A", labels_saved=0)], judges=[JUDGE])
+    assert "labels" not in sentences(rates=[*rows, rate_row("A", label="fail", labels_saved=5)], judges=[JUDGE])
+
+
+def test_judges_that_may_replace_an_annotator_come_by_winning_rate() -> None:
+    rates = {"weak": (0.3, False), "good": (0.6, True), "best": (0.8, True), "untested": (0.9, None)}
+    rows = [
+        {"aspect": "", "metric": name, "may_replace": passed, "winning_rate": rate, "annotators": 3, "epsilon": 0.2}
+        for name, (rate, passed) in rates.items()
+    ]
+    test = "(alternative annotator test, 3 annotators, epsilon 0.2; winning rate in brackets; at least 50 % is needed)."
+    assert sentences(replacement=rows)["trust"] == [
+        f"best (80 %) and good (60 %) may replace an annotator {test}",
+        f"weak (30 %) is not shown to be able to replace an annotator {test}",
+    ]
+    failed = [row | {"may_replace": False} for row in rows]
+    assert " are not shown to be able" in sentences(replacement=failed)["trust"][0]
+    assert "trust" not in sentences(replacement=rows[3:])
+
+
+def slice_view(notes: tuple[str, ...] = (), **findings: list[tuple[str, float | None]]) -> Any:
+    """Return tables of slices with a slice for each finding and p-value."""
+    frames = {}
+    for question in ("agreement", "consistency", "favoritism"):
+        rows = [
+            {"slice": f"s{k}", "metric": "m", "rater": "r", "system": "A", "finding": finding, "p_adjusted": p}
+            | {"value": 0.2, "other": 0.4, "difference": -0.2, "statistic": "first_rate"}
+            | estimate("partiality", 12.0, 4.0, 20.0)
+            for k, (finding, p) in enumerate(findings.get(question, []))
+        ]
+        schema = {"slice": pl.String, "finding": pl.String, "p_adjusted": pl.Float64}
+        frames[question] = (
+            pl.DataFrame(rows, schema_overrides={"p_adjusted": pl.Float64}) if rows else pl.DataFrame(schema=schema)
+        )
+    return SimpleNamespace(slices=frames, slice_notes=notes)
+
+
+def test_findings_in_slices_come_by_p_value_and_are_counted() -> None:
+    view = slice_view(
+        agreement=[("worse", 0.04), ("worse", 0.01), ("", 0.5)],
+        consistency=[("more", 0.01), ("inconclusive", None)],
+        favoritism=[("favoured", 0.02)],
+    )
+    assert list(slices(view)) == [
+        "On s1, m agrees significantly worse with the annotators: in 20 % of cases, elsewhere in 40 %.",
+        "On s0, m agrees significantly worse with the annotators: in 20 % of cases, elsewhere in 40 %.",
+        "On s0, r prefers the output shown first significantly less often: in 20 % of cases, elsewhere in 40 %.",
+        "On s0, m over-rates A (partiality 12 [4, 20] points of win rate).",
+    ]
+    three, four = ([*slices(slice_view(agreement=[("worse", 0.01)] * n))] for n in (3, 4))
+    assert (len(three), four[3:]) == (3, ["In all, the table slices of agreement has 4 significant findings."])
+
+
+def test_slices_without_findings_say_how_many_were_tested() -> None:
+    view = slice_view(agreement=[("", 0.5), ("", None), ("", 0.7)], consistency=[("", 0.5)])
+    (text,) = slices(view)  # one slice of consistency is no comparison
+    assert text == "No finding in a slice is significant (2 tests of agreement, consistency and partiality)."
+    (text,) = slices(slice_view(agreement=[("", None), ("", None)]))
+    assert text == "No slice has enough items for a test of agreement, consistency or partiality."
+    assert [*slices(slice_view(("few items", "few items", "no column")))] == ["Few items.", "No column."]
+
+
+def test_interim_decisions_name_the_better_system() -> None:
+    rows = [{"system_a": "A", "system_b": b, "decision": decision} for b, decision in zip("BCD", "+-=", strict=True)]
+    texts = [" ".join(interim(SimpleNamespace(interim=rows[:k]))) for k in range(4)]  # type: ignore[arg-type]
+    assert texts[0] == ""
+    assert texts[1].startswith("The interim analyses found A better than B. They test")
+    assert texts[2].startswith("The interim analyses found A better than B and C better than A. They test")
+    assert texts[3].startswith("The interim analyses found A better than B and C better than A; 1 pair is undecided.")
+    (text,) = interim(SimpleNamespace(interim=rows[2:]))  # type: ignore[arg-type]
+    assert text.startswith("The interim analyses decided no pair. They test")
+    assert pair_forecast_text("A", "B", 1250.0) == "about 1200 of A vs B"
+
+
+@pytest.mark.parametrize("below", [[], ["m2"], ["m1", "m2"]])
+def test_reversals_are_counted_without_metrics_below_chance(below: list[str]) -> None:
+    reversals = [("A", "B", ["m1"]), ("A", "C", ["m1", "m2"]), ("A", "D", ["m2"]), ("B", "D", ["m1"])]
+    view: Any = SimpleNamespace(
+        decisions=pl.DataFrame({"rater": ["human"]}),
+        errors=pl.DataFrame({"correct": [0.5]}),
+        replicated=[],
+        reversals=pl.DataFrame(reversals, schema=["better", "worse", "metrics"], orient="row"),
+        metrics_on_side=lambda *sides: below if sides == ("below",) else [],
+    )
+    left = [(better, worse, [m for m in metrics if m not in below]) for better, worse, metrics in reversals]
+    left = sorted((row for row in left if row[2]), key=lambda row: -len(row[2]))
+    texts = [*flips(view)]
+    named = [f"Annotators rate {better} significantly better than {worse}; " for better, worse, _ in left[:3]]
+    assert [text[: len(start)] for text, start in zip(texts, named, strict=False)] == named
+    assert ("m1 and m2 say the opposite" in " ".join(texts)) == (not below)
+    rest = texts[len(named) :]
+    if len(below) == 2:
+        assert rest[0].startswith("No metric, except metrics that agree less than by chance, significantly reverses a")
+    else:
+        assert rest == ["Metrics that agree with the annotators less than by chance are not counted here."] * len(below)
+
+
+def test_faults_of_many_raters_are_counted_and_leaders_come_first() -> None:
+    findings = [
+        {"rater": f"r{k}", "kind": "position", "finding": "prefers what is shown first", "factor": ""}
+        | {"p_adjusted": 0.01 * k, "p_value": 0.01 * k}
+        | estimate("estimate", 10.0 + k, 5.0, 20.0)
+        for k in range(5)
+    ]
+    orders = pl.DataFrame(
+        {"rater": ["r1", "r2"], "n_both_orders": [0, 6], "n_half_answered": [0, 0], "flip_rate": [None, 0.5]}
+        | {"flip_rate_low": [None, 0.4], "flip_rate_high": [None, 0.6], "consistency": [None, 0.5]}
+    )
+    view: Any = SimpleNamespace(
+        judges={
+            "orders": orders,
+            "repeats": pl.DataFrame({"rater": ["r2"], "agreement_within_order": [0.9]}),
+            "missing": pl.DataFrame(
+                schema={"factor": pl.String, "failure_rate": pl.Float64, "rater": pl.String, "level": pl.String}
+            ),
+            "findings": pl.DataFrame(findings),
+        },
+        leaders=["r4"],
+        standing=[],
+    )
+    flip, *texts = faults(view)
+    assert flip.startswith("r2 reverses its preference in 50 % [40 %, 60 %] of 6 comparisons when")
+    assert [text.split(" ")[0] for text in texts] == ["r4", "r0", "r1", "In"]
+    assert "14 [5, 20] points" in texts[0]
+    assert texts[0].endswith("assuming random orders.")
+    assert texts[2].endswith("assuming random orders.")  # 0 comparisons in both orders
+    assert texts[3] == "In all, 5 faults were found, in 5 of 5 raters."
+    view.leaders, view.judges["findings"] = ["r2"], pl.DataFrame(findings[:3])
+    _, *texts = faults(view)
+    assert [text.split(" ")[0] for text in texts] == ["r2", "r0", "r1"]
+    assert not texts[0].endswith("assuming random orders.")
