@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from scipy.stats import rankdata, spearmanr
 
 from custodes.stats import annotator_quality as module
-from custodes.stats.annotator_quality import PeerAgreement, peer_agreement, position_tests
+from custodes.stats.annotator_quality import PeerAgreement, peer_agreement, position_tests, taste_p
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 7), st.integers(0, 4), st.integers(1, 5)),
@@ -159,3 +160,18 @@ def test_long_rows_have_the_same_p_as_exact_ones(monkeypatch: pytest.MonkeyPatch
         with monkeypatch.context() as patch:
             patch.setattr(module, "MOST_EXACT", 10)
             assert module._poisson_binomial_p(odds, n_seen) == pytest.approx(exact, rel=0.06, abs=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_tastes_are_tested_by_permutations_of_annotators(scale: float) -> None:
+    # Tasks 0 and 1 have the same preference and the same annotator: 2 of the 6 partitions in pairs are as extreme.
+    preferences = csr_array(scale * np.array([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0]]))
+    p_value = taste_p(preferences, np.array([0, 0, 2, 2]), np.random.default_rng(0))
+    assert p_value == pytest.approx(1 / 3, abs=0.1)
+    assert p_value * (1 + module.PERMUTATIONS) == pytest.approx(round(p_value * (1 + module.PERMUTATIONS)))
+    # The statistic divides by the number of tasks: one task with a preference against three without any.
+    uneven = csr_array(np.array([[3.0], [0.0], [0.0], [0.0]]))
+    assert taste_p(uneven, np.array([0, 1, 1, 1]), np.random.default_rng(0)) == pytest.approx(1 / 4, abs=0.1)
+    assert taste_p(uneven, np.array([1, 1, 1, 0]), np.random.default_rng(0)) == 1
+    for annotator in ([0, 0, 0, 0], [0, 1, 2, 3]):
+        assert np.isnan(taste_p(preferences, np.array(annotator), np.random.default_rng(0)))

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from custodes.stats.judging.calibration import (
     bins_of,
+    brier,
+    confidence_and_correctness,
     constant_forecast,
     correct_count_variance,
     estimate_overconfidence,
@@ -82,3 +84,12 @@ def test_bins_are_in_order_and_none_is_empty(sure: list[float]) -> None:
 
 def test_a_constant_forecast_has_the_rate_of_ties_and_halves_the_rest() -> None:
     assert constant_forecast(np.array([0, 1, 1, 2, 2, 2, 0, 0])).tolist() == [0.375, 0.25, 0.375]
+
+
+def test_scores_of_forecasts_by_their_definition() -> None:
+    forecasts, outcomes = np.array([[0.5, 0.5, 0.0], [0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3]]), np.array([1, 2, 0])
+    assert brier(forecasts, outcomes) == pytest.approx([0.5, 0.14, 2 / 3])
+    confidence, correctness = confidence_and_correctness(forecasts, outcomes)
+    assert confidence == pytest.approx([0.5, 0.7, 1 / 3])
+    assert correctness == pytest.approx([0.5, 1.0, 1 / 3])
+    assert confidence_and_correctness(forecasts, np.array([2, 0, 1]))[1] == pytest.approx([0.0, 0.0, 1 / 3])

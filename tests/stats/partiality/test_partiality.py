@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from custodes.stats import ABSENT
+from custodes.stats.partiality.largest import largest, rate_partiality
 from custodes.stats.partiality.partiality import (
     FEWEST_UNITS,
     Reason,
@@ -220,3 +221,34 @@ def test_rows_place_as_the_definition(share: float, size: int) -> None:
     for field in dataclasses.fields(expected):
         first, second = getattr(actual, field.name), getattr(expected, field.name)
         np.testing.assert_allclose(first, second, rtol=1e-9, atol=1e-12, err_msg=field.name)
+
+
+def test_the_largest_partiality_has_the_bounds_of_all_systems() -> None:
+    nan = np.nan
+    rates = np.array(
+        [
+            [[0.3, -0.4, nan], [-0.1, 0.1, 0.05], [nan, nan, nan]],
+            [[0.2, -0.5, nan], [-0.2, -0.1, -0.2], [nan, nan, nan]],
+            [[0.6, -0.1, nan], [0.3, 0.2, 0.1], [nan, nan, nan]],
+        ]
+    )
+    result = largest(rates)
+    np.testing.assert_allclose(result.size, [0.4, 0.1, nan])
+    np.testing.assert_allclose(result.low, [0.2, 0.0, nan])  # the interval of the first system excludes less
+    np.testing.assert_allclose(result.high, [0.6, 0.3, nan])
+    assert result.system.tolist() == [1, 0, -1]
+    mirrored = largest(-rates[[0, 2, 1]])
+    for one, other in zip(result, mirrored, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_partiality_in_win_rates_has_joint_intervals_of_all_systems() -> None:
+    persons, metric, *_ = sample(3)
+    placement = ScoredPeople(persons, units=np.arange(60)).placement(metric)
+    rates = rate_partiality([placement, placement], confidence=0.9)
+    found = partiality([placement], alpha=0.1, confidence=1 - 0.1 / 6)
+    expected = [win_rate_without(placement, shift[0])[0] for shift in (found.shift, found.low, found.high)]
+    np.testing.assert_allclose(rates[:, 0], expected)
+    np.testing.assert_array_equal(rates[:, 0], rates[:, 1])
+    part = rate_partiality([placement], confidence=0.9, systems=[4])
+    assert np.isfinite(part[0, 0]).tolist() == [k == 4 for k in range(6)]

@@ -64,3 +64,28 @@ def test_allocation_adds_what_is_asked_and_available(share: float, labelled: lis
     assert (added <= free).all()
     if n >= 10:
         assert (n_labelled + added >= np.minimum(5, n_labelled + free)).all()
+
+
+def test_the_fewest_labels_are_found_at_both_ends_of_the_range() -> None:
+    for fewest in (1, 2, 37, 49, 50):
+        assert fewest_labels(lambda n, k=fewest: float(n < k), 0.5, most=50) == fewest
+    assert fewest_labels(lambda n: float(n < 51), 0.5, most=50) is None
+    assert fewest_labels(lambda n: 1 / n, 0.02, most=50) == 50  # equality is enough
+
+
+def test_strata_without_an_optimal_share_get_only_the_rest() -> None:
+    options = {"n_labelled": np.array([0, 0]), "n_available": np.array([30, 50]), "least_per_stratum": 4}
+    share = np.array([1.0, 0.0])
+    for n, expected in (
+        (0, [0, 0]),
+        (4, [2, 2]),
+        (8, [4, 4]),
+        (20, [16, 4]),
+        (34, [30, 4]),
+        (40, [30, 10]),
+        (99, [30, 50]),
+    ):
+        assert allocation(share, n=n, **options).tolist() == expected
+    done = {**options, "n_labelled": np.array([10, 3])}
+    assert allocation(share, n=20, **done).tolist() == [19, 1]
+    assert allocation(np.array([0.75, 0.25]), n=27, **done).tolist() == [20, 7]  # 30 : 10 of 40

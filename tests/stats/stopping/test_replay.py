@@ -11,8 +11,8 @@ from custodes.stats.correction.dirichlet import human_theta
 from custodes.stats.correction.estimator import Counts, Estimate, Estimator, PairItems
 from custodes.stats.correction.estimators import ESTIMATORS
 from custodes.stats.correction.poststratified import poststratified_moments
-from custodes.stats.stopping.allocation import annotation_kinds
-from custodes.stats.stopping.replay import Answers, replay
+from custodes.stats.stopping.allocation import annotation_kinds, divide_evenly
+from custodes.stats.stopping.replay import Answers, decide_fixed_design, mean_kld, replay
 from custodes.stats.stopping.rules import Rule
 
 ENDLESS = 10**6
@@ -168,3 +168,20 @@ def test_nothing_to_ask() -> None:
     )
     assert (end.n.tolist(), end.decision.tolist(), end.correct.tolist()) == ([[0, 0]], [[0, 0]], [[0.5]] * 3)
     assert (end.kld == 0).all()
+
+
+def test_a_fixed_design_analyses_each_pair_once_at_the_level_of_the_rule() -> None:
+    human, metric = answers_of(5, replications=4, pairs=5)
+    totals = np.array([0, 3, 32, 70])
+    decisions = decide_fixed_design(answers_from(human, metric), RULE, n_total=totals)
+    shares = divide_evenly(totals, answers_from(human, metric).available)
+    for r, k in np.ndindex(4, 5):
+        win, _, loss = counts_of(human[r, k, : shares[r, k]])
+        theta = human_theta(np.array(win), np.array(loss))
+        expected = 0 if not shares[r, k] else 1 if theta > 0.975 else -1 if theta < 0.025 else 0
+        assert decisions[r, k] == expected
+    assert shares.sum(axis=1).tolist() == np.minimum(totals, answers_from(human, metric).available.sum(axis=1)).tolist()
+    assert {-1, 0, 1} == set(decisions.ravel().tolist())
+    assert not decisions[:2].any()
+    assert mean_kld(np.array([[0.5, 0.5, 0.0]]), np.array([[0.5, 0.25, 0.25]])) == pytest.approx(np.log(2) / 2)
+    assert mean_kld(np.array([[0.5, 0.5, 0.0]]), np.array([[0.5, 0.0, 0.5]])) == np.inf
