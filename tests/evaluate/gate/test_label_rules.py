@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
@@ -239,3 +240,46 @@ def test_a_name_of_a_system_may_end_like_a_margin() -> None:
 def test_bad_rules_have_one_clear_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         cu.gate(labels(), metric="judge_new", **options)
+
+
+def test_the_interval_of_a_difference_is_that_of_paired_labels() -> None:
+    data = labels(2000, n_labelled=1500)
+    (rule,) = rows(data, metric="judge_new", not_worse_than="judge_old", margin=0.3, statistic="accuracy")
+    part = data.drop_nulls()
+    right = np.stack([part[name] == part["expert"] for name in ("judge_new", "judge_old")]).astype(float)
+    low, high = stats.ttest_rel(*right).confidence_interval(0.95)
+    assert rule["value"] == pytest.approx(right.mean(axis=1) @ [1, -1])
+    assert (rule["value_low"], rule["value_high"]) == (pytest.approx(low, abs=2e-4), pytest.approx(high, abs=2e-4))
+    groups = data.with_columns(cluster=pl.col("id") // 4)  # larger clusters, fewer of them
+    (rule,) = rows(groups, metric="judge_new", not_worse_than="judge_old", margin=0.3, statistic="accuracy")
+    sums = (right[0] - right[1] - (right[0] - right[1]).mean()).reshape(-1, 4).sum(axis=1)
+    error = np.sqrt((sums**2).sum() * 375 / 374) / 1500
+    half = stats.t.ppf(0.975, 374) * error
+    assert (rule["value_high"] - rule["value_low"]) / 2 == pytest.approx(half, abs=4e-4)
+
+
+def test_a_difference_without_common_labels_or_without_an_interval_has_a_reason() -> None:
+    data = labels()
+    equal = data.with_columns(judge_old="judge_new")
+    (rule,) = rows(equal, metric="judge_new", not_worse_than="judge_old")
+    assert (rule["value"], rule["n"], rule["outcome"]) == (0, 200, "inconclusive")
+    assert rule["reason"] == "the labels of the two metrics do not differ, so there is no interval"
+    is_labelled = pl.col("expert").is_not_null()
+    apart = data.with_columns(
+        judge_old=pl.when(is_labelled).then("judge_old"), judge_new=pl.when(~is_labelled).then("judge_new")
+    )
+    (rule,) = rows(apart, metric="judge_new", not_worse_than="judge_old")
+    assert (rule["value"], rule["n"]) == (None, 0)
+    assert rule["reason"] == "no output has labels by annotators, judge_new and judge_old"
+    only_pass = data.with_columns(expert=pl.when(is_labelled).then(pl.lit("pass")))
+    (rule,) = rows(only_pass, metric="judge_new", require="tnr>=0.3")
+    assert (rule["value"], rule["n"], rule["reason"]) == (None, 200, "tnr is undefined for these labels")
+    (rule,) = rows(only_pass, metric="judge_new", not_worse_than="judge_old", statistic="tnr")
+    assert (rule["value"], rule["n"], rule["reason"]) == (None, 200, "tnr is undefined for these labels")
+    topics = np.random.default_rng(0).choice(["a", "b", "c"], 60)
+    several = pl.DataFrame({"id": range(60), "judge_1": topics, "judge_2": np.roll(topics, 1), "human_label": topics})
+    for options in ({"not_worse_than": "judge_2", "statistic": "tpr"}, {"require": "corrected_rate>=0.3"}):
+        (rule,) = rows(several, metric="judge_1", **options)
+        name = options.get("statistic", "corrected_rate")
+        assert rule["reason"] == f"{name} needs two labels; name one of a, b, c with positive=LABEL"
+        assert (rule["n"], rule["outcome"]) == (60, "inconclusive")

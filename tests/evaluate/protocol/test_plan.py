@@ -11,6 +11,7 @@ from custodes.errors import OptionError
 from custodes.evaluate.protocol.plan import plan
 from custodes.evaluate.protocol.protocol import protocol
 from custodes.evaluate.protocol.stopping import Stopping
+from custodes.evaluate.protocol.worlds import assumed_world
 from custodes.stats.stopping.power import human_power
 from tests.evaluate.protocol.scores import scores_of
 from tests.evaluate.studies import study_of
@@ -129,3 +130,36 @@ def test_power_is_undefined_if_no_system_is_better_and_pairs_have_the_names_of_t
     for table in (result.power, result.saving):
         pairs = table.unique("pair", maintain_order=True).select("system_a", "system_b").rows()
         assert pairs == list(combinations(systems, 2))
+
+
+def test_assumed_proportions_have_the_margins_and_the_tie_rate() -> None:
+    world = assumed_world([0.3, -0.7, 0.0, 0.7], 0.3, [[8, 1, 1], [1, 2, 1], [0, 0, 5]], 4)
+    np.testing.assert_allclose(world.shares.sum(axis=1), 1)
+    np.testing.assert_allclose(world.shares[:, 0] - world.shares[:, 2], [0.3, -0.7, 0, 0.7], atol=1e-12)
+    np.testing.assert_allclose(world.shares[:, 1], 0.3)
+    assert world.shares.min() >= 0
+    assert world.possible.shape == (4, 4, 3)
+    np.testing.assert_array_equal(world.possible[3], world.shares)
+    np.testing.assert_allclose(world.channel, [[0.8, 0.1, 0.1], [0.25, 0.5, 0.25], [0, 0, 1]])
+    assert (world.metric, world.systems, world.clustered) == ("channel", ([None] * 4, [None] * 4), False)
+    assumed = assumed_world(None, 0.0, None, 2)
+    np.testing.assert_allclose(assumed.shares[:, 0] - assumed.shares[:, 2], [0.0, 0.1, 0.2, 0.3, 0.4], atol=1e-12)
+    assert (assumed.metric, assumed.channel) == ("none", None)
+    assert assumed_world([1.0, -1.0], 0.0, "ideal", 2).metric == "ideal"
+
+
+@pytest.mark.parametrize(
+    ("margins", "tie_rate", "channel", "message"),
+    [
+        ([0.1], 1.0, None, "tie_rate=1.0 is not allowed"),
+        ([0.1], -0.1, None, "tie_rate=-0.1 is not allowed"),
+        ([0.1, -0.8], 0.3, None, "with tie_rate=0.3, a margin lies between -0.7 and 0.7"),
+        ([0.1], 0.3, "best", "channel='best' is not allowed"),
+        ([0.1], 0.3, [[1, 0, 0], [0, -1, 2], [0, 0, 1]], "not a valid confusion matrix"),
+        ([0.1], 0.3, [[1, 0, 0], [0, np.inf, 2], [0, 0, 1]], "not a valid confusion matrix"),
+        ([0.1], 0.3, [["a", 0, 0]] * 3, "not a valid confusion matrix"),
+    ],
+)
+def test_assumptions_that_are_impossible(margins: list[float], tie_rate: float, channel: object, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        assumed_world(margins, tie_rate, channel, 2)
