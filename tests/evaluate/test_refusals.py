@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from scipy.stats import norm
 
 import custodes as cu
 from custodes.annotate.check_study import check
@@ -85,3 +86,31 @@ def test_a_study_that_runs_is_checked_too(tmp_path: Path) -> None:
         for _ in range(3):
             desk.act(token, Skip(assignment=studies.current_question(desk, token).assignment, reason="other")).result()
     assert "refusals" in check(path).problems["rule"].to_list()
+
+
+def test_refusals_are_tested_by_mantel_and_haenszel_with_bonferroni() -> None:
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        rows = answers(rng, sided=False).with_columns(
+            refused=pl.Series(rng.random(90) < 0.1)
+            | ((pl.col("system_b") == "Cedar") & pl.Series(rng.random(90) < 0.2))
+        )
+        once = rows.head(1).with_columns(rater=pl.lit("once"))  # an annotator with one question says nothing
+        rows = pl.concat([rows, once, rows.head(1).with_columns(rater=pl.lit("lone"), system_b=None, refused=False)])
+        named = []
+        for system in ("Aster", "Birch", "Cedar"):
+            observed = expected = variance = 0.0
+            for part in rows.partition_by("rater"):
+                n, has = part.height, (part["system_a"] == system) | (part["system_b"] == system).fill_null(False)
+                if n > 1:
+                    r = int(part["refused"].sum())  # a sample of r questions without replacement
+                    observed += int((has & part["refused"]).sum())
+                    expected += r * float(np.mean(has.to_numpy()))
+                    variance += r * (n - r) / (n - 1) * float(np.var(has.to_numpy()))
+            if 3 * norm.sf((observed - expected - 0.5) / variance**0.5) <= 0.05:
+                named.append(system)
+        problems = [problem.examples for problem in refusals(rows) if problem.rule == "refusals-differ"]
+        assert problems == ([named] if named else [])
+        found += named
+    assert 5 < len(found) < 40

@@ -134,6 +134,7 @@ def test_a_rater_that_ranks_nothing_is_null_named_and_outside_every_average(rule
     scores = small(9)
     by_item, by_system = np.arange(7.0)[:, None] + np.zeros((7, 5)), np.zeros((7, 1)) + np.arange(5.0)
     stuck = by_item if level == "system" else by_system
+    stuck[2, 3] = np.nan
     more = {**scores, ("flat", ""): np.full((7, 5), 3.0), ("stuck", ""): stuck}
     answer = complementarity(judged(more), distance=rule, level=level, resamples=30)
     without = complementarity(judged(scores), distance=rule, level=level, resamples=30)

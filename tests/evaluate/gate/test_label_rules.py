@@ -173,6 +173,8 @@ def test_rates_of_two_versions_are_compared() -> None:
         cu.gate(versions, metric="judge_new", require="corrected_rate>=v9")
     with pytest.raises(OptionError, match="'v2' has no selected outputs; systems: v0, v1"):
         cu.gate(versions, metric="judge_new", systems=["v0", "v1"], require="corrected_rate>=v2")
+    with pytest.raises(OptionError, match="there is no other system; systems: v1"):
+        cu.gate(versions, metric="judge_new", systems="v1", require="corrected_rate>=v1-0.3")
     with pytest.raises(OptionError, match="is a system, not a metric; .* give require='corrected_rate>=v1-0.02'"):
         cu.gate(versions, metric="judge_new", not_worse_than="v1")
     assert "status" not in str(result.provenance)
