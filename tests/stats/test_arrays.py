@@ -1,11 +1,26 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from custodes.stats.arrays import CHUNK, chunks, table_sums
+from custodes.stats.arrays import (
+    CHUNK,
+    ReadOnlyArrays,
+    bisect_condition,
+    chunks,
+    deviations,
+    equal_positions,
+    require,
+    round_for_sorting,
+    scaled_deviations,
+    table_sums,
+    unit_of,
+)
 from custodes.stats.ratios import mean_of_defined, ratio
 
 
@@ -51,3 +66,51 @@ def test_table_sums_are_those_of_a_histogram() -> None:
     assert table_sums(*codes, shape=shape).sum() == 50
     empty = np.zeros(0, dtype=np.int64)
     assert table_sums(empty, empty, shape=(0, 3)).shape == (0, 3)
+
+
+def test_deviations_are_zero_for_missing_values_and_rounding_errors() -> None:
+    table = np.array([[1.0, 2.0, 6.0, np.nan], [0.1 + 0.2, 0.3, 0.3, 0.3], [np.nan] * 4, [5.0, np.nan, np.nan, np.nan]])
+    expected = np.array([[-2.0, -1.0, 3.0, 0.0], [0] * 4, [0] * 4, [0] * 4])
+    np.testing.assert_allclose(deviations(table), expected)
+    np.testing.assert_array_equal(deviations(table)[1:], expected[1:])
+    np.testing.assert_allclose(scaled_deviations(table), [[-2 / 3, -1 / 3, 1, 0], *expected[1:]])
+    assert scaled_deviations(np.array([1e200, 3e200])).tolist() == [-1, 1]
+    small = np.array([1.0, 1.0 + 1e-11, 1.0])
+    assert (deviations(small) != 0).all()
+    assert not deviations(np.array([1.0, 1.0 + 1e-13, 1.0])).any()
+    assert deviations(np.zeros((2, 0))).shape == (2, 0)
+
+
+def test_units_are_powers_of_two() -> None:
+    for value, unit in ((1.0, 1.0), (1.99, 1.0), (2.0, 2.0), (-0.3, 0.25), (0.0, 1.0), (1e-300, 2.0**-997)):
+        assert unit_of(np.array([value, 0.0, np.nan, np.inf])) == unit
+    assert unit_of(np.array([])) == 1
+    values = np.array([1.0, 1.0 + 1e-10, 1.0 + 1e-8])
+    rounded = round_for_sorting(values)
+    assert rounded[0] == rounded[1] < rounded[2]
+    assert round_for_sorting(1e6 * values).tolist() == pytest.approx((1e6 * rounded).tolist(), rel=1e-9)
+    assert round_for_sorting(values, 7).tolist() == [1.0] * 3
+
+
+def test_bisection_finds_the_change_or_the_end() -> None:
+    changes = np.array([0.0, 0.3, 7.9, 8.0, 99.0])
+    found = bisect_condition(lambda x: x < changes, np.zeros(5), np.full(5, 8.0))
+    np.testing.assert_allclose(found, [0, 0.3, 7.9, 8, 8], atol=1e-12)
+    assert bisect_condition(lambda x: x < 1, 0.0, 4.0, steps=2) == 1.0
+    assert bisect_condition(lambda x: x <= 1, 0.0, 4.0, steps=2) == 2.0
+
+
+def test_read_only_arrays_are_found_in_tuples_and_fields() -> None:
+    @dataclass(frozen=True)
+    class Fields(ReadOnlyArrays):
+        array: np.ndarray
+        pair: tuple[np.ndarray, np.ndarray]
+        names: tuple[str, ...] = ("a", "b")
+        empty: tuple[str, ...] = ()
+
+    fields = Fields(np.zeros(2), (np.zeros(1), np.zeros(3)))
+    for array in (fields.array, *fields.pair):
+        assert not array.flags.writeable
+    assert [positions.tolist() for positions in equal_positions([2, 1, 2, 3, 1])] == [[0, 2], [1, 4], [3]]
+    with pytest.raises(ValueError, match="wrong"):
+        require([], "wrong")

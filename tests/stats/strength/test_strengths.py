@@ -280,3 +280,57 @@ def test_few_heavy_battles_do_not_tell_equal_systems_apart() -> None:
         estimate = strengths(data, n_systems=3, ties="davidson", resamples=60, rng=rng)
         false += bool(ranks(estimate, confidence=0.95).apart.any())
     assert false <= 14  # A rate of .06 exceeds this with probability .04.
+
+
+@pytest.mark.parametrize("nu", [0.0, 0.7])
+def test_the_penalty_adds_half_won_battles_in_proportion_to_leverage(nu: float) -> None:
+    data = Arena(4, 40, nu=nu).draw(np.random.default_rng(5))
+    kinds = count_by_kind(data, data.weight)
+    fitted = fit(kinds, component=np.zeros(4, dtype=int), ties_are_half=False, penalised=True)
+    assert fitted is not None
+    assert fitted.has_ties == bool(nu)
+    effects, log_nu = fitted.coefficients[4:5], fitted.coefficients[-1] if nu else -np.inf
+    x = np.zeros((len(kinds.first), 5))
+    x[np.arange(len(x)), kinds.first], x[np.arange(len(x)), kinds.second] = 1, -1
+    x[:, 4] = kinds.covariates[:, 0]
+    p = chances(x @ np.append(fitted.coefficients[:4], effects), np.exp(log_nu))
+    half, tie = np.array([0.5, 0, -0.5]), np.array([0.0, 1, 0])
+    moments = [(p @ half**2) - (p @ half) ** 2, p @ tie * (1 - p @ tie), -(p @ half) * (p @ tie)]
+    np.testing.assert_allclose(fitted.variance, np.stack(moments, axis=1), atol=1e-8)
+    rows = [np.stack([np.append(row, 0.0), [0, 0, 0, 0, 0, 1.0]])[:, : 5 + bool(nu)] for row in x]
+    laws = [np.array([[m[0], m[2]], [m[2], m[1]]]) for m in fitted.variance]
+    informations = np.stack([row.T @ law @ row for row, law in zip(rows, laws, strict=True)])
+    total = kinds.outcomes.sum(axis=1)
+    plain = np.linalg.pinv(np.einsum("k,kij->ij", total, informations))
+    leverages = np.einsum("kij,ji->k", informations, plain)
+    np.testing.assert_allclose(fitted.pseudo, total * leverages, atol=1e-6)
+    assert fitted.pseudo.sum() == pytest.approx(4 + bool(nu))  # 3 strengths, the order and ties
+    weighted = total + fitted.pseudo
+    np.testing.assert_allclose(
+        fitted.inverse, np.linalg.pinv(np.einsum("k,kij->ij", weighted, informations)), atol=1e-6
+    )
+    score = np.einsum(
+        "kji,kj->i",
+        np.stack(rows),
+        np.stack([kinds.outcomes @ half - weighted * (p @ half), kinds.outcomes[:, 1] - weighted * p[:, 1]], axis=1),
+    )
+    np.testing.assert_allclose(score, 0, atol=1e-6)
+    residual = fitted.residual(fitted.coefficients)
+    np.testing.assert_allclose(residual[:, :, 0], half - (p @ half)[:, None], atol=1e-8)
+    np.testing.assert_allclose(residual[:, :, 1], tie - p[:, [1]], atol=1e-8)
+
+
+def test_a_tilt_is_like_additional_wins() -> None:
+    data = Arena(4, 200, nu=0.0).draw(np.random.default_rng(5))
+    kinds = count_by_kind(data, data.weight)
+    more = kinds.outcomes.astype(float)
+    more[2] += [1.5, 0, -1.5]  # 1.5 losses of this kind become wins
+    tilt = np.zeros(5)
+    tilt[[kinds.first[2], kinds.second[2], 4]] = 1.5, -1.5, 1.5 * kinds.covariates[2, 0]
+    options = {"component": np.zeros(4, dtype=int), "ties_are_half": False, "penalised": False}
+    tilted, moved = fit(kinds, tilt=tilt, **options), fit(replace(kinds, outcomes=more), **options)
+    assert tilted is not None
+    assert moved is not None
+    np.testing.assert_allclose(tilted.coefficients, moved.coefficients, atol=1e-8)
+    assert fit(kinds, tilt=1000 * tilt, **options) is None
+    assert fit(kinds, tilt=1000 * tilt, **{**options, "penalised": True}) is None
