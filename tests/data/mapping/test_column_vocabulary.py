@@ -1,0 +1,111 @@
+"""Words of column names."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from custodes.data.mapping.column_vocabulary import (
+    find_averages,
+    find_columns,
+    find_side_pairs,
+    is_model_name,
+    kind_of_label,
+    kind_words,
+    looks_human,
+    looks_like_person,
+    looks_like_rater,
+    lookup_names,
+    normalise_name,
+)
+
+
+def test_names_are_normalised() -> None:
+    names = ["DocID", "doc-id", " Évaluation  (2) ", "a1B", "__x__"]
+    assert [normalise_name(name) for name in names] == ["doc_id", "doc_id", "evaluation_2", "a1_b", "x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("source_text", ["source_text", "source"]),
+        ("meta.doc.id", ["meta_doc_id", "doc"]),
+        ("meta.0.question", ["meta_0_question", "question"]),
+        ("id.3", ["id_3"]),
+        ("turns.*.value", ["turns_value", "value", "turns"]),
+        ("choices.0.message.content", ["choices_0_message_content", "response", "content"]),
+        ("answers.text", ["answers_text", "answers", "answer", "content"]),
+        ("input.content", ["input_content", "input", "content"]),
+        ("a.label", ["a_label", "a"]),
+    ],
+)
+def test_the_parts_of_a_path_that_are_looked_up(name: str, names: list[str]) -> None:
+    assert lookup_names(name) == names
+
+
+def test_kinds_are_known_words_in_every_cell() -> None:
+    kinds = kind_words(pl.Series("kind", [" Human ", "LLM-judge", "llm  judge"]))
+    assert kinds is not None
+    assert (kinds.name, kinds.to_list()) == ("kind", ["human", "metric", "metric"])
+    for column in (pl.Series("k", ["human", None]), pl.Series("k", ["human", "dog"]), pl.Series("k", [1])):
+        assert kind_words(column) is None
+    assert kind_words(pl.Series("k", [], dtype=pl.String)) is None
+
+
+def test_people_and_models() -> None:
+    human = ["human", "expert_12", "arena_user", "annotator"]
+    assert [kind_of_label(label) for label in human] == ["human"] * 4
+    machines = ["gpt-4", "claude 3", "llm", "human_gpt4"]
+    assert [kind_of_label(label) for label in machines] == ["metric"] * 4
+    assert [kind_of_label(label) for label in ("Claude", "Bert", "Anna")] == [""] * 3
+    assert [is_model_name(label) for label in ("gpt4", "llama-3", "Llama", "gpt", "bert")] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert [looks_like_rater(part) for part in ("3", "r1", "ann", "r", "rr1", "1r")] == [
+        True,
+        True,
+        looks_human("ann"),
+        False,
+        False,
+        False,
+    ]
+    people = ["reviewer_email", "name_of_annotator", "judged_by", "auditor_2"]
+    assert [looks_like_person(name) for name in people] == [True] * 4
+    assert [looks_like_person(name) for name in ("annotator_score", "llm_reviewer", "id", "user")] == [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("names", "averages"),
+    [
+        (["human_1", "human_2", "human_avg", "mean_length"], ["human_avg"]),
+        (["fluency_1", "fluency_2", "fluency_mean", "fluency_std"], ["fluency_mean", "fluency_std"]),
+        (["fluency", "mean_fluency", "count"], ["mean_fluency"]),
+        (["bleu_1", "bleu_2", "bleu_mean"], []),
+        (["bleu_1", "bleu_2", "bleu_std"], ["bleu_std"]),
+        (["human", "average"], ["average"]),
+        (["x", "average"], []),
+        (["human_avg"], []),
+    ],
+)
+def test_columns_that_are_computed_from_ratings(names: list[str], averages: list[str]) -> None:
+    assert find_averages(names) == averages
+
+
+def test_columns_of_a_role_come_by_reliability() -> None:
+    assert find_columns("system", ["zzz", "provider", "sytem", "model"]) == ["model", "provider", "sytem"]
+    assert find_columns("system", ["judge_model", "model_name"])[0] == "model_name"
+    assert find_columns("text", ["best_output", "output_reference"]) == ["best_output"]
+    assert find_columns("rater", ["rated_on", "zzz"]) == ["rated_on"]
+    assert find_columns("winner", ["my_preference", "zzz"]) == ["my_preference"]
+    assert find_columns("item", ["zzz"]) == []
+
+
+def test_pairs_of_columns_differ_only_in_the_side() -> None:
+    assert find_side_pairs(["model_a", "score", "model_b"]) == [("model_a", "model_b")]
+    assert find_side_pairs(["model_1", "model_2", "model_3"]) == [("model_1", "model_2")]
+    assert find_side_pairs(["model_a", "output_b"]) == []
+    assert find_side_pairs(["a_x", "b_x", "x_a", "x_b"]) == [("a_x", "b_x"), ("x_a", "x_b")]
