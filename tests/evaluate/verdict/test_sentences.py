@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from custodes.evaluate.verdict import annotators
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.favoritism import flips
 from custodes.evaluate.verdict.rates import rate_sentences
@@ -323,3 +324,36 @@ def test_faults_of_many_raters_are_counted_and_leaders_come_first() -> None:
     _, *texts = faults(view)
     assert [text.split(" ")[0] for text in texts] == ["r2", "r0", "r1"]
     assert not texts[0].endswith("assuming random orders.")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "start", "is_chance", "is_unclear"),
+    [
+        (-0.2, 0.0, "On single outputs, the annotators agree no better than by chance", True, False),
+        (-0.2, 0.001, "On single outputs, the annotators do not agree significantly better", False, True),
+        (0.0, 0.5, "On single outputs, the annotators do not agree significantly better", False, True),
+        (-0.1, 0.667, "It is inconclusive", False, False),
+        (0.001, 0.666, "A single human rating is not reliable", False, False),
+        (0.1, 0.667, "It is inconclusive", False, False),
+        (0.667, 0.9, "Single human ratings are reliable enough for tentative", False, False),
+        (0.8, 0.9, "Single human ratings are reliable.", False, False),
+        (0.799, 0.9, "Single human ratings are reliable enough", False, False),
+        (None, None, "Without an interval", False, False),
+    ],
+)
+@pytest.mark.parametrize("scale", ["ordinal", "nominal"])
+def test_the_agreement_of_annotators_is_graded_by_both_bounds(
+    low: float | None, high: float | None, start: str, scale: str, *, is_chance: bool, is_unclear: bool
+) -> None:
+    other = "nominal" if scale == "ordinal" else "ordinal"
+    row = {"answer_type": "scores", "annotators": 1} | estimate(f"alpha_{scale}", 0.5, low, high)
+    row |= estimate(f"alpha_{other}", None if other == "ordinal" else 0.1, 0.05, 0.15)
+    undefined = {"answer_type": "labels"} | estimate("alpha_ordinal", None, None, None)
+    undefined |= estimate("alpha_nominal", None, None, None)
+    view: Any = SimpleNamespace(agreement_of_annotators=[undefined, row])
+    (text,) = annotators.reliability(view)
+    assert text.startswith(start)
+    assert f"({scale}; 1: perfect agreement, 0: agreement by chance; 1 annotator)." in text
+    assert "α of the scores is 0.50" in text
+    assert annotators.is_agreement_by_chance(view) == is_chance
+    assert annotators.is_agreement_unclear(view) == is_unclear

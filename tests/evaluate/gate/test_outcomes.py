@@ -1,0 +1,108 @@
+"""Outcomes of rules as text, exit status and XML."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree.ElementTree import fromstring
+
+import numpy as np
+import polars as pl
+import pytest
+
+from custodes.evaluate.gate.left_out import left_out_text
+from custodes.evaluate.gate.outcomes import STATUS, junit, line_of, more_data, outcome_of, summary_of
+
+ROW: dict[str, Any] = {
+    "statistic": "tpr",
+    "metric": "new",
+    "against": None,
+    "aspect": None,
+    "reason": None,
+    "system": None,
+    "label": None,
+    "value": 0.41234,
+    "value_low": 0.35,
+    "value_high": 0.4789,
+    "threshold": 0.3,
+    "relation": ">=",
+    "outcome": "holds",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "tpr of new: 0.412 [0.350, 0.479] >= 0.3"),
+        ({"aspect": "style", "label": "pass"}, "tpr of new on style (positive: pass): 0.412 [0.350, 0.479] >= 0.3"),
+        ({"against": "old"}, "new not worse than old by tpr: 0.412 [0.350, 0.479] >= 0.3"),
+        ({"system": "A"}, "tpr of new for A: 0.412 [0.350, 0.479] >= 0.3"),
+        ({"system": "A", "against": "B"}, "tpr of new for A minus B: 0.412 [0.350, 0.479] >= 0.3"),
+        ({"reason": "few"}, "tpr of new: 0.412 [0.350, 0.479] >= 0.3 (few)"),
+        ({"value": None, "outcome": "open", "reason": "r"}, "tpr of new >= 0.3 (r)"),
+    ],
+)
+def test_a_rule_is_one_line(changes: dict[str, Any], text: str) -> None:
+    assert line_of(ROW | changes) == text
+    assert ">= 0.3" in line_of(ROW | {"value": None, "value_low": None, "value_high": None, "outcome": "inconclusive"})
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "joint", "text"),
+    [
+        (["holds"], "holds", "gate: holds (1 rule: 1 hold, 0 fail, 0 inconclusive)"),
+        (["holds", "inconclusive", "holds"], "inconclusive", "gate: inconclusive (3 rules: 2 hold, 0 fail, 1 "),
+        (["inconclusive", "fails", "holds"], "fails", "gate: fails (3 rules: 1 hold, 1 fail, 1 inconclusive)"),
+        (["open", "open"], "open", "gate: open (2 rules)"),
+        (["open", "closed"], "closed", "gate: closed (2 rules)"),
+    ],
+)
+def test_the_joint_outcome_is_the_worst(outcomes: list[str], joint: str, text: str) -> None:
+    table = pl.DataFrame({"outcome": outcomes})
+    assert outcome_of(table) == joint
+    assert summary_of(table).startswith(text)
+    assert STATUS[joint] == {"holds": 0, "open": 0, "fails": 1, "closed": 1, "inconclusive": 3}[joint]
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "times"),
+    [
+        (0.6, 0.4, 0.8, 4.0),  # half width .2, distance .1
+        (0.4, 0.1, 0.8, 16.0),  # below the threshold, the upper half counts
+        (0.6, 0.495, 0.7, 1.1),
+        (0.6, 0.49, 0.8, 1.2),
+        (0.55, 0.55 - 0.05 * 20**0.5 * 0.9999, 0.6, 20.0),
+        (0.55, 0.55 - 0.05 * 20**0.5 * 1.0001, 0.6, None),
+        (0.5, 0.4, 0.6, None),
+        (0.6, np.nan, 0.8, None),
+    ],
+)
+def test_more_data_narrow_the_half_of_the_interval_that_holds_the_threshold(
+    value: float, low: float, high: float, times: float | None
+) -> None:
+    text = more_data(value, low, high, 0.5, "items")
+    assert text == (
+        ""
+        if times is None
+        else f"; if the value stays the same, about {times:.1f} times as many items would decide the rule"
+    )
+
+
+def test_cases_are_counted_and_hold_their_messages() -> None:
+    cases = [("g", "a", "failure", "no"), ("g", "b", "skipped", "why"), ("h", "c", "system-out", "ok\x00")]
+    text = junit([*cases, ("h", "d", "failure", "no")], seconds=1.23456)  # type: ignore[list-item]
+    suite = fromstring(text.encode())[0]
+    expected = {"tests": "4", "failures": "2", "errors": "0", "skipped": "1", "time": "1.235"}
+    assert {name: suite.get(name) for name in expected} == expected
+    details = [(case.get("classname"), case.get("name"), case[0].tag, case[0].attrib, case[0].text) for case in suite]
+    assert details[0] == ("g", "a", "failure", {"message": "no", "type": "rule"}, "no")
+    assert details[1] == ("g", "b", "skipped", {"message": "why"}, None)
+    assert details[2] == ("h", "c", "system-out", {}, "ok\ufffd")
+
+
+def test_outputs_that_are_left_out_are_counted_by_system() -> None:
+    settings: Any = {"sampling": "random"}
+    text = left_out_text({"A": 3, "B": 0, "C": 2}, "judge", settings)
+    assert text.startswith("annotators labelled none of the 3 outputs of A and 2 outputs of C without a label of judge")
+    by_label = left_out_text({"A": 3}, "judge", {**settings, "sampling": "by-label"})
+    assert by_label.startswith("3 outputs of A have no label of judge, and these outputs could change the outcome; add")
+    assert left_out_text({"A": 0}, "judge", settings) == ""
