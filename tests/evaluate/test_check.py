@@ -431,6 +431,9 @@ def test_systems_without_common_items_are_disjoint() -> None:
     assert found["disjoint-systems"]["examples"] == ["A", "C"]
     assert "A, B; C, D" in found["disjoint-systems"]["message"]
     assert "different-items" not in found
+    joined = compared({"A": first, "B": first, "C": second | {0}, "D": second | {0}})  # one common item
+    assert "disjoint-systems" not in joined
+    assert joined["different-items"]["examples"] == ["A", "B", "C", "D"]
 
 
 @pytest.mark.parametrize("better", ["A", "B"])

@@ -27,6 +27,9 @@ from custodes.data.mapping.annotator_columns import (
         (["human_style", "human_fluency"], ["bleu"], "human_{aspect}"),
         (["human_style", "human_fluency"], ["human_x"], "human_{aspect:style,fluency}"),
         (["expert_1", "turker_1"], ["bleu"], "human:{rater:expert_1,turker_1}"),
+        (["style_human", "depth_human"], ["bleu_x"], "{aspect}_human"),
+        (["style.rating.human", "depth.rating.human"], ["x"], "{aspect}.{rater}.human"),
+        (["coh_", "flu_"], ["x_"], "human:{aspect:coh,flu}_"),
         (["fluency.ann1", "coherence.ann1"], ["x"], "human:{aspect}.{rater}"),
     ],
 )
