@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -392,3 +393,106 @@ def test_repeated_scores_of_few_whole_numbers_are_labels() -> None:
     assert row["agreement"] == pytest.approx(np.mean(values[:, 0] == values[:, 1]))
     with pytest.raises(cu.CustodesError, match="no verdicts"):
         cu.consistency(pl.DataFrame(scores | {"score": rng.normal(size=80)}))
+
+
+def repeated_verdicts(seed: int) -> pl.DataFrame:
+    """Return up to three verdicts of two judges in each order of 40 comparisons; a tenth is unanswered."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        (item, judge, order, repeat, int(rng.choice([-1, 0, 1], p=[0.2, 0.2, 0.6])), rng.random() < 0.1)
+        for item in range(40)
+        for judge in ("j", "k")
+        for order in ("ab", "ba")
+        for repeat in range(int(rng.integers(0, 4)))
+    ]
+    frame = pl.DataFrame(rows, schema=["item", "rater", "order", "repeat", "preference", "lost"], orient="row")
+    return frame.with_columns(
+        preference=pl.when(~pl.col("lost")).then("preference"),
+        invalid=pl.when("lost").then(pl.lit("label")).otherwise(pl.lit("")),
+        system_a=pl.lit("A"),
+        system_b=pl.lit("B"),
+        kind=pl.lit("metric"),
+        group=pl.when(pl.col("item") < 15).then(pl.lit("low")).otherwise(pl.lit("high")),
+    ).drop("lost")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_repetitions_and_slices_are_proportions_of_equal_pairs_of_verdicts(seed: int) -> None:
+    frame = repeated_verdicts(seed)
+    items = frame.select("item", "group").unique()
+    result = cu.consistency(cu.read(frame.drop("group"), items=items), by="group", resamples=30)
+    slices = {(r["slice"], r["rater"], r["statistic"]): r["value"] for r in result.slices.to_dicts()}
+    for judge in ("j", "k"):
+        within, across, by_item = [], [], {}
+        for (item,), part in frame.filter(rater=judge).partition_by("item", as_dict=True).items():
+            signs = {o: part.filter(order=o)["preference"].drop_nulls().to_list() for o in ("ab", "ba")}
+            equal = [np.mean([a == b for a, b in permutations(s, 2)]) for s in signs.values() if len(s) > 1]
+            within += [np.mean(equal)] if equal else []
+            if all(signs.values()) and equal:
+                across.append(np.mean([a == b for a in signs["ab"] for b in signs["ba"]]))
+            by_item[item] = (np.mean(equal) if equal else np.nan, part["preference"].is_null().mean(), part.height)
+        row = result.repeats.filter(rater=judge).row(0, named=True)
+        assert row["comparisons"] == len(within)
+        assert row["agreement_within_order"] == pytest.approx(np.mean(within))
+        assert row["agreement_across_orders"] == pytest.approx(np.mean(across))
+        for name, chosen in (("low", range(15)), ("high", range(15, 40))):
+            values = [by_item[item] for item in chosen if item in by_item]
+            expected = np.nanmean([value[0] for value in values])
+            assert slices[name, judge, "agreement_within_order"] == pytest.approx(expected)
+            lost, asked = sum(v[1] * v[2] for v in values), sum(v[2] for v in values)
+            assert slices[name, judge, "failure_rate"] == pytest.approx(lost / asked)
+
+
+def test_repeated_labels_agree_as_often_as_pairs_of_runs() -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        (item, repeat, int(np.clip(item % 4 + rng.integers(-1, 2), 0, 3)))
+        for item in range(30)
+        for repeat in range(int(rng.integers(1, 5)))
+    ]
+    frame = pl.DataFrame(rows, schema=["item", "repeat", "score"], orient="row").with_columns(
+        system=pl.lit("A"), rater=pl.lit("judge"), kind=pl.lit("metric")
+    )
+    row = cu.consistency(cu.read(frame), resamples=30).repeated_labels.row(0, named=True)
+    parts = [part["score"].to_list() for part in frame.partition_by("item") if part.height > 1]
+    n = sum(map(len, parts))
+    pairs = np.zeros((4, 4))
+    for part in parts:
+        for a, b in permutations(part, 2):
+            pairs[a, b] += 1 / (len(part) - 1)
+    assert row["outputs"] == len(parts)
+    assert row["agreement"] == pytest.approx(np.trace(pairs) / n)
+    total = pairs.sum(axis=0)
+    ranks = total.cumsum() - total / 2
+    distance = (ranks[:, None] - ranks) ** 2
+    expected = (np.outer(total, total) - np.diag(total)) / (n - 1)
+    assert row["alpha"] == pytest.approx(1 - (pairs * distance).sum() / (expected * distance).sum())
+
+
+def test_panels_are_majorities_and_the_best_judge_is_chosen_on_other_folds() -> None:
+    rng = np.random.default_rng(1)
+    human = rng.choice([-1, 1], 60)
+    signs = np.array([np.where(rng.random(60) < p, human, -human) for p in (0.6, 0.7, 0.75)])
+    signs[0, ::9] = 0
+    tables = [
+        pl.DataFrame({"item": range(60), "preference": sign}).with_columns(rater=pl.lit(name), kind=pl.lit(kind))
+        for name, kind, sign in (*zip("abc", ["metric"] * 3, signs, strict=True), ("person", "human", human))
+    ]
+    study = cu.read(pl.concat(tables).with_columns(system_a=pl.lit("A"), system_b=pl.lit("B")))
+    panels = {row["panel"]: row for row in consistency_of(study).panels.to_dicts()}
+    correct = np.where(signs == 0, 0.5, signs == human)
+    vote = np.sign(signs.sum(axis=0))
+    assert panels["all"]["accuracy"] == pytest.approx(np.where(vote == 0, 0.5, vote == human).mean())
+    for name, values in zip("abc", correct, strict=True):
+        assert panels[name]["accuracy"] == pytest.approx(values.mean())
+    fold, held_out = np.arange(60) % 5, np.empty(60)
+    for k in range(5):
+        best = correct[:, fold != k].mean(axis=1).round(12).argmax()
+        held_out[fold == k] = correct[best, fold == k]
+    single = panels["best single judge"]
+    assert single["accuracy"] == pytest.approx(held_out.mean())
+    assert single["judges"] == ["abc"[correct.mean(axis=1).argmax()]]
+    assert single["gain"] is None
+    for name in ("all", "best majority", "a"):
+        assert panels[name]["gain"] == pytest.approx(panels[name]["accuracy"] - single["accuracy"])
+    assert {row["comparisons"] for row in panels.values()} == {60}
