@@ -5,7 +5,7 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from custodes.stats import ABSENT, clusters
 from custodes.stats.bootstrap import unit_sums
@@ -169,3 +169,85 @@ def test_documents_that_agree_with_themselves_are_one_annotation_each() -> None:
     np.testing.assert_allclose(pooled_design_effect(signs, units=units), 5)
     # No variation at all: the items may agree because they share a document.
     np.testing.assert_allclose(pooled_design_effect(np.ones((1, 40), dtype=np.int8), units=units), 5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("with_kinds", [False, True])
+def test_the_design_effect_of_influences_is_a_ratio_of_variances(seed: int, *, with_kinds: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n, n_units = 40, 12
+    units = rng.integers(0, n_units, n)
+    copies = rng.integers(1, 4, n_units)
+    influence = rng.normal(size=n) + 0.7 * rng.normal(size=n_units)[units]
+    kind = rng.random(n) < 0.3
+    kinds = [kind, ~kind] if with_kinds else [np.ones(n, dtype=bool)]
+    weight = copies[units].astype(float)
+    expected = np.zeros(n)
+    for part in kinds:
+        expected[part] = np.average(influence[part] ** 2, weights=weight[part])
+    by_cluster = np.array([((expected + influence**2) / 2)[units == u].sum() for u in range(n_units)])
+    sums = np.array([influence[units == u].sum() for u in range(n_units)])
+    effective = (copies * by_cluster).sum() ** 2 / (copies * by_cluster**2).sum()
+    effect = (copies * sums**2).sum() / (weight * influence**2).sum() * effective / (effective - 1)
+    options = {"kind": kind} if with_kinds else {}
+    found = clusters.influence_design_effect(influence, units, multiplicity=weight, **options)
+    assert (float(found.effect), float(found.clusters)) == pytest.approx((max(effect, 1.0), effective))
+    # Merged clusters are that many equal clusters.
+    rows = np.concatenate([np.flatnonzero(units == u) for u in range(n_units) for _ in range(copies[u])])
+    labels = np.concatenate([np.full((units == u).sum(), 10 * u + k) for u in range(n_units) for k in range(copies[u])])
+    labels = np.unique(labels, return_inverse=True)[1]
+    options = {"kind": kind[rows]} if with_kinds else {}
+    repeated = clusters.influence_design_effect(influence[rows], labels, **options)
+    assert (float(repeated.effect), float(repeated.clusters)) == pytest.approx(
+        (float(found.effect), float(found.clusters))
+    )
+
+
+def test_design_effects_of_influences_at_their_limits() -> None:
+    alone = clusters.influence_design_effect(np.array([1.0, -2.0]), np.arange(2))
+    assert (float(alone.effect), float(alone.clusters)) == (1, np.inf)
+    nothing = clusters.influence_design_effect(np.zeros(3), np.zeros(3, dtype=int))
+    assert np.isnan(nothing.effect)
+    one = clusters.influence_design_effect(np.array([1.0, 2.0]), np.zeros(2, dtype=int))
+    assert (float(one.effect), float(one.clusters)) == (np.inf, 1)
+    unlike = clusters.influence_design_effect(np.array([1.0, -1.0, 2.0, -2.0]), np.array([0, 0, 1, 1]))
+    assert float(unlike.effect) == 1  # sums of 0
+    # Outputs without influence may share a cluster.
+    idle = clusters.influence_design_effect(
+        np.array([1.0, -1.0, 0.0, 0.0]), np.array([0, 1, 0, 1]), kind=np.array([True, True, False, False])
+    )
+    assert (float(idle.effect), float(idle.clusters)) == (1, np.inf)
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_divisors_allow_for_few_clusters_by_the_ratio_of_quantiles(confidence: float) -> None:
+    effects = clusters.DesignEffect(np.array([2.0, 1.0, np.inf, 1.0, np.nan]), np.array([6.0, 1.05, 1.0, np.inf, 4.0]))
+    tail = (1 + confidence) / 2
+    ratios = [(t.ppf(tail, df) / norm.ppf(tail)) ** 2 for df in (5, 0.1)]
+    expected = [2 * ratios[0], ratios[1], np.inf, 1.0, 1.0]
+    np.testing.assert_allclose(effects.divisor(confidence), expected, rtol=5e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_pooled_effect_by_loops(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    units = np.repeat(np.arange(10), 4)[:38]
+    lean = rng.normal(size=(3, 10))[:, units] > 0
+    signs = np.where(rng.random((3, 38)) < 0.7, np.where(lean, 1, -1), rng.choice([-1, 0, 1], (3, 38))).astype(np.int8)
+    signs[rng.random((3, 38)) < 0.2] = ABSENT
+    excess, largest, sizes = np.zeros(10), np.zeros(10), []
+    for row in signs:
+        rated = row != ABSENT
+        n, clusters_of_pair = rated.sum(), set(units[rated])
+        size = np.mean([(units[rated] == u).sum() for u in units[rated]])
+        residual = row - row[rated].mean()
+        for u in clusters_of_pair:
+            inside = residual[rated & (units == u)]
+            within = (inside**2).sum() * n / (n - 1)
+            excess[u] += inside.sum() ** 2 * len(clusters_of_pair) / (len(clusters_of_pair) - 1) - within
+            largest[u] += (size - 1) * within
+        sizes.append(size)
+    rho = excess.sum() / largest.sum()
+    error = np.sqrt(((excess - rho * largest) ** 2).sum()) / largest.sum()
+    expected = 1 + (np.array(sizes) - 1) * np.clip(rho + error, 0, 1)
+    np.testing.assert_allclose(pooled_design_effect(signs, units=units), expected)
