@@ -187,7 +187,9 @@ def _p_values(
         difference_sums_by_unit.shape[:-1]
     )
     is_flip_as_extreme = weighted_sums(flips, difference_sums_by_unit * weights[0]) >= smallest_extreme_sum
-    p_values[0] = np.where(n_clusters[0] > 0, np.count_nonzero(is_flip_as_extreme, axis=0) / len(flips), np.nan)
+    # count_nonzero with an axis is several times slower.
+    n_extreme_flips = np.add.reduce(is_flip_as_extreme.view(np.uint8), axis=0, dtype=np.uint32)
+    p_values[0] = np.where(n_clusters[0] > 0, n_extreme_flips / len(flips), np.nan)
     return p_values
 
 

@@ -16,6 +16,7 @@ from custodes.stats.bootstrap import weighted_sums
 from custodes.stats.ratios import ratio
 
 _ENOUGH = 2  # a ranking of fewer things carries no information
+_FEW = 32  # rows of at most this length are ranked by comparisons of all pairs, which is several times as fast
 
 
 def mid_ranks(values: NDArray[Any]) -> Floats:
@@ -41,6 +42,18 @@ def mid_ranks(values: NDArray[Any]) -> Floats:
     [1.5, 3.0, 1.5, nan]
     """
     values = np.asarray(values, dtype=np.float64)
+    n_values = values.shape[-1]
+    if n_values <= _FEW:
+        columns = np.ascontiguousarray(np.moveaxis(values, -1, 0))
+        n_lower_minus_higher = np.zeros(columns.shape, dtype=np.int8)
+        for column in range(n_values - 1):
+            signs = difference_signs(columns[column], columns[column + 1 :])
+            n_lower_minus_higher[column] += signs.sum(axis=0, dtype=np.int8)
+            n_lower_minus_higher[column + 1 :] -= signs
+        is_missing = np.isnan(columns)
+        rank_columns = (n_lower_minus_higher + (n_values + 1 - is_missing.sum(axis=0))) / 2
+        rank_columns[is_missing] = np.nan
+        return np.ascontiguousarray(np.moveaxis(rank_columns, 0, -1))
     sort_order = np.argsort(values, axis=-1, kind="stable")  # NaN is sorted last
     run_starts, run_ends = tie_runs(np.take_along_axis(values, sort_order, axis=-1))
     ranks = np.empty_like(values)
