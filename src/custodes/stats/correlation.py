@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, chunks, deviations, scaled_deviations
-from custodes.stats.ranks import count_earlier_lower, difference_signs, mid_ranks, tie_runs
+from custodes.stats.ranks import concordance_with_levels, count_earlier_lower, difference_signs, mid_ranks, tie_runs
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import blocks_of
 
@@ -138,15 +138,21 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
         tied_or_x_ranking, other_ranking = (
             sorted_rankings if sorted_rankings[0].has_ties or not sorted_rankings[1].has_ties else sorted_rankings[::-1]
         )
-        fourfold_lower_counts = [
-            4 * count_earlier_lower(y_positions).sum(axis=1)
-            for _, y_positions in _sequences(tied_or_x_ranking, other_ranking)
-        ]
-        doubled_concordance = (
-            sum(fourfold_lower_counts) / len(fourfold_lower_counts)
-            - n * (n - 2)
-            - (tied_or_x_ranking.end - tied_or_x_ranking.start).sum(axis=1)
-        )
+        run_starts, levels_in_order = np.unique(tied_or_x_ranking.start, return_inverse=True)
+        if len(tied_or_x_ranking.order) == 1 and len(run_starts) <= _FEW:
+            levels = np.empty(n, dtype=np.intp)
+            levels[tied_or_x_ranking.order[0]] = levels_in_order.reshape(-1)
+            doubled_concordance = 2 * concordance_with_levels(levels, *other_ranking[:3])
+        else:
+            fourfold_lower_counts = [
+                4 * count_earlier_lower(y_positions).sum(axis=1)
+                for _, y_positions in _sequences(tied_or_x_ranking, other_ranking)
+            ]
+            doubled_concordance = (
+                sum(fourfold_lower_counts) / len(fourfold_lower_counts)
+                - n * (n - 2)
+                - (tied_or_x_ranking.end - tied_or_x_ranking.start).sum(axis=1)
+            )
         tau[row_slice] = tau_b(
             doubled_concordance - n_missing_ordered_pairs,
             *(
@@ -175,10 +181,6 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     -------
     :
         Counts (...) of the pairs of outputs that are rated in x and in y.
-
-    References
-    ----------
-    Kendall (1945).
 
     Examples
     --------
@@ -426,10 +428,6 @@ def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[A
     -------
     :
         tau-b (...); NaN if all pairs of a ranking are tied.
-
-    References
-    ----------
-    Kendall (1945).
 
     Examples
     --------

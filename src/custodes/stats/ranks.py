@@ -201,6 +201,29 @@ def _count_lower_in_block(values: NDArray[Any], weights: Floats | None, block_wi
     return lower_sums.T
 
 
+def concordance_with_levels(levels: Ints, order: Ints, start: Ints, end: Ints) -> Ints:
+    """Concordant minus discordant pairs (rows,) of levels (n,), numbered from 0, with each of several rankings.
+
+    A ranking is given by the elements in ascending order (rows, n), and by the start and the exclusive end of the run
+    of ties at each position (rows or 1, n).
+
+    >>> positions = np.arange(3)[np.newaxis]
+    >>> concordance_with_levels(np.array([0, 1, 0]), np.array([[2, 1, 0]]), positions, positions + 1).tolist()
+    [0]
+
+    Source: Jonckheere 1954.
+    """
+    levels_in_order = levels[order]
+    start, end = (np.broadcast_to(positions, order.shape) for positions in (start, end))
+    concordance, n_lower_before = np.zeros(len(order), dtype=np.int64), np.zeros((len(order), 1 + order.shape[1]), int)
+    for level in range(int(levels.max(initial=0))):
+        np.cumsum(levels_in_order == level, axis=1, out=n_lower_before[:, 1:])
+        n_before_minus_after = sum(np.take_along_axis(n_lower_before, positions, axis=1) for positions in (start, end))
+        n_before_minus_after -= n_lower_before[:, -1:]
+        concordance += np.where(levels_in_order > level, n_before_minus_after, 0).sum(axis=1)
+    return concordance
+
+
 def representation(values: Floats, *, weights: NDArray[Any]) -> Floats:
     """Sum of the ranks of each thing over units, for every rater.
 
