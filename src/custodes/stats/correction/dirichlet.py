@@ -107,9 +107,10 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
         )
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             newton_margins = unsettled_margins - excess_probability / density
-        # a Newton step if it stays inside the bracket, otherwise bisection
-        is_inside_bracket = (newton_margins > bracket_low[unsettled_indices]) & (
-            newton_margins < bracket_high[unsettled_indices]
+        # A Newton step if it stays inside the bracket, otherwise bisection. At the solution, the step is 0 and the
+        # margin is an end of the bracket.
+        is_inside_bracket = (newton_margins >= bracket_low[unsettled_indices]) & (
+            newton_margins <= bracket_high[unsettled_indices]
         )
         quantile[unsettled_indices] = np.where(
             is_inside_bracket, newton_margins, (bracket_low[unsettled_indices] + bracket_high[unsettled_indices]) / 2
