@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, scaled_deviations
+from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, distinct_rows, scaled_deviations
 from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
 from custodes.stats.correlation import Kind, concordance, tau_b
 from custodes.stats.ranks import difference_signs
@@ -87,14 +87,9 @@ def pooled_correlation(
             item_weights is not None and (item_weights != 1).any()
         ):  # all outputs of a group have the same unit and item weight
             unit_and_weight_of_output = np.stack([units, item_weights], axis=1)[item_of_output]
-            distinct_units_and_weights, group_of_output = np.unique(
-                unit_and_weight_of_output, axis=0, return_inverse=True
-            )
+            distinct_units_and_weights, group_of_output = distinct_rows(unit_and_weight_of_output)
             unit_of_group, weight_of_group = distinct_units_and_weights.T
-            resample_weights, group_of_output = (
-                weights[:, unit_of_group.astype(np.intp)] * weight_of_group,
-                group_of_output.reshape(-1),
-            )
+            resample_weights = weights[:, unit_of_group.astype(np.intp)] * weight_of_group
         correlations[:, group_metric_indices] = _POOLED[kind](
             flat_human[rated_output_indices],
             flat_metrics[group_metric_indices][:, rated_output_indices],
