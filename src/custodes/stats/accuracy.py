@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, chunks, make_read_only
 from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
-from custodes.stats.correlation import system_counts
+from custodes.stats.correlation import ConcordanceCounts, system_counts
 from custodes.stats.ratios import ratio
 
 _CACHE = 4  # divisor of the size of temporary arrays, so that they fit the cache
@@ -36,7 +36,11 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
 
     Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
     """
-    concordance_counts = system_counts(means_human, means_metrics, pairs=pairs)
+    return accuracy_of(system_counts(means_human, means_metrics, pairs=pairs))
+
+
+def accuracy_of(concordance_counts: ConcordanceCounts) -> Floats:
+    """Proportion of pairs (...) that both rankings put in the same order; a pair tied in both counts as the same."""
     n_tied_by_both = (
         concordance_counts.pairs - concordance_counts.untied_x - concordance_counts.untied_y + concordance_counts.untied
     )

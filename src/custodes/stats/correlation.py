@@ -42,6 +42,11 @@ class ConcordanceCounts(NamedTuple):
     untied: NDArray[Any]
     pairs: NDArray[Any]
 
+    @property
+    def tau_b(self) -> Floats:
+        """Kendall's tau-b."""
+        return tau_b(self.concordance, self.untied_x, self.untied_y)
+
 
 def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     """Pearson's r along the last axis.
@@ -120,8 +125,7 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     n, shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
     if n <= _FEW:
-        concordance_counts: ConcordanceCounts = pair_counts(x, y)
-        return tau_b(concordance_counts.concordance, concordance_counts.untied_x, concordance_counts.untied_y)
+        return pair_counts(x, y).tau_b
     is_missing = np.isnan(x) | np.isnan(y)
     if is_missing.any():  # missing values get the highest rank on both sides: concordant with every present output
         x, y = np.where(is_missing, np.inf, x), np.where(is_missing, np.inf, y)
@@ -363,10 +367,6 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     :
         Correlations (B, metrics); NaN where the human or the metric scores are constant.
 
-    References
-    ----------
-    Pearson (1895); Spearman (1904); Kendall (1945).
-
     Examples
     --------
     >>> human, metrics, pairs = np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), np.ones((1, 3, 3), dtype=bool)
@@ -374,8 +374,7 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     [[0.333]]
     """
     if kind == "kendall":
-        concordance_counts = system_counts(human, metrics, pairs=pairs)
-        return tau_b(concordance_counts.concordance, concordance_counts.untied_x, concordance_counts.untied_y)
+        return system_counts(human, metrics, pairs=pairs).tau_b
     human = _collapse_equal_rows(human)
     if _has_all_pairs(pairs):
         return ROWS[kind](human, metrics)

@@ -200,16 +200,18 @@ class _Levels:
 
         If all outputs of a level are in one group, the size of the level is proportional to the weight of this group.
         """
-        n_groups_of_level = np.diff(self.counts.indptr)
-        shared_level_counts, single_group_level_counts = (
-            self.counts[np.flatnonzero(is_selected_level)]
-            for is_selected_level in (n_groups_of_level > 1, n_groups_of_level == 1)
-        )
+        level_starts, n_groups_of_level = self.counts.indptr[:-1], np.diff(self.counts.indptr)
+        shared_level_counts = self.counts[np.flatnonzero(n_groups_of_level > 1)]
+        single_group_entries = level_starts[n_groups_of_level == 1]
 
         def raise_to_power(values: Floats) -> Floats:  # several times as fast as **
             return values * values if power == 2 else values * values * values
 
-        powers_by_group: Floats = np.asarray(single_group_level_counts.power(power).sum(axis=0))
+        powers_by_group = np.bincount(
+            self.counts.indices[single_group_entries],
+            raise_to_power(self.counts.data[single_group_entries]),
+            self.shape[1],
+        )
         power_sums = np.empty(len(resample_weights))
         for resample_slice, group_weights in _iter_weight_columns(resample_weights, 4 * max(shared_level_counts.shape)):
             level_sizes = np.asarray(shared_level_counts @ group_weights)
