@@ -232,17 +232,28 @@ class Comparisons(ReadOnlyArrays):
     def joint(self, *rater_positions: int) -> JointPreferences:
         """The joint preferences of the raters at these positions, on all comparisons that at least one of these raters
         rated."""
-        keys_of_raters = [self._keys(self.rater_rows(rater_position)) for rater_position in rater_positions]
+        rows_of_raters = [self.rater_rows(rater_position) for rater_position in rater_positions]
+        first_rows, *other_rows = rows_of_raters
+        if all(
+            np.array_equal(column[rater_rows], column[first_rows])
+            for rater_rows in other_rows
+            for column in (self.pair, self.item)
+        ):
+            first_pairs, first_items = (column[first_rows].astype(np.int64) for column in (self.pair, self.item))
+            return JointPreferences(
+                first_pairs, first_items, np.stack([self.sign[rater_rows] for rater_rows in rows_of_raters])
+            )
+        keys_of_raters = [self._keys(rater_rows) for rater_rows in rows_of_raters]
         joint_keys = keys_of_raters[0]
         for other_rater_keys in keys_of_raters[1:]:
             if not np.array_equal(other_rater_keys, joint_keys):
                 sorted_keys = np.sort(np.concatenate([joint_keys, other_rater_keys]), kind="stable")
                 joint_keys = sorted_keys[np.append(True, sorted_keys[1:] != sorted_keys[:-1])[: len(sorted_keys)]]
         signs = np.full((len(rater_positions), len(joint_keys)), ABSENT, dtype=np.int8)
-        for rater_signs, rater_position, rater_keys in zip(signs, rater_positions, keys_of_raters, strict=True):
+        for rater_signs, rater_rows, rater_keys in zip(signs, rows_of_raters, keys_of_raters, strict=True):
             has_rater_all_keys = len(rater_keys) == len(joint_keys)  # then `rater_keys` and `joint_keys` are equal
             rater_signs[slice(None) if has_rater_all_keys else np.searchsorted(joint_keys, rater_keys)] = self.sign[
-                self.rater_rows(rater_position)
+                rater_rows
             ]
         pair_positions, item_positions = np.divmod(joint_keys, max(1, len(self.items)))
         return JointPreferences(pair_positions, item_positions, signs)

@@ -144,6 +144,8 @@ class RaterComparison(ReadOnlyArrays):
         """Return the comparisons that both the annotators and a metric rated."""
         joint = self.preferences.joint(0, 1 + metric)
         is_shared = joint.is_rated_by_all
+        if is_shared.all():
+            return joint
         return JointPreferences(joint.pair[is_shared], joint.item[is_shared], joint.signs[:, is_shared])
 
     @property

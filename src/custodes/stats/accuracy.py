@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, chunks, make_read_only
 from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
-from custodes.stats.correlation import system_counts
+from custodes.stats.correlation import ConcordanceCounts, system_counts
 from custodes.stats.ratios import ratio
 
 _CACHE = 4  # divisor of the size of temporary arrays, so that they fit the cache
@@ -36,7 +36,11 @@ def pairwise_accuracy(means_human: Floats, means_metrics: Floats, *, pairs: Bool
 
     Source: Kocmi et al. 2021 ("To Ship or Not to Ship"), Accuracy.
     """
-    concordance_counts = system_counts(means_human, means_metrics, pairs=pairs)
+    return accuracy_of(system_counts(means_human, means_metrics, pairs=pairs))
+
+
+def accuracy_of(concordance_counts: ConcordanceCounts) -> Floats:
+    """Proportion of pairs (...) that both rankings put in the same order; a pair tied in both counts as the same."""
     n_tied_by_both = (
         concordance_counts.pairs - concordance_counts.untied_x - concordance_counts.untied_y + concordance_counts.untied
     )
@@ -187,7 +191,9 @@ def _p_values(
         difference_sums_by_unit.shape[:-1]
     )
     is_flip_as_extreme = weighted_sums(flips, difference_sums_by_unit * weights[0]) >= smallest_extreme_sum
-    p_values[0] = np.where(n_clusters[0] > 0, np.count_nonzero(is_flip_as_extreme, axis=0) / len(flips), np.nan)
+    # count_nonzero with an axis is several times slower.
+    n_extreme_flips = np.add.reduce(is_flip_as_extreme.view(np.uint8), axis=0, dtype=np.uint32)
+    p_values[0] = np.where(n_clusters[0] > 0, n_extreme_flips / len(flips), np.nan)
     return p_values
 
 

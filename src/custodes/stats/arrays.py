@@ -124,6 +124,22 @@ def equal_positions(values: Iterable[Hashable]) -> list[NDArray[np.intp]]:
     return [np.array(positions) for positions in positions_of_value.values()]
 
 
+def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
+    """Distinct rows of an array (n, k) in ascending order, and the position of each row among them.
+
+    `numpy.unique` with an axis gives the same result in ten times the time.
+
+    >>> [array.tolist() for array in distinct_rows(np.array([[2, 1], [0, 1], [2, 1]]))]
+    [[[0, 1], [2, 1]], [1, 0, 1]]
+    """
+    row_codes = np.zeros(len(rows), dtype=np.int64)
+    for column in rows.T:
+        distinct_values, value_codes = np.unique(column, return_inverse=True)
+        row_codes = row_codes * len(distinct_values) + value_codes
+    _, first_positions, distinct_index_of_row = np.unique(row_codes, return_index=True, return_inverse=True)
+    return rows[first_positions], distinct_index_of_row
+
+
 def bisect_condition(is_below: Callable[[Any], Any], low: Any, high: Any, *, steps: int = 50) -> Any:
     """Points (...) at which a monotone condition changes from true to false, by bisection between `low` and `high`
     (...).

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, chunks, deviations, scaled_deviations
-from custodes.stats.ranks import count_earlier_lower, difference_signs, mid_ranks, tie_runs
+from custodes.stats.ranks import concordance_with_levels, count_earlier_lower, difference_signs, mid_ranks, tie_runs
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import blocks_of
 
@@ -41,6 +41,11 @@ class ConcordanceCounts(NamedTuple):
     untied_y: NDArray[Any]
     untied: NDArray[Any]
     pairs: NDArray[Any]
+
+    @property
+    def tau_b(self) -> Floats:
+        """Kendall's tau-b."""
+        return tau_b(self.concordance, self.untied_x, self.untied_y)
 
 
 def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
@@ -120,8 +125,7 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     n, shape = x.shape[-1], np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
     if n <= _FEW:
-        concordance_counts: ConcordanceCounts = pair_counts(x, y)
-        return tau_b(concordance_counts.concordance, concordance_counts.untied_x, concordance_counts.untied_y)
+        return pair_counts(x, y).tau_b
     is_missing = np.isnan(x) | np.isnan(y)
     if is_missing.any():  # missing values get the highest rank on both sides: concordant with every present output
         x, y = np.where(is_missing, np.inf, x), np.where(is_missing, np.inf, y)
@@ -138,15 +142,21 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
         tied_or_x_ranking, other_ranking = (
             sorted_rankings if sorted_rankings[0].has_ties or not sorted_rankings[1].has_ties else sorted_rankings[::-1]
         )
-        fourfold_lower_counts = [
-            4 * count_earlier_lower(y_positions).sum(axis=1)
-            for _, y_positions in _sequences(tied_or_x_ranking, other_ranking)
-        ]
-        doubled_concordance = (
-            sum(fourfold_lower_counts) / len(fourfold_lower_counts)
-            - n * (n - 2)
-            - (tied_or_x_ranking.end - tied_or_x_ranking.start).sum(axis=1)
-        )
+        run_starts, levels_in_order = np.unique(tied_or_x_ranking.start, return_inverse=True)
+        if len(tied_or_x_ranking.order) == 1 and len(run_starts) <= _FEW:
+            levels = np.empty(n, dtype=np.intp)
+            levels[tied_or_x_ranking.order[0]] = levels_in_order.reshape(-1)
+            doubled_concordance = 2 * concordance_with_levels(levels, *other_ranking[:3])
+        else:
+            fourfold_lower_counts = [
+                4 * count_earlier_lower(y_positions).sum(axis=1)
+                for _, y_positions in _sequences(tied_or_x_ranking, other_ranking)
+            ]
+            doubled_concordance = (
+                sum(fourfold_lower_counts) / len(fourfold_lower_counts)
+                - n * (n - 2)
+                - (tied_or_x_ranking.end - tied_or_x_ranking.start).sum(axis=1)
+            )
         tau[row_slice] = tau_b(
             doubled_concordance - n_missing_ordered_pairs,
             *(
@@ -175,10 +185,6 @@ def pair_counts(x: NDArray[Any], y: NDArray[Any], *, pairs: Bools | None = None)
     -------
     :
         Counts (...) of the pairs of outputs that are rated in x and in y.
-
-    References
-    ----------
-    Kendall (1945).
 
     Examples
     --------
@@ -361,10 +367,6 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     :
         Correlations (B, metrics); NaN where the human or the metric scores are constant.
 
-    References
-    ----------
-    Pearson (1895); Spearman (1904); Kendall (1945).
-
     Examples
     --------
     >>> human, metrics, pairs = np.array([[[1.0, 2, 3]]]), np.array([[[1.0, 3, 2]]]), np.ones((1, 3, 3), dtype=bool)
@@ -372,8 +374,7 @@ def system_correlations(kind: Kind, human: Floats, metrics: Floats, *, pairs: Bo
     [[0.333]]
     """
     if kind == "kendall":
-        concordance_counts = system_counts(human, metrics, pairs=pairs)
-        return tau_b(concordance_counts.concordance, concordance_counts.untied_x, concordance_counts.untied_y)
+        return system_counts(human, metrics, pairs=pairs).tau_b
     human = _collapse_equal_rows(human)
     if _has_all_pairs(pairs):
         return ROWS[kind](human, metrics)
@@ -426,10 +427,6 @@ def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[A
     -------
     :
         tau-b (...); NaN if all pairs of a ranking are tied.
-
-    References
-    ----------
-    Kendall (1945).
 
     Examples
     --------

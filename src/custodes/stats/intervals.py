@@ -88,9 +88,12 @@ def percentile_interval(draws: NDArray[Any], *, confidence: float) -> tuple[NDAr
     """
     if not len(draws):
         return np.full(draws.shape[1:], np.nan), np.full(draws.shape[1:], np.nan)
-    has_enough_draws = (~np.isnan(draws)).mean(axis=0) >= _ENOUGH
-    tail_probability = (1 - confidence) / 2
-    low, high = np.nanquantile(np.where(has_enough_draws, draws, 0.0), [tail_probability, 1 - tail_probability], axis=0)
+    is_defined_draw, tail_probability = ~np.isnan(draws), (1 - confidence) / 2
+    has_enough_draws = is_defined_draw.mean(axis=0) >= _ENOUGH
+    compute_quantiles = np.quantile if is_defined_draw.all() else np.nanquantile  # nanquantile loops over columns
+    low, high = compute_quantiles(
+        np.where(has_enough_draws, draws, 0.0), [tail_probability, 1 - tail_probability], axis=0
+    )
     return np.where(has_enough_draws, low, np.nan), np.where(has_enough_draws, high, np.nan)
 
 

@@ -212,7 +212,12 @@ def flip_tests(
 
     def make_batch(flip_signs: NDArray[np.int8]) -> Batch:
         sign_columns = np.ascontiguousarray(flip_signs.T, dtype=np.float64)
-        return len(flip_signs), lambda rows: to_common_scale(np.abs(scaled_pseudo_values[rows] @ sign_columns), rows)
+
+        def statistics(rows: Ints) -> Floats:
+            flipped_sums = scaled_pseudo_values[rows] @ sign_columns
+            return to_common_scale(np.abs(flipped_sums, out=flipped_sums), rows)
+
+        return len(flip_signs), statistics
 
     smallest_p_values = np.exp2(1.0 - n_present_blocks)  # with all flips; with random flips, a p-value may be smaller
     relative_statistic = np.where(

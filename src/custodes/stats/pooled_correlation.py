@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, scaled_deviations
+from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, distinct_rows, scaled_deviations
 from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
 from custodes.stats.correlation import Kind, concordance, tau_b
 from custodes.stats.ranks import difference_signs
@@ -87,14 +87,9 @@ def pooled_correlation(
             item_weights is not None and (item_weights != 1).any()
         ):  # all outputs of a group have the same unit and item weight
             unit_and_weight_of_output = np.stack([units, item_weights], axis=1)[item_of_output]
-            distinct_units_and_weights, group_of_output = np.unique(
-                unit_and_weight_of_output, axis=0, return_inverse=True
-            )
+            distinct_units_and_weights, group_of_output = distinct_rows(unit_and_weight_of_output)
             unit_of_group, weight_of_group = distinct_units_and_weights.T
-            resample_weights, group_of_output = (
-                weights[:, unit_of_group.astype(np.intp)] * weight_of_group,
-                group_of_output.reshape(-1),
-            )
+            resample_weights = weights[:, unit_of_group.astype(np.intp)] * weight_of_group
         correlations[:, group_metric_indices] = _POOLED[kind](
             flat_human[rated_output_indices],
             flat_metrics[group_metric_indices][:, rated_output_indices],
@@ -205,16 +200,18 @@ class _Levels:
 
         If all outputs of a level are in one group, the size of the level is proportional to the weight of this group.
         """
-        n_groups_of_level = np.diff(self.counts.indptr)
-        shared_level_counts, single_group_level_counts = (
-            self.counts[np.flatnonzero(is_selected_level)]
-            for is_selected_level in (n_groups_of_level > 1, n_groups_of_level == 1)
-        )
+        level_starts, n_groups_of_level = self.counts.indptr[:-1], np.diff(self.counts.indptr)
+        shared_level_counts = self.counts[np.flatnonzero(n_groups_of_level > 1)]
+        single_group_entries = level_starts[n_groups_of_level == 1]
 
         def raise_to_power(values: Floats) -> Floats:  # several times as fast as **
             return values * values if power == 2 else values * values * values
 
-        powers_by_group: Floats = np.asarray(single_group_level_counts.power(power).sum(axis=0))
+        powers_by_group = np.bincount(
+            self.counts.indices[single_group_entries],
+            raise_to_power(self.counts.data[single_group_entries]),
+            self.shape[1],
+        )
         power_sums = np.empty(len(resample_weights))
         for resample_slice, group_weights in _iter_weight_columns(resample_weights, 4 * max(shared_level_counts.shape)):
             level_sizes = np.asarray(shared_level_counts @ group_weights)

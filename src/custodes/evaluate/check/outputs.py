@@ -168,6 +168,12 @@ def _identical_systems(selected_study: Study, metric_score_rows: pl.DataFrame) -
         evidence_tables_and_columns.append((_texts(selected_study).with_columns(by=pl.lit("their texts")), ("text",)))
     evidence_of_systems: dict[tuple[str, ...], list[str]] = {}
     for evidence_rows, value_column_names in evidence_tables_and_columns:
+        # Equal systems have equal values. Few systems have, so that the rows of items are rarely needed.
+        values_of_systems = evidence_rows.group_by("by", "system").agg(
+            fingerprint(value_column_names[-1]).alias("values"), pl.len()
+        )
+        if not values_of_systems.select(pl.struct("by", "values", "len").is_duplicated().any()).item():
+            continue
         grouped_outputs = evidence_rows.group_by("by", "item", "system", maintain_order=True)
         output_fingerprints = grouped_outputs.agg(score=fingerprint(*value_column_names))
         for (evidence_name,), score_rows in output_fingerprints.group_by("by", maintain_order=True):

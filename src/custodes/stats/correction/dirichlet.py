@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, legendre
+from custodes.stats.arrays import Floats, distinct_rows, legendre
 from custodes.stats.correction.estimator import Estimate, Estimator, margin_of
 
 _NODES = 32  # quadrature nodes; 256 nodes would change every bound by at most 1e-8 standard deviations
@@ -33,7 +33,7 @@ def human_posterior(counts: NDArray[Any], *, confidence: float | None) -> Estima
     from scipy.special import betaincinv
 
     counts = np.asarray(counts, dtype=np.float64)
-    distinct_tables, distinct_table_indices = np.unique(counts.reshape(-1, 3), axis=0, return_inverse=True)
+    distinct_tables, distinct_table_indices = distinct_rows(counts.reshape(-1, 3))
     distinct_table_indices = distinct_table_indices.reshape(counts.shape[:-1])
     n_labels = distinct_tables.sum(axis=1, keepdims=True)
     p = (distinct_tables + 1) / (n_labels + 3)
@@ -107,9 +107,10 @@ def _margin_quantile(tables: Floats, probability: float) -> Floats:
         )
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             newton_margins = unsettled_margins - excess_probability / density
-        # a Newton step if it stays inside the bracket, otherwise bisection
-        is_inside_bracket = (newton_margins > bracket_low[unsettled_indices]) & (
-            newton_margins < bracket_high[unsettled_indices]
+        # A Newton step if it stays inside the bracket, otherwise bisection. At the solution, the step is 0 and the
+        # margin is an end of the bracket.
+        is_inside_bracket = (newton_margins >= bracket_low[unsettled_indices]) & (
+            newton_margins <= bracket_high[unsettled_indices]
         )
         quantile[unsettled_indices] = np.where(
             is_inside_bracket, newton_margins, (bracket_low[unsettled_indices] + bracket_high[unsettled_indices]) / 2

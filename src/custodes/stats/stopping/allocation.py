@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Ints
+from custodes.stats.arrays import Ints, table_sums
 from custodes.stats.correction.estimator import Counts
 
 KINDS = 12
@@ -118,7 +119,10 @@ def count_kinds(kinds: NDArray[np.int8], start: Ints, stop: Ints) -> Ints:
     annotation_positions = start[..., np.newaxis] + np.arange(largest_range)
     kinds_in_range = np.take_along_axis(kinds, np.minimum(annotation_positions, kinds.shape[-1] - 1), axis=-1)
     kinds_in_range = np.where(annotation_positions < stop[..., np.newaxis], kinds_in_range, KINDS)
-    return np.stack([(kinds_in_range == kind).sum(axis=-1) for kind in range(KINDS)], axis=-1)
+    table_shape = kinds_in_range.shape[:-1]
+    table_positions = np.repeat(np.arange(math.prod(table_shape)), largest_range)
+    kind_counts = table_sums(table_positions, kinds_in_range.ravel(), shape=(math.prod(table_shape), KINDS + 1))
+    return np.asarray(kind_counts[:, :KINDS].reshape(*table_shape, KINDS))
 
 
 def outcome_of(signs: NDArray[np.int8]) -> Ints:

@@ -10,7 +10,7 @@ effects, and log nu if nu is positive. Strengths sum to 0 within a component.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
@@ -25,12 +25,56 @@ _SINGULAR = 1e-11  # minimum ratio of the extreme eigenvalues of the scaled info
 
 
 @dataclass(frozen=True, kw_only=True)
+class Design:
+    """Design matrix (kinds, q) of half the sign, without log nu, as index arrays.
+
+    A row has 1 for the first system, -1 for the second system, and the values of the covariates (kinds, k).
+    """
+
+    first: Ints
+    second: Ints
+    covariates: Floats
+    n_systems: int
+
+    @property
+    def width(self) -> int:
+        """Number q of columns."""
+        return self.n_systems + self.covariates.shape[1]
+
+    @cached_property
+    def _pair(self) -> Ints:
+        return self.first * self.n_systems + self.second
+
+    def rows(self, coefficients: Floats) -> Floats:
+        """Return the product of the design and coefficients (q, ...): (kinds, ...)."""
+        differences = coefficients[self.first] - coefficients[self.second]
+        if not self.covariates.shape[1]:
+            return differences
+        return np.asarray(differences + self.covariates @ coefficients[self.n_systems :])
+
+    def columns(self, values: Floats) -> Floats:
+        """Return the product of the transposed design and values (kinds,): (q,)."""
+        system_sums = np.bincount(self.first, values, self.n_systems) - np.bincount(self.second, values, self.n_systems)
+        return np.concatenate([system_sums, values @ self.covariates])
+
+    def products(self, weight: Floats) -> Floats:
+        """Return the weighted cross products (q, q) of the columns, with `weight` (kinds,)."""
+        n_systems, products = self.n_systems, np.zeros((self.width, self.width))
+        pair_sums = np.bincount(self._pair, weight, n_systems**2).reshape(n_systems, n_systems)
+        products[:n_systems, :n_systems] = -pair_sums - pair_sums.T
+        np.fill_diagonal(products[:n_systems, :n_systems], pair_sums.sum(axis=0) + pair_sums.sum(axis=1))
+        for column, covariate in enumerate(self.covariates.T, start=n_systems):
+            products[column] = products[:, column] = self.columns(weight * covariate)
+        return products
+
+
+@dataclass(frozen=True, kw_only=True)
 class Fit:
     """A fitted model.
 
     - `coefficients` (p,): strengths, effects and, if there are ties, log nu.
     - `inverse` (p, p): inverse of the information of all battles.
-    - `design` (kinds, p): sparse design matrix without log nu.
+    - `design` (kinds, p): design matrix without log nu.
     - `variance` (kinds, 3): for one battle, the variance of half its sign, the variance of a tie, and their covariance.
     - `pseudo` (kinds,): number of battles that the penalty adds; half of them are won and half are lost.
     - `has_ties`: whether log nu is the last coefficient.
@@ -38,14 +82,14 @@ class Fit:
 
     coefficients: Floats
     inverse: Floats
-    design: Any
+    design: Design
     variance: Floats
     pseudo: Floats
     has_ties: bool
 
     def residual(self, coefficients: Floats) -> Floats:
         """Return the residuals (kinds, 3, 2) of half the sign, and of the tie indicator, for each kind and outcome."""
-        log_odds = self.design @ coefficients[: self.design.shape[1]]
+        log_odds = self.design.rows(coefficients[: self.design.width])
         mean_half_signs, tie_probabilities, _ = _moments(log_odds, _log_nu(coefficients, self.has_ties))
         half_sign_of_outcome, tie_indicator_of_outcome = np.array([0.5, 0.0, -0.5]), np.array([0.0, 1.0, 0.0])
         return np.stack(
@@ -68,22 +112,15 @@ def fit(
     maximum even with a penalty, and the result is then None. Raises InputError if covariates are linear functions of
     the systems.
     """
-    from scipy.sparse import csr_array, hstack
-
     n_kinds, n_systems = len(kinds.first), len(component)
-    kind_indices, ones = np.arange(n_kinds), np.ones(n_kinds)
-    pair_design = csr_array(
-        (np.concatenate([ones, -ones]), (np.tile(kind_indices, 2), np.concatenate([kinds.first, kinds.second]))),
-        shape=(n_kinds, n_systems),
-    )
-    design = csr_array(hstack([pair_design, csr_array(kinds.covariates)]))
+    design = Design(first=kinds.first, second=kinds.second, covariates=kinds.covariates, n_systems=n_systems)
     tie_weight_of_kind = kinds.outcomes[:, 1]
     has_ties = not ties_are_half and bool(tie_weight_of_kind.sum() > 0)
     weight_of_kind, half_sign_sum_of_kind = (
         kinds.outcomes.sum(axis=1),
         (kinds.outcomes[:, 0] - kinds.outcomes[:, 2]) / 2,
     )
-    n_coefficients = design.shape[1] + has_ties
+    n_coefficients = design.width + has_ties
     level_projection = np.zeros((n_coefficients, n_coefficients))  # projection onto unidentified shifts
     is_same_component = component[:, np.newaxis] == component
     level_projection[:n_systems, :n_systems] = is_same_component / is_same_component.sum(axis=1)
@@ -98,7 +135,7 @@ def fit(
         coefficients[-1] = np.log(2 * tie_weight_of_kind.sum() / max(decided_weight, 1.0))
 
     def log_likelihood(coefficient_vector: Floats) -> float:
-        log_odds = design @ coefficient_vector[: design.shape[1]]
+        log_odds = design.rows(coefficient_vector[: design.width])
         log_nu = _log_nu(coefficient_vector, has_ties)
         battle_log_likelihood = (half_sign_sum_of_kind * log_odds).sum() - (
             (weight_of_kind + pseudo_counts) * _log_sum(log_odds, log_nu)
@@ -110,7 +147,7 @@ def fit(
         )
 
     for _ in range(_STEPS):
-        log_odds = design @ coefficients[: design.shape[1]]
+        log_odds = design.rows(coefficients[: design.width])
         mean_half_signs, tie_probabilities, outcome_variances = _moments(log_odds, _log_nu(coefficients, has_ties))
         if penalised:
             unpenalised_inverse = invert_information(
@@ -134,7 +171,7 @@ def fit(
                 )
             return None
         gradient = np.zeros(n_coefficients)
-        gradient[: design.shape[1]] = design.T @ (
+        gradient[: design.width] = design.columns(
             half_sign_sum_of_kind - (weight_of_kind + pseudo_counts) * mean_half_signs
         )
         if has_ties:
@@ -200,22 +237,14 @@ def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties
     return np.asarray(np.clip(leverage_of_kind, 0.0, None))
 
 
-def information_of(design: Any, weight: Floats, variance: Floats, *, has_ties: bool) -> Floats:
-    """Return the information (p, p) of battles with `weight` (kinds,) for each kind.
-
-    `design` (kinds, p) is sparse, and `variance` (kinds, 3) is as in `Fit`.
-    """
-    n_design_columns = design.shape[1]
-    information_matrix = np.zeros((n_design_columns + has_ties, n_design_columns + has_ties))
-    information_matrix[:n_design_columns, :n_design_columns] = (
-        design.T @ (design * (weight * variance[:, 0])[:, np.newaxis])
-    ).toarray()
-    if has_ties:
-        information_matrix[:n_design_columns, -1] = information_matrix[-1, :n_design_columns] = design.T @ (
-            weight * variance[:, 2]
-        )
-        information_matrix[-1, -1] = weight @ variance[:, 1]
-    return information_matrix
+def information_of(design: Design, weight: Floats, variance: Floats, *, has_ties: bool) -> Floats:
+    """Return the information (p, p) of battles with `weight` (kinds,) for each kind; `variance` (kinds, 3) is as in
+    `Fit`."""
+    half_sign_information = design.products(weight * variance[:, 0])
+    if not has_ties:
+        return half_sign_information
+    tie_column = design.columns(weight * variance[:, 2])[:, np.newaxis]
+    return np.block([[half_sign_information, tie_column], [tie_column.T, weight @ variance[:, 1]]])
 
 
 def _moments(log_odds: Floats, log_nu: float) -> tuple[Floats, Floats, Floats]:

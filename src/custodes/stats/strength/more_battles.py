@@ -57,12 +57,14 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
         np.sqrt(np.maximum(difference_variances, 0.0)),
     )
     is_tested_pair = is_undecided_pair & is_varying_pair
-    if not is_tested_pair.any():
-        return np.full(n_pairs, np.nan)
+    is_bounded_pair = strengths.bounded[pairs.first] & strengths.bounded[pairs.second]
+    forecast_pairs = np.flatnonzero(is_tested_pair & is_bounded_pair & ~pairs.has_shared_cluster)
+    n_more_battles_of_pair = np.full(n_pairs, np.nan)
+    if not len(forecast_pairs):
+        return n_more_battles_of_pair
     critical_z = NormalMaximum(
         strength_covariance, first_positions[is_tested_pair], second_positions[is_tested_pair]
     ).quantile(1 - confidence)
-    is_bounded_pair = strengths.bounded[pairs.first] & strengths.bounded[pairs.second] & is_varying_pair
     untied_rate = (n_untied + n_untied.sum() / n_battles.sum()) / (n_battles + 1)
     stronger_win_probability = 1 / (
         1 + np.exp(-np.abs(strengths.draws[0, pairs.first] - strengths.draws[0, pairs.second]))
@@ -71,7 +73,11 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
         untied_rate * stronger_win_probability * (1 - stronger_win_probability)
     )  # information of one battle if all are independent
     model_variance = _model_variance(pairs, n_battles * information_per_battle, len(strengths.bounded))
-    design_effect = ratio(n_battles, pairs.effective)
+    design_effect = ratio(n_battles, pairs.effective)[forecast_pairs]
+    difference_variances, model_variance, information_per_battle, t_statistics = (
+        values_of_pair[forecast_pairs]
+        for values_of_pair in (difference_variances, model_variance, information_per_battle, t_statistics)
+    )
 
     def n_more_battles(gain: Floats) -> Floats:
         """Return the number of further battles that gives a gain of information."""
@@ -88,10 +94,13 @@ def more_battles(strengths: Strengths, pairs: PairRates, is_different: Bools, *,
         critical_t = -stdtrit(np.maximum(1.0, effective_n_units - 1), ndtr(-critical_z))
         return np.asarray(t_statistics * np.sqrt(1 + gain) < critical_t)
 
-    largest_gains = np.full(n_pairs, MOST_GAIN)
-    n_further_battles = np.ceil(n_more_battles(bisect_condition(is_undecided_after, np.zeros(n_pairs), largest_gains)))
-    has_forecast = is_tested_pair & is_bounded_pair & ~pairs.has_shared_cluster & ~is_undecided_after(largest_gains)
-    return np.where(has_forecast & (n_further_battles > 0), n_further_battles, np.nan)
+    largest_gains = np.full(len(forecast_pairs), MOST_GAIN)
+    n_further_battles = np.ceil(
+        n_more_battles(bisect_condition(is_undecided_after, np.zeros(len(forecast_pairs)), largest_gains))
+    )
+    has_forecast = ~is_undecided_after(largest_gains) & (n_further_battles > 0)
+    n_more_battles_of_pair[forecast_pairs] = np.where(has_forecast, n_further_battles, np.nan)
+    return n_more_battles_of_pair
 
 
 def _model_variance(pairs: PairRates, information: Floats, n_systems: int) -> Floats:

@@ -37,8 +37,8 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
     if not 0 < labelling_rate < 1:
         return np.nan
     davidson_fit, n_systems = metric_fit.fit, len(metric_fit.component)
-    design_of_battles = davidson_fit.design[metric_fit.battle_counts.kind]
-    log_odds = design_of_battles @ davidson_fit.coefficients[: design_of_battles.shape[1]]
+    design, kind_of_battle = davidson_fit.design, metric_fit.battle_counts.kind
+    log_odds = design.rows(davidson_fit.coefficients[: design.width])[kind_of_battle]
     stronger_side_signs = np.where(log_odds < 0, -1.0, 1.0)
     half_sign_residuals, tie_residuals = metric_fit.residual(davidson_fit.coefficients).T
     scalar_features = np.stack(
@@ -46,13 +46,15 @@ def p_random(metric_fit: StrengthFit, is_annotated: Bools) -> float:
             np.abs(log_odds),
             half_sign_residuals * stronger_side_signs,
             tie_residuals,
-            *(
-                half_sign_residuals * covariate_values
-                for covariate_values in design_of_battles[:, n_systems:].toarray().T
-            ),
+            *(half_sign_residuals * covariate_values for covariate_values in design.covariates[kind_of_battle].T),
         ]
     )
-    system_indicators = design_of_battles[:, :n_systems]
+    battle_indices = np.arange(n_battles)
+    first_indicators, second_indicators = (
+        csr_array((np.ones(n_battles), (battle_indices, systems[kind_of_battle])), shape=(n_battles, n_systems))
+        for systems in (design.first, design.second)
+    )
+    system_indicators = first_indicators - second_indicators
     is_tested_system = np.asarray(abs(system_indicators).sum(axis=0)) * labelling_rate >= _LEAST
     feature_matrices = [
         csr_array(scalar_features.T),

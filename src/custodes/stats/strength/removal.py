@@ -156,11 +156,9 @@ def _select_removals(
     The comparisons are flat positions in (kinds, outcomes), sorted by the effect of removing one comparison.
     """
     inverse_contrast = current_fit.inverse[leader] - current_fit.inverse[rival]
-    n_design_columns = current_fit.design.shape[1]
     residuals = current_fit.residual(current_fit.coefficients)
-    strength_gain_of_outcome = (
-        residuals[:, :, 0] * (current_fit.design @ inverse_contrast[:n_design_columns])[:, np.newaxis]
-    )
+    design = current_fit.design
+    strength_gain_of_outcome = residuals[:, :, 0] * design.rows(inverse_contrast[: design.width])[:, np.newaxis]
     if current_fit.has_ties:
         strength_gain_of_outcome = strength_gain_of_outcome + residuals[:, :, 1] * inverse_contrast[-1]
     strength_gain_of_outcome = round_for_sorting(

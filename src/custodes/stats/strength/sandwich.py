@@ -140,9 +140,9 @@ def count_effective_clusters(fit: Fit, kinds: BattleCounts, battles: Battles, *,
         shape=(n_units, n_kinds),
     )
     weight_of_kind = np.bincount(kinds.kind, weights=weight_of_battle * battles.multiplicity, minlength=n_kinds)
-    inverse_information = fit.inverse[: fit.design.shape[1], :n_systems]
+    inverse_information = fit.inverse[: fit.design.width, :n_systems]
     for system_slice in chunks(n_systems, n_kinds):
-        variance_contributions = (fit.design @ inverse_information[:, system_slice]) ** 2 * fit.variance[:, :1]
+        variance_contributions = fit.design.rows(inverse_information[:, system_slice]) ** 2 * fit.variance[:, :1]
         product_sum_of_system = battles.clusters @ (
             (weight_matrix @ variance_contributions) ** 2 - weight_matrix @ variance_contributions**2
         )

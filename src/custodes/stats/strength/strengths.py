@@ -151,16 +151,29 @@ class StrengthFit:
 
         A row that represents m clusters is weighted by the square root of m, because squares of scores are summed.
         """
-        from scipy.sparse import csr_array, diags_array, hstack
+        from scipy.sparse import csr_array
 
         residual = residual * np.sqrt(self.battles.multiplicity)[:, np.newaxis]
-        n_battles, unit_of_battle = len(residual), self.battles.unit
-        unit_indicators = csr_array(
-            (np.ones(n_battles), (unit_of_battle, np.arange(n_battles))), shape=(self.n_units, n_battles)
-        )
-        half_sign_scores = unit_indicators @ (diags_array(residual[:, 0]) @ self.fit.design[self.battle_counts.kind])
+        design, kind_of_battle, n_battles = self.fit.design, self.battle_counts.kind, len(residual)
+        first_systems, second_systems = design.first[kind_of_battle], design.second[kind_of_battle]
+        covariate_and_tie_columns = np.arange(design.n_systems, design.width + has_ties)
+        half_sign_residuals = residual[:, :1]
+        score_parts = [
+            half_sign_residuals,
+            -half_sign_residuals,
+            half_sign_residuals * design.covariates[kind_of_battle],
+            residual[:, 1 : 1 + has_ties],
+        ]
+        columns = [
+            first_systems[:, np.newaxis],
+            second_systems[:, np.newaxis],
+            np.tile(covariate_and_tie_columns, (n_battles, 1)),
+        ]
+        score_values, column_indices = np.concatenate(score_parts, axis=1), np.concatenate(columns, axis=1)
+        row_indices = np.repeat(self.battles.unit, score_values.shape[1])
         return csr_array(
-            hstack([half_sign_scores, csr_array(unit_indicators @ residual[:, 1:])]) if has_ties else half_sign_scores
+            (score_values.ravel(), (row_indices, column_indices.ravel())),
+            shape=(self.n_units, design.width + has_ties),
         )
 
     def correct_leverage(self, scores: Any) -> Any:

@@ -70,11 +70,9 @@ ACCURACIES = (
         label="Pairwise accuracy of system means",
         doc="proportion of pairs of systems that the mean human score and the mean metric score order in the same way "
         "(Kocmi et al. 2021)",
-        compute=lambda sample: accuracy.pairwise_accuracy(*sample.system_scores[:2], pairs=sample.system_scores.pairs),
+        compute=lambda sample: accuracy.accuracy_of(sample.system_counts),
         bounds=SHARE,
-        population=lambda sample: accuracy.pairwise_accuracy(
-            *sample.population_scores, pairs=sample.system_scores.pairs
-        ),
+        population=lambda sample: accuracy.accuracy_of(sample.population_counts),
         chance=0.5,
         smooth=False,
         compared=True,
