@@ -113,6 +113,52 @@ def test_files_of_human_labels_belong_to_the_only_file_of_a_judge(tmp_path: Path
     assert cu.read(first, second, human.with_columns(version=pl.lit("r2"))).systems == ("r1", "r2")
 
 
+def versions_with_own_items() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """A judge's labels of two versions with different items, and human labels without a column of versions."""
+    table = pl.DataFrame(
+        {
+            "trace_id": [f"t{k}" for k in range(N)],
+            "build_tag": ["v1", "v2"] * (N // 2),
+            "judge": words(JUDGE, "fail", "pass"),
+            "human": words(EXPERT, "fail", "pass"),
+        }
+    )
+    return table.drop("human"), table.select("trace_id", "human").drop_nulls()
+
+
+def test_human_labels_without_systems_have_the_system_of_their_item() -> None:
+    judge, human = versions_with_own_items()
+    columns = {"item": "trace_id", "system": "build_tag"}
+    expected = cu.read(judge.join(human, on="trace_id", how="left"), columns=columns).ratings.frame.sort(pl.all())
+    unknown = pl.concat([human, pl.DataFrame({"trace_id": ["x1", "x2"], "human": ["pass", "fail"]})])
+    half = len(human) // 2
+    for files in ((judge, human), (human, judge), (judge, human[:half], human[half:]), (judge, unknown)):
+        study = cu.read(*files, columns=columns)
+        assert study.systems == ("v1", "v2")
+        assert study.ratings.frame.sort(pl.all()).equals(expected)
+        notes = [note.message for note in study.notes if note.rule == "system-unknown"]
+        assert notes == (
+            ["table: 2 items are left out, because the file names no system and table does not have these items"]
+            if files[-1] is unknown
+            else []
+        )
+    # the judge's file has human labels, too
+    rest = judge.join(human[:half], on="trace_id", how="left")
+    assert cu.read(rest, human[half:], columns=columns).ratings.frame.sort(pl.all()).equals(expected)
+    with pytest.raises(InputError, match="two inputs hold the same rating"):
+        cu.read(rest, human, columns=columns)
+    # items of several systems do not show the system
+    both = pl.concat([judge, judge.with_columns(build_tag=pl.col("build_tag").replace({"v1": "v2", "v2": "v1"}))])
+    with pytest.raises(InputError, match=r"no item and system in common .*; add the column of systems to table$"):
+        cu.read(both, human, columns=columns)
+
+
+def test_a_file_with_a_judge_in_common_is_one_more_system() -> None:
+    judge, _ = versions_with_own_items()
+    study = cu.read(judge, judge.drop("build_tag"), columns={"item": "trace_id", "system": "build_tag"})
+    assert study.systems == ("table", "v1", "v2")
+
+
 @pytest.mark.parametrize(("column", "is_label"), [("reviewer", False), ("annotator", False), ("expert", True)])
 def test_two_unknown_words_are_labels_of_an_expert_and_names_of_reviewers(column: str, is_label: bool) -> None:
     table = pl.DataFrame({"id": range(N), column: ["ann", "bob"] * (N // 2), "label": words(JUDGE, "fail", "pass")})

@@ -89,10 +89,11 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     ----------
     frame : DataFrame
     declared : Columns
-        Roles and patterns of the caller, which take precedence over guesses.
+        Roles and patterns of the caller, which take precedence over guesses. Columns of other tables are ignored.
     """
     if not set(declared.roles) <= set(ROLES_OF_LABELS):
         return None
+    declared = replace(declared, roles={role: name for role, name in declared.roles.items() if name in frame.columns})
     if any(set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(frame.columns)):
         return None  # verdicts on two systems
     if not declared and {*OWN_LAYOUT.assigned_columns, *OWN_LAYOUT.systems} <= set(frame.columns):
