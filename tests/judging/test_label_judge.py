@@ -47,7 +47,6 @@ def test_a_label_for_each_output_and_aspect() -> None:
     assert result.labels["label"].to_list() == ["pass", "pass", "pass", "fail", "fail", "pass", "pass", None]
     assert result.labels["invalid"].to_list() == [""] * 7 + ["no-verdict"]
     assert (result.verdicts.height, result.ratings.height, result.answer_count) == (0, 0, 7)
-    assert result.invalid_rows["item"].to_list() == ["4"]
     assert result.failures.row(0, named=True)["failures"] == 1
     assert "; most frequent text (1 of them): 'I cannot tell.'" in str(result.notes)
     assert result.raters.row(0, named=True)["signature"].split("|")[-2:] == ["labels:pass,fail", "reason:none"]

@@ -122,7 +122,8 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
 
     The studies are about one system in three cases. First, no two of them have a rater in common (a file of a judge and
     a file of human labels). Second, all of them are human labels, and the other studies name only one system, or one
-    system for each item. Third, only one of them has a judge, the others label only items of the study with the judge, and no label occurs twice.
+    system for each item. Third, only one of them has a judge, the others label only items of the study with the judge,
+    and no label occurs twice.
     """
     unnamed_studies = [study for study in studies if study.unnamed_system]
     system_names_of_files = [study.systems[0] for study in unnamed_studies]
