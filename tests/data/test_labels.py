@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -312,6 +313,59 @@ def test_conversations_are_clusters_and_other_columns_slices() -> None:
     assert {"topic", "conversation_id"} <= set(study.attributes.columns)
 
 
+@pytest.mark.parametrize(
+    "names", [("trace_id", "session_id", "app_version"), ("id", "attributes.session.id", "service.version")]
+)
+def test_prompts_of_several_conversations_are_no_items(names: tuple[str, str, str]) -> None:
+    """Conversations are clusters of traces, but the same question occurs in several conversations."""
+    item, cluster, version = names
+    table = pl.DataFrame(
+        {
+            "question": [f"q{k // 2}" for k in range(N)],
+            item: [f"t{k}" for k in range(N)],
+            cluster: [f"s{k % 30}" for k in range(N)],
+            version: ["v1", "v2"] * (N // 2),
+            "judge": words(JUDGE, "fail", "pass"),
+        }
+    )
+    study = cu.read(table)
+    assert study.systems == ("v1", "v2")
+    assert study.items.frame["cluster"].n_unique() == 30
+    assert set(study.ratings.frame["item"]) == set(table[item])
+    assert cu.read(table.drop(cluster)).ratings.frame["item"].n_unique() == N // 2
+
+
+def test_labels_of_nested_evaluations_and_annotations_have_a_mapping() -> None:
+    evaluations = [{"faithfulness": {"label": word, "explanation": "x"}} for word in words(JUDGE, "fail", "pass")]
+    annotations = [
+        {"faithfulness": {"label": word, "annotator": "tom"}} if word else None
+        for word in words(EXPERT, "fail", "pass")
+    ]
+    table = pl.DataFrame({"trace_id": range(N), "evaluations": evaluations, "annotations": annotations})
+    with pytest.raises(InputError, match=r"try --column item=trace_id --columns") as error:
+        cu.read(table)
+    columns = json.loads(str(error.value).partition("columns=")[2].removesuffix(")").replace("'", '"'))
+    assert set(cu.read(table, columns=columns).humans) == {"annotations.faithfulness.label"}
+
+
+@pytest.mark.parametrize(("lacking", "kind"), [("human", "annotators"), ("metric", "a judge")])
+def test_slices_with_the_labels_of_a_rater_are_named(lacking: str, kind: str) -> None:
+    given = "judge" if lacking == "human" else "expert"
+    table = pl.DataFrame(
+        {
+            "id": range(N),
+            given: words(JUDGE, "fail", "pass"),
+            "target": words(EXPERT, "fail", "pass"),
+            "topic": ["a", "b"] * (N // 2),
+        }
+    )
+    (message,) = [note.message for note in cu.read(table).notes if note.rule == "labels-as-slices"]
+    assert f"the labels in target are read as slices; if {kind} gave them" in message
+    assert f"'{lacking}:{{rater:target}}'" in message
+    both = cu.read(table.with_columns(human=pl.lit("pass"), judge=pl.lit("pass")))
+    assert "labels-as-slices" not in {note.rule for note in both.notes}
+
+
 def test_rating_tables_stay_ratings() -> None:
     rows = [(f"i{k}", system, k % 5 + 1, 0.1 * k) for k in range(20) for system in "AB"]
     study = cu.read(pl.DataFrame(rows, schema=["item", "system", "human", "bleu"], orient="row"))
@@ -324,6 +378,10 @@ def test_words_of_both_labels_and_their_scale() -> None:
     assert binary_words(["bad", "good"]) == ("bad", "good")
     columns = {"human": pl.Series(["a", "c", "b"]), "judge": pl.Series(["a", "a", "d"])}
     assert infer_scale(columns, human_raters=["human"], where="x").words == ("a", "b", "c", "d")
+    two_words = {"human": pl.Series(["mies", "prima"]), "judge": pl.Series(["0.2", "0.9"])}
+    assert infer_scale(two_words, human_raters=["human"], where="x") == LabelScale(
+        words=("mies", "prima"), scores=frozenset({"judge"})
+    )
     numbers = {"human": pl.Series(["1", "5", "3"]), "judge": pl.Series(["0.2", "0.9", "0.5"])}
     scale = infer_scale(numbers, human_raters=["human"], where="x")
     assert scale == LabelScale(words=("1", "3", "5"), ordered=True, scores=frozenset({"judge"}))

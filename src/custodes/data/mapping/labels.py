@@ -34,16 +34,16 @@ from custodes.data.table import count_filled_cells
 
 HUMAN = frozenset(
     word_list(
-        "gold golden truth reference sme reviewer auditor manual annotation annotated label_truth groundtruth user"
-        " customer client feedback qa"
+        "gold golden truth reference sme reviewer auditor manual annotation annotations annotated label_truth"
+        " groundtruth user customer client feedback qa"
     )
 )
 """Words in names of columns with human labels, in addition to the words for human ratings."""
 
 JUDGE = JUDGE_WORDS | frozenset(
     word_list(
-        "judge grader grade autograder autograde llm evaluator eval scorer classifier guardrail auto predicted"
-        " prediction pred"
+        "judge grader grade grading autograder autograde llm evaluator eval evals evaluation evaluations scorer"
+        " classifier guardrail auto predicted prediction pred"
     )
 )
 """Words in names of columns with labels of a judge."""
