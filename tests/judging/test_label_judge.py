@@ -195,9 +195,12 @@ def test_aspects_without_labels() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"labels": "pass,fail", "mode": "pairwise"}, "a pairwise judge answers A, B or tie"),
-        ({"labels": "pass"}, "1 labels are given; give 2 to 20 words"),
-        ({"labels": [f"w{n}" for n in range(21)]}, "21 labels are given; give 2 to 20 words"),
+        (
+            {"labels": "pass,fail", "mode": "pairwise"},
+            "a pairwise judge answers A, B or tie; to ask about each output alone, set mode",
+        ),
+        ({"labels": "pass"}, "labels='pass': give 2 to 20 words"),
+        ({"labels": [f"w{n}" for n in range(21)]}, "give 2 to 20 words"),
         ({"labels": "pass,fail,Pass"}, "labels must differ"),
         ({"labels": "not good,not-good"}, "labels must differ"),
         ({"labels": "good,n/a"}, "'n/a' means an empty cell"),
