@@ -145,10 +145,10 @@ def _options(function: Callable[..., Any]) -> Iterator[Option]:
 def _parameter(option: Option, group: Group | None) -> inspect.Parameter:
     option_type, help_text = _kind(option), option.help
     is_required = option.default is inspect.Parameter.empty
-    has_no_shown_default = (
-        is_required or option.default is None or option.default is False or option.default in ("", ())
+    is_shown_default = isinstance(option.default, str | int | float | tuple | list) and (
+        option.default is not False and option.default not in ("", ())
     )
-    if not (has_no_shown_default or "default" in help_text):
+    if is_shown_default and "default" not in help_text:
         default_text = (
             ", ".join(map(str, option.default)) if isinstance(option.default, tuple | list) else option.default
         )

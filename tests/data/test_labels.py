@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,52 @@ def test_files_of_human_labels_belong_to_the_only_file_of_a_judge(tmp_path: Path
     for number, file in enumerate((first, second), start=1):
         pl.read_csv(file).with_columns(version=pl.lit(f"r{number}")).write_csv(file)
     assert cu.read(first, second, human.with_columns(version=pl.lit("r2"))).systems == ("r1", "r2")
+
+
+def versions_with_own_items() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """A judge's labels of two versions with different items, and human labels without a column of versions."""
+    table = pl.DataFrame(
+        {
+            "trace_id": [f"t{k}" for k in range(N)],
+            "build_tag": ["v1", "v2"] * (N // 2),
+            "judge": words(JUDGE, "fail", "pass"),
+            "human": words(EXPERT, "fail", "pass"),
+        }
+    )
+    return table.drop("human"), table.select("trace_id", "human").drop_nulls()
+
+
+def test_human_labels_without_systems_have_the_system_of_their_item() -> None:
+    judge, human = versions_with_own_items()
+    columns = {"item": "trace_id", "system": "build_tag"}
+    expected = cu.read(judge.join(human, on="trace_id", how="left"), columns=columns).ratings.frame.sort(pl.all())
+    unknown = pl.concat([human, pl.DataFrame({"trace_id": ["x1", "x2"], "human": ["pass", "fail"]})])
+    half = len(human) // 2
+    for files in ((judge, human), (human, judge), (judge, human[:half], human[half:]), (judge, unknown)):
+        study = cu.read(*files, columns=columns)
+        assert study.systems == ("v1", "v2")
+        assert study.ratings.frame.sort(pl.all()).equals(expected)
+        notes = [note.message for note in study.notes if note.rule == "system-unknown"]
+        assert notes == (
+            ["table: 2 items are left out, because the file names no system and table does not have these items"]
+            if files[-1] is unknown
+            else []
+        )
+    # the judge's file has human labels, too
+    rest = judge.join(human[:half], on="trace_id", how="left")
+    assert cu.read(rest, human[half:], columns=columns).ratings.frame.sort(pl.all()).equals(expected)
+    with pytest.raises(InputError, match="two inputs hold the same rating"):
+        cu.read(rest, human, columns=columns)
+    # items of several systems do not show the system
+    both = pl.concat([judge, judge.with_columns(build_tag=pl.col("build_tag").replace({"v1": "v2", "v2": "v1"}))])
+    with pytest.raises(InputError, match=r"no item and system in common .*; add the column of systems to table$"):
+        cu.read(both, human, columns=columns)
+
+
+def test_a_file_with_a_judge_in_common_is_one_more_system() -> None:
+    judge, _ = versions_with_own_items()
+    study = cu.read(judge, judge.drop("build_tag"), columns={"item": "trace_id", "system": "build_tag"})
+    assert study.systems == ("table", "v1", "v2")
 
 
 @pytest.mark.parametrize(("column", "is_label"), [("reviewer", False), ("annotator", False), ("expert", True)])
@@ -266,6 +313,59 @@ def test_conversations_are_clusters_and_other_columns_slices() -> None:
     assert {"topic", "conversation_id"} <= set(study.attributes.columns)
 
 
+@pytest.mark.parametrize(
+    "names", [("trace_id", "session_id", "app_version"), ("id", "attributes.session.id", "service.version")]
+)
+def test_prompts_of_several_conversations_are_no_items(names: tuple[str, str, str]) -> None:
+    """Conversations are clusters of traces, but the same question occurs in several conversations."""
+    item, cluster, version = names
+    table = pl.DataFrame(
+        {
+            "question": [f"q{k // 2}" for k in range(N)],
+            item: [f"t{k}" for k in range(N)],
+            cluster: [f"s{k % 30}" for k in range(N)],
+            version: ["v1", "v2"] * (N // 2),
+            "judge": words(JUDGE, "fail", "pass"),
+        }
+    )
+    study = cu.read(table)
+    assert study.systems == ("v1", "v2")
+    assert study.items.frame["cluster"].n_unique() == 30
+    assert set(study.ratings.frame["item"]) == set(table[item])
+    assert cu.read(table.drop(cluster)).ratings.frame["item"].n_unique() == N // 2
+
+
+def test_labels_of_nested_evaluations_and_annotations_have_a_mapping() -> None:
+    evaluations = [{"faithfulness": {"label": word, "explanation": "x"}} for word in words(JUDGE, "fail", "pass")]
+    annotations = [
+        {"faithfulness": {"label": word, "annotator": "tom"}} if word else None
+        for word in words(EXPERT, "fail", "pass")
+    ]
+    table = pl.DataFrame({"trace_id": range(N), "evaluations": evaluations, "annotations": annotations})
+    with pytest.raises(InputError, match=r"try --column item=trace_id --columns") as error:
+        cu.read(table)
+    columns = json.loads(str(error.value).partition("columns=")[2].removesuffix(")").replace("'", '"'))
+    assert set(cu.read(table, columns=columns).humans) == {"annotations.faithfulness.label"}
+
+
+@pytest.mark.parametrize(("lacking", "kind"), [("human", "annotators"), ("metric", "a judge")])
+def test_slices_with_the_labels_of_a_rater_are_named(lacking: str, kind: str) -> None:
+    given = "judge" if lacking == "human" else "expert"
+    table = pl.DataFrame(
+        {
+            "id": range(N),
+            given: words(JUDGE, "fail", "pass"),
+            "target": words(EXPERT, "fail", "pass"),
+            "topic": ["a", "b"] * (N // 2),
+        }
+    )
+    (message,) = [note.message for note in cu.read(table).notes if note.rule == "labels-as-slices"]
+    assert f"the labels in target are read as slices; if {kind} gave them" in message
+    assert f"'{lacking}:{{rater:target}}'" in message
+    both = cu.read(table.with_columns(human=pl.lit("pass"), judge=pl.lit("pass")))
+    assert "labels-as-slices" not in {note.rule for note in both.notes}
+
+
 def test_rating_tables_stay_ratings() -> None:
     rows = [(f"i{k}", system, k % 5 + 1, 0.1 * k) for k in range(20) for system in "AB"]
     study = cu.read(pl.DataFrame(rows, schema=["item", "system", "human", "bleu"], orient="row"))
@@ -278,6 +378,10 @@ def test_words_of_both_labels_and_their_scale() -> None:
     assert binary_words(["bad", "good"]) == ("bad", "good")
     columns = {"human": pl.Series(["a", "c", "b"]), "judge": pl.Series(["a", "a", "d"])}
     assert infer_scale(columns, human_raters=["human"], where="x").words == ("a", "b", "c", "d")
+    two_words = {"human": pl.Series(["mies", "prima"]), "judge": pl.Series(["0.2", "0.9"])}
+    assert infer_scale(two_words, human_raters=["human"], where="x") == LabelScale(
+        words=("mies", "prima"), scores=frozenset({"judge"})
+    )
     numbers = {"human": pl.Series(["1", "5", "3"]), "judge": pl.Series(["0.2", "0.9", "0.5"])}
     scale = infer_scale(numbers, human_raters=["human"], where="x")
     assert scale == LabelScale(words=("1", "3", "5"), ordered=True, scores=frozenset({"judge"}))

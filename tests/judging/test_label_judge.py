@@ -47,7 +47,6 @@ def test_a_label_for_each_output_and_aspect() -> None:
     assert result.labels["label"].to_list() == ["pass", "pass", "pass", "fail", "fail", "pass", "pass", None]
     assert result.labels["invalid"].to_list() == [""] * 7 + ["no-verdict"]
     assert (result.verdicts.height, result.ratings.height, result.answer_count) == (0, 0, 7)
-    assert result.invalid_rows["item"].to_list() == ["4"]
     assert result.failures.row(0, named=True)["failures"] == 1
     assert "; most frequent text (1 of them): 'I cannot tell.'" in str(result.notes)
     assert result.raters.row(0, named=True)["signature"].split("|")[-2:] == ["labels:pass,fail", "reason:none"]
@@ -196,9 +195,12 @@ def test_aspects_without_labels() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"labels": "pass,fail", "mode": "pairwise"}, "a pairwise judge answers A, B or tie"),
-        ({"labels": "pass"}, "1 labels are given; give 2 to 20 words"),
-        ({"labels": [f"w{n}" for n in range(21)]}, "21 labels are given; give 2 to 20 words"),
+        (
+            {"labels": "pass,fail", "mode": "pairwise"},
+            "a pairwise judge answers A, B or tie; to ask about each output alone, set mode",
+        ),
+        ({"labels": "pass"}, "labels='pass': give 2 to 20 words"),
+        ({"labels": [f"w{n}" for n in range(21)]}, "give 2 to 20 words"),
         ({"labels": "pass,fail,Pass"}, "labels must differ"),
         ({"labels": "not good,not-good"}, "labels must differ"),
         ({"labels": "good,n/a"}, "'n/a' means an empty cell"),

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from custodes.answers.shared_arguments import HELP
 from custodes.command_line import OUTPUT_OPTIONS, SELECTION
 from custodes.commands.output_files import STREAMED, print_lower_is_better, raters_sidecar
 from custodes.console import print_diagnostic, print_line, print_notes
@@ -54,11 +55,11 @@ def convert(
         Literal["tables", "every-eval-ever"],
         Parameter(help="Format: long tables, or the JSON of Every Eval Ever in DIR/.", group=OUTPUT_OPTIONS),
     ] = "tables",
-    human: Selected = None,
-    metrics: Selected = None,
-    systems: Selected = None,
-    aspect: Selected = None,
-    group: Selected = None,
+    human: Annotated[Selected, Parameter(help=HELP["human"])] = None,
+    metrics: Annotated[Selected, Parameter(help=HELP["metrics"])] = None,
+    systems: Annotated[Selected, Parameter(help=HELP["systems"])] = None,
+    aspect: Annotated[Selected, Parameter(help=HELP["aspect"])] = None,
+    group: Annotated[Selected, Parameter(help=HELP["group"])] = None,
     quote_formulas: QuoteFormulas = False,
     reading: InputOptions = READING,
 ) -> None:

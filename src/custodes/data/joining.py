@@ -121,8 +121,9 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
     if all of these studies are about one system.
 
     The studies are about one system in three cases. First, no two of them have a rater in common (a file of a judge and
-    a file of human labels). Second, all of them are human labels, and the other studies name only one system. Third,
-    only one of them has a judge, the others label only items of the study with the judge, and no label occurs twice.
+    a file of human labels). Second, all of them are human labels, and the other studies name only one system, or one
+    system for each item. Third, only one of them has a judge, the others label only items of the study with the judge,
+    and no label occurs twice.
     """
     unnamed_studies = [study for study in studies if study.unnamed_system]
     system_names_of_files = [study.systems[0] for study in unnamed_studies]
@@ -131,7 +132,11 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
     if sum(map(len, rater_names_of_studies)) == len(set().union(*rater_names_of_studies)):
         return studies
     judge_studies = [study for study in unnamed_studies if study.metrics]
-    if not judge_studies and len(given_system_names) == 1 and given_system_names.isdisjoint(system_names_of_files):
+    has_system_of_each_item = len(given_system_names) == 1 or all(
+        any(_name_systems_of_items(unnamed_study, study) is not unnamed_study for study in studies)
+        for unnamed_study in unnamed_studies
+    )
+    if not judge_studies and has_system_of_each_item and given_system_names.isdisjoint(system_names_of_files):
         return studies
     rating_key_rows = pl.concat([study.ratings.frame.drop("system", "score") for study in unnamed_studies])
     if (
@@ -173,13 +178,50 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
 
 
 def _align_system_names(a: Study, b: Study) -> tuple[Study, Study]:
-    """Both studies. If one study has no system names and the other study has one system, the unnamed system gets the
-    name of this system."""
+    """Both studies. If one study has no system names, and the other study has one system, or one system for each item,
+    the outputs of the unnamed system get the names of these systems."""
     if b.unnamed_system and len(a.systems) == 1:
         return a, _replace_labels(b, pl.lit(a.systems[0]).alias("system"))
     if a.unnamed_system and len(b.systems) == 1:
         return _replace_labels(a, pl.lit(b.systems[0]).alias("system")), b
-    return a, b
+    return (a, _name_systems_of_items(b, a)) if b.unnamed_system else (_name_systems_of_items(a, b), b)
+
+
+def _name_systems_of_items(study: Study, named_study: Study) -> Study:
+    """The study. If it has no system names, each item gets the only system that it has in `named_study`.
+
+    Items that do not occur there are left out, with a note. The study is unchanged if it has a metric and a rater in
+    common with `named_study`, because it then is one more system; or if an item has several systems there.
+    """
+    is_another_system = study.metrics and study.raters.kind.keys() & named_study.raters.kind.keys()
+    if not study.unnamed_system or named_study.unnamed_system or is_another_system:
+        return study
+    item_labels = study.item_labels()
+    key_rows = pl.concat([_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY)]).unique()
+    key_rows = key_rows.filter(pl.col("item").is_in(item_labels))
+    if key_rows.is_empty() or key_rows["item"].is_duplicated().any():
+        return study
+    system_of_item = pl.col("item").replace_strict(
+        key_rows["item"], key_rows["system"], default=None, return_dtype=pl.String
+    )
+    aligned_study = _replace_labels(study, system_of_item.alias("system"))
+    n_unknown_items = len(item_labels) - key_rows.height
+    notes = build_notes(
+        (
+            "system-unknown",
+            n_unknown_items,
+            f"{study.name}: {n_unknown_items} items are left out, because the file names no system and "
+            f"{named_study.name} does not have these items",
+        )
+    )
+    return replace(
+        aligned_study,
+        ratings=Ratings(frame=aligned_study.ratings.frame.drop_nulls("system")),
+        attributes=None if aligned_study.attributes is None else aligned_study.attributes.drop_nulls("system"),
+        unlabelled=aligned_study.unlabelled.drop_nulls("system"),
+        notes=(*study.notes, *notes),
+        unnamed_system=False,
+    )
 
 
 def _replace_labels(study: Study, label_expression: pl.Expr) -> Study:
@@ -300,9 +342,15 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
             f"{join_labels(output_key_rows_b[key_column_name].unique().sort(), limit=2)}"
             for key_column_name in JOIN_KEY
         ]
+        unnamed_inputs = [study.name for study in (a, b) if study.unnamed_system]
+        has_common_items = not set(output_key_rows_a["item"]).isdisjoint(output_key_rows_b["item"])
+        advice_text = (
+            f"add the column of systems to {join_labels(unnamed_inputs)}"
+            if unnamed_inputs and has_common_items
+            else "use the same labels in both inputs"
+        )
         raise InputError(
-            f"{a.name} and {b.name} have no item and system in common ({'; '.join(label_example_texts)}); use the "
-            "same labels in both inputs"
+            f"{a.name} and {b.name} have no item and system in common ({'; '.join(label_example_texts)}); {advice_text}"
         )
     return build_notes(
         *(

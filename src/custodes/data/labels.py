@@ -32,10 +32,16 @@ BINARY: Sequence[tuple[str, str]] = (
     ("negative", "positive"),
     ("irrelevant", "relevant"),
     ("unfaithful", "faithful"),
+    ("hallucinated", "faithful"),
+    ("unsupported", "supported"),
     ("unhelpful", "helpful"),
     ("ungrounded", "grounded"),
     ("invalid", "valid"),
     ("ko", "ok"),
+    ("not_ok", "ok"),
+    ("falsch", "richtig"),
+    ("schlecht", "gut"),
+    ("nicht_bestanden", "bestanden"),
     ("down", "up"),
     ("dislike", "like"),
     ("thumbs_down", "thumbs_up"),
@@ -113,7 +119,7 @@ def infer_scale(
     `human_raters` contain human labels.
 
     Known binary labels make a binary scale, even if they are from different pairs. Integers make an ordinal scale.
-    Other words make a nominal scale, in alphabetical order. If the human labels are binary or integers, a numeric
+    Other words make a nominal scale, in alphabetical order. If the human labels are two words or integers, a numeric
     column with other values holds scores. Without human labels, a column with non-integers holds scores if another
     column has binary or integer labels.
 
@@ -165,6 +171,9 @@ def infer_scale(
             ordered=True,
             scores=raters_with_scores,
         )
+    numeric_raters = frozenset(name for name, words in distinct_words_of_rater.items() if words and _are_numbers(words))
+    if len(reference_words) == 2 and numeric_raters:
+        return LabelScale(words=tuple(reference_words), scores=numeric_raters)
     all_distinct_labels = set(reference_words).union(
         *(rater_words for rater_words in distinct_words_of_rater.values() if not _are_numbers(rater_words))
     )

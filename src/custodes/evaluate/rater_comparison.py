@@ -408,7 +408,7 @@ def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
     if not len(human_comparisons):
         raise NotComparableError(
             f"no item has human ratings of two systems{suffix}, so no preference can be derived; give "
-            "ratings of two systems per item"
+            "ratings of two systems per item, or use rates, which compares whole-number scores on different items"
         )
     is_system_level_metric = comparison.has_system_scores_only
     system_level_metrics = list(compress(comparison.metrics, is_system_level_metric))

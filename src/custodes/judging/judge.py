@@ -142,7 +142,8 @@ class Judge:
             ),
             (
                 self.labels and is_pairwise,
-                f"labels={short_repr(','.join(self.labels))} has no effect: a pairwise judge answers A, B or tie",
+                f"labels={short_repr(','.join(self.labels))} has no effect: a pairwise judge answers A, B or tie; "
+                "to ask about each output alone, set mode to pointwise",
             ),
             (
                 self.labels and has_custom_scale,
@@ -163,7 +164,8 @@ class Judge:
             ),
             (
                 is_pairwise and has_custom_scale,
-                f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie",
+                f"scale={self.scale!r} has no effect: a pairwise judge answers A, B or tie; "
+                "to ask about each output alone, set mode to pointwise",
             ),
             (
                 self.prompt == FEEDBACK and self.reason != "first",
@@ -297,7 +299,7 @@ def check_labels(labels: Sequence[str]) -> None:
     reject(
         (
             not 2 <= len(labels) <= MOST_LABELS,
-            f"{option_text}: {len(labels)} labels are given; give 2 to {MOST_LABELS} words, such as pass,fail",
+            f"{option_text}: give 2 to {MOST_LABELS} words, such as pass,fail",
         ),
         (
             any("\0" in label or "\n" in label for label in labels),

@@ -203,11 +203,6 @@ class Judgements(Result):
         return self.tables()[TABLE_OF_KEY[self.key]]
 
     @property
-    def invalid_rows(self) -> pl.DataFrame:
-        """The rows without a verdict, score or label, with the reason."""
-        return self._answers.filter(pl.col("invalid") != "")
-
-    @property
     def status(self) -> int:
         """The exit status: 1 if some questions have no reply or if fewer than half of the replies can be parsed."""
         return int(any(note.rule in (NOT_ANSWERED, UNREADABLE) for note in self.notes))

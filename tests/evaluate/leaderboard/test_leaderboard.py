@@ -253,7 +253,12 @@ def strangers() -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("table", "options", "error", "message"),
     [
-        (one_system, {}, InputError, "only 1 system (A); a leaderboard needs two or more systems"),
+        (
+            one_system,
+            {},
+            InputError,
+            "only 1 system (A); a leaderboard needs two or more systems; for rates of whole-number scores, use rates",
+        ),
         (
             strangers,
             {},

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from scipy.stats import binom, fisher_exact, norm
 from sklearn import metrics as sklearn_metrics
 
@@ -262,6 +263,35 @@ def test_several_annotators_are_combined_and_agreement_is_beside_the_judge() -> 
     assert "annotators-undecided" in {note.rule for note in two.notes}
 
 
+@pytest.mark.parametrize("consensus", ["vote", "dawid-skene", "kept"])
+@pytest.mark.parametrize("positive", [">=4", "4,5"])
+def test_annotators_are_combined_by_the_positive_label(consensus: str, positive: str) -> None:
+    """The labels 4 and 5 of two annotators are one positive label, as in a table with pass and fail."""
+    rng = np.random.default_rng(0)
+    columns = {name: rng.integers(1, 6, 300) for name in ("judge", "human_1", "human_2")}
+    numbers = pl.DataFrame({"id": range(300), **columns})
+    words = numbers.with_columns(
+        pl.when(pl.col(name) >= 4).then(pl.lit("pass")).otherwise(pl.lit("fail")).alias(name) for name in columns
+    )
+    mapping = {"item": "id", "score": ["human:{rater:human_1,human_2}", "metric:{rater:judge}"]}
+    of_numbers = cu.rates(cu.read(numbers, columns=mapping), positive=positive, consensus=consensus)  # type: ignore[arg-type]
+    of_words = cu.rates(words, consensus=consensus)  # type: ignore[arg-type]
+    for table_name in ("rates", "judges"):
+        frames = [
+            result.to_frame(table_name).drop("system", "label", strict=False) for result in (of_numbers, of_words)
+        ]
+        assert_frame_equal(*frames, abs_tol=1e-9)
+    undecided = [
+        [n.count for n in result.notes if n.rule == "annotators-undecided"] for result in (of_numbers, of_words)
+    ]
+    assert undecided[0] == undecided[1]
+    assert bool(undecided[0]) == (consensus == "vote")
+    for question in (cu.route, cu.labelling):
+        if consensus == "vote":
+            notes = question(words.with_columns(judge_confidence=pl.lit(0.9))).notes
+            assert "annotators-undecided" in {note.rule for note in notes}
+
+
 def test_annotators_alone_and_judges_alone_have_the_rates_that_they_allow() -> None:
     human = cu.read(table(labelled=1.0).drop("judge"), columns={"item": "id", "score": ["human:{rater:expert}"]})
     rates = row(cu.rates(human).rates)
@@ -329,7 +359,7 @@ IS_PASS = pl.col("judge") == "pass"
             HALF.with_columns(expert=pl.when(pl.col("expert") == "pass").then("expert")),
             {},
             "few-of-a-label",
-            "only 0 human labels are 'fail'",
+            "no human label is 'fail', but",
         ),
         (
             HALF.with_columns(pl.col("judge", "expert").replace(["pass", "fail"], ["blue", "red"])),

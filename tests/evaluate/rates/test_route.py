@@ -120,6 +120,7 @@ def test_the_drawing_does_not_depend_on_the_order_of_the_rows() -> None:
     shuffled = data.sample(fraction=1, shuffle=True, seed=1)
     first, second = (route(rows).outputs.filter("label_next")["item"].sort().to_list() for rows in (data, shuffled))
     assert first == second
+    assert route(shuffled).outputs["item"].to_list() == shuffled["id"].to_list()
     assert first != route(data, rng=1).outputs.filter("label_next")["item"].sort().to_list()
 
 

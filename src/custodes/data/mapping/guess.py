@@ -111,7 +111,9 @@ def suggest_mapping(
                 return (
                     ""
                     if invalid_cell_text in wrong
-                    else f"; {invalid_cell_text} is not a number: correct this cell, then a mapping can be suggested"
+                    else f"; {invalid_cell_text} is not a number: correct this cell, then a mapping can be suggested; "
+                    "if the column holds labels, map the columns of labels, as in --columns 'human:{rater:NAME}' "
+                    "--columns 'metric:{rater:NAME}'"
                 )
             return f"; try {format_options(mapping)} (in Python columns={mapping.mapping})"
     return ""

@@ -20,11 +20,16 @@ from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.guess import format_options
 from custodes.data.mapping.pattern import escape_braces
 
-VERSIONS = ("prompt_version", "version", "release", "variant", "branch", "revision", "experiment", "run_name")
-"""Names of columns that distinguish versions of one application."""
+VERSIONS = (
+    *("prompt_version", "app_version", "application_version", "service_version", "assistant_version", "bot_version"),
+    *("agent_version", "version", "release", "variant", "branch", "revision", "experiment", "run_name"),
+)
+"""Names of columns that distinguish versions of one application. Names of two words may have a prefix, as in
+`attributes.app.version`."""
 
 CLUSTERS = ("cluster", "conversation", "session", "thread", "dialogue", "dialog", "user", "customer")
-"""First words in the names of columns of clusters. Rows with the same value form a cluster."""
+"""First words in the names of columns of clusters, or last words before `id`, as in `attributes.session.id`. Rows with
+the same value form a cluster."""
 
 REVIEWS = ("review", "annotation", "label", "labelling", "labeling", "rating", "verdict")
 """Words in the names of columns that number reviews instead of outputs, such as `review_id`."""
@@ -169,12 +174,30 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         key_rows = frame.select(name for name in {*names, *fixed_key_columns} if name)
         return key_rows[names[-1]].null_count() == 0 and not bool(key_rows.is_duplicated().any())
 
+    def find_cluster_column(item_column: str) -> str:
+        return column_of_role.get("cluster") or next(
+            (
+                name
+                for name in sorted(free_columns, key=lambda name: split_name(name)[0] != "cluster")
+                if name not in (item_column, *system_columns)
+                and _is_cluster_name(split_name(name))
+                and 1 < frame[name].n_unique() < frame.height
+            ),
+            "",
+        )
+
+    def has_one_cluster(item_column: str) -> bool:
+        """Whether each item has one cluster, unlike prompts that several conversations share."""
+        key_rows = frame.select(name for name in {item_column, find_cluster_column(item_column)} if name).unique()
+        return not key_rows[item_column].is_duplicated().any()
+
     metric_and_text_columns = [*layout.metrics, *find_columns("text", undeclared_columns)]
     candidate_key_tuples = chain(
         (
             key_columns
+            for must_have_one_cluster in (True, False)
             for key_columns in product(["", *reviewer_columns], repeat_columns, likely_item_columns)
-            if identify_rows(*key_columns)
+            if identify_rows(*key_columns) and (not must_have_one_cluster or has_one_cluster(key_columns[-1]))
         ),
         (
             (reviewer_column, "", likely_item_column)
@@ -185,27 +208,22 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
         [("", "", item_column)],
     )
     reviewer_column, repeat_column, item_column = next(candidate_key_tuples)
-    cluster_column = column_of_role.get("cluster") or next(
-        (
-            name
-            for name in sorted(free_columns, key=lambda name: split_name(name)[0] != "cluster")
-            if name not in (item_column, *system_columns)
-            and split_name(name)[0] in CLUSTERS
-            and ("id" in split_name(name) or len(split_name(name)) == 1)
-            and 1 < frame[name].n_unique() < frame.height
-        ),
-        "",
-    )
     return replace(
         layout,
         item=item_column,
         systems=system_columns,
-        cluster=cluster_column,
+        cluster=find_cluster_column(item_column),
         probability=column_of_role.get("probability", ""),
         n_outputs=column_of_role.get("n_outputs", ""),
         rater=layout.rater or reviewer_column,
         repeat=declared_repeat_column or repeat_column,
     )
+
+
+def _is_cluster_name(name_words: Sequence[str]) -> bool:
+    if name_words[0] in CLUSTERS:
+        return "id" in name_words or len(name_words) == 1
+    return len(name_words) > 2 and name_words[-2] in CLUSTERS and name_words[-1] == "id"
 
 
 def _may_be_key(column: pl.Series) -> bool:
@@ -238,7 +256,11 @@ def _are_reviews(
 def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[str, ...]:
     """The columns of model and version that have several values; both columns if both are constant."""
     version_columns = [
-        name for version_word in VERSIONS for name in free_columns if normalise_name(name) == version_word
+        name
+        for version_name in VERSIONS
+        for name in free_columns
+        if normalise_name(name) == version_name
+        or ("_" in version_name and normalise_name(name).endswith(f"_{version_name}"))
     ]
     model_columns = [name for name in find_columns("system", free_columns) if name not in version_columns]
     varying_columns = [

@@ -34,16 +34,16 @@ from custodes.data.table import count_filled_cells
 
 HUMAN = frozenset(
     word_list(
-        "gold golden truth reference sme reviewer auditor manual annotation annotated label_truth groundtruth user"
-        " customer client feedback qa"
+        "gold golden truth reference sme reviewer auditor manual annotation annotations annotated label_truth"
+        " groundtruth user customer client feedback qa"
     )
 )
 """Words in names of columns with human labels, in addition to the words for human ratings."""
 
 JUDGE = JUDGE_WORDS | frozenset(
     word_list(
-        "judge grader grade autograder autograde llm evaluator eval scorer classifier guardrail auto predicted"
-        " prediction pred"
+        "judge grader grade grading autograder autograde llm evaluator eval evals evaluation evaluations scorer"
+        " classifier guardrail auto predicted prediction pred"
     )
 )
 """Words in names of columns with labels of a judge."""
@@ -89,10 +89,11 @@ def label_layout(frame: pl.DataFrame, declared: Columns) -> LabelLayout | None:
     ----------
     frame : DataFrame
     declared : Columns
-        Roles and patterns of the caller, which take precedence over guesses.
+        Roles and patterns of the caller, which take precedence over guesses. Columns of other tables are ignored.
     """
     if not set(declared.roles) <= set(ROLES_OF_LABELS):
         return None
+    declared = replace(declared, roles={role: name for role, name in declared.roles.items() if name in frame.columns})
     if any(set(NAMES["system"]) & set(split_name(name)) for name, _ in find_side_pairs(frame.columns)):
         return None  # verdicts on two systems
     if not declared and {*OWN_LAYOUT.assigned_columns, *OWN_LAYOUT.systems} <= set(frame.columns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -78,12 +79,31 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
     note_message = f"{where}: read as labels with {layout}" + "".join(
         f"; {message_part}" for message_part in message_parts if message_part
     )
+    similar_column_names = _columns_with_same_labels(frame, layout, other_column_names) if guessed else []
+    missing_kind, missing_raters = ("annotators", "human") if layout.metrics else ("a judge", "metrics")
+    similar_message = (
+        f"{where}: the labels in {join_labels(similar_column_names)} are read as slices; if {missing_kind} gave them, "
+        f"read them with {replace(layout, **{missing_raters: tuple(similar_column_names)})}"
+    )
+    new_notes = build_notes(
+        ("label-columns", guessed, note_message), ("labels-as-slices", len(similar_column_names), similar_message)
+    )
     return replace(
         study,
         attributes=attribute_table,
-        notes=(*study.notes, *build_notes(("label-columns", guessed, note_message))),
+        notes=(*study.notes, *new_notes),
         unnamed_system=not layout.systems,
     )
+
+
+def _columns_with_same_labels(frame: pl.DataFrame, layout: LabelLayout, column_names: Sequence[str]) -> Sequence[str]:
+    """The columns with the same words as the columns of labels, if a wide table lacks judges or human labels."""
+    if layout.label or layout.criteria or bool(layout.human) == bool(layout.metrics):
+        return []
+    words_of_columns = [
+        set(label_words(frame[name]).drop_nulls().unique()) for name in (*layout.human, *layout.metrics)
+    ]
+    return [name for name in column_names if set(label_words(frame[name]).drop_nulls().unique()) in words_of_columns]
 
 
 def _read_keys(frame: pl.DataFrame, layout: LabelLayout, *, where: str) -> pl.DataFrame:

@@ -26,7 +26,6 @@ from custodes.evaluate.rates.judge_labels import SAMPLING_ALPHA, JudgeLabels, ju
 from custodes.evaluate.rates.judges import (
     judge_notes,
     label_notes,
-    positive_label_notes,
     rate_notes,
 )
 from custodes.evaluate.rates.outputs import LabelledOutputs, has_known_positive, labelled_outputs, view_of_positive
@@ -209,15 +208,16 @@ def label_tests(
             for test in _tests(rule, metric, binarised_outputs, positive, judge_of_name, estimate_settings)
         ]
         first_item_rows = outputs.table.group_by(pl.Series("unit", outputs.unit)).agg(pl.col("item").min()).sort("unit")
-        annotated_outputs = outputs.only(outputs.has_human_label)
-        system_names = (
-            [""] * annotated_outputs.table.height if study.unnamed_system else annotated_outputs.table["system"]
+        # Annotators without a majority may have a majority for the positive label.
+        human_labels = np.where(
+            outputs.has_human_label,
+            np.array(outputs.words)[outputs.gold.argmax(axis=1)],
+            np.array(binarised_outputs.words)[binarised_outputs.gold.argmax(axis=1)],
         )
+        annotated_rows = outputs.table.with_columns(human_label=human_labels).filter(binarised_outputs.has_human_label)
         label_of_output = {
-            (item, system): outputs.words[label_code]
-            for item, system, label_code in zip(
-                annotated_outputs.table["item"], system_names, annotated_outputs.gold.argmax(axis=1), strict=True
-            )
+            (item, "" if study.unnamed_system else system): human_label
+            for item, system, human_label in annotated_rows.select("item", "system", "human_label").iter_rows()
         }
         judges = [judge_of_name[judge_name] for judge_name in outputs.metrics if judge_name in judge_of_name]
         notes = _notes(binarised_outputs, judges, positive, estimate_settings)
@@ -236,7 +236,7 @@ def _notes(
     outputs: LabelledOutputs, judges: Sequence[JudgeLabels], positive: str | None, settings: EstimateSettings
 ) -> list[Note]:
     """Return the notes of `rates` on the human labels and on the tested judges."""
-    notes = [*outputs.notes, *positive_label_notes(outputs, positive), *label_notes(outputs)]
+    notes = label_notes(outputs, positive)
     for judge in judges if len(outputs.words) == 2 else ():
         rates_of_system = judge.rates_by_system(outputs, **settings)
         overall_rates = judge.threshold_judge.rates(outputs, **settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypedDict, Unpack
@@ -36,6 +36,9 @@ UNSEEN = 0.01
 """Level of the test of the hypothesis that annotators also labelled outputs without a label of the judge."""
 
 UNDEFINED = Interval(np.nan, np.nan, np.nan)
+
+MEASURE_NAMES = (*BINARY, *GENERAL, "kappa", "alpha")
+"""Names of the measures of agreement."""
 
 
 class EstimateSettings(TypedDict):
@@ -232,15 +235,19 @@ class JudgeRates:
         """Estimate and draws, (1 + draws,) each, of TPR and of TNR."""
         return {"tpr": self.values(sensitivity), "tnr": self.values(specificity)}
 
-    def measures(self, *, confidence: float, ordered: bool) -> dict[str, Interval]:
-        """Return the measures of agreement; measures for two labels are undefined if there are more labels."""
-        undefined_intervals = dict.fromkeys((*BINARY, *GENERAL, "kappa", "alpha"), UNDEFINED)
+    def measures(
+        self, *, confidence: float, ordered: bool, names: Collection[str] = MEASURE_NAMES
+    ) -> dict[str, Interval]:
+        """Return the measures of agreement with these names; measures for two labels are undefined if there are more
+        labels."""
+        undefined_intervals = dict.fromkeys(names, UNDEFINED)
         if self.pairs is None or not self.n_both_labels:
             return undefined_intervals
         function_of_measure = measure_functions(self.pairs.n_strata, self.n_both_labels, ordered=ordered)
         return undefined_intervals | {
             measure_name: estimate_interval(self.values(measure_function), confidence)
             for measure_name, measure_function in function_of_measure.items()
+            if measure_name in names
         }
 
 

@@ -326,14 +326,26 @@ def _annotator_rows(
     ]
 
 
-def label_notes(outputs: LabelledOutputs) -> list[Note]:
-    """Return the notes on the human labels of an aspect."""
+def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
+    """Return the notes on the human labels of an aspect, and a note if the positive label of two labels is guessed."""
     n_outputs, n_labelled = int(outputs.number.sum()), int(outputs.has_human_label.sum())
     n_clusters = len(np.unique(outputs.unit[outputs.has_human_label]))
     label_names, is_binary = outputs.words, len(outputs.words) == 2
     n_outputs_of_label = np.nansum(outputs.gold, axis=0) if n_labelled else np.zeros(len(label_names))
     n_rarer_label = float(n_outputs_of_label.min())
-    return build_notes(
+    rarer_label = label_names[int(np.argmin(n_outputs_of_label))]
+    few_labels_text = (
+        f"only {n_rarer_label:.0f} human labels are {rarer_label!r}"
+        if round(n_rarer_label)
+        else f"no human label is {rarer_label!r}"
+    )
+    notes = build_notes(
+        (
+            "positive-by-order",
+            is_binary and positive is None and not has_known_positive(label_names),
+            f"it is unknown which label is positive, so {label_names[-1]!r}, the last in order, counts as positive; if "
+            f"{label_names[0]!r} is positive, give positive={label_names[0]!r}",
+        ),
         (
             "no-human-labels",
             not n_labelled,
@@ -342,15 +354,14 @@ def label_notes(outputs: LabelledOutputs) -> list[Note]:
         ),
         (
             "all-labelled",
-            n_labelled == n_outputs,
+            n_labelled == n_outputs and bool(outputs.metrics),
             "every output has a human label, so the labels of the judge add hardly any information",
         ),
         (
             "few-of-a-label",
             bool(n_labelled) and is_binary and n_rarer_label < FEW_LABELS,
-            f"only {n_rarer_label:.0f} human labels are {label_names[int(np.argmin(n_outputs_of_label))]!r}, but an "
-            f"estimate of the error rates of a judge needs at least {FEW_LABELS}; label more outputs to which a judge "
-            "gives this label",
+            f"{few_labels_text}, but an estimate of the error rates of a judge needs at least {FEW_LABELS}; label more "
+            "outputs to which a judge gives this label",
         ),
         (
             "few-labelled-clusters",
@@ -360,20 +371,7 @@ def label_notes(outputs: LabelledOutputs) -> list[Note]:
         ),
         aspect=outputs.aspect,
     )
-
-
-def positive_label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
-    """Return a note if the positive label of two labels is guessed."""
-    labels = outputs.words
-    return build_notes(
-        (
-            "positive-by-order",
-            len(labels) == 2 and positive is None and not has_known_positive(labels),
-            f"it is unknown which label is positive, so {labels[-1]!r}, the last in order, counts as "
-            f"positive; if {labels[0]!r} is positive, give positive={labels[0]!r}",
-        ),
-        aspect=outputs.aspect,
-    )
+    return [*outputs.notes, *notes]
 
 
 def rate_notes(
@@ -445,7 +443,7 @@ def judge_notes(
     """Return the notes on the labels of one judge; `overall_rates` has the estimates for all outputs."""
     is_random_assumed = sampling == "random" and (outputs.weight == outputs.weight[0]).all()
     sampling_p, _, system_text = sampling_test(outputs, [judge], by_system=True)
-    estimate_of_measure = overall_rates.measures(confidence=0.99, ordered=False)
+    estimate_of_measure = overall_rates.measures(confidence=0.99, ordered=False, names=("accuracy", "mcc"))
     scores = np.empty(0) if judge.scores is None else judge.scores[~np.isnan(judge.scores)]
     labels_by_threshold = np.unique(judge.labels[~np.isnan(judge.labels)])
     has_only_one_label = scores.size > 0 and np.isfinite(judge.threshold) and len(labels_by_threshold) == 1

@@ -167,6 +167,7 @@ def labelling(
         two_label_outputs = binary_outputs(outputs, positive, verb="labelling")
         judge_index = judge_position(two_label_outputs, metric, verb="labelling")
         named_slices, notes = _slices(selected_study, two_label_outputs, judge_index, by)
+        notes = [*two_label_outputs.notes, *notes]
         rows_of_table: dict[str, list[dict[str, Any]]] = {"needed": [], "allocation": [], "outputs": []}
         slices_of_note = dict[Note, list[str]]()
         slice_rngs = (

@@ -62,6 +62,8 @@ class LabelledOutputs:
     human_agreement, human_alpha : float
         Probability that two annotators of an output give the same label, and Krippendorff's alpha; NaN if no output has
         labels of two annotators.
+    consensus : {'vote', 'dawid-skene', 'kept'}
+        How the labels of several annotators are combined.
     notes : list of Note
     """
 
@@ -82,6 +84,7 @@ class LabelledOutputs:
     table: pl.DataFrame
     human_agreement: float
     human_alpha: float
+    consensus: Consensus
     notes: list[Note]
 
     @cached_property
@@ -113,7 +116,8 @@ class LabelledOutputs:
     def binarise_labels(self, positive: str) -> LabelledOutputs:
         """Return the outputs with two labels: the positive label, and one label for all other labels.
 
-        `positive` is a label, several labels with commas between them or, for ordered labels, a rule such as '>=4'.
+        `positive` is a label, several labels with commas between them or, for ordered labels, a rule such as '>=4'. The
+        labels of several annotators stay combined as before.
         """
         is_positive_code = _positive_codes(self, positive)
         binary_gold_proportions = np.stack(
@@ -164,6 +168,24 @@ def _positive_codes(outputs: LabelledOutputs, positive: str) -> Bools:
     return np.asarray(is_positive_code)
 
 
+def _combine_binary_labels(outputs: LabelledOutputs, positive: str) -> LabelledOutputs:
+    """Return the outputs with two labels, which are combined over annotators. For instance, the labels 4 and 5 of two
+    annotators agree if `positive` is '>=4'."""
+    binary_outputs = outputs.binarise_labels(positive)
+    binary_codes, has_label = outputs.annotated.copy(), ~np.isnan(outputs.annotated)
+    binary_codes[has_label] = _positive_codes(outputs, positive)[binary_codes[has_label].astype(np.intp)]
+    gold_label_shares, human_agreement, human_alpha, notes = _gold(
+        binary_codes, LabelScale(words=binary_outputs.words), outputs.consensus, outputs.aspect
+    )
+    return replace(
+        binary_outputs,
+        gold=gold_label_shares,
+        human_agreement=human_agreement,
+        human_alpha=human_alpha,
+        notes=notes,
+    )
+
+
 def view_of_positive(outputs: LabelledOutputs, positive: str | None) -> LabelledOutputs:
     """Return the outputs with two labels if `positive` is given; otherwise, check that raters have common labels.
 
@@ -173,7 +195,7 @@ def view_of_positive(outputs: LabelledOutputs, positive: str | None) -> Labelled
         If there are more than two labels without an order, and a judge has no label in common with the annotators.
     """
     if positive:
-        return outputs.binarise_labels(positive)
+        return _combine_binary_labels(outputs, positive)
     if len(outputs.words) > 2 and not outputs.ordered:
         human_words = _words_of_codes(outputs, np.flatnonzero(np.nansum(outputs.gold, axis=0)))
         for metric, judge_codes, is_score in zip(outputs.metrics, outputs.judged, outputs.is_score, strict=True):
@@ -218,7 +240,7 @@ def binary_outputs(outputs: LabelledOutputs, positive: str | None, *, verb: str)
             f"{verb} needs two labels, not {len(outputs.words)}; name one of {join_labels(outputs.words)} with "
             "positive=LABEL"
         )
-    return outputs.binarise_labels(positive) if positive else outputs
+    return _combine_binary_labels(outputs, positive) if positive else outputs
 
 
 def judge_position(outputs: LabelledOutputs, metric: str | None, *, verb: str) -> int:
@@ -261,6 +283,10 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
         pl.col("aspect") == aspect, pl.col("system").is_in(rating_rows["system"].unique().implode())
     )
     output_table = pl.concat([rating_rows.select(KEY), unlabelled_rows.select(KEY)]).unique(maintain_order=True)
+    if study.attributes is not None:  # these are in the order of the input, but ratings are in the order of raters
+        output_table = pl.concat(
+            [study.attributes.select(KEY).join(output_table, on=KEY, how="semi", maintain_order="left"), output_table]
+        ).unique(maintain_order=True)
     numbered_rows = rating_rows.select(KEY).join(
         output_table.with_row_index("row"), on=KEY, how="left", maintain_order="left"
     )
@@ -301,16 +327,8 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
             inclusion_probabilities[source_row_indices],
             output_table[source_row_indices],
         )
-    gold_label_shares, human_agreement, human_alpha, n_undecided = _gold(annotator_codes, label_scale, consensus)
+    gold_label_shares, human_agreement, human_alpha, notes = _gold(annotator_codes, label_scale, consensus, aspect)
     distinct_system_series = output_table["system"].unique().sort()
-    notes = build_notes(
-        (
-            "annotators-undecided",
-            n_undecided,
-            f"{n_undecided} outputs have no majority among annotators, so they count as outputs without a human label",
-        ),
-        aspect=aspect,
-    )
     return LabelledOutputs(
         aspect=aspect,
         words=label_scale.words,
@@ -329,6 +347,7 @@ def _aspect_outputs(study: Study, aspect: str, consensus: Consensus) -> Labelled
         table=output_table,
         human_agreement=human_agreement,
         human_alpha=human_alpha,
+        consensus=consensus,
         notes=notes,
     )
 
@@ -406,15 +425,17 @@ def _numeric_scale(study: Study, rating_rows: pl.DataFrame, aspect: str) -> tupl
     ), rating_rows
 
 
-def _gold(annotator_codes: Floats, scale: LabelScale, consensus: Consensus) -> tuple[Floats, float, float, int]:
+def _gold(
+    annotator_codes: Floats, scale: LabelScale, consensus: Consensus, aspect: str
+) -> tuple[Floats, float, float, list[Note]]:
     """Return human labels (n, labels) as proportions, computed from codes (annotators, n).
 
-    Also returns the agreement of annotators, the alpha of annotators, and the number of outputs without a majority.
+    Also returns the agreement of annotators, the alpha of annotators, and a note on outputs without a majority.
     """
     n_outputs, n_labels = annotator_codes.shape[1], len(scale.words)
     annotator_indices, output_indices = np.nonzero(~np.isnan(annotator_codes))
     if not len(output_indices):
-        return np.full((n_outputs, n_labels), np.nan), np.nan, np.nan, 0
+        return np.full((n_outputs, n_labels), np.nan), np.nan, np.nan, []
     annotator_labels = AnnotatorLabels.from_labels(
         output_indices,
         annotator_indices,
@@ -425,12 +446,12 @@ def _gold(annotator_codes: Floats, scale: LabelScale, consensus: Consensus) -> t
     )
     label_shares, n_multiply_labelled = vote_shares(annotator_labels), int((annotator_labels.n_votes > 1).sum())
     if not n_multiply_labelled:
-        return label_shares, np.nan, np.nan, 0
+        return label_shares, np.nan, np.nan, []
     coincidence_matrix = coincidences(annotator_labels, units=np.zeros(n_outputs, dtype=np.intp), n_units=1)[0]
     agreement = float(ratio(np.trace(coincidence_matrix), coincidence_matrix.sum()))
     krippendorff_alpha = float(alpha(coincidence_matrix, scale="ordinal" if scale.ordered else "nominal"))
     if consensus == "kept":
-        return label_shares, agreement, krippendorff_alpha, 0
+        return label_shares, agreement, krippendorff_alpha, []
     votes_or_posterior = (
         dawid_skene(annotator_labels, iterations=DAWID_SKENE_ITERATIONS)
         if consensus == "dawid-skene"
@@ -440,12 +461,12 @@ def _gold(annotator_codes: Floats, scale: LabelScale, consensus: Consensus) -> t
     majority_labels = np.where(annotator_labels.n_votes > 0, majority_label(votes_or_posterior), UNKNOWN)
     consensus_label_shares = np.full((n_outputs, n_labels), np.nan)
     consensus_label_shares[majority_labels != UNKNOWN] = np.eye(n_labels)[majority_labels[majority_labels != UNKNOWN]]
-    return (
-        consensus_label_shares,
-        agreement,
-        krippendorff_alpha,
-        int(((majority_labels == UNKNOWN) & (annotator_labels.n_votes > 0)).sum()),
+    n_undecided = int(((majority_labels == UNKNOWN) & (annotator_labels.n_votes > 0)).sum())
+    undecided_message = (
+        f"{n_undecided} outputs have no majority among annotators, so they count as outputs without a human label"
     )
+    notes = build_notes(("annotators-undecided", n_undecided, undecided_message), aspect=aspect)
+    return consensus_label_shares, agreement, krippendorff_alpha, notes
 
 
 def has_known_positive(labels: tuple[str, ...]) -> bool:

@@ -42,7 +42,6 @@ from custodes.evaluate.rates.judges import (
     judge_row,
     judge_table,
     label_notes,
-    positive_label_notes,
     rate_notes,
     replacement_rows,
     roc_rows,
@@ -397,7 +396,7 @@ def _answer(
     settings = EstimateSettings(sampling=sampling, confidence=confidence, rng=rng)
     binary_views = [relabelled_outputs] if is_binary else [outputs.binarise_labels(word) for word in outputs.words]
     rows_of_table = defaultdict[str, list[dict[str, Any]]](list)
-    notes = [*outputs.notes, *positive_label_notes(relabelled_outputs, positive), *label_notes(relabelled_outputs)]
+    notes = label_notes(relabelled_outputs, positive)
     for binary_view in binary_views:
         for judge in judges_of(binary_view, (threshold or "youden") if is_binary else None):
             rates_of_system, method = _system_estimates(binary_view, judge, settings, calibration, alpha=alpha)

@@ -199,6 +199,7 @@ def route(
             },
         }
         return Route.part(outputs.aspect, **columns_of_table), [
+            *two_label_outputs.notes,
             *labels_and_confidence.notes,
             *_notes(
                 labels_and_confidence,
