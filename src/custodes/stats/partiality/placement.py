@@ -27,6 +27,7 @@ class Placement:
     """Position of every system by human ratings and by one metric.
 
     - `human`, `metric` (systems,): the positions, with sampling covariances `hh`, `hm`, `mm` (systems, systems).
+    - `bend` (systems,): possible curvature of the link because human ratings have bounds, see `bend_of`.
     - `powers` (powers, systems): mean of squared and of cubed quality of each system. Their effect through the link, as
       estimated within systems, is already subtracted from `metric`.
     - `powers_covariance` (powers, powers): covariance of the errors of the link's coefficients for `powers`.
@@ -44,6 +45,7 @@ class Placement:
     hh: Floats
     hm: Floats
     mm: Floats
+    bend: Floats
     powers: Floats
     powers_covariance: Floats
     spread: float
@@ -216,7 +218,8 @@ def sign_placement(
         metric=positions_by_rater[1],
         hh=_covariance(human_influence, human_influence),
         hm=_covariance(human_influence, metric_influence),
-        mm=_covariance(metric_influence, metric_influence) + np.outer(bend, bend),
+        mm=_covariance(metric_influence, metric_influence),
+        bend=bend,
         powers=np.stack([positions_by_rater[0] ** 2, positions_by_rater[0] ** 3]),
         powers_covariance=np.diag(np.square(POWERS)),
         spread=SPREAD,

@@ -82,7 +82,7 @@ class HumanSide(NamedTuple):
     - `quantiles` (2, k): levels and quantiles of the smoothed distribution of human means.
     - `effects` (systems,): system effects of human means, with `covariance` (systems, systems).
     - `influence` (units, systems): contribution of each unit to the errors of `effects`.
-    - `bend` (systems,): possible curvature because many ratings lie at a bound of the scale, see `_bound_bend`.
+    - `bend` (systems,): as in `Placement`.
     - `powers` (powers, systems): system effects of squared and cubed quality.
     - `powers_influence` (powers, units, systems): contribution of each unit to the errors of `powers`.
     - `instruments`: None if no output was rated twice.
@@ -418,7 +418,8 @@ class ScoredPeople:
             metric=metric_fit.effects - link_coefficients @ human_summary.powers,
             hh=human_summary.covariance,
             hm=covariance(human_summary.influence, metric_influence),
-            mm=covariance(metric_influence, metric_influence) + np.outer(human_summary.bend, human_summary.bend),
+            mm=covariance(metric_influence, metric_influence),
+            bend=human_summary.bend,
             powers=human_summary.powers,
             powers_covariance=powers_covariance,
             spread=human_summary.spread,
