@@ -98,6 +98,20 @@ def test_intervals_hold_the_point_and_kld_is_zero_for_people_themselves() -> Non
     assert second["correct_low"] <= second["correct"] <= second["correct_high"]
 
 
+@pytest.mark.parametrize(("wins", "largest", "smallest"), [(11, 0.1, 0.0), (20, 1.0, 0.7)])
+def test_the_lower_bound_of_inversions_allows_for_pairs_near_the_threshold(
+    wins: int, largest: float, smallest: float
+) -> None:
+    # Five pairs of a system with each other system. All are inverted, by 11 wins and 2 losses (z = 2.5) or by 20 wins.
+    human = np.zeros((100, 6))
+    human[:wins, 1:], human[20 : 20 + 2 * (wins < 20), 1:] = -1, 1
+    human[:, 1:] += 1e-3 * np.arange(5)
+    metric = np.concatenate([np.zeros((100, 1)), np.ones((100, 1)) + np.arange(5)], axis=1)
+    errors = ranking(study_of(np.stack([human, metric])), human_ties=0.01, resamples=400).errors.row(0, named=True)
+    assert errors["inversion"] == pytest.approx(1 / 3)
+    assert smallest / 3 <= errors["inversion_low"] <= largest / 3
+
+
 def test_a_reversal_is_one_of_the_items_that_both_rated() -> None:
     # The metric equals the human ratings on its few items, where these happen to prefer the other system.
     rng = np.random.default_rng(0)

@@ -57,7 +57,7 @@ class Fair:
     The metric applies `link` with normal noise, and reports `seen` of the result. `outlier` moves the best (or worst,
     if negative) system away. A `favour` is added to the metric's view of one system, at random or at `place` from the
     worst. Annotators have individual `taste` for systems; a `harsh` one rates a point lower, and never rates one of the
-    systems.
+    systems. All annotators rate `lenient` points higher.
     """
 
     items: int = 100
@@ -79,6 +79,7 @@ class Fair:
     rounded: bool = True
     taste: float = 0.0
     harsh: bool = False
+    lenient: float = 0.0
 
     def draw(self, rng: np.random.Generator) -> tuple[Floats, Floats, int]:
         """Draw human scores (people, items, systems), metric scores (items, systems), and the favoured system."""
@@ -94,7 +95,7 @@ class Fair:
             quality = self.quality(rng, self.items, self.systems)
             system = quality.mean(axis=0)
         persons = quality + rng.normal(0, self.human_noise, (self.people, *size))
-        persons = persons + rng.normal(0, self.taste, (self.people, 1, self.systems))
+        persons = persons + self.lenient + rng.normal(0, self.taste, (self.people, 1, self.systems))
         metric = self.link(quality) + rng.normal(0, self.noise, size) + shared[1]
         place = int(rng.integers(self.systems)) if self.place is None else self.place
         favoured = int(np.argsort(system)[place])
@@ -133,6 +134,7 @@ FAIR: Mapping[str, Fair] = {
     "two people": Fair(people=2),
     "people with tastes": Fair(taste=0.3),
     "a harsh one, not everywhere": Fair(harsh=True, rounded=False),
+    "ratings at the ceiling": Fair(lenient=1.5, items=400, systems=12, between=0.7, human_noise=0.4, noise=0.7),
     "documents": Fair(document=10, document_noise=0.5),
 }
 

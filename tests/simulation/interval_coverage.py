@@ -173,7 +173,7 @@ def intervals(
 def errors(part: AspectCounts, resamples: int, rng: np.random.Generator) -> dict[str, tuple[Floats, Bounds]]:
     """Error rates and divergence of `ranking` in every resample, (1 + B, metrics), with their bounds."""
     counts = np.concatenate([part.counts.human[None], np.moveaxis(part.counts.metric, 1, 0)])
-    kinds, divergence, _ = _errors(part, counts, sign_test=SignTest(alpha=0.05), resamples=resamples, rng=rng)
+    kinds, divergence, *_ = _errors(part, counts, sign_test=SignTest(alpha=0.05), resamples=resamples, rng=rng)
     results = {name: (kinds[..., i], SHARE) for i, name in enumerate(decision_errors.ERRORS[:-1])}
     return {**results, "kld": (divergence, POSITIVE)}
 

@@ -41,9 +41,14 @@ def false_accusations(kind: Fair, studies: int, seed: int, verdicts: bool = Fals
     return sum(bool((partiality_of(kind, rng, verdicts)[0].p_adjusted <= 0.05).any()) for _ in range(studies))
 
 
-@pytest.mark.parametrize("kind", ["outlying best", "documents"])
+@pytest.mark.parametrize("kind", ["outlying best", "documents", "ratings at the ceiling"])
 def test_a_fair_metric_is_rarely_accused_quickly(kind: str) -> None:
     assert is_at_most(false_accusations(FAIR[kind], 60, 1), 60)
+
+
+def test_a_fair_metric_is_rarely_accused_by_verdicts_that_tie_on_good_outputs() -> None:
+    kind = replace(FAIR["ratings at the ceiling"], people=1, items=200)
+    assert is_at_most(false_accusations(kind, 60, 1, verdicts=True), 60)
 
 
 @pytest.mark.slow

@@ -170,8 +170,23 @@ def _answer(
     null_design_effects = np.broadcast_to(null_effects(aspect_counts), outcome_counts.shape[:-1])
     effective_counts = outcome_counts / null_design_effects[..., None]
     decisions_of_raters, design_effects = sign_test.decisions(effective_counts), margin_effects(aspect_counts)
-    error_type_rates, divergences, replication_rates = _errors(
+    error_type_rates, divergences, replication_rates, inversion_rates = _errors(
         aspect_counts, outcome_counts, sign_test=sign_test, resamples=resamples, rng=rng
+    )
+    error_columns = {
+        column_name: column_values
+        for error_index, error_name in enumerate(ERRORS[:-1])
+        for column_name, column_values in with_interval(
+            error_name,
+            error_type_rates[..., error_index],
+            confidence,
+            clusters=aspect_counts.n_clusters,
+            bounds=intervals.SHARE,
+        ).items()
+    }
+    error_columns["inversion_low"] = np.minimum(
+        error_columns["inversion_low"],
+        decision_errors.lower_rate(inversion_rates, intervals.student_quantile(confidence, aspect_counts.n_clusters)),
     )
     tables = Ranking.part(
         aspect,
@@ -189,17 +204,7 @@ def _answer(
         },
         errors={
             "metric": pair_counts.metrics,
-            **{
-                column_name: column_values
-                for error_index, error_name in enumerate(ERRORS[:-1])
-                for column_name, column_values in with_interval(
-                    error_name,
-                    error_type_rates[..., error_index],
-                    confidence,
-                    clusters=aspect_counts.n_clusters,
-                    bounds=intervals.SHARE,
-                ).items()
-            },
+            **error_columns,
             ERRORS[-1]: error_type_rates[0, :, -1],
             **with_interval(
                 "kld", divergences, confidence, clusters=aspect_counts.n_effective_clusters, bounds=intervals.POSITIVE
@@ -227,11 +232,12 @@ def _errors(
     sign_test: SignTest,
     resamples: int,
     rng: np.random.Generator,
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the errors of decisions for the data and for B samples of resampled clusters.
 
-    Returns the proportions of `ERRORS` (1 + B, metrics, 4), the divergence (1 + B, metrics), and the proportion of
-    pairs (B,) with the same human decision in the resample as in the data. With fewer than two clusters, B is 0.
+    Returns the proportions of `ERRORS` (1 + B, metrics, 4), the divergence (1 + B, metrics), the proportion of pairs
+    (B,) with the same human decision in the resample as in the data, and the proportion of resamples (metrics, pairs)
+    with an inversion; NaN if the pair is not decided by both. With fewer than two clusters, B is 0.
     """
     resamples = resamples if aspect_counts.n_clusters > 1 else 0
     resamples_and_metrics_shape = (1 + resamples, len(outcome_counts) - 1)
@@ -240,6 +246,7 @@ def _errors(
         np.empty(resamples_and_metrics_shape),
         np.empty(1 + resamples),
     )
+    inversion_counts = np.zeros((len(outcome_counts) - 1, outcome_counts.shape[1]))
     for resample_slice, count_pairs_of_raters in _resample_outcomes(aspect_counts, outcome_counts, resamples, rng):
         # The decisions of annotators and metrics use the same resampled clusters.
         human_counts, effective_human_counts = next(count_pairs_of_raters)
@@ -249,11 +256,18 @@ def _errors(
             data_human_decisions = human_decisions[0]
         replication_rates[resample_slice] = decision_errors.error_types(data_human_decisions, human_decisions)[:, 0]
         for metric_index, (metric_counts, effective_metric_counts) in enumerate(count_pairs_of_raters):
+            metric_decisions = sign_test.decisions(effective_metric_counts)
             error_type_rates[resample_slice, metric_index] = decision_errors.error_types(
-                human_decisions, sign_test.decisions(effective_metric_counts)
+                human_decisions, metric_decisions
             )
+            first_resample = 1 if resample_slice.start == 0 else 0
+            decision_products = human_decisions[first_resample:] * metric_decisions[first_resample:]
+            inversion_counts[metric_index] += (decision_products < 0).sum(axis=0)
+            if resample_slice.start == 0:
+                is_undecided = np.isnan(human_decisions[0] * metric_decisions[0])
+                inversion_counts[metric_index, is_undecided] = np.nan
             divergences[resample_slice, metric_index] = mean_of_defined(compute_divergence(metric_counts))
-    return error_type_rates, divergences, replication_rates[1:]
+    return error_type_rates, divergences, replication_rates[1:], inversion_counts / max(resamples, 1)
 
 
 def _resample_outcomes(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.ratios import ratio
+from custodes.stats.ratios import mean_of_defined, ratio
 
 ERRORS = ("correct", "inversion", "omission", "insertion")
 """The columns of `error_types`, in order."""
@@ -40,6 +40,22 @@ def error_types(human_decision: NDArray[Any], other_decision: NDArray[Any]) -> N
     is_decided_by_both = ~(np.isnan(human_signs) | np.isnan(other_signs))
     type_counts = np.stack([(type_mask & is_decided_by_both).sum(axis=-1) for type_mask in type_masks], axis=-1)
     return ratio(type_counts, is_decided_by_both.sum(axis=-1)[..., np.newaxis])
+
+
+def lower_rate(rates: NDArray[Any], quantile: float) -> NDArray[np.float64]:
+    """Lower bound of the expected proportion of pairs with an error, from the proportion of resamples (..., pairs) in
+    which each pair has the error.
+
+    A pair near the threshold of a test may have an error in these data that is rare in other data. If z is the distance
+    from the threshold in standard errors, the rate is about the normal probability of z, and `quantile` standard
+    errors are subtracted from z. NaN marks pairs that are left out.
+
+    >>> lower_rate(np.array([[0.5, 0.0, 1.0, np.nan]]), 1.96).round(4).tolist()
+    [0.3417]
+    """
+    from scipy.special import ndtr, ndtri
+
+    return np.asarray(mean_of_defined(ndtr(ndtri(rates) - quantile)))
 
 
 def divergence_from(human: NDArray[Any]) -> Callable[[NDArray[Any]], NDArray[np.float64]]:

@@ -97,6 +97,28 @@ def test_the_data_of_the_first_version_hold_texts(tmp_path: Path) -> None:
     assert outputs_of(study).texts["text"].to_list() == ["[a] b", "c"]
 
 
+def test_the_data_may_hold_the_scores_of_models(tmp_path: Path) -> None:
+    row = {"id": 3, "subset": "math", "prompt": "q", "chosen": "b", "rejected": "c", "chosen_model": "m", "n": 1}
+    rows = [row | {"rm_chosen": 2.5, "rm_rejected": 1}, row | {"id": 4, "rm_chosen": None, "rm_rejected": 1.5}]
+    pl.DataFrame(rows).write_csv(tmp_path / "data.csv")
+    for data in (write_json(tmp_path / "data.json", rows), tmp_path / "data.csv"):
+        study = read(data)
+        assert study.ratings.frame.select("item", "system", "rater", "score").rows() == [
+            ("math/3", "chosen", "rm", 2.5),
+            ("math/3", "rejected", "rm", 1.0),
+            ("math/4", "rejected", "rm", 1.5),
+        ]
+        assert [note.message for note in study.notes if note.rule == "unused-columns"] == [
+            f"{data.name}: columns not used: chosen_model, n"
+        ]
+        assert cu.agreement(study, resamples=0).metrics["sample_accuracy"].to_list() == [1]
+    several = [row | {"chosen": ["a", "b"], "rejected": ["c"], "rm_chosen": 2, "rm_rejected": 1}]
+    assert reading_error(write_json(tmp_path / "several.json", several)) == (
+        "several.json, row 1: 2 chosen and 1 rejected texts have only one score each (rm_chosen, rm_rejected); "
+        "give the scores in another file"
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

@@ -11,6 +11,7 @@ from custodes.stats.partiality.placement import (
     POWERS,
     SPREAD,
     Placement,
+    bend_of,
     connected_systems,
     count_clusters,
     covariance,
@@ -34,7 +35,7 @@ def by_definition(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> P
     # Every opponent has equal weight whatever its number of comparisons; otherwise many comparisons with weak opponents
     # would raise a system.
     margins, influence = np.zeros((2, n_systems)), np.zeros((2, n_systems, n_units))
-    opponents, comparisons = np.zeros((2, n_systems))
+    opponents, comparisons, decided = np.zeros((3, n_systems))
     metric_sums = np.zeros((2, len(pairs)))  # the metric's margin and comparisons of each pair
     mask = np.zeros((len(units), n_systems), dtype=np.bool_)
     for block in chunks(len(pairs), 3 * human.shape[1]):
@@ -46,6 +47,7 @@ def by_definition(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> P
         )
         metric_sums[:, block] = sums[1:].sum(axis=2)
         number = sums[2].sum(axis=1)
+        decided_rate = np.nan_to_num(ratio((common & (human[block] != 0)).sum(axis=1), number))
         rate = np.nan_to_num(ratio(sums[:2].sum(axis=2), number))
         influences = (sums[:2] - rate[..., None] * sums[2]) / np.maximum(number, 1)[:, None]
         for side, sign in enumerate((1, -1)):  # The second system has the opposite margin.
@@ -54,11 +56,14 @@ def by_definition(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> P
             influence += sign * (systems @ influences)
             opponents += systems @ (number > 0)
             comparisons += systems @ number
+            decided += systems @ decided_rate
             mask |= (common.T.astype(np.float32) @ systems.T.astype(np.float32)) > 0
+    decided_margins = np.nan_to_num(ratio(margins[0], decided))
     margins, influence = margins / np.maximum(opponents, 1), influence / np.maximum(opponents, 1)[:, None]
     least = 0.5 / np.maximum(comparisons, 1)
     rates = np.clip((1 + margins) / 2, least, 1 - least)
     places = ndtri(rates)
+    bend = bend_of(ndtri(np.clip((1 + decided_margins) / 2, least, 1 - least)), places[0])
     steep = np.sqrt(np.pi / 2) * np.exp(places**2 / 2)  # of the probit of a margin
     influence = steep[..., None] * influence
     human_influence, metrics = influence.transpose(0, 2, 1)
@@ -73,6 +78,7 @@ def by_definition(human: Signs, metric: Signs, pairs: Ints, *, units: Ints) -> P
         hh=covariance(human_influence, human_influence),
         hm=covariance(human_influence, metrics),
         mm=covariance(metrics, metrics),
+        bend=bend,
         powers=np.stack([places[0] ** 2, places[0] ** 3]),
         powers_covariance=np.diag(np.square(POWERS)),
         spread=SPREAD,

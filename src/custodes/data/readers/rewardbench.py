@@ -21,6 +21,7 @@ import msgspec
 import polars as pl
 
 from custodes.data.joining import join
+from custodes.data.mapping.cell_types import is_number
 from custodes.data.preferences import Preferences
 from custodes.data.ratings import Ratings
 from custodes.data.readers.logs import (
@@ -130,8 +131,22 @@ def _iter_entries(score_file: Any, where: str) -> Iterator[tuple[Label, str, lis
 
 
 def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
-    """A study of preferences and texts, to be joined to scores. The labels are the same as in `read_rewardbench2`."""
-    check_columns(frame, where=where, required=COLUMNS, optional=frame.columns)
+    """A study of preferences and texts. The labels are the same as in `read_rewardbench2`, so scores can be joined.
+
+    Columns with numbers called NAME_chosen and NAME_rejected are the scores of the reward model NAME.
+    """
+    models = [
+        name.removesuffix("_chosen")
+        for name in frame.columns
+        if name.endswith("_chosen")
+        and all(
+            side in frame.columns and is_number(frame[side])
+            for side in (name, f"{name.removesuffix('_chosen')}_rejected")
+        )
+    ]
+    score_columns = [f"{model}_{side}" for model in models for side in ("chosen", "rejected")]
+    notes = check_columns(frame, where=where, required=COLUMNS, optional=score_columns)
+    scores_of_column = {name: number_column(frame, name, where=where) for name in score_columns}
     prompt_ids, subset_labels = (label_column(frame, column_name, where=where) for column_name in ("id", "subset"))
     log_records = LogRecords(where=where, kinds={HUMAN_RATER: "human"})
     prompts_with_completions: Prompts = []
@@ -143,7 +158,16 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
         )
         prompts_with_completions.append((f"{subset}/{prompt_id}", subset, right_texts, wrong_texts))
         log_records.sources.append((f"{subset}/{prompt_id}", str(data_row["prompt"] or ""), []))
-    return _study(log_records, prompts_with_completions)
+        if models and (len(right_texts), len(wrong_texts)) != (1, 1):
+            raise InputError(
+                f"{where}, row {row_number}: {len(right_texts)} chosen and {len(wrong_texts)} rejected texts have only "
+                f"one score each ({score_columns[0]}, {score_columns[1]}); give the scores in another file"
+            )
+        for score_column, scores in scores_of_column.items():
+            model, _, system = score_column.rpartition("_")
+            log_records.score(f"{subset}/{prompt_id}", system, model, scores[row_number - 1])
+    study = _study(log_records, prompts_with_completions)
+    return replace(study, notes=(*study.notes, *notes))
 
 
 def _texts(cell: Any, location: str) -> list[str]:

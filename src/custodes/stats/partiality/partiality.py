@@ -460,7 +460,8 @@ def _distances_from_curves(
 
     power_contrasts = np.einsum("ks,kps->kp", distance_contrasts, power_deviations)
     distance_variance = np.maximum(covariances(distance_contrasts[:, np.newaxis])[:, 0, 0], 0.0)
-    distance_variance = distance_variance + quadratic(placement.powers_covariance, power_contrasts)
+    distance_variance += quadratic(placement.powers_covariance, power_contrasts)
+    distance_variance += (distance_contrasts @ placement.bend) ** 2
     # expected sums of squared residuals around the curve: from sampling errors only, and from a misfit of variance 1
     hat_matrix, noise_hat_matrix = gram_inverse @ term_gram, gram_inverse @ covariances(masked_model_terms)
     residual_sum_per_misfit_variance = (

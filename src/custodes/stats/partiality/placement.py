@@ -27,6 +27,7 @@ class Placement:
     """Position of every system by human ratings and by one metric.
 
     - `human`, `metric` (systems,): the positions, with sampling covariances `hh`, `hm`, `mm` (systems, systems).
+    - `bend` (systems,): possible curvature of the link because human ratings have bounds, see `bend_of`.
     - `powers` (powers, systems): mean of squared and of cubed quality of each system. Their effect through the link, as
       estimated within systems, is already subtracted from `metric`.
     - `powers_covariance` (powers, powers): covariance of the errors of the link's coefficients for `powers`.
@@ -44,6 +45,7 @@ class Placement:
     hh: Floats
     hm: Floats
     mm: Floats
+    bend: Floats
     powers: Floats
     powers_covariance: Floats
     spread: float
@@ -86,6 +88,21 @@ def largest_block(is_connected: Bools, is_present: Bools) -> Bools:
     """
     component_of_system = blocks_of(is_connected)
     return np.asarray((component_of_system == np.bincount(component_of_system).argmax()) & is_present)
+
+
+def bend_of(latent_positions: Floats, positions: Floats) -> Floats:
+    """Return the deviations (systems,) of latent positions from positions, after scaling to them by least squares.
+
+    Positions by human ratings compress the differences of systems near a bound. A metric need not, so the curve of a
+    fair metric lies between positions and latent positions. The result is 0 if the two are not correlated positively.
+
+    >>> bend_of(np.array([-2.0, 0.0, 2.0]), np.array([-1.0, 0.0, 1.0])).tolist()
+    [0.0, 0.0, 0.0]
+    """
+    latent_deviations, deviations = latent_positions - latent_positions.mean(), positions - positions.mean()
+    product_sum = float(latent_deviations @ deviations)
+    scale = float(deviations @ deviations) / product_sum if product_sum > 0 else 0.0
+    return latent_deviations * scale - deviations if scale else np.zeros(len(positions))
 
 
 SPREAD = 0.55
@@ -139,6 +156,20 @@ def sign_placement(
     system_margins_by_rater = system_margins_by_rater / np.maximum(n_opponents, 1)
     smallest_win_rate = 0.5 / np.maximum(n_comparisons, 1)
     positions_by_rater = ndtri(np.clip((1 + system_margins_by_rater) / 2, smallest_win_rate, 1 - smallest_win_rate))
+    # Human ties compress the differences of the best (or worst) systems if many outputs are equally good (or bad).
+    decided_rates = np.nan_to_num(
+        ratio(
+            table_sums(pair_of_comparison, shape=(len(pair_systems),), weights=human_verdicts != 0),
+            n_comparisons_of_pair,
+        )
+    )
+    n_decided_opponents = table_sums(first_systems, shape=(n_systems,), weights=decided_rates) + table_sums(
+        second_systems, shape=(n_systems,), weights=decided_rates
+    )
+    decided_margins = np.nan_to_num(ratio(system_margins_by_rater[0] * n_opponents, n_decided_opponents))
+    bend = bend_of(
+        ndtri(np.clip((1 + decided_margins) / 2, smallest_win_rate, 1 - smallest_win_rate)), positions_by_rater[0]
+    )
     probit_slopes = np.sqrt(np.pi / 2) * np.exp(positions_by_rater**2 / 2)  # derivative of the probit of a margin
     # the influence of each cluster and pair on the positions of the pair's two systems
     cell_codes, cell_of_comparison = np.unique(
@@ -188,6 +219,7 @@ def sign_placement(
         hh=_covariance(human_influence, human_influence),
         hm=_covariance(human_influence, metric_influence),
         mm=_covariance(metric_influence, metric_influence),
+        bend=bend,
         powers=np.stack([positions_by_rater[0] ** 2, positions_by_rater[0] ** 3]),
         powers_covariance=np.diag(np.square(POWERS)),
         spread=SPREAD,

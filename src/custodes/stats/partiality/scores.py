@@ -11,6 +11,7 @@ from custodes.stats.bootstrap import unit_sums
 from custodes.stats.partiality.placement import (
     POWERS,
     Placement,
+    bend_of,
     connected_systems,
     count_clusters,
     covariance,
@@ -30,6 +31,9 @@ _SMOOTHING = 0.3
 
 _POINTS = 200  # maximum number of sorted human means, and number of points of their smoothed distribution
 _CLIP = 3.0  # before powers are taken, values are clipped at this many standard deviations of human means
+
+_BOUND_SHARE = 0.2
+"""Minimum proportion of human ratings at one bound of the scale for which `_bound_bend` is not 0."""
 
 _TASTE_LEVEL = 0.99
 """Confidence level of the F test for annotators' individual preferences for systems.
@@ -78,6 +82,7 @@ class HumanSide(NamedTuple):
     - `quantiles` (2, k): levels and quantiles of the smoothed distribution of human means.
     - `effects` (systems,): system effects of human means, with `covariance` (systems, systems).
     - `influence` (units, systems): contribution of each unit to the errors of `effects`.
+    - `bend` (systems,): as in `Placement`.
     - `powers` (powers, systems): system effects of squared and cubed quality.
     - `powers_influence` (powers, units, systems): contribution of each unit to the errors of `powers`.
     - `instruments`: None if no output was rated twice.
@@ -90,6 +95,7 @@ class HumanSide(NamedTuple):
     effects: Floats
     influence: Floats
     covariance: Floats
+    bend: Floats
     powers: Floats
     powers_influence: Floats
     instruments: Instruments | None
@@ -124,6 +130,7 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
         effects=system_fit.effects,
         influence=influence_by_unit,
         covariance=covariance(influence_by_unit, influence_by_unit) + np.diag(taste_variances),
+        bend=_bound_bend(annotator_ratings, has_rating, system_fit.effects),
         powers=power_fit.effects,
         powers_influence=np.stack([sum_by_unit(influence_by_item, units) for influence_by_item in power_fit.influence]),
         instruments=instruments,
@@ -131,6 +138,26 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
         units=count_clusters(output_mask, units),
         connected=connected_systems(output_mask),
     )
+
+
+def _bound_bend(annotator_ratings: Floats, has_rating: Bools, effects: Floats) -> Floats:
+    """Return how much the curve of a metric may bend (systems,) because human ratings have a bound.
+
+    The latent position of a system is the probit of the proportion of its ratings at (or beyond) the bound. The bend is
+    0 if fewer than `_BOUND_SHARE` of the ratings lie at either bound. Bounds are those of each annotator.
+    """
+    from scipy.special import ndtri
+
+    ratings = np.where(has_rating, annotator_ratings, np.nan)
+    is_rated_annotator = has_rating.any(axis=(1, 2))
+    ratings, has_rating = ratings[is_rated_annotator], has_rating[is_rated_annotator]
+    is_top, is_bottom = (ratings == extreme(ratings, axis=(1, 2), keepdims=True) for extreme in (np.nanmax, np.nanmin))
+    n_ratings, n_top, n_bottom = (mask.sum(axis=(0, 1)) for mask in (has_rating, is_top, is_bottom))
+    if max(n_top.sum(), n_bottom.sum()) < _BOUND_SHARE * max(1, n_ratings.sum()):
+        return np.zeros(len(effects))
+    n_high = n_top if n_top.sum() >= n_bottom.sum() else n_ratings - n_bottom
+    latent_positions = np.where(n_ratings > 0, ndtri((n_high + 0.5) / (n_ratings + 1)), 0.0)
+    return bend_of(latent_positions, effects)
 
 
 def two_way(values: Floats, output_mask: Bools) -> Effects:
@@ -392,6 +419,7 @@ class ScoredPeople:
             hh=human_summary.covariance,
             hm=covariance(human_summary.influence, metric_influence),
             mm=covariance(metric_influence, metric_influence),
+            bend=human_summary.bend,
             powers=human_summary.powers,
             powers_covariance=powers_covariance,
             spread=human_summary.spread,
