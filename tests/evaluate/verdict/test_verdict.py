@@ -669,9 +669,9 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
     assert text.startswith(
         "On both aspects, learned and overlap are significantly better than chance and not significantly worse than "
         "any other metric (best mean rank first). Of these metrics, overlap over-rates Fir on both aspects; no "
-        "partiality of learned is significant. If one metric is needed for both aspects, use learned: it is the only "
-        "one of these metrics without significant partiality. Kendall's τ within items of learned is 0.30 to 0.50, "
-        "depending on the aspect"
+        "partiality of learned is significant (all aspects tested together). If one metric is needed for both aspects, "
+        "use learned: it is the only one of these metrics without significant partiality. Kendall's τ within items of "
+        "learned is 0.30 to 0.50, depending on the aspect"
     )
     verdict = make_verdict(results, **changes)
     assert text_of(verdict, "", "weaknesses").startswith("No partiality of learned to a system is significant")
@@ -690,6 +690,15 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
     assert "use learned: it has the best mean rank of these metrics. " in text_of(verdict, "", "trust")
     elm_text = "learned over-rates Elm on both aspects."
     assert text_of(verdict, "", "weaknesses").startswith(elm_text)
+    # On one aspect, a finding must be significant after adjustment for both aspects.
+    for p_adjusted, begin in ((0.02, "learned over-rates Elm on fluency."), (0.04, "No partiality of learned to")):
+        findings = [("overlap", "Fir", 20.0, 0.001), ("learned", "Elm", 9.0, p_adjusted)]
+        one = partiality_of(favoritism, findings, copies={})
+        is_left_out = (pl.col("aspect") == "coherence") & (pl.col("metric") == "learned")
+        one = one.with_columns(finding=pl.when(is_left_out).then(pl.lit("")).otherwise("finding"))
+        verdict = make_verdict(results, **{**changes, "favoritism": replace(favoritism, partiality=one)})
+        assert text_of(verdict, "", "weaknesses").startswith(begin)
+        assert "over-rates Elm" in text_of(verdict, "fluency", "favours")
 
 
 def _errors_of(frame: pl.DataFrame, metric: str, errors: dict[str, list[float]]) -> pl.DataFrame:
