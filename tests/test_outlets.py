@@ -231,11 +231,11 @@ def test_json_is_valid_whatever_labels_and_names_hold(custodes: Run) -> None:
     assert json.loads(Path("a.json").read_text())["metrics"][0]["metric"] == "m\x1b"
 
 
-FORMULAS = ("=cmd|'/c calc'!A0", "+1+1", "-2+3", "@SUM(1)", "\t=1")
+FORMULAS = ("=cmd|'/c calc'!A0", "+1+1", "-2+3", "@SUM(1)", "\t=1", "＝1+1")
 
 
 def test_formulas_are_quoted_on_request_and_numbers_never(custodes: Run) -> None:
-    systems = dict(zip(FORMULAS, [[1.0, -2.0, 3.0]] * 5, strict=True))
+    systems = dict(zip(FORMULAS, [[1.0, -2.0, 3.0]] * 6, strict=True))
     ratings(Path("cells.csv"), people={"=ann": systems}, metrics={"m": systems})
     exact = custodes("convert", "cells.csv", "-o", "exact.csv")
     assert exact.status == 0

@@ -342,6 +342,9 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         if label_study is not None:
             return label_study
     unfolded_frame = columns.verdict_rows(table.frame, where=table.name)
+    unfolded_frame, row_number_notes = number_rows(
+        unfolded_frame, list(columns._old_names(unfolded_frame.columns)), where=table.name
+    )
     mapped_table = columns.with_named_properties(unfolded_frame).apply(unfolded_frame, where=table.name)
     if mapped_table.texts is not None:
         text_study: Study = TABLE_READERS["outputs"].make(mapped_table.texts, where=table.name, invalid=invalid)
@@ -355,8 +358,7 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
                 study if mapped_table.items is None else study.describe(items=mapped_table.items, items_name=table.name)
             )
     assert mapped_table.frame is not None
-    frame, row_number_notes = number_rows(mapped_table.frame, where=table.name)
-    table = replace(table, frame=frame)
+    table = replace(table, frame=mapped_table.frame)
     if mapped_table.wide and reader not in (None, "wide", "ratings"):
         raise OptionError(
             f"reader={reader!r} does not support patterns of columns; map single columns instead of patterns"

@@ -26,7 +26,7 @@ TABLES = ("ratings", "battles", "raters", "items", "outputs")
 RATING_TABLES = TABLES[:2]
 """Tables with a column of raters, which are read together with `raters` in the same folder."""
 
-FORMULA = r"^'*[=+\-@\t\r\n]"
+FORMULA = r"^'*[=+\-@＝＋－＠\t\r\n]"
 """Beginning of a cell that a spreadsheet would execute as a formula (OWASP, CSV Injection), possibly after apostrophes,
 so that the escaping can be undone."""
 

@@ -178,6 +178,8 @@ LONG = half("rating").rename({"doc_id": "item", "model": "system", "annotator": 
 PARTS = [f"{aspect}_{person}" for aspect in ("coherence", "fluency") for person in "xy"]
 FLAVOURS = pl.Series("flavour", [["vanilla", "lemon", "mint"][(row // 2 + row) % 3] for row in range(24)])
 REASONS = pl.DataFrame(rows("prompt=item, finish_reason=system, ann_1=mark, bleu=share", ["stop", "length"]))
+SHORT = pl.DataFrame({"prompt": list("uvw"), "response_a": [1, 2, 3], "response_b": [1, 2, 4], "winner": list("AAB")})
+TIED = pl.DataFrame({"match": [1, 2, 3], "winner": list("XYX"), "loser": list("YXZ"), "is_tie": [0, 1, 0]})
 NO_ADVICE = "^(?!.*; try)(?!.*preference=).*match no reader; .* similar readers: .*NAME"
 ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
     # what the user maps is kept
@@ -214,6 +216,23 @@ ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
     # a question is an aspect if an item has several
     (pl.concat(QUESTIONS), {}, "--column score=answer --column aspect=question "),
     (QUESTIONS[0], {}, r"--column score=answer \(in Python"),
+    # short outputs of a pair are no systems
+    (SHORT, {}, "; try --column item=prompt --column source=prompt --column output_a=response_a --column output_b="),
+    (
+        SHORT.with_columns(first_model=pl.lit("X"), second_model=pl.lit("Y")),
+        *({}, "--column system_a=first_model --column system_b=second_model .*--column output_a=response_a"),
+    ),
+    # a column marks ties, so the winner is not always the winner
+    (TIED, {}, NO_ADVICE),
+    (TIED.drop("is_tie"), {}, "; try .*--column winner=winner"),
+    # columns of scores may be metrics or systems
+    (
+        pl.DataFrame({"task_id": ["a", "b", "c"], "gpt": [0.25, 0.5, 1.0], "claude": [0.75, 1.0, 0.25]}),
+        *(
+            {},
+            r"--columns '\{rater\}' .*, or, if each .* one system, --column item=task_id .*'metric:\{system\}'$",
+        ),
+    ),
     # a property of a request is no system
     (REASONS.with_columns(FLAVOURS), {}, "--column system=flavour"),
 ]

@@ -161,7 +161,22 @@ def test_battles_of_ones_own_are_not_taken_for_the_arenas(column: str) -> None:
     assert read(frame, columns={"item": "question_id", role: column}).preferences.frame["repeat"].unique().item() == "0"
 
 
-@pytest.mark.parametrize("column", ["rater", "aspect", "repeat"])
+def test_mapped_raters_of_the_arena_are_separate_raters() -> None:
+    frame = pl.DataFrame(ARENA)
+    study = read(frame, columns={"rater": "judge"})
+    assert study.raters.kind == {"arena_user_9": "human", "arena_user_10": "human"}
+    assert study.preferences.frame["rater"].to_list() == ["arena_user_9", "arena_user_10", "arena_user_9"]
+    assert outputs_of(study).texts.height == 7
+    voters = frame.rename({"judge": "voter"}).with_columns(voter=pl.Series(["Ann", "Bo", "Ann", "gpt-4"]))
+    study = read(voters, columns={"rater": "voter"})
+    assert study.raters.kind == {"Ann": "human", "Bo": "human"}
+    assert "annotators-by-column" in note_counts(study)
+    assert reading_error(frame.with_columns(rater=pl.lit("x"))) == (
+        "table: columns 'judge' and 'rater' have the same meaning; remove one"
+    )
+
+
+@pytest.mark.parametrize("column", ["aspect", "repeat"])
 def test_what_the_arena_does_not_say_is_not_read_past(column: str) -> None:
     frame = pl.DataFrame(ARENA).with_columns(pl.lit("x").alias(column))
     with pytest.raises(
@@ -188,8 +203,11 @@ def test_a_number_of_the_row_is_told_of_where_the_input_comes_again() -> None:
     frame = OWN.rename({"question_id": "query"}).with_columns(id=pl.int_range(8), judge=pl.lit("gpt-4"))
     notes = {note.rule: note.message for note in read(frame.with_columns(turn=pl.lit(1))).notes}
     assert notes["item-in-each-row"] == (
-        "table: id differs in every row, but values of 'query' repeat; if 'query' is the item, try --column item=query"
+        "table: id differs in every row, but values of 'query' repeat; if 'query' is the cluster, try --column "
+        "cluster=query"
     )
+    clustered = read(frame.with_columns(turn=pl.lit(1)), columns={"cluster": "query"})
+    assert clustered.items.frame["cluster"].n_unique() == 4
 
 
 def test_a_property_of_questions_is_read_by_the_option_that_the_message_names() -> None:

@@ -79,6 +79,22 @@ def test_battles_without_an_item_have_an_item_per_row() -> None:
     assert "row-is-item" in [note.rule for note in study.notes]
     with pytest.raises(InputError, match="--column item=prompt"):
         read(pl.DataFrame({**LABELLED, "prompt": ["a", "b", "c"]}))
+    voters = pl.DataFrame({**LABELLED, "voter": ["v1", "v2", "v1"]})
+    with pytest.raises(InputError, match="'voter' may name the raters; try --column rater=voter"):
+        read(voters)
+    study = read(voters, columns={"rater": "voter", "cluster": "voter"})
+    assert study.items.frame.select("item", "cluster").rows() == [
+        ("table/1", "v1"),
+        ("table/2", "v2"),
+        ("table/3", "v1"),
+    ]
+    assert study.raters.kind == {"v1": "human", "v2": "human"}
+    study = read(
+        voters.rename({"voter": "rater"}),
+        columns={"cluster": "rater"},
+    )
+    assert study.items.frame["cluster"].to_list() == ["v1", "v2", "v1"]
+    assert study.preferences.frame["rater"].to_list() == ["v1", "v2", "v1"]
 
 
 def test_a_topic_is_not_taken_for_the_item() -> None:

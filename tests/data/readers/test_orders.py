@@ -125,6 +125,23 @@ def test_the_bias_is_found_in_names_as_in_an_order_column() -> None:
     assert margin > 10
 
 
+def test_words_for_positions_give_the_order_of_ties_too() -> None:
+    rows = [("A1", "B1", "left"), ("B1", "A1", "right"), ("A1", "C1", "both bad"), ("B1", "C1", "tie")]
+    frame = pl.DataFrame(
+        {"item": ["1", "1", "2", "3"], "rater": "ann", "kind": "human", "order": [None] * 4}
+        | dict(zip(("model_a", "model_b", "winner"), zip(*rows, strict=True), strict=True))
+    )
+    for table in (frame, frame.drop("order")):
+        study = read(table)
+        assert study.preferences.frame.select("order", "preference").rows() == [
+            ("ab", 1),
+            ("ba", 1),
+            ("ab", 0),
+            ("ab", 0),
+        ]
+        assert note_counts(study) == {"both-bad": 1}
+
+
 def test_notes_say_how_words_and_names_were_read() -> None:
     notes = {note.rule: note for note in study_of(NOTATIONS["0, 1"]).notes}
     assert notes["place-or-column"].count == sum(row["swapped"] and row["sign"] != 0 for row in TRUTH)

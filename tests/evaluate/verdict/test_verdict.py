@@ -282,13 +282,14 @@ def test_partiality_is_told_of_few_metrics_and_of_none(results: dict[str, Any]) 
 
 
 def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: str = "human", **corrected: Any) -> Any:
-    """Return a leaderboard with this highest rank and top group on every aspect, best system first. `corrected` gives
-    values of a row of that table."""
+    """Return a leaderboard with this highest rank and top group on every aspect, best system first. The second system
+    leads after 7 removals. `corrected` gives values of a row of that table."""
     rows = [
         {
             "aspect": aspect,
             "rater": rater,
             "system": system,
+            "battles": 80,
             "win_rate": 0.7 - i / 10,
             "strength": 1.0 - i,
             "rank": i + 1,
@@ -311,8 +312,15 @@ def board(result: Any, systems: dict[str, tuple[int | None, bool]], *, rater: st
         for i, (system, (high, may)) in enumerate(systems.items())
     ]
     corrected_rows = [{"aspect": aspect, **corrected} for aspect in ASPECTS] if corrected else []
+    leader_rows = [
+        {"aspect": aspect, "rater": rater, "leader": "A", "successor": "B", "removals": 7} for aspect in ASPECTS
+    ]
     return replace(
-        result, notes=(), systems=like(result.systems, rows), corrected=like(result.corrected, corrected_rows)
+        result,
+        notes=(),
+        systems=like(result.systems, rows),
+        leaders=like(result.leaders, leader_rows),
+        corrected=like(result.corrected, corrected_rows),
     )
 
 
@@ -358,10 +366,24 @@ def test_systems_are_best_only_by_their_ranks(
     result = make_verdict(results, leaderboard=board(results["leaderboard"], systems))
     assert phrase in text_of(result, "coherence", "best")
     alone = [name for name, (_, may) in systems.items() if may]
-    assert result.verdict.filter(aspect="coherence", kind="best").height == 1
+    n_comparisons = 40 * len(systems)
+    removal = f"Removing 7 of the {n_comparisons} human comparisons can make B rank first (the smallest number found)."
+    texts = result.verdict.filter(aspect="coherence", kind="best")["text"].to_list()
+    assert texts[1:] == ([removal] if len(alone) == 1 else [])
     summary = text_of(result, "", "best")
     assert ("A is best on both aspects." in summary) is (len(alone) == 1)
     assert summary.startswith("A ranks first on both aspects. ") is (len(alone) > 1)
+
+
+def test_no_system_alone_ranks_first_if_several_share_the_rank(results: dict[str, Any]) -> None:
+    for highest, begin in (
+        (3, "significant. A and B share the first rank. A wins 70 %"),
+        (None, "By human ratings, A and B share the first rank. A wins 70 %"),
+    ):
+        leaderboard = board(results["leaderboard"], dict.fromkeys("ABC", (highest, True)))
+        rank = pl.when(pl.col("system") == "B").then(1).otherwise("rank").cast(pl.Int64)
+        shared = replace(leaderboard, systems=leaderboard.systems.with_columns(rank=rank))
+        assert begin in text_of(make_verdict(results, leaderboard=shared), "coherence", "best")
 
 
 def test_the_first_system_of_each_aspect_is_named_with_the_common_top_group(results: dict[str, Any]) -> None:
@@ -647,9 +669,9 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
     assert text.startswith(
         "On both aspects, learned and overlap are significantly better than chance and not significantly worse than "
         "any other metric (best mean rank first). Of these metrics, overlap over-rates Fir on both aspects; no "
-        "partiality of learned is significant. If one metric is needed for both aspects, use learned: it is the only "
-        "one of these metrics without significant partiality. Kendall's τ within items of learned is 0.30 to 0.50, "
-        "depending on the aspect"
+        "partiality of learned is significant (all aspects tested together). If one metric is needed for both aspects, "
+        "use learned: it is the only one of these metrics without significant partiality. Kendall's τ within items of "
+        "learned is 0.30 to 0.50, depending on the aspect"
     )
     verdict = make_verdict(results, **changes)
     assert text_of(verdict, "", "weaknesses").startswith("No partiality of learned to a system is significant")
@@ -668,6 +690,15 @@ def test_metrics_of_every_top_group_are_better_than_chance_and_come_by_mean_rank
     assert "use learned: it has the best mean rank of these metrics. " in text_of(verdict, "", "trust")
     elm_text = "learned over-rates Elm on both aspects."
     assert text_of(verdict, "", "weaknesses").startswith(elm_text)
+    # On one aspect, a finding must be significant after adjustment for both aspects.
+    for p_adjusted, begin in ((0.02, "learned over-rates Elm on fluency."), (0.04, "No partiality of learned to")):
+        findings = [("overlap", "Fir", 20.0, 0.001), ("learned", "Elm", 9.0, p_adjusted)]
+        one = partiality_of(favoritism, findings, copies={})
+        is_left_out = (pl.col("aspect") == "coherence") & (pl.col("metric") == "learned")
+        one = one.with_columns(finding=pl.when(is_left_out).then(pl.lit("")).otherwise("finding"))
+        verdict = make_verdict(results, **{**changes, "favoritism": replace(favoritism, partiality=one)})
+        assert text_of(verdict, "", "weaknesses").startswith(begin)
+        assert "over-rates Elm" in text_of(verdict, "fluency", "favours")
 
 
 def _errors_of(frame: pl.DataFrame, metric: str, errors: dict[str, list[float]]) -> pl.DataFrame:

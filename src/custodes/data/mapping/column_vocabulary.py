@@ -20,8 +20,8 @@ def word_list(text: str) -> tuple[str, ...]:
 
 OTHER_LANGUAGES: Mapping[str, Sequence[str]] = {
     "item": word_list(
-        "nummer dokument fall beispiel vorgang ticket frage identifiant numero dossier cas documento caso numero_id"
-        " voorbeeld geval 编号 序号 样本"
+        "nummer dokument fall beispiel vorgang ticket frage aufgabe identifiant numero dossier cas documento caso"
+        " numero_id voorbeeld geval 编号 序号 样本"
     ),
     "system": word_list("modell modele systeme modelo sistema modello systeem 模型 系统"),
     "rater": word_list(
@@ -91,7 +91,7 @@ ENGLISH: Mapping[str, Sequence[str]] = {
     "rater": word_list(
         "rater rater_id annotator annotator_id judge judge_id worker worker_id evaluator evaluator_id assessor"
         " assessor_id labeler labeller coder reviewer reviewer_id user user_id expert expert_id turker turker_id"
-        " crowd_worker participant_id person metric metric_name scorer who"
+        " crowd_worker participant_id voter voter_id person metric metric_name scorer who"
     ),
     "score": word_list(
         "score rating value grade mark points likert stars judgement judgment z_score raw_score z answer label overall"
@@ -171,7 +171,7 @@ HUMAN = (
         word_list(
             "human humans expert experts annotator annotators annot anno ann turker turkers mturk amt crowd crowdworker"
             " worker workers rater raters person people participant participants assessor assessors labeler labeller"
-            " volunteer"
+            " volunteer voter voters"
         )
     )
     | HUMAN_WORDS
@@ -195,7 +195,9 @@ later position ('comet-da')."""
 
 PEOPLE_ROLES = (
     frozenset(
-        word_list("annotator worker assessor labeler labeller coder reviewer user expert turker participant person")
+        word_list(
+            "annotator worker assessor labeler labeller coder reviewer user expert turker participant person voter"
+        )
     )
     | HUMAN_WORDS
 )

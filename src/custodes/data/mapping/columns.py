@@ -42,6 +42,7 @@ QUESTIONS = ("question_id", "uid", "id", "instruction")
 SCORE_ROLES = ("item", "system", "rater", "score", "aspect", "kind", "repeat")
 VERDICT_ROLES = ("system_a", "system_b", "winner", "preference", "order")
 TABLE_ROLES = (*SCORE_ROLES, *VERDICT_ROLES, *FACTS)
+ROW_ROLES = (*SCORE_ROLES, *VERDICT_ROLES)
 ROLES = (*TABLE_ROLES, "phrase", *TEXTS)
 """Roles of columns; each is the column name that readers expect."""
 
@@ -410,11 +411,12 @@ class Columns:
         return {role: name for role, name in self.roles.items() if name in column_names}
 
     def _old_names(self, column_names: Sequence[str]) -> dict[str, str]:
-        """The old name of each column, by new name. Three kinds of columns are left out: those that describe items,
-        those with texts, and those that are named like a role although a different column is mapped to this role."""
+        """The old name of each column, by new name. Three kinds of columns are left out: those that describe items
+        (unless they are named like a role), those with texts, and those that are named like a role although a different
+        column is mapped to this role."""
         column_of_role, text_columns = self._present_roles(column_names), self.texts(column_names)
         changed_or_dropped_names = {
-            *column_of_role.values(),
+            *(name for role, name in column_of_role.items() if role not in FACTS or name not in ROW_ROLES),
             *_overridden_columns(column_of_role, column_names),
             *(text_columns.assigned_columns(column_names) if text_columns else ()),
         }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, product
 from os.path import commonprefix
 
@@ -115,7 +116,13 @@ def suggest_mapping(
                     "if the column holds labels, map the columns of labels, as in --columns 'human:{rater:NAME}' "
                     "--columns 'metric:{rater:NAME}'"
                 )
-            return f"; try {format_options(mapping)} (in Python columns={mapping.mapping})"
+            advice_text = f"; try {format_options(mapping)} (in Python columns={mapping.mapping})"
+            by_system = replace(mapping, patterns=("metric:{system}",))
+            if n_systems == 1 and mapping.patterns == ("{rater}",) and reads(first_rows, by_system, 2):
+                advice_text += (
+                    f", or, if each of these columns has the scores of one system, {format_options(by_system)}"
+                )
+            return advice_text
     return ""
 
 

@@ -104,11 +104,23 @@ def score_text_roles(frame: pl.DataFrame, assigned_columns: Sequence[str]) -> di
     return {"text": text_columns[0], **_item_text_roles(frame, free_columns, text_columns)} if text_columns else {}
 
 
+def names_output(name: str) -> bool:
+    """Whether the name of one column of a pair says that the column holds outputs, not names of systems.
+
+    >>> names_output("response_a"), names_output("fields.response1"), names_output("response_model_a")
+    (True, True, False)
+    """
+    words = re.sub(SIDE, "", name.lower())
+    return split_name(words)[-1].removesuffix("s") in CORE["text"] | {"text"}
+
+
 def pair_text_roles(frame: pl.DataFrame, assigned_columns: Sequence[str]) -> dict[str, str]:
     """Roles of the columns with the two outputs in a table of verdicts, and of columns that describe the item."""
     free_columns = [name for name in frame.columns if name not in assigned_columns]
     output_name_pairs = [
-        name_pair for name_pair in find_side_pairs(free_columns) if all(is_prose(frame[name]) for name in name_pair)
+        name_pair
+        for name_pair in find_side_pairs(free_columns)
+        if all(is_prose(frame[name]) or names_output(name) for name in name_pair)
     ]
     return (
         {

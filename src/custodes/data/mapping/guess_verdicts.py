@@ -12,7 +12,7 @@ import polars as pl
 from custodes.data.mapping.annotator_columns import parse_numbers
 from custodes.data.mapping.cell_types import is_number, is_prose, is_time
 from custodes.data.mapping.column_vocabulary import WINNER_WORDS, find_side_pairs, split_name
-from custodes.data.mapping.guess_texts import CHOICES, pair_text_roles
+from custodes.data.mapping.guess_texts import CHOICES, names_output, pair_text_roles
 from custodes.data.mapping.pattern import escape_braces, match_columns
 from custodes.data.mapping.phrases import LETTERS, may_be_phrases, propose_phrases
 
@@ -43,7 +43,7 @@ def verdict_layouts(
     column_pairs = [
         column_pair
         for column_pair in find_side_pairs(free_columns)
-        if not all(is_prose(frame[name]) for name in column_pair)
+        if not all(is_prose(frame[name]) or names_output(name) for name in column_pair)
     ][:CHOICES]
     first_rows = frame.head(SAMPLE_ROWS)
     phrase_columns = [
@@ -110,7 +110,10 @@ def _order_layouts(frame: pl.DataFrame, verdict_columns: Sequence[str]) -> Verdi
 def _name_layouts(
     frame: pl.DataFrame, pair_roles: Mapping[str, str], verdict_columns: Sequence[str], free_columns: Sequence[str]
 ) -> Verdicts:
-    """Layouts with the winner and the loser, or with the names of the systems and one column of verdicts per rater."""
+    """Layouts with the winner and the loser, or with the names of the systems and one column of verdicts per rater.
+
+    If a column such as `is_tie` marks ties, the column of winners does not have all verdicts.
+    """
     first_system_column = pair_roles.get("system_a", "")
     if not first_system_column or any(is_number(frame[name]) for name in pair_roles.values()):
         return
@@ -119,7 +122,7 @@ def _name_layouts(
             ({"winner": winner_pattern}, ("repeat", "order"))
             for winner_pattern in _rater_patterns(verdict_columns, free_columns)
         )
-    else:
+    elif not any({"tie", "draw"} & set(split_name(name)) for name in free_columns):
         yield {"winner": first_system_column}, RATERS
 
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from custodes.data.mapping.column_vocabulary import kind_of_label
 from custodes.data.notes import Note, build_notes
+from custodes.data.raters import rater_kinds
 from custodes.data.readers.battles import interpret_verdicts, item_per_row_notes, one_annotator_notes
 from custodes.data.readers.judge_logs import read_items, read_judges
 from custodes.data.readers.outputs import build_outputs, parse_messages, role_text
@@ -21,6 +22,7 @@ from custodes.data.readers.verdict_words import without_empty
 from custodes.data.readers.verdicts import log_study
 from custodes.data.study import Study
 from custodes.data.table import fitting_columns, label_column, unused_columns
+from custodes.errors import InputError
 
 PAIR = ("model_a", "model_b")
 ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
@@ -35,10 +37,10 @@ MARKS = (
 )
 """Columns that identify files of Arena and MT-bench."""
 
-FOREIGN_COLUMNS = ("item", "prompt_id", "rater", "kind", "aspect", "repeat")
+FOREIGN_COLUMNS = ("item", "prompt_id", "aspect", "repeat")
 """Columns of other tables of battles, which files of Arena and MT-bench do not have."""
 
-USED_COLUMNS = (*PAIR, *ONE_HOT, "winner", "judge", "order", "prompt")
+USED_COLUMNS = (*PAIR, *ONE_HOT, "winner", "judge", "rater", "kind", "order", "prompt")
 METADATA = (
     *("timestamp", "evaluation_session_id", "evaluation_order", "openai_moderation", "toxic_chat_tag", "redacted"),
     *("category_tag", "is_code", "is_refusal", "dedup_tag", "judge_hash"),
@@ -61,7 +63,8 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
     The kind of a judge follows from its label (`kind_of_label`). Each user of the arena
     gives one or two verdicts, so all users are treated as one rater, `arena_user`. Without a column `judge`, all
-    verdicts are treated as verdicts of one annotator. Texts are the answers of the models. The presentation order is
+    verdicts are treated as verdicts of one annotator. A column `rater` replaces `judge`, and its users are separate
+    raters. Texts are the answers of the models. The presentation order is
     unknown, as these files do not record it.
     """
     question_column_name = fitting_columns(frame, COLUMNS, where=where)[0]
@@ -69,6 +72,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     has_rated_turn = not set(COUNTS_TURNS) & set(frame.columns)
     item_table = read_items(frame, where=where, question_column_name=question_column_name, has_turns=has_rated_turn)
     rater_series, notes = _raters(frame, where=where)
+    kind_of_rater = rater_kinds(frame.with_columns(rater_series), where=where) if "kind" in frame.columns else {}
     verdict_cells = _decode_one_hot(frame, where=where) if "winner" not in frame.columns else frame["winner"]
     verdict_cells = label_column(frame.with_columns(winner=verdict_cells), "winner", where=where, empty=True)
     verdict_table = pl.DataFrame(
@@ -81,7 +85,9 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     )
     verdict_rows, order_notes = interpret_verdicts(verdict_table, frame, where=where, verdict_column_name="winner")
     notes += build_notes(unused_columns(unused_column_table.columns, where=where))
-    notes += item_per_row_notes(frame, question_column_name, [*unused_column_table.columns, "prompt"], where=where)
+    notes += item_per_row_notes(
+        frame, question_column_name, [*unused_column_table.columns, "prompt"], where=where, role="cluster"
+    )
     turn_labels = label_column(frame if has_rated_turn else frame.select(PAIR), "turn", where=where, empty=True)
     text_tuples, source_tuples = _texts(
         frame, verdict_table, turn_labels.cast(pl.Int64, strict=False).fill_null(0), where=where
@@ -92,7 +98,7 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
         invalid=invalid,
         unused_table=unused_column_table,
         items=item_table.with_columns(label_column(frame, "language", where=where, empty=True).alias("group")),
-        kind=kind_of_label,
+        kind=lambda rater: kind_of_rater.get(rater) or kind_of_label(rater),
         outputs=build_outputs(text_tuples, source_tuples, where=where)[0],
         notes=[*notes, *order_notes],
     )
@@ -100,6 +106,10 @@ def read_arena(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
 
 def _raters(frame: pl.DataFrame, *, where: str) -> tuple[pl.Series, list[Note]]:
     """The raters, and notes on the raters."""
+    if "rater" in frame.columns:
+        if "judge" in frame.columns:
+            raise InputError(f"{where}: columns 'judge' and 'rater' have the same meaning; remove one")
+        return read_judges(frame.rename({"rater": "judge"}), where=where), []
     if "judge" not in frame.columns:
         return pl.Series("rater", ["human"] * frame.height), one_annotator_notes(
             frame, where=where, missing_column_name="judge"

@@ -130,9 +130,13 @@ def interpret_verdicts(
     cell_meaning_rows = interpret_cells(
         verdict_cells, verdict_table["system_a"], verdict_table["system_b"], where=where, is_own_format=is_own_format
     )
-    order_signs, notes = read_orders(verdict_table, frame, where=where, is_own_format=is_own_format)
     is_position_cell = cell_meaning_rows["place"].is_not_null()
-    if "order" in frame.columns and (order_signs != 0).any():
+    has_orders = bool((label_column(frame, "order", where=where, empty=True) != "").any())
+    if is_position_cell.any() and not has_orders:  # the columns of systems are in displayed order, also for ties
+        order_signs, notes = pl.repeat(1.0, frame.height, eager=True), list[Note]()
+    else:
+        order_signs, notes = read_orders(verdict_table, frame, where=where, is_own_format=is_own_format)
+    if has_orders and (order_signs != 0).any():
         refuse(
             is_position_cell & (order_signs == 0),
             lambda rows, row_index: (
@@ -193,12 +197,13 @@ def one_annotator_notes(frame: pl.DataFrame, *, where: str, missing_column_name:
     return build_notes(("rater-assumed", True, note_message))
 
 
-def number_rows(frame: pl.DataFrame, *, where: str) -> tuple[pl.DataFrame, list[Note]]:
+def number_rows(frame: pl.DataFrame, column_names: Sequence[str], *, where: str) -> tuple[pl.DataFrame, list[Note]]:
     """The table with each row as an item, and a note, if the table has battles and no column that may be the item.
 
-    The label of an item contains the name of the table, so that rows of two tables are different items.
+    `column_names` are the names of the columns after mapping. The label of an item contains the name of the table, so
+    that rows of two tables are different items.
     """
-    present_column_names = set(frame.columns)
+    present_column_names = set(column_names)
     layout_column_sets = [{*layout_columns} - {"item"} for layout_columns in COLUMNS]
     if not any(layout_columns <= present_column_names for layout_columns in layout_column_sets) or _item_columns(
         list(present_column_names.difference(*layout_column_sets))
@@ -219,9 +224,12 @@ def _item_columns(column_names: Sequence[str]) -> list[str]:
 
 
 def item_per_row_notes(
-    frame: pl.DataFrame, item_column_name: str, unused_column_names: Sequence[str], *, where: str
+    frame: pl.DataFrame, item_column_name: str, unused_column_names: Sequence[str], *, where: str, role: str = "item"
 ) -> list[Note]:
-    """A note for a table in which each row is a different item although the values of an unused item column repeat."""
+    """A note for a table in which each row is a different item although the values of an unused item column repeat.
+
+    `role` is the role that the note suggests for this column: `item` or `cluster`.
+    """
     candidate_column_names = [
         column_name
         for column_name in unused_column_names
@@ -236,7 +244,7 @@ def item_per_row_notes(
         return []
     note_message = (
         f"{where}: {item_column_name} differs in every row, but values of {repeating_column_names[0]!r} repeat; if "
-        f"{repeating_column_names[0]!r} is the item, try {column_option('item', repeating_column_names[0])}"
+        f"{repeating_column_names[0]!r} is the {role}, try {column_option(role, repeating_column_names[0])}"
     )
     return build_notes(("item-in-each-row", True, note_message))
 

@@ -126,7 +126,8 @@ def trust(views: Sequence[AspectResults]) -> Iterator[str]:
             )
             metrics_without_partiality = [metric for metric in metrics_in_every_top if metric not in partial_metrics]
             no_partiality_text = (
-                f"; no partiality of {names(metrics_without_partiality, limit=MOST_NAMED)} is significant"
+                f"; no partiality of {names(metrics_without_partiality, limit=MOST_NAMED)} is significant (all aspects "
+                "tested together)"
                 if metrics_without_partiality
                 else ""
             )
@@ -243,7 +244,10 @@ def weaknesses(views: Sequence[AspectResults]) -> Iterator[str]:
     if findings := _findings(views, metric):
         yield f"{metric} {names([' '.join(finding) for finding in findings])}."
     elif any(is_partiality_tested(view, metric) for view in _of_systems(views)):
-        yield f"No partiality of {metric} to a system is significant, but some partiality may exist."
+        yield (
+            f"No partiality of {metric} to a system is significant (all aspects tested together), but some partiality "
+            "may exist."
+        )
     unclear_texts = [
         f"{system} on {view.aspect}" for view in _of_systems(views) for system in inconclusive_systems(view, metric)
     ]
@@ -306,17 +310,29 @@ def candidate(views: Sequence[AspectResults]) -> str:
 
 
 def _findings(views: Sequence[AspectResults], metric: str) -> list[tuple[str, str]]:
-    """Return the significant findings of partiality of a metric: `over-rates` and `SYSTEM on ASPECT and ASPECT`."""
-    aspects_of_finding: dict[tuple[str, str], list[str]] = {}
-    for view in _of_systems(views):
+    """Return the significant findings of partiality of a metric: `over-rates` and `SYSTEM on ASPECT and ASPECT`.
+
+    A finding that does not occur on every aspect must be significant after adjustment for the number of aspects.
+    """
+    system_views = _of_systems(views)
+    p_of_aspect_of_finding: dict[tuple[str, str], dict[str, float]] = {}
+    for view in system_views:
         for partiality_row in view.partial:
             if partiality_row["metric"] == metric:
-                aspects_of_finding.setdefault((RATES[partiality_row["finding"]], partiality_row["system"]), []).append(
-                    view.aspect
-                )
+                finding = (RATES[partiality_row["finding"]], partiality_row["system"])
+                p_of_aspect_of_finding.setdefault(finding, {})[view.aspect] = partiality_row["p_adjusted"]
+    aspects_of_finding = {
+        finding: [
+            aspect
+            for aspect, p_adjusted in p_of_aspect.items()
+            if len(p_of_aspect) == len(system_views) or p_adjusted * len(system_views) <= views[0].alpha
+        ]
+        for finding, p_of_aspect in p_of_aspect_of_finding.items()
+    }
     return [
         (finding_verb, f"{system} on {_aspects_text(aspects, views)}")
         for (finding_verb, system), aspects in aspects_of_finding.items()
+        if aspects
     ]
 
 

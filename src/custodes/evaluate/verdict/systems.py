@@ -66,6 +66,7 @@ def best(view: AspectResults) -> Iterator[str]:
     yield from map(_cycle, view.cycles)
     if not any({*cycle_row["cycle"].split(" > ")} & {*view.top} for cycle_row in view.cycles):
         yield _top_group_text(view)
+        yield from _removal(view)
         yield from _next_to_reference(view)
     yield from map(sentence, view.unbeaten)
     yield from interim(view)
@@ -117,6 +118,16 @@ def _cycle(cycle_row: Row) -> str:
     )
 
 
+def _removal(view: AspectResults) -> Iterator[str]:
+    """Yield a sentence on the smallest number of comparisons whose removal changes which system is best."""
+    if view.removal and len(view.top) == 1:
+        n_comparisons = sum(system_row["battles"] for system_row in view.board) // 2
+        yield (
+            f"Removing {view.removal['removals']} of the {n_comparisons} human comparisons can make "
+            f"{view.removal['successor']} rank first (the smallest number found)."
+        )
+
+
 def _next_to_reference(view: AspectResults) -> Iterator[str]:
     """Yield a sentence on the best of the other systems if the best system looks like the reference."""
     first_row, *other_rows = view.board
@@ -160,9 +171,15 @@ def _top_group_text(view: AspectResults) -> str:
         ]
         odds_text = interval(*odds_and_bounds, digits=1, write=_odds)
         rate_text = f"wins {odds_text} times as often as it loses against an average system"
+    first_systems = [system_row["system"] for system_row in view.board if system_row["rank"] == 1]
+    first_text = (
+        f"{leading_system} ranks first: it {rate_text}."
+        if len(first_systems) == 1
+        else f"{names(first_systems, limit=MOST_LISTED)} share the first rank. {leading_system} {rate_text}."
+    )
     if first_row["rank_low"] is None:
         no_test_text = sentence(view.no_test or "without intervals, this rank cannot be compared with chance")
-        return f"{leading_system} ranks first by human ratings: it {rate_text}. {no_test_text}"
+        return f"By human ratings, {first_text} {no_test_text}"
     if len(top_systems) == len(other_systems) == 1:
         return f"{leading_system} is better than {other_systems[0]}: it {rate_text}."
     if len(top_systems) == 1:
@@ -177,7 +194,7 @@ def _top_group_text(view: AspectResults) -> str:
         top_text = names(top_systems) if len(top_systems) <= MOST_NAMED else f"the {len(top_systems)} systems"
         return (
             f"It is undecided which of {top_text} is best: no difference among these systems is significant. "
-            f"{leading_system} ranks first: it {rate_text}."
+            f"{first_text}"
         )
     candidates_text = (
         f"One of {len(top_systems)} systems"
@@ -192,7 +209,7 @@ def _top_group_text(view: AspectResults) -> str:
         else leading_system
     )
     return (
-        f"{candidates_text} is best; which one is undecided. {leading_system} ranks first: it {rate_text}. "
+        f"{candidates_text} is best; which one is undecided. {first_text} "
         f"{behind_text} significantly worse than {better_systems_text}."
     )
 

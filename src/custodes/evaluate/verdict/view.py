@@ -116,6 +116,8 @@ class AspectResults:
         self.board: list[Row] = system_rows.sort("part", "rank").to_dicts()
         self.pairs = rows("leaderboard", "pairs").filter(rater=self.judge)
         self.interim: list[Row] = rows("leaderboard", "interim").to_dicts()
+        leader_rows = rows("leaderboard", "leaders").filter(pl.col("removals").is_not_null(), rater=self.judge)
+        self.removal = _first(leader_rows)
         self.cycles: list[Row] = rows("leaderboard", "cycles").filter(rater=self.judge).to_dicts()
         # Pairs that are decided by direct comparisons, because the strengths do not fit these pairs.
         alpha = 1 - results["leaderboard"].provenance.options.get("confidence", 0.95)
