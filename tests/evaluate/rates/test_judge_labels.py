@@ -1,0 +1,136 @@
+"""Labels of judges, thresholds of scores, and tests of random samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import custodes as cu
+from custodes.errors import OptionError
+from custodes.evaluate.rates.judge_labels import (
+    FOLDS,
+    fisher_p_value,
+    judges_of,
+    parsed_threshold,
+    sampling_p_value,
+    sampling_test,
+)
+from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs
+from custodes.stats.rates.scores import ThresholdTarget
+
+
+def outputs_of(n: int = 120, *, n_labelled: int = 80, seed: int = 0, **columns: object) -> LabelledOutputs:
+    """Return outputs with labels of an annotator and scores of a judge, in two systems."""
+    rng = np.random.default_rng(seed)
+    good = rng.random(n) < 0.6
+    frame = pl.DataFrame(
+        {
+            "id": range(n),
+            "human_label": np.where(good, "pass", "fail"),
+            "judge_score": np.round(rng.normal(good * 1.2), 1) + 0.05,
+            "model": np.where(np.arange(n) < n // 2, "A", "B"),
+        }
+    ).with_columns(human_label=pl.when(pl.Series(rng.permutation(n) < n_labelled)).then("human_label"))
+    (outputs,) = labelled_outputs(cu.read(frame.with_columns(**columns)), consensus="kept")
+    return outputs
+
+
+def test_a_score_at_the_threshold_is_positive() -> None:
+    outputs = outputs_of(judge_score=pl.when(pl.col("id") > 2).then("judge_score"))
+    (score,) = np.unique(outputs.judged[0])[[40]]
+    (judge,) = judges_of(outputs, str(score))
+    expected = np.where(np.isnan(outputs.judged[0]), np.nan, outputs.judged[0] >= score)
+    np.testing.assert_array_equal(judge.labels, expected)
+    np.testing.assert_array_equal(judge.evaluated, expected)
+    assert (judge.labels[outputs.judged[0] == score] == 1).all()
+    assert np.isnan(judge.labels).sum() == 3
+    assert judge.threshold == score
+    (strata_only,) = judges_of(outputs, None)
+    assert np.isnan(strata_only.threshold)
+    assert len(np.unique(strata_only.strata)) > 1
+
+
+def test_a_target_selects_the_threshold_on_labelled_outputs_and_labels_come_from_other_folds() -> None:
+    outputs = outputs_of()
+    (judge,) = judges_of(outputs, "youden")
+    scores, labelled, good = outputs.judged[0], outputs.has_human_label, outputs.gold[:, 1] > 0.5
+
+    def youden(chosen: np.ndarray, cutoff: float) -> float:
+        positive = scores[chosen] >= cutoff
+        return positive[good[chosen]].mean() + (~positive[~good[chosen]]).mean() - 1
+
+    best = max(youden(labelled, cutoff) for cutoff in np.unique(scores[labelled]))
+    assert youden(labelled, judge.threshold) == pytest.approx(best)
+    np.testing.assert_array_equal(judge.labels, scores >= judge.threshold)
+    np.testing.assert_array_equal(judge.evaluated[~labelled], judge.labels[~labelled])
+    fold, target = outputs.unit % FOLDS, ThresholdTarget.parse("youden")
+    for k in range(FOLDS):
+        others, own = labelled & (fold != k), labelled & (fold == k)
+        cutoff = target.threshold(scores[others], good[others])
+        np.testing.assert_array_equal(judge.evaluated[own], scores[own] >= cutoff)
+
+
+def test_thresholds_are_numbers_or_targets() -> None:
+    assert parsed_threshold("-0.5") == -0.5
+    assert parsed_threshold("youden") == ThresholdTarget.parse("youden")
+    for text in ("inf", "nan", "best"):
+        with pytest.raises(OptionError):
+            parsed_threshold(text)
+
+
+def test_without_a_metric_there_is_one_judge_named_human() -> None:
+    (outputs,) = labelled_outputs(
+        cu.read(pl.DataFrame({"id": range(6), "human_label": ["pass", "fail", None] * 2})), consensus="kept"
+    )
+    (judge,) = judges_of(outputs, None)
+    assert (judge.name, set(judge.labels), set(judge.strata)) == ("human", {0.0}, {0})
+    labels = {
+        "id": range(4),
+        "human_label": ["pass", "fail"] * 2,
+        "judge_label": ["pass"] * 4,
+        "sure": [0.1, 0.2, 0.3, 0.5],
+    }
+    (outputs,) = labelled_outputs(cu.read(pl.DataFrame(labels).rename({"sure": "judge_confidence"})), consensus="kept")
+    assert [judge.name for judge in judges_of(outputs, None)] == ["judge_label"]
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_random_samples_are_tested_by_fisher_for_each_label(n_labels: int) -> None:
+    outputs = outputs_of()
+    labels = np.random.default_rng(1).integers(0, n_labels, 120).astype(float)
+    labels[outputs.has_human_label] = np.maximum(labels[outputs.has_human_label], (np.arange(80) % 3 == 0))
+    human = outputs.has_human_label
+    p_values = []
+    for label in range(1 if n_labels == 2 else 0, n_labels):
+        has = labels == label
+        table = [[(has & human).sum(), (has & ~human).sum()], [(~has & human).sum(), (~has & ~human).sum()]]
+        p_values.append(stats.fisher_exact(table)[1])
+        assert fisher_p_value(np.array(table)) == pytest.approx(p_values[-1])
+    assert sampling_p_value(outputs, labels) == pytest.approx(min(1.0, len(p_values) * min(p_values)))
+    unjudged = np.where(np.arange(120) % 5 == 0, np.nan, labels)  # one more label
+    smallest = min(
+        stats.fisher_exact([[(m & human).sum(), (m & ~human).sum()], [(~m & human).sum(), (~m & ~human).sum()]])[1]
+        for m in (np.isnan(unjudged), *(unjudged == label for label in range(n_labels)))
+    )
+    assert sampling_p_value(outputs, unjudged) == pytest.approx(min(1.0, (n_labels + 1) * smallest))
+    assert np.isnan(sampling_p_value(outputs.only(human), labels[human]))
+    assert np.isnan(sampling_p_value(outputs.only(~human), labels[~human]))
+
+
+def test_samples_of_systems_are_tested_together_or_each_alone() -> None:
+    # All of A and none of B that the judge fails: not random over both systems, random within each.
+    outputs = outputs_of(n_labelled=120, human_label=pl.when(pl.col("model") == "A").then("human_label"))
+    (judge,) = judges_of(outputs, "0.6")
+    p_value, name, text = sampling_test(outputs, [judge], by_system=False)
+    assert (p_value, name, text) == (pytest.approx(sampling_p_value(outputs, judge.labels)), "judge_score", "")
+    assert np.isnan(sampling_test(outputs, [judge], by_system=True)[0])
+    chosen = (pl.col("model") == "A") | (pl.col("judge_score") > 0.6) | (pl.col("id") % 9 == 0)
+    outputs = outputs_of(n_labelled=120, human_label=pl.when(chosen & (pl.col("id") % 2 == 0)).then("human_label"))
+    (judge,) = judges_of(outputs, "0.6")
+    p_value, _, text = sampling_test(outputs, [judge], by_system=True)
+    each = [sampling_p_value(outputs.only(outputs.system == k), judge.labels[outputs.system == k]) for k in range(2)]
+    assert p_value == pytest.approx(2 * min(each))
+    assert text == " of B"
+    assert each[1] < each[0]
