@@ -17,7 +17,9 @@ from custodes.evaluate.rates.judge_labels import (
     sampling_p_value,
     sampling_test,
 )
+from custodes.evaluate.rates.judges import replacement_rows
 from custodes.evaluate.rates.outputs import LabelledOutputs, labelled_outputs
+from custodes.stats.rates.alternative_annotator_test import replacement
 from custodes.stats.rates.scores import ThresholdTarget
 
 
@@ -134,3 +136,40 @@ def test_samples_of_systems_are_tested_together_or_each_alone() -> None:
     assert p_value == pytest.approx(2 * min(each))
     assert text == " of B"
     assert each[1] < each[0]
+
+
+def test_scores_of_some_outputs_are_thresholded_where_people_labelled_too() -> None:
+    outputs = outputs_of(judge_score=pl.when(pl.col("id") % 7 != 0).then("judge_score"))
+    scores, good = outputs.judged[0], outputs.gold[:, 1] > 0.5
+    both = outputs.has_human_label & ~np.isnan(scores)
+    assert 40 < both.sum() < outputs.has_human_label.sum()
+    (judge,) = judges_of(outputs, "youden")
+    assert judge.threshold == ThresholdTarget.parse("youden").threshold(scores[both], good[both])
+    assert (np.isnan(judge.labels) == np.isnan(scores)).all()
+    assert (np.isnan(judge.evaluated) == np.isnan(scores)).all()
+    assert set(judge.strata[np.isnan(scores)]) == {0}
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_scores_may_replace_an_annotator_only_if_labels_have_an_order(*, ordered: bool) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(1, 6, 80) if ordered else rng.integers(0, 2, 80)
+    people = (
+        np.clip(truth + rng.integers(-1, 2, (3, 80)), 1, 5)
+        if ordered
+        else np.where(rng.random((3, 80)) < 0.8, truth, 1 - truth)
+    )
+    judge = truth + rng.normal(0, 0.3, 80)
+    rows = [(f"i{k}", f"p{r}", "human", float(people[r, k])) for r in range(3) for k in range(80)]
+    rows += [(f"i{k}", "judge", "metric", round(float(judge[k]), 3)) for k in range(80)]
+    frame = pl.DataFrame(rows, schema=["item", "rater", "kind", "score"], orient="row").with_columns(system=pl.lit("A"))
+    (outputs,) = labelled_outputs(cu.read(frame), consensus="kept")
+    (found,) = [*replacement_rows(outputs, epsilon=0.2, alpha=0.05, confidence=0.95)] or [None]
+    assert (found is not None) == ordered
+    if found is not None:
+        expected = replacement(judge.round(3), people.astype(float), ordered=True, epsilon=0.2, units=np.arange(80))
+        order = outputs.table["item"].str.slice(1).cast(pl.Int64).to_numpy()
+        np.testing.assert_array_equal(outputs.judged[0], judge.round(3)[order])
+        assert found[0]["winning_rate"] == expected.winning_rate
+        assert found[0]["advantage_probability"] == pytest.approx(expected.advantage_probability)
+        assert found[0]["annotators"] == 3
