@@ -173,3 +173,17 @@ def test_scores_may_replace_an_annotator_only_if_labels_have_an_order(*, ordered
         assert found[0]["winning_rate"] == expected.winning_rate
         assert found[0]["advantage_probability"] == pytest.approx(expected.advantage_probability)
         assert found[0]["annotators"] == 3
+
+
+@pytest.mark.parametrize(("n", "n_wrong", "is_noted"), [(80, 0, True), (79, 0, False), (100, 1, False)])
+def test_a_judge_is_a_copy_if_it_is_right_on_eighty_outputs(n: int, n_wrong: int, *, is_noted: bool) -> None:
+    human = np.array(["pass", "fail"] * 50)[:n]
+    judge = np.where(np.arange(n) < n_wrong, "fail", human)
+    frame = pl.DataFrame({"id": range(n + 20), "judge_label": [*judge, *["pass", "fail"] * 10]}).with_columns(
+        human_label=pl.Series([*human, *[None] * 20])
+    )
+    rules = {note.rule for note in cu.rates(frame).notes}
+    assert ("judge-equals-human" in rules) == is_noted
+    assert "judge-contradicts-human" not in rules
+    reversed_labels = frame.with_columns(judge_label=pl.col("judge_label").replace({"pass": "fail", "fail": "pass"}))
+    assert "judge-contradicts-human" in {note.rule for note in cu.rates(reversed_labels).notes}
