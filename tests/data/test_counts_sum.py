@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,19 @@ def test_a_direction_of_a_metric_of_one_file_is_united(tmp_path: Path) -> None:
     total = cu.read_counts(saved(first, tmp_path, "a"), saved(second, tmp_path, "b"))
     check_equal(total, cu.count_pairs(pl.concat(SCORES[:2]), human="ann", directions={"ter": -1}))
     assert total.origin.how["lower"] == ["ter"]
+
+
+@pytest.mark.parametrize("pairs", [[("B", "A")], [("A", "B"), ("A", "B")], [("A", "C"), ("C", "B")]])
+def test_counts_whose_pairs_are_repeated_or_turned_are_not_added(pairs: list[tuple[str, str]], tmp_path: Path) -> None:
+    n = len(pairs)
+    odd = cu.OutcomeCounts(
+        paired=np.ones((n, 1, 3, 3), dtype=np.int64),
+        metric_only=np.ones((n, 1, 3), dtype=np.int64),
+        human_only=np.ones((n, 1, 3), dtype=np.int64),
+        system_a=tuple(a for a, _ in pairs),
+        system_b=tuple(b for _, b in pairs),
+        metrics=("m",),
+    )
+    places = [saved(odd, tmp_path, "odd"), saved(replace(odd, paired=2 * odd.paired), tmp_path, "other")]
+    with pytest.raises(cu.InputError, match="give each pair of systems once, in alphabetical order"):
+        cu.read_counts(*places)

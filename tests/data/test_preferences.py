@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 import pytest
@@ -201,3 +202,16 @@ def test_half_judged_comparisons_do_not_hang_on_names_or_orders(
         before, after = original.merge_verdicts(orders)[0], changed.merge_verdicts(orders)[0]  # type: ignore[arg-type]
         display_order = -after["order"] if relabelled else after["order"]
         assert before.equals(after.with_columns(order=display_order + 0.0))
+
+
+@pytest.mark.parametrize("orders", ["mean", "consistent", "first"])
+def test_a_study_of_half_comparisons_alone_keeps_them_only_by_the_first_verdict(orders: Any) -> None:
+    frame = pl.DataFrame(
+        {"item": [1, 1, 2, 2, 3], "order": ["ab", "ba", "ba", "ab", "ab"], "preference": [1, None, -1, None, 1]}
+    )
+    table, _ = Preferences.make(frame.with_columns(system_a=pl.lit("A"), system_b=pl.lit("B"), rater=pl.lit("j")))
+    merged, notes = table.merge_verdicts(orders)
+    assert table.half_comparisons()["item"].to_list() == ["1", "2"]
+    assert merged["item"].to_list() == (["1", "2", "3"] if orders == "first" else ["3"])
+    assert [note.count for note in notes] == ([] if orders == "first" else [2])
+    assert all(note.message.startswith("2 comparisons are excluded because they were queried") for note in notes)

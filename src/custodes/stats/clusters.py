@@ -142,7 +142,7 @@ def cluster_rows(
     ([[0, 0, 1], [1, 0, 1]], [0, 1], [7, 5])
     """
     is_counted_item = cells < width
-    n_clusters = max(1, int(clusters.max(initial=0)) + 1)
+    n_clusters = int(clusters.max(initial=0)) + 1
     table_and_cluster_keys, row_of_counted_item = np.unique(
         table[is_counted_item].astype(np.int64) * n_clusters + clusters[is_counted_item], return_inverse=True
     )

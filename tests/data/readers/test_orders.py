@@ -280,3 +280,15 @@ def test_a_column_of_verdicts_for_each_order_is_proposed_and_read(
     ):
         with pytest.raises(OptionError, match=message):
             read(read_table, columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "codes"),
+    [([0, 1], [1, -1]), ([1, 2], [1, -1]), ([0, 0], [1, 1]), ([2, 2], [-1, -1]), ([0, None], [1, 0])],
+)
+def test_order_numbers_count_from_0_or_from_1(numbers: list[int | None], codes: list[int]) -> None:
+    frame = pl.DataFrame({"item": [1, 2], "order": numbers, "preference": [1, -1]}).with_columns(
+        system_a=pl.lit("A"), system_b=pl.lit("B"), rater=pl.lit("j")
+    )
+    merged, _ = cu.read(frame).preferences.merge_verdicts("first")
+    assert merged["order"].to_list() == codes

@@ -93,3 +93,13 @@ def test_a_word_that_stands_often_is_told_with_what_it_may_mean(word: str) -> No
     assert reading_error(verdicts_by_rater({"j": ["A"] * 16 + [word] * 4}), invalid="drop").startswith(
         f"table: 4 of 20 verdicts cannot be read (all 4 are '{word}'{near}, from row 17)"
     )
+
+
+def test_the_most_frequent_unreadable_words_are_named_first_and_equal_ones_in_the_order_of_the_file() -> None:
+    words = ["zz", "q1", "aa", "q1", "mm", "model_a"]
+    frame = pl.DataFrame({"item": range(6), "model_a": "A", "model_b": "B", "rater": "j", "winner": words})
+    assert "5 of 6 verdicts cannot be read ('q1' 2 times from row 2, 'zz' in row 1, 'aa' in row 3 and 1 more)" in (
+        reading_error(frame)
+    )
+    same = frame.with_columns(winner=pl.Series(["zz"] * 2 + ["model_a"] * 4))
+    assert "2 of 6 verdicts cannot be read (all 2 are 'zz', from row 1)" in reading_error(same)

@@ -223,3 +223,70 @@ def test_categories_have_words_and_no_order() -> None:
     assert row["alpha_ordinal"] is None
     assert row["alpha_interval"] is None
     assert row["reason"] == "categories have no order, so only the nominal alpha is defined"
+
+
+def krippendorff(ratings: np.ndarray, distance: np.ndarray) -> float:
+    """Return alpha from codes (annotators, tasks), NaN if missing, and squared distances of codes."""
+    pairs = np.zeros(distance.shape)
+    for column in ratings.T:
+        codes = column[np.isfinite(column)].astype(int)
+        for j, k in np.ndindex(len(codes), len(codes)):
+            if j != k:
+                pairs[codes[j], codes[k]] += 1 / (len(codes) - 1)
+    total = pairs.sum(axis=0)
+    expected = (np.outer(total, total) - np.diag(total)) / (total.sum() - 1)
+    return 1 - (pairs * distance).sum() / (expected * distance).sum()
+
+
+def test_agreement_rates_and_competence_by_definition() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.choice([-1, 0, 1], 90, p=[0.4, 0.2, 0.4])
+    signs = np.where(rng.random((4, 90)) < [[0.9], [0.8], [0.7], [0.5]], truth, rng.choice([-1, 0, 1], (4, 90)))
+    rated = rng.random((4, 90)) < 0.8
+    rows = [(f"p{r}", f"i{k}", int(signs[r, k])) for r in range(4) for k in range(90) if rated[r, k]]
+    result = cu.annotators(cu.read(verdicts(rows)), method="dawid-skene", resamples=50)
+    table = {row["rater"]: row for row in result.annotators.to_dicts()}
+    several = rated.sum(axis=0) > 1
+    for r in range(4):
+        row, mine = table[f"p{r}"], rated[r]
+        equal = (signs == signs[r]) & rated
+        share = (equal.sum(axis=0) - 1)[mine & several] / (rated.sum(axis=0) - 1)[mine & several]
+        assert row["agreement"] == pytest.approx(share.mean())
+        assert row["agreement_low"] < row["agreement"] < row["agreement_high"]
+        assert (row["answers"], row["n_multiply_rated"]) == (mine.sum(), (mine & several).sum())
+        assert row["tie_rate"] == pytest.approx((signs[r, mine] == 0).mean())
+        # Cohen's kappa with the posterior of the labels, on tasks with several answers
+        posterior = {row["item"]: [row["p_a"], row["p_tie"], row["p_b"]] for row in result.labels.to_dicts()}
+        confusion = np.zeros((3, 3))
+        for k in np.flatnonzero(mine & several):
+            confusion[:, 1 - signs[r, k]] += posterior[f"i{k}"]
+        confusion /= confusion.sum()
+        chance = confusion.sum(axis=0) @ confusion.sum(axis=1)
+        assert row["competence"] == pytest.approx((np.trace(confusion) - chance) / (1 - chance), abs=1e-6)
+    row = result.agreement.row(0, named=True)
+    codes = np.where(rated, 1.0 - signs, np.nan)
+    counts = np.array([np.sum(codes[:, several] == code) for code in range(3)])
+    ranks = counts.cumsum() - counts / 2
+    squares = {
+        "nominal": 1.0 - np.eye(3),
+        "ordinal": (ranks[:, None] - ranks) ** 2,
+        "interval": np.subtract.outer(np.arange(3), np.arange(3)) ** 2.0,
+    }
+    for scale, distance in squares.items():
+        assert row[f"alpha_{scale}"] == pytest.approx(krippendorff(codes[:, several], distance))
+    assert (row["annotators"], row["tasks"], row["n_multiply_rated"]) == (
+        4,
+        90 - (~rated.any(axis=0)).sum(),
+        several.sum(),
+    )
+    assert row["effective_annotators"] == pytest.approx(rated.sum() ** 2 / (rated.sum(axis=1) ** 2).sum())
+
+
+@pytest.mark.parametrize(("n_shared", "is_enough"), [(29, False), (30, True)])
+def test_alpha_needs_thirty_tasks_with_several_answers(n_shared: int, *, is_enough: bool) -> None:
+    rng = np.random.default_rng(0)
+    rows = [(f"p{r}", f"i{k}", int(rng.choice([-1, 1]))) for r in range(2) for k in range(40) if r == 0 or k < n_shared]
+    row = cu.annotators(cu.read(verdicts(rows)), resamples=20).agreement.row(0, named=True)
+    for scale in ("nominal", "ordinal", "interval"):
+        assert (row[f"alpha_{scale}"] is not None) == is_enough
+    assert (row["reason"] or "") == ("" if is_enough else "fewer than 30 tasks were answered by several annotators")

@@ -410,3 +410,37 @@ def test_a_cycle_is_named_and_its_pairs_are_decided_by_their_own_comparisons() -
     sentences = cu.verdict(study, **QUICK).to_frame()["text"].to_list()
     assert "A beats B, which beats C, which beats A" in " ".join(sentences)
     assert not any("undecided" in sentence for sentence in sentences)
+
+
+def test_pairs_and_parts_follow_from_the_strengths() -> None:
+    rng = np.random.default_rng(0)
+    strength = {"A": 1.0, "B": 0.3, "C": -1.3, "X": 0.5, "Y": -0.5}
+    rows = []
+    for item in range(150):
+        for a, b in (("A", "B"), ("A", "C"), ("B", "C"), ("X", "Y")):
+            eta = strength[a] - strength[b]
+            p = np.array([np.exp(eta / 2), 0.6, np.exp(-eta / 2)])
+            rows.append((f"{item}{a}{b}", a, b, int(rng.choice([1, 0, -1], p=p / p.sum()))))
+    rows = [row for row in rows if row[1] != "X" or int(row[0][:-2]) < 60]
+    frame = pl.DataFrame(rows, schema=["item", "system_a", "system_b", "preference"], orient="row")
+    study = cu.read(frame.with_columns(rater=pl.lit("ann"), kind=pl.lit("human")))
+    board = cu.leaderboard(study, resamples=50)
+    systems = {row["system"]: row for row in board.systems.to_dicts()}
+    assert board.systems["system"].to_list() == ["A", "B", "C", "X", "Y"]
+    assert [systems[s]["part"] for s in "ABCXY"] == [1, 1, 1, 2, 2]
+    assert [systems[s]["battles"] for s in "ABCXY"] == [300, 300, 300, 60, 60]
+    (nu,) = board.effects.filter(effect="ties")["value"]
+    pairs = {(row["system_a"], row["system_b"]): row for row in board.pairs.to_dicts()}
+    counts = frame.group_by("system_a", "system_b").agg(
+        wins=(pl.col("preference") == 1).sum(), ties=(pl.col("preference") == 0).sum(), n=pl.len()
+    )
+    for a, b, wins, ties, n in counts.iter_rows():
+        row = pairs[a, b]
+        assert (row["wins"], row["ties"], row["losses"]) == (wins, ties, n - wins - ties)
+        assert row["win_rate"] == pytest.approx((wins + ties / 2) / n)
+        eta = systems[a]["strength"] - systems[b]["strength"]
+        p = np.array([np.exp(eta / 2), nu, np.exp(-eta / 2)])
+        assert row["expected"] == pytest.approx((p[0] + p[1] / 2) / p.sum())
+        assert row["decision"] == ("+" if row["p_adjusted"] <= 0.05 else "=")
+        assert row["p_fit"] > 0.01
+    assert {pair for pair, row in pairs.items() if row["decision"] == "+"} >= {("A", "C"), ("B", "C")}

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from custodes.evaluate.verdict import annotators
+from custodes.evaluate.verdict import annotators, overall
 from custodes.evaluate.verdict.faults import faults
 from custodes.evaluate.verdict.favoritism import flips
 from custodes.evaluate.verdict.rates import rate_sentences
@@ -357,3 +357,161 @@ def test_the_agreement_of_annotators_is_graded_by_both_bounds(
     assert "α of the scores is 0.50" in text
     assert annotators.is_agreement_by_chance(view) == is_chance
     assert annotators.is_agreement_unclear(view) == is_unclear
+
+
+def aspect_view(aspect: str, best: str, others: str = "", **changes: Any) -> Any:
+    """Return a view with systems of the top group and others (one letter each), and metrics from best to worst."""
+    board = [{"system": system, "group": "a" if system in best else "b"} for system in best + others]
+    metrics = changes.pop("metrics", ["m1", "m2", "m3"])
+    sides = changes.pop("sides", {})
+    partial = changes.pop("partial", [])
+    view = SimpleNamespace(
+        aspect=aspect,
+        board=board,
+        top=list(best),
+        sided=False,
+        split=[],
+        not_random=None,
+        reference_systems=set(),
+        leaders=metrics[:1],
+        standing=[{"metric": metric, "value": 0.5 - 0.1 * k} for k, metric in enumerate(metrics)],
+        ordered=True,
+        partial=[
+            {"metric": metric, "finding": finding, "system": system, "partiality": size, "near_copies": []}
+            for metric, finding, system, size in partial
+        ],
+        metrics_on_side=lambda *wanted: [metric for metric in metrics if sides.get(metric, "above") in wanted],
+        is_undecided=lambda one, other: one["group"] == other["group"],
+    )
+    vars(view).update(changes)
+    return view
+
+
+@pytest.mark.parametrize(
+    ("views", "texts"),
+    [
+        ([("x", "A", "BC"), ("y", "A", "B")], ["A is best on both aspects."]),
+        ([("x", "A", "B"), ("y", "A"), ("z", "A")], ["A is best on all 3 aspects."]),
+        (
+            [("x", "A", "BC"), ("y", "BA", "C")],
+            [
+                "A ranks first on x; B ranks first on y. Only A is in the top group (not significantly worse than any "
+                "other system) on both aspects. On x, A is best.",
+                "Which system is best is undecided on y (2 candidates).",
+            ],
+        ),
+        (
+            [("x", "AB", "C"), ("y", "ABC")],
+            [
+                "A ranks first on both aspects. A and B are in the top group (not significantly worse than any other "
+                "system) on both aspects.",
+                "Which system is best is undecided on x (2 candidates) and y (3 candidates).",
+            ],
+        ),
+        (
+            [("x", "A", "BC"), ("y", "BC", "A")],
+            [
+                "No system is in the top group on every aspect. The best system is A on x and B or C on y.",
+                "Which system is best is undecided on y (2 candidates).",
+            ],
+        ),
+        (
+            [("x", "A", "BCDE"), ("y", "BCDE", "A")],
+            [
+                "No system is in the top group on every aspect. The best system is A on x and one of 4 on y.",
+                "Which system is best is undecided on y (4 candidates).",
+            ],
+        ),
+    ],
+)
+def test_the_best_systems_of_all_aspects(views: list[tuple[str, ...]], texts: list[str]) -> None:
+    assert [*overall.best([aspect_view(*view) for view in views])] == texts
+    silent = {"sided": True}, {"split": [["A"], ["B"]]}, {"not_random": {"labels": 1}}, {"board": []}, {"top": []}
+    for change in silent:
+        changed = [aspect_view(*views[0], **change), *(aspect_view(*view) for view in views[1:])]
+        assert [*overall.best(changed)] == []
+
+
+def test_the_best_of_the_other_systems_follows_the_reference() -> None:
+    views = [aspect_view("x", "R", "AB", reference_systems={"R"}), aspect_view("y", "R", "BA", reference_systems={"R"})]
+    assert [*overall.best(views)] == [
+        "R is best on both aspects.",
+        "This system looks like the reference. Of the other systems, A ranks first on x; B ranks first on y.",
+        "Which of the other systems is best is undecided on x (2 candidates) and y (2 candidates).",
+    ]
+    views[1].is_undecided = lambda one, other: False
+    assert [*overall.best(views)][2:] == ["Which of the other systems is best is undecided on x (2 candidates)."]
+
+
+def test_the_metric_for_all_aspects_has_the_best_mean_rank_and_no_partiality_if_possible() -> None:
+    first = {"metrics": ["m1", "m2", "m3"], "leaders": ["m1", "m2", "m3"]}
+    second = {"metrics": ["m2", "m3", "m1"], "leaders": ["m2", "m3", "m1"]}
+    views = [aspect_view("x", "A", "B", **first), aspect_view("y", "A", "B", **second)]
+    assert overall.leaders_everywhere(views) == ["m2", "m1", "m3"]  # mean ranks 1, 2 and 3 of both
+    assert overall.candidate(views) == "m2"
+    lines = [*overall.trust(views)]
+    assert lines[0].startswith("On both aspects, m2, m1 and m3 are significantly better than chance")
+    assert lines[0].endswith("(best mean rank first).")
+    assert lines[1] == ("If one metric is needed for both aspects, use m2: it has the best mean rank of these metrics.")
+    assert lines[2].startswith("Kendall's τ within items of m2 is 0.40 to 0.50, depending on the aspect")
+    assert lines[3] == (
+        "If only one aspect matters, the metric with the highest agreement is m1 (x), m2 (y). Its lead over all other "
+        "metrics is significant on no aspect."
+    )
+    partial = [aspect_view("x", "A", "B", **first, partial=[("m2", "favoured", "A", 9.0)]), views[1]]
+    assert overall.candidate(partial) == "m1"
+    lines = [*overall.trust(partial)]
+    assert lines[1] == "Of these metrics, m2 over-rates A on x; no partiality of m1 and m3 is significant."
+    assert lines[2].endswith("use m1: it has the best mean rank of these metrics without significant partiality.")
+    only = [
+        aspect_view("x", "A", "B", **first, partial=[(m, "disfavoured", "B", -9.0) for m in ("m2", "m1")]),
+        views[1],
+    ]
+    lines = [*overall.trust(only)]
+    assert lines[1].startswith("Of these metrics, m2 and m1 under-rate B on x; no partiality of m3 is")
+    assert lines[2].endswith("use m3: it is the only one of these metrics without significant partiality.")
+    below = [views[0], aspect_view("y", "A", "B", **second, sides={"m2": "unclear", "m3": "below"})]
+    assert overall.leaders_everywhere(below) == ["m1"]
+    lines = [*overall.trust(below)]
+    assert lines[0].startswith("On both aspects, m1 is significantly better than chance")
+    assert lines[0].endswith("than any other metric.")
+    assert lines[1] == "If one metric is needed for both aspects, use m1."
+    assert [*overall.chance(below)] == []
+    nowhere = [aspect_view("x", "A", leaders=["m1"]), aspect_view("y", "A", leaders=["m2"])]
+    assert [*overall.trust(nowhere)] == [
+        "No metric is in the top group and better than chance on every aspect; m1 on x and m2 on y agree best with the "
+        "annotators."
+    ]
+    assert overall.candidate(nowhere) == ""
+
+
+def test_metrics_at_and_below_chance_are_named() -> None:
+    sides = [{"m1": "above", "m2": "unclear", "m3": "below"}, {"m1": "unclear", "m2": "unclear", "m3": "unclear"}]
+    views = [aspect_view(name, "A", sides=side) for name, side in zip("xy", sides, strict=True)]
+    assert [*overall.chance(views)] == [
+        "m2 is not significantly better than chance on any aspect.",
+        "m3 is significantly better than chance on no aspect, and agrees with the annotators significantly less than "
+        "by chance on x.",
+    ]
+    assert [*overall.chance(views[1:] * 2)] == []  # all metrics are unclear
+
+
+def test_findings_on_every_aspect_come_with_top_metrics_first_and_by_size() -> None:
+    def rows(*sizes: float) -> list[tuple[str, str, str, float]]:
+        return [(f"m{k + 1}", "favoured" if size > 0 else "disfavoured", "A", size) for k, size in enumerate(sizes)]
+
+    names = ["m1", "m2", "m3", "m4", "m5"]
+    first = aspect_view("x", "A", metrics=names, leaders=["m2"], partial=rows(5, 5, -5, 5, 5))
+    second = aspect_view("y", "A", metrics=names, leaders=["m2"], partial=rows(8, 1, -9, 7, 6))
+    texts = [*overall.favours([first, second])]
+    assert texts[:3] == [
+        "m2 over-rates A on both aspects.",
+        "m3 under-rates A on both aspects.",
+        "m1 over-rates A on both aspects.",
+    ]
+    assert texts[3:] == ["In all, 5 metrics over-rate or under-rate some system on every aspect."]
+    other = aspect_view("y", "A", metrics=names, leaders=["m2"], partial=rows(8, -1, -9))
+    assert [*overall.favours([first, other])] == [
+        "m3 under-rates A on both aspects.",
+        "m1 over-rates A on both aspects.",
+    ]

@@ -68,3 +68,39 @@ def test_nobody_with_enough_outputs_is_undefined_and_a_perfect_judge_wins() -> N
     same = np.ones((3, 40))
     perfect = replacement(np.ones(40), same, ordered=False, epsilon=0.1, units=np.arange(40))
     assert (perfect.winning_rate, perfect.advantage_probability) == (1.0, 1.0)
+
+
+def test_a_judge_who_is_always_farther_never_wins() -> None:
+    labels = np.ones((3, 40))
+    wrong = replacement(np.zeros(40), labels, ordered=False, epsilon=0.2, units=np.arange(40))
+    assert (wrong.p.tolist(), wrong.winning_rate, wrong.advantage_probability) == ([1.0] * 3, 0, 0)
+    assert wrong.difference.tolist() == [-1] * 3
+    at_margin = replacement(np.zeros(40), labels, ordered=False, epsilon=1.0, units=np.arange(40))
+    assert at_margin.p.tolist() == [1.0] * 3  # better by exactly epsilon
+    half = replacement(np.arange(40) % 2.0, labels, ordered=False, epsilon=0.3, units=np.arange(40))
+    assert half.p.tolist() == [1.0] * 3  # adjusted p-values are at most 1
+    assert half.difference == pytest.approx([-0.5] * 3)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_error_is_that_of_means_of_clusters(size: int) -> None:
+    labels = np.nan_to_num(LABELS, nan=1.0)
+    units = np.arange(N) // size
+    test = replacement(np.nan_to_num(JUDGE), labels, ordered=True, epsilon=0.2, units=units)
+    won = advantages(np.nan_to_num(JUDGE), labels, ordered=True).judge.mean(axis=0)
+    means = won.reshape(-1, size).mean(axis=1)
+    assert test.error == pytest.approx(means.std(ddof=1) / np.sqrt(len(means)))
+    assert test.n.tolist() == [N] * 4
+
+
+@pytest.mark.parametrize(("n", "is_tested"), [(29, False), (30, True)])
+def test_thirty_outputs_are_enough(n: int, *, is_tested: bool) -> None:
+    test = replacement(
+        JUDGE[10 : 10 + n], np.nan_to_num(LABELS[:, 10 : 10 + n]), ordered=False, epsilon=0.2, units=np.arange(n)
+    )
+    assert np.isfinite(test.p).tolist() == [is_tested] * 4
+    one = replacement(
+        JUDGE[5:], np.nan_to_num(LABELS[:, 5:]), ordered=False, epsilon=0.2, units=np.zeros(N - 5, dtype=int)
+    )
+    assert np.isnan(one.error)
+    assert one.p.tolist() == [1.0] * 4
