@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from custodes.stats.arrays import CHUNK, chunks, table_sums
+from custodes.stats.arrays import CHUNK, chunks, distinct_rows, table_sums
 from custodes.stats.ratios import mean_of_defined, ratio
 
 
@@ -51,3 +51,13 @@ def test_table_sums_are_those_of_a_histogram() -> None:
     assert table_sums(*codes, shape=shape).sum() == 50
     empty = np.zeros(0, dtype=np.int64)
     assert table_sums(empty, empty, shape=(0, 3)).shape == (0, 3)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_distinct_rows_are_those_of_numpy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-2, 3, (rng.integers(1, 40), rng.integers(1, 4))) / 3
+    expected_rows, expected_indices = np.unique(rows, axis=0, return_inverse=True)
+    distinct, indices = distinct_rows(rows)
+    np.testing.assert_array_equal(distinct, expected_rows)
+    np.testing.assert_array_equal(indices, expected_indices.reshape(-1))
