@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, chunks, deviations, scaled_deviations
-from custodes.stats.ranks import jonckheere_counts, count_earlier_lower, difference_signs, mid_ranks, tie_runs
+from custodes.stats.ranks import count_earlier_lower, difference_signs, jonckheere_counts, mid_ranks, tie_runs
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import blocks_of
 
