@@ -14,6 +14,7 @@ from custodes.stats.arrays import (
     bisect_condition,
     chunks,
     deviations,
+    distinct_rows,
     equal_positions,
     require,
     round_for_sorting,
@@ -114,3 +115,13 @@ def test_read_only_arrays_are_found_in_tuples_and_fields() -> None:
     assert [positions.tolist() for positions in equal_positions([2, 1, 2, 3, 1])] == [[0, 2], [1, 4], [3]]
     with pytest.raises(ValueError, match="wrong"):
         require([], "wrong")
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_distinct_rows_are_those_of_numpy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-2, 3, (rng.integers(1, 40), rng.integers(1, 4))) / 3
+    expected_rows, expected_indices = np.unique(rows, axis=0, return_inverse=True)
+    distinct, indices = distinct_rows(rows)
+    np.testing.assert_array_equal(distinct, expected_rows)
+    np.testing.assert_array_equal(indices, expected_indices.reshape(-1))

@@ -39,6 +39,17 @@ def test_correlation_equals_scipy(correlate: Callable[..., np.ndarray], kind: st
     np.testing.assert_allclose(correlate(x, y), np.reshape(expected, (3, 4)), atol=1e-12)
 
 
+@settings(deadline=None)
+@given(seed=SEEDS, n_levels=st.sampled_from([1, 3, 20, 60]))
+@pytest.mark.parametrize("digits", [0, 9], ids=["ties", "none"])
+def test_kendall_of_one_ranking_with_several(seed: int, n_levels: int, digits: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = rng.integers(0, n_levels, 80) / 3, np.round(rng.normal(size=(3, 80)), digits)
+    x[rng.random(80) < 0.1] = y[0, :7] = np.nan
+    np.testing.assert_allclose(kendall(x, y), [reference("kendall", x, row) for row in y], atol=1e-12)
+    np.testing.assert_allclose(kendall(y, x), kendall(x, y), atol=1e-12)
+
+
 def test_a_constant_with_float_noise_is_constant() -> None:
     assert np.isnan(pearson(np.full(10, 0.1), np.arange(10.0)))
     assert np.isnan(pearson(np.array([0.3, 0.1 + 0.2, 0.3]), np.arange(3.0)))

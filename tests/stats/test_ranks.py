@@ -28,6 +28,15 @@ def test_mid_ranks_equal_scipy(seed: int) -> None:
     np.testing.assert_array_equal(mid_ranks(values), expected)
 
 
+@settings(deadline=None)
+@given(seed=SEEDS, n=st.integers(20, 60))
+def test_mid_ranks_of_long_rows_equal_scipy(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, n, (2, 3, n)).astype(float)
+    values[rng.random(values.shape) < 0.1] = np.nan
+    np.testing.assert_array_equal(mid_ranks(values), stats.rankdata(values, axis=-1, nan_policy="omit"))
+
+
 def test_nothing_to_rank() -> None:
     assert mid_ranks(np.empty((2, 0))).shape == (2, 0)
     assert np.isnan(mid_ranks(np.full((2, 3), np.nan))).all()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, chunks, deviations, scaled_deviations
-from custodes.stats.ranks import concordance_with_levels, count_earlier_lower, difference_signs, mid_ranks, tie_runs
+from custodes.stats.ranks import count_earlier_lower, difference_signs, jonckheere_counts, mid_ranks, tie_runs
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import blocks_of
 
@@ -146,7 +146,7 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
         if len(tied_or_x_ranking.order) == 1 and len(run_starts) <= _FEW:
             levels = np.empty(n, dtype=np.intp)
             levels[tied_or_x_ranking.order[0]] = levels_in_order.reshape(-1)
-            doubled_concordance = 2 * concordance_with_levels(levels, *other_ranking[:3])
+            doubled_concordance = 2 * jonckheere_counts(levels, *other_ranking[:3])
         else:
             fourfold_lower_counts = [
                 4 * count_earlier_lower(y_positions).sum(axis=1)

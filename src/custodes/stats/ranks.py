@@ -201,14 +201,14 @@ def _count_lower_in_block(values: NDArray[Any], weights: Floats | None, block_wi
     return lower_sums.T
 
 
-def concordance_with_levels(levels: Ints, order: Ints, start: Ints, end: Ints) -> Ints:
+def jonckheere_counts(levels: Ints, order: Ints, start: Ints, end: Ints) -> Ints:
     """Concordant minus discordant pairs (rows,) of levels (n,), numbered from 0, with each of several rankings.
 
     A ranking is given by the elements in ascending order (rows, n), and by the start and the exclusive end of the run
     of ties at each position (rows or 1, n).
 
     >>> positions = np.arange(3)[np.newaxis]
-    >>> concordance_with_levels(np.array([0, 1, 0]), np.array([[2, 1, 0]]), positions, positions + 1).tolist()
+    >>> jonckheere_counts(np.array([0, 1, 0]), np.array([[2, 1, 0]]), positions, positions + 1).tolist()
     [0]
 
     Source: Jonckheere 1954.

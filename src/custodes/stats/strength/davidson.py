@@ -39,7 +39,7 @@ class Design:
     @property
     def width(self) -> int:
         """Number q of columns."""
-        return self.n_systems + self.covariates.shape[1]
+        return self.n_systems + int(self.covariates.shape[1])
 
     @cached_property
     def _pair(self) -> Ints:
