@@ -343,6 +343,18 @@ def test_versions_and_slices_are_compared_by_human_labels_alone() -> None:
     assert cu.rates(study, by="system").slices["finding"].to_list() == ["higher rate", "lower rate"]
 
 
+@pytest.mark.parametrize("names", [("v1", "v2"), ("v2", "v1")])
+def test_a_system_without_labels_of_the_judge_is_compared_by_human_labels(names: tuple[str, str]) -> None:
+    first = table(labelled=0.5)
+    second = first.with_columns(judge=pl.lit(None, dtype=pl.String), expert=pl.when(pl.col("id") != 9).then("expert"))
+    parts = [part.with_columns(version=pl.lit(name)) for part, name in zip((first, second), names, strict=True)]
+    result = cu.rates(pl.concat(parts))
+    (difference,) = result.differences.to_dicts()
+    assert (difference["corrected_difference"], difference["decision"]) == (None, "")
+    low, high = difference["human_difference_low"], difference["human_difference_high"]
+    assert -0.02 < low < 0 < high < 0.02  # both systems have the same human labels
+
+
 def test_a_system_without_human_labels_gets_no_decision() -> None:
     data = table(400, labelled=0.5).with_columns(version=pl.Series(["v1", "v2"] * 200))
     is_labelled = pl.col("version") == "v1"
