@@ -154,6 +154,16 @@ def test_human_labels_without_systems_have_the_system_of_their_item() -> None:
         cu.read(both, human, columns=columns)
 
 
+def test_repeated_rows_of_an_output_are_named() -> None:
+    judge, human = versions_with_own_items()
+    repeated = pl.concat([judge, judge[:3]]).drop("build_tag")
+    (message,) = [note.message for note in cu.read(repeated).notes if note.rule == "repeated-ids"]
+    assert "3 rows repeat a value of trace_id, so items are numbers of rows" in message
+    with pytest.raises(InputError, match="no item and system in common .* keep one row for each of its values"):
+        cu.read(repeated, human)
+    assert not [note for note in cu.read(judge).notes if note.rule == "repeated-ids"]
+
+
 def test_a_file_with_a_judge_in_common_is_one_more_system() -> None:
     judge, _ = versions_with_own_items()
     study = cu.read(judge, judge.drop("build_tag"), columns={"item": "trace_id", "system": "build_tag"})

@@ -344,8 +344,11 @@ def _overlap_notes(a: Study, b: Study) -> list[Note]:
         ]
         unnamed_inputs = [study.name for study in (a, b) if study.unnamed_system]
         has_common_items = not set(output_key_rows_a["item"]).isdisjoint(output_key_rows_b["item"])
+        repeated_ids_messages = [note.message for note in (*a.notes, *b.notes) if note.rule == "repeated-ids"]
         advice_text = (
-            f"add the column of systems to {join_labels(unnamed_inputs)}"
+            repeated_ids_messages[0]
+            if repeated_ids_messages
+            else f"add the column of systems to {join_labels(unnamed_inputs)}"
             if unnamed_inputs and has_common_items
             else "use the same labels in both inputs"
         )

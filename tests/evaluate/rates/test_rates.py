@@ -263,6 +263,29 @@ def test_several_annotators_are_combined_and_agreement_is_beside_the_judge() -> 
     assert "annotators-undecided" in {note.rule for note in two.notes}
 
 
+def test_ties_of_annotators_are_no_missing_labels() -> None:
+    """Two annotators tie more often on outputs that fail, so without ties the rate would be too high."""
+    rng = np.random.default_rng(0)
+    hard = rng.random(1000) < 0.3
+    probability = np.where(hard, 0.4, 0.98)
+    passed = [rng.random(1000) < p for p in (np.where(hard, 0.3, 0.95), probability, probability)]
+    names = ("judge", "expert_1", "expert_2")
+    columns = {name: np.where(x, "pass", "fail") for name, x in zip(names, passed, strict=True)}
+    data = pl.DataFrame({"id": range(1000), **columns}).with_columns(
+        pl.when(pl.int_range(1000) % 2 == 0).then(pl.col(name)).alias(name) for name in names[1:]
+    )
+    vote, kept = cu.rates(data), cu.rates(data, consensus="kept")
+    assert row(vote.rates) == row(kept.rates)
+    assert row(vote.judges) == row(kept.judges)
+    assert row(vote.rates)["n_labelled"] == 500
+    assert row(vote.rates)["corrected_rate_low"] < probability.mean() < row(vote.rates)["corrected_rate_high"]
+    assert {note.rule for note in vote.notes} == {"label-columns", "annotators-undecided"}
+    scores = data.with_columns(judge_score=np.where(hard, 0.3, 0.9) + 0.05 * rng.random(1000)).drop("judge")
+    ties = scores.filter(pl.col("expert_1") != pl.col("expert_2"))
+    decided = pl.concat([scores.join(ties, on="id", how="anti"), ties.with_columns(expert_1=None, expert_2=None)])
+    assert row(cu.rates(scores).judges)["auc"] == pytest.approx(row(cu.rates(decided).judges)["auc"])
+
+
 @pytest.mark.parametrize("consensus", ["vote", "dawid-skene", "kept"])
 @pytest.mark.parametrize("positive", [">=4", "4,5"])
 def test_annotators_are_combined_by_the_positive_label(consensus: str, positive: str) -> None:
@@ -318,6 +341,18 @@ def test_versions_and_slices_are_compared_by_human_labels_alone() -> None:
     assert pair["corrected_difference"] == pytest.approx(pair["human_difference"])
     assert "v1 has a significantly higher rate of pass than v2" in str(cu.verdict(study))
     assert cu.rates(study, by="system").slices["finding"].to_list() == ["higher rate", "lower rate"]
+
+
+@pytest.mark.parametrize("names", [("v1", "v2"), ("v2", "v1")])
+def test_a_system_without_labels_of_the_judge_is_compared_by_human_labels(names: tuple[str, str]) -> None:
+    first = table(labelled=0.5)
+    second = first.with_columns(judge=pl.lit(None, dtype=pl.String), expert=pl.when(pl.col("id") != 9).then("expert"))
+    parts = [part.with_columns(version=pl.lit(name)) for part, name in zip((first, second), names, strict=True)]
+    result = cu.rates(pl.concat(parts))
+    (difference,) = result.differences.to_dicts()
+    assert (difference["corrected_difference"], difference["decision"]) == (None, "")
+    low, high = difference["human_difference_low"], difference["human_difference_high"]
+    assert -0.02 < low < 0 < high < 0.02  # both systems have the same human labels
 
 
 def test_a_system_without_human_labels_gets_no_decision() -> None:

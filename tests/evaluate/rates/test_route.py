@@ -211,6 +211,15 @@ def test_what_cannot_be_routed_is_refused_in_one_line() -> None:
         )
 
 
+def test_a_tie_of_annotators_is_a_disagreement() -> None:
+    data = traces().with_columns(human_2=pl.when(pl.col("human").is_not_null()).then(pl.col("judge")), human="judge")
+    data = data.with_columns(human=pl.when(pl.int_range(2000) < 400).then("human"))
+    tied = pl.when(pl.int_range(2000) < 20).then(pl.lit("pass")).otherwise("human_2")
+    other = pl.when(pl.int_range(2000) < 20).then(pl.lit("fail")).otherwise("human")
+    result = only(route(data.with_columns(human=other, human_2=tied), threshold=0.0).threshold)
+    assert (result["n_labelled"], result["disagreement"]) == (400, 20 / 400)
+
+
 def test_a_selection_by_confidence_is_noted() -> None:
     data = traces()
     unsure = data.with_columns(human=pl.when(pl.col("judge_confidence") < 0.85).then("truth"))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from custodes.data.labels import LabelScale, check_common_labels, encode_labels, infer_scale, label_words
-from custodes.data.mapping.column_vocabulary import KINDS, is_model_name, looks_human
+from custodes.data.mapping.column_vocabulary import KINDS, find_columns, is_model_name, looks_human, split_name
 from custodes.data.mapping.columns import item_facts
 from custodes.data.mapping.label_layout import LabelLayout
 from custodes.data.notes import Note, build_notes
@@ -80,13 +80,23 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
         f"; {message_part}" for message_part in message_parts if message_part
     )
     similar_column_names = _columns_with_same_labels(frame, layout, other_column_names) if guessed else []
-    missing_kind, missing_raters = ("annotators", "human") if layout.metrics else ("a judge", "metrics")
+    names = tuple(similar_column_names)
+    missing_kind, complete_layout = (
+        ("annotators", replace(layout, human=names)) if layout.metrics else ("a judge", replace(layout, metrics=names))
+    )
     similar_message = (
         f"{where}: the labels in {join_labels(similar_column_names)} are read as slices; if {missing_kind} gave them, "
-        f"read them with {replace(layout, **{missing_raters: tuple(similar_column_names)})}"
+        f"read them with {complete_layout}"
+    )
+    repeated_column, n_repeating_rows = ("", 0) if layout.item else _repeated_ids(frame)
+    repeated_message = (
+        f"{where}: {n_repeating_rows} rows repeat a value of {repeated_column}, so items are numbers of rows, and each "
+        f"row counts as a separate output; if {repeated_column} names the output, keep one row for each of its values"
     )
     new_notes = build_notes(
-        ("label-columns", guessed, note_message), ("labels-as-slices", len(similar_column_names), similar_message)
+        ("repeated-ids", n_repeating_rows, repeated_message),
+        ("label-columns", guessed, note_message),
+        ("labels-as-slices", len(similar_column_names), similar_message),
     )
     return replace(
         study,
@@ -94,6 +104,19 @@ def read_labels(frame: pl.DataFrame, layout: LabelLayout, *, where: str, guessed
         notes=(*study.notes, *new_notes),
         unnamed_system=not layout.systems,
     )
+
+
+def _repeated_ids(frame: pl.DataFrame) -> tuple[str, int]:
+    """The first column of ids in which most values are distinct, and the number of rows that repeat a value."""
+    id_columns = [
+        *find_columns("item", frame.columns),
+        *(name for name in frame.columns if split_name(name)[-1] == "id"),
+    ]
+    for column_name in id_columns:
+        n_repeating_rows = 0 if frame[column_name].dtype.is_nested() else frame.height - frame[column_name].n_unique()
+        if 0 < 2 * n_repeating_rows < frame.height:
+            return column_name, n_repeating_rows
+    return "", 0
 
 
 def _columns_with_same_labels(frame: pl.DataFrame, layout: LabelLayout, column_names: Sequence[str]) -> Sequence[str]:

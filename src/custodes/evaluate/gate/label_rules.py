@@ -208,13 +208,15 @@ def label_tests(
             for test in _tests(rule, metric, binarised_outputs, positive, judge_of_name, estimate_settings)
         ]
         first_item_rows = outputs.table.group_by(pl.Series("unit", outputs.unit)).agg(pl.col("item").min()).sort("unit")
-        # Annotators without a majority may have a majority for the positive label.
+        # Annotators without a majority may have a majority for the positive label. A tie is no label yet.
         human_labels = np.where(
-            outputs.has_human_label,
+            outputs.has_decided_label,
             np.array(outputs.words)[outputs.gold.argmax(axis=1)],
             np.array(binarised_outputs.words)[binarised_outputs.gold.argmax(axis=1)],
         )
-        annotated_rows = outputs.table.with_columns(human_label=human_labels).filter(binarised_outputs.has_human_label)
+        annotated_rows = outputs.table.with_columns(human_label=human_labels).filter(
+            binarised_outputs.has_decided_label
+        )
         label_of_output = {
             (item, "" if study.unnamed_system else system): human_label
             for item, system, human_label in annotated_rows.select("item", "system", "human_label").iter_rows()

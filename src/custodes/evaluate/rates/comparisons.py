@@ -18,7 +18,7 @@ from custodes.evaluate.slices import slices_of
 from custodes.stats.arrays import Floats, Ints
 from custodes.stats.bootstrap import unit_sums
 from custodes.stats.clusters import multiplicity_by_unit
-from custodes.stats.rates.posterior import PRIOR, correlate_draws, two_sided_p
+from custodes.stats.rates.posterior import DRAWS, PRIOR, correlate_draws, two_sided_p
 from custodes.stats.rates.scores import Interval
 from custodes.stats.sign_test import adjust
 
@@ -209,7 +209,7 @@ def human_difference(
             rate_draws=rng.beta(
                 judge_rates.human_n * judge_rates.human.value + PRIOR,
                 judge_rates.human_n * (1 - judge_rates.human.value) + PRIOR,
-                size=len(judge_rates.rate_draws),
+                size=DRAWS,
             ),
         )
         for judge_rates in (first_rates, second_rates)

@@ -85,7 +85,7 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
             yield JudgeLabels(name=metric, labels=labels_or_scores, evaluated=labels_or_scores)
             continue
         has_score = ~np.isnan(labels_or_scores)
-        has_score_and_human_label = has_score & outputs.has_human_label
+        has_score_and_human_label = has_score & outputs.has_decided_label
         is_positive_human_label = outputs.gold[has_score_and_human_label, 1] > 0.5
         threshold_or_target = parsed_threshold(threshold) if threshold else np.nan
         cutoff = (
@@ -104,7 +104,7 @@ def judges_of(outputs: LabelledOutputs, threshold: str | None) -> Iterator[Judge
             )
         score_stratum_codes = np.zeros(len(labels_or_scores), dtype=np.intp)
         score_stratum_codes[has_score] = score_strata(
-            labels_or_scores[has_score], n_labelled=int(has_score_and_human_label.sum())
+            labels_or_scores[has_score], n_labelled=int((has_score & outputs.has_human_label).sum())
         )
         yield JudgeLabels(
             name=metric,

@@ -53,8 +53,9 @@ class JudgedOutputs:
 
     @property
     def wrong(self) -> Bools:
-        """Whether the human label differs from the judge's label, (n,); False without a human label."""
-        return np.asarray(self.outputs.gold[np.arange(len(self.codes)), self.codes] < 0.5)
+        """Whether the human label differs from the judge's label, (n,); False without a human label. A tie of
+        annotators differs from both labels, so that the bound of the disagreement holds."""
+        return np.asarray(self.outputs.gold[np.arange(len(self.codes)), self.codes] <= 0.5)
 
     def is_confident(self, threshold: float) -> Bools:
         """Return whether the confidence reaches a threshold, up to rounding, (n,)."""

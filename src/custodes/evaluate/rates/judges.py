@@ -228,7 +228,7 @@ def calibration_rows(outputs: LabelledOutputs, judge: JudgeLabels, *, confidence
 def _labelled_scores(outputs: LabelledOutputs, judge: JudgeLabels) -> tuple[Floats, Bools, Ints]:
     """Return the scores, the binary human labels and the clusters of outputs that have a score and a human label."""
     scores = np.full(len(outputs.unit), np.nan) if judge.scores is None else judge.scores
-    has_score_and_human_label = outputs.has_human_label & ~np.isnan(scores)
+    has_score_and_human_label = outputs.has_decided_label & ~np.isnan(scores)
     return (
         scores[has_score_and_human_label],
         outputs.gold[has_score_and_human_label, 1] > 0.5,

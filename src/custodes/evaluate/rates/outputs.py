@@ -22,11 +22,14 @@ from custodes.stats.ratios import ratio
 from custodes.stats.reliability import alpha, coincidences
 
 Consensus = Literal["vote", "dawid-skene", "kept"]
-"""Methods to combine the labels of several annotators: majority vote (a tie gives no label), most probable label of
-the Dawid-Skene model, or proportion of annotators for each label."""
+"""Methods to combine the labels of several annotators: majority vote (tied labels count equally), most probable label
+of the Dawid-Skene model, or proportion of annotators for each label."""
 
 KEY = ["item", "system"]
 DAWID_SKENE_ITERATIONS = 200
+
+ROUNDING = 1e-9
+"""Rounding error of votes and posterior probabilities."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +94,11 @@ class LabelledOutputs:
     def has_human_label(self) -> Bools:
         """Whether an output has a human label, (n,)."""
         return ~np.isnan(self.gold[:, 0])
+
+    @cached_property
+    def has_decided_label(self) -> Bools:
+        """Whether an output has a human label without a tie of annotators, (n,)."""
+        return np.asarray(self.gold.max(axis=1) > 0.5)
 
     @cached_property
     def has_clusters(self) -> bool:
@@ -457,13 +465,14 @@ def _gold(
         if consensus == "dawid-skene"
         else annotator_labels.votes
     )
-    votes_or_posterior = np.where(annotator_labels.n_votes[:, None] > 0, votes_or_posterior, 0.0)
-    majority_labels = np.where(annotator_labels.n_votes > 0, majority_label(votes_or_posterior), UNKNOWN)
-    consensus_label_shares = np.full((n_outputs, n_labels), np.nan)
-    consensus_label_shares[majority_labels != UNKNOWN] = np.eye(n_labels)[majority_labels[majority_labels != UNKNOWN]]
-    n_undecided = int(((majority_labels == UNKNOWN) & (annotator_labels.n_votes > 0)).sum())
+    is_most_voted = votes_or_posterior >= votes_or_posterior.max(axis=1, keepdims=True) - ROUNDING
+    consensus_label_shares = np.where(
+        annotator_labels.n_votes[:, np.newaxis] > 0, is_most_voted / is_most_voted.sum(axis=1, keepdims=True), np.nan
+    )
+    n_undecided = int(((is_most_voted.sum(axis=1) > 1) & (annotator_labels.n_votes > 0)).sum())
     undecided_message = (
-        f"{n_undecided} outputs have no majority among annotators, so they count as outputs without a human label"
+        f"{n_undecided} outputs have no majority among annotators; each of the labels with the most votes counts as an "
+        "equal part of a human label"
     )
     notes = build_notes(("annotators-undecided", n_undecided, undecided_message), aspect=aspect)
     return consensus_label_shares, agreement, krippendorff_alpha, notes
