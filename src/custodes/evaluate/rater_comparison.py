@@ -233,7 +233,9 @@ def compare(study: Study, *, fewest: int = 2, **setting: Unpack[PreferenceOption
 def compare_selection(study: Study, setting: PreferenceOptions, fewest: int = 2) -> tuple[RaterComparison, ...]:
     """Return the comparisons of a study to which the selection was already applied."""
     if len(study.systems) < fewest:
-        raise NotComparableError(too_few(study, "a comparison needs two systems"))
+        raise NotComparableError(
+            too_few(study, "systems cannot be compared; with metrics, agreement compares the outputs")
+        )
     return tuple(compare_aspect(study, aspect, setting) for aspect in study.aspects)
 
 
