@@ -26,6 +26,7 @@ from custodes.data.loading import (
     sidecar_tables,
     without_sidecars,
 )
+from custodes.data.mapping.cell_types import scored_pairs
 from custodes.data.mapping.column_vocabulary import NAMES, find_columns, find_side_pairs
 from custodes.data.mapping.columns import FACTS, Columns
 from custodes.data.mapping.guess import find_certain_mapping, format_options, suggest_mapping
@@ -278,8 +279,7 @@ def _with_probes(study: Study, file: Path, part: str | None) -> Study:
 
 
 def takes_raters(file: Path) -> bool:
-    """Whether a raters table in the folder of a file is read together with the file. The result is true for tables of
-    scores or verdicts."""
+    """Whether a raters table in the folder of a file is read with it: true for tables of scores or verdicts."""
     try:
         study_or_table = _open_source(file, reader=None, invalid="force")
         if not isinstance(study_or_table, LoadedTable):
@@ -443,8 +443,7 @@ def _path_reader(path: Path) -> PathReader | None:
 
 
 def load_source(source: Any, name: str) -> LoadedTable:
-    """The table of a path or a dataframe. A dataframe without rows raises `InputError`. `name` is the name of a
-    dataframe in messages."""
+    """The table of a path or a dataframe with rows. `name` is the name of a dataframe in messages."""
     if isinstance(source, str | Path):
         return load_table(source)
     frame = to_polars(source, where=name)
@@ -460,6 +459,8 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
     fitting_reader = next((reader for reader in _table_readers() if reader.fits(column_names)), None)
     if fitting_reader:
         return fitting_reader
+    if scored_pairs(table.frame) and not {"item", "system", "rater"} & set(column_names):
+        return TABLE_READERS["rewardbench2_data"]
     incomplete_columns = [
         (reader.name, reader_columns)
         for reader in _table_readers()
@@ -496,7 +497,6 @@ def _table_reader(table: LoadedTable, reader_name: str | None) -> TableReader:
 
 
 def _table_readers() -> Iterator[TableReader]:
-    """The built-in readers, followed by the readers of other packages, which are loaded only if no built-in reader
-    fits."""
+    """The built-in readers, then those of other packages, which are loaded only if no built-in reader fits."""
     yield from TABLE_READERS.values()
     yield from plugin_readers(BUILTIN_READERS).values()

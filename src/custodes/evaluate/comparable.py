@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from custodes.data.notes import ASPECT_PHRASE, NO_ANSWERS
+from custodes.data.notes import ASPECT_PHRASE, NO_ANSWERS, Note, build_notes
 from custodes.data.study import Study
 from custodes.errors import InputError, join_labels
+from custodes.stats.arrays import Bools
 
 
 class NotComparableError(InputError):
@@ -30,6 +31,18 @@ def too_few(selected_study: Study, needed_text: str) -> str:
         "Select other raters or aspects; in a running annotation study, see custodes annotate "
         "status"
     )
+
+
+def single_system_notes(has_both_scores: Bools, aspect: str) -> list[Note]:
+    """Return the note on a study of one system, given whether annotators and metric scored an output (metrics, items,
+    systems); raise `NotComparableError` if there is no such output."""
+    if not has_both_scores.any():
+        raise NotComparableError(
+            f"annotators and metrics have no output with scores in common{label_of(aspect)}; use the same item labels "
+            "in both files"
+        )
+    message = f"there is only one system{label_of(aspect)}, so only statistics over all outputs are defined"
+    return build_notes(("one-system", True, message), aspect=aspect)
 
 
 def label_of(aspect: str) -> str:

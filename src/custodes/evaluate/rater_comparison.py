@@ -25,7 +25,7 @@ from custodes.data.study import SYSTEM_SCORE_RULE, Study, select_aspect_rows
 from custodes.data.table import filter_rows
 from custodes.data.ties_and_orders import compare_in_memory, human_threshold
 from custodes.errors import InputError, OptionError, join_labels
-from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, too_few
+from custodes.evaluate.comparable import NotComparableError, check_ordered, label_of, single_system_notes, too_few
 from custodes.evaluate.design import Design
 from custodes.evaluate.scores import (
     ItemScores,
@@ -224,20 +224,21 @@ class RaterComparison(ReadOnlyArrays):
         )
 
 
-def compare(study: Study, **setting: Unpack[PreferenceOptions]) -> tuple[RaterComparison, ...]:
+def compare(study: Study, *, fewest: int = 2, **setting: Unpack[PreferenceOptions]) -> tuple[RaterComparison, ...]:
     """Return the comparisons of annotators with metrics, one per aspect with human ratings.
 
-    Raises `OptionError` for unknown names. Raises `InputError` if nothing can be compared, because there is only one
-    system, or because annotators and metrics share no pair of outputs and no system scores.
+    Raises `InputError` if there are fewer than `fewest` systems, or no shared pair of outputs and no system scores.
     """
-    return compare_selection(study.select(**selection_arguments(setting)), setting)
+    return compare_selection(study.select(**selection_arguments(setting)), setting, fewest)
 
 
-def compare_selection(selected_study: Study, setting: PreferenceOptions) -> tuple[RaterComparison, ...]:
+def compare_selection(study: Study, setting: PreferenceOptions, fewest: int = 2) -> tuple[RaterComparison, ...]:
     """Return the comparisons of a study to which the selection was already applied."""
-    if len(selected_study.systems) < 2:
-        raise NotComparableError(too_few(selected_study, "a comparison needs two systems"))
-    return tuple(compare_aspect(selected_study, aspect, setting) for aspect in selected_study.aspects)
+    if len(study.systems) < fewest:
+        raise NotComparableError(
+            too_few(study, "systems cannot be compared; with metrics, agreement compares the outputs")
+        )
+    return tuple(compare_aspect(study, aspect, setting) for aspect in study.aspects)
 
 
 def require_shared_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[RaterComparison, ...]:
@@ -255,7 +256,7 @@ def require_shared_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[Ra
 
 
 def compare_aspect(selected_study: Study, aspect: str, setting: PreferenceOptions) -> RaterComparison:
-    """Return the comparison of one aspect of a selected study with at least two systems; metrics are optional."""
+    """Return the comparison of one aspect of a selected study; metrics are optional."""
     full_setting = settings(setting)
 
     def make_comparison() -> RaterComparison:
@@ -402,8 +403,9 @@ def _compare_all_raters(study: Study, aspect: str, full_setting: PreferenceOptio
 
 
 def _design_notes(comparison: RaterComparison, suffix: str) -> list[Note]:
-    """Return the notes on the design; raise `NotComparableError` if annotators and metrics share no pair of outputs and
-    no scores of systems."""
+    """Return the notes on the design; raise `NotComparableError` if annotators and metrics have nothing in common."""
+    if len(comparison.systems) == 1:
+        return [*single_system_notes(comparison.has_both_scores, comparison.aspect), *comparison.severity_notes]
     human_comparisons = comparison.preferences.select_rater(0)
     if not len(human_comparisons):
         raise NotComparableError(

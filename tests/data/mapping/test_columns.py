@@ -140,6 +140,10 @@ def test_people_in_no_pattern_are_told() -> None:
         ({"score": [3]}, "columns: score=3; the name of a column must be text"),
         ({**OUTPUT, "score": "person_{aspect}_{rater}"}, "pattern 'person_{aspect}_{rater}' matches no column"),
         ({**OUTPUT, "score": [*BOTH, "metric:bleu"]}, "pattern 'metric:bleu' matches no column that is still"),
+        (
+            {**OUTPUT, "winner": "output", "score": "metric:x"},
+            "'metric:x' is not used, because a table with the column w",
+        ),
         ({**OUTPUT, "score": "{aspect:bleu}"}, "columns: '{aspect:bleu}' gives no rater; add {rater}, or map rater"),
         (
             {**OUTPUT, "score": "human_{aspect}_ann{repeat}", "aspect": "output"},

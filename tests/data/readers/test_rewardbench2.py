@@ -108,10 +108,20 @@ def test_the_data_may_hold_the_scores_of_models(tmp_path: Path) -> None:
             ("math/3", "rejected", "rm", 1.0),
             ("math/4", "rejected", "rm", 1.5),
         ]
-        assert [note.message for note in study.notes if note.rule == "unused-columns"] == [
-            f"{data.name}: columns not used: chosen_model, n"
+        assert [note.message for note in study.notes][1:] == [
+            f"{data.name}: columns not used: chosen_model, n",
+            f"{data.name}: rm_chosen, rm_rejected are read as scores of the right and the wrong output by rm",
         ]
         assert cu.agreement(study, resamples=0).metrics["sample_accuracy"].to_list() == [1]
+    # The columns of texts, labels and subsets are optional, and a column may hold the names of the models.
+    models = pl.DataFrame({"id": [7, 7, 8], "model": ["x", "y", "x"], "score_chosen": [1, 2, 3], "score_rejected": 2})
+    for table, expected in (
+        (pl.DataFrame({"rm_chosen": [2.5, 1.0], "rm_rejected": [1.0, 1.5]}), [("rm", 0.5)]),
+        (models, [("x", 0.5), ("y", 0.0)]),
+    ):
+        result = cu.agreement(cu.read(table), resamples=0).metrics
+        assert result.select("metric", "sample_accuracy").sort("metric").rows() == expected
+    assert "prompt '7' occurs twice" in reading_error(models.drop("model"))
     several = [row | {"chosen": ["a", "b"], "rejected": ["c"], "rm_chosen": 2, "rm_rejected": 1}]
     assert reading_error(write_json(tmp_path / "several.json", several)) == (
         "several.json, row 1: 2 chosen and 1 rejected texts have only one score each (rm_chosen, rm_rejected); "

@@ -62,8 +62,45 @@ def test_bad_options() -> None:
     study = study_of(scores_of(7))
     with pytest.raises(OptionError, match="did you mean 'acc_eq'"):
         agreement(study, compare_by=("acc_q",))
-    with pytest.raises(InputError, match="only 1 system"):
-        agreement(study, systems="S0")
+
+
+def test_one_system_has_statistics_over_all_outputs() -> None:
+    scores = scores_of(7)
+    result = agreement(study_of(scores), systems="S0", resamples=50)
+    for row, metric_scores in zip(result.metrics.sort("metric").iter_rows(named=True), scores[1:], strict=True):
+        assert row["pearson_global"] == pytest.approx(np.corrcoef(scores[0, :, 0], metric_scores[:, 0])[0, 1])
+        assert row["pearson_global_low"] < row["pearson_global"] < row["pearson_global_high"]
+        assert (row["n"], row["sample_accuracy"], row["spa"]) == (scores.shape[1], None, None)
+    assert set(result.standing["statistic"]) == {"pearson_global"}
+    assert set(result.comparisons["n"]) == {scores.shape[1]}
+    assert any(note.rule == "one-system" for note in result.notes)
+    no_overlap = scores.copy()
+    no_overlap[0, ::2, 0] = no_overlap[1:, 1::2, 0] = np.nan
+    with pytest.raises(InputError, match="no output with scores in common; use the same item labels"):
+        agreement(study_of(no_overlap), systems="S0")
+
+
+def test_a_column_of_outputs_read_as_systems_is_one_line() -> None:
+    table = pl.DataFrame({"item": np.repeat(range(101), 5), "system": range(505), "human": 1.0, "m": 1.0})
+    with pytest.raises(InputError, match="table: 505 systems, but agreement compares at most 500; if the outputs have"):
+        agreement(cu.read(table))
+
+
+def test_scores_of_captions_by_three_annotators() -> None:
+    """One output per item, ratings from 1 to 4 and a metric from 0 to 1: no labels and no test of replacement."""
+    rng = np.random.default_rng(0)
+    quality = rng.normal(size=60)
+    ratings = np.clip(np.rint(2.5 + quality + 0.4 * rng.normal(size=(3, 60))), 1, 4)
+    table = pl.DataFrame(
+        {"item": range(60), **{f"human_{k}": ratings[k] for k in range(3)}, "clip": 0.5 + 0.1 * quality}
+    )
+    study = cu.read(table, columns={"score": ["human:{rater:human_*}", "metric:{rater}"]})
+    result = agreement(study, resamples=50)
+    assert result.metrics["pearson_global"].item() == pytest.approx(np.corrcoef(ratings.mean(axis=0), quality)[0, 1])
+    assert cu.rates(study).replacement.is_empty()
+    verdict = cu.verdict(study)
+    assert verdict.verdict.is_empty()
+    assert [note.rule for note in verdict.notes] == ["scores-and-labels"]
 
 
 def test_too_few_clusters_have_no_intervals_and_are_noted() -> None:

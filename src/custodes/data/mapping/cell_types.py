@@ -70,6 +70,21 @@ def is_number(column: pl.Series) -> bool:
     return 0 < n_cells == n_numbers
 
 
+def scored_pairs(frame: pl.DataFrame) -> list[str]:
+    """The names NAME of all pairs of number columns NAME_chosen and NAME_rejected.
+
+    >>> scored_pairs(pl.DataFrame({"rm_chosen": [1.5], "rm_rejected": [0.5], "text_chosen": ["a"]}))
+    ['rm']
+    """
+    names = [name.removesuffix("_chosen") for name in frame.columns if name.endswith("_chosen")]
+    return [
+        name
+        for name in names
+        if f"{name}_rejected" in frame.columns
+        and all(is_number(frame[f"{name}_{side}"]) for side in ("chosen", "rejected"))
+    ]
+
+
 def looks_like_score(name: str) -> bool:
     """Whether a numeric column has the name of a score."""
     return not is_fact(name) and (looks_human(name) or not name_stems(name).isdisjoint(ASPECTS | GENERIC | SCORERS))

@@ -277,6 +277,11 @@ class Columns:
         }
         for pattern in self.patterns:
             if pattern not in matched_patterns:
+                if not _unmapped_columns([*all_column_names, *self.roles]):
+                    raise OptionError(
+                        f"columns: pattern {pattern!r} is not used, because a table with the column winner or "
+                        "preference, or with rater and score, has no other scores; remove or rename this column"
+                    )
                 raise OptionError(
                     f"columns: pattern {pattern!r} matches no column that is still without a "
                     f"role{suggestion(pattern, free_column_names, cutoff=0.5)}; columns: "

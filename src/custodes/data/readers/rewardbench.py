@@ -21,7 +21,8 @@ import msgspec
 import polars as pl
 
 from custodes.data.joining import join
-from custodes.data.mapping.cell_types import is_number
+from custodes.data.mapping.cell_types import scored_pairs
+from custodes.data.notes import build_notes
 from custodes.data.preferences import Preferences
 from custodes.data.ratings import Ratings
 from custodes.data.readers.logs import (
@@ -133,31 +134,35 @@ def _iter_entries(score_file: Any, where: str) -> Iterator[tuple[Label, str, lis
 def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid) -> Study:
     """A study of preferences and texts. The labels are the same as in `read_rewardbench2`, so scores can be joined.
 
-    Columns with numbers called NAME_chosen and NAME_rejected are the scores of the reward model NAME.
+    Columns with numbers called NAME_chosen and NAME_rejected are the scores of the reward model NAME. If there is one
+    such pair and a column `model`, this column has the name. With scores, all other columns are optional.
     """
-    models = [
-        name.removesuffix("_chosen")
-        for name in frame.columns
-        if name.endswith("_chosen")
-        and all(
-            side in frame.columns and is_number(frame[side])
-            for side in (name, f"{name.removesuffix('_chosen')}_rejected")
-        )
-    ]
+    models = scored_pairs(frame)
     score_columns = [f"{model}_{side}" for model in models for side in ("chosen", "rejected")]
-    notes = check_columns(frame, where=where, required=COLUMNS, optional=score_columns)
+    has_model_column = len(models) == 1 and "model" in frame.columns
+    notes = check_columns(
+        frame,
+        where=where,
+        required=() if models else COLUMNS,
+        optional=[*COLUMNS, *score_columns, *["model"] * has_model_column],
+    )
     scores_of_column = {name: number_column(frame, name, where=where) for name in score_columns}
-    prompt_ids, subset_labels = (label_column(frame, column_name, where=where) for column_name in ("id", "subset"))
+    labels_of_column = {
+        name: label_column(frame, name, where=where)
+        for name in ("id", "subset", *["model"] * has_model_column)
+        if name in frame.columns
+    }
     log_records = LogRecords(where=where, kinds={HUMAN_RATER: "human"})
     prompts_with_completions: Prompts = []
-    for row_number, (data_row, prompt_id, subset) in enumerate(
-        zip(frame.iter_rows(named=True), prompt_ids, subset_labels, strict=True), 1
-    ):
+    items_of_models: set[str] = set()
+    for row_number, data_row in enumerate(frame.iter_rows(named=True), 1):
+        row_labels = {name: str(labels[row_number - 1]) for name, labels in labels_of_column.items()}
+        prompt_id, subset = row_labels.get("id", str(row_number)), row_labels.get("subset", "")
+        item, row_model = f"{subset}/{prompt_id}" if subset else prompt_id, row_labels.get("model", "")
         right_texts, wrong_texts = (
-            _texts(data_row[text_column], f"{where}, row {row_number}") for text_column in ("chosen", "rejected")
+            _texts(data_row[side], f"{where}, row {row_number}") if side in frame.columns else [None]
+            for side in ("chosen", "rejected")
         )
-        prompts_with_completions.append((f"{subset}/{prompt_id}", subset, right_texts, wrong_texts))
-        log_records.sources.append((f"{subset}/{prompt_id}", str(data_row["prompt"] or ""), []))
         if models and (len(right_texts), len(wrong_texts)) != (1, 1):
             raise InputError(
                 f"{where}, row {row_number}: {len(right_texts)} chosen and {len(wrong_texts)} rejected texts have only "
@@ -165,9 +170,18 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
             )
         for score_column, scores in scores_of_column.items():
             model, _, system = score_column.rpartition("_")
-            log_records.score(f"{subset}/{prompt_id}", system, model, scores[row_number - 1])
+            log_records.score(item, system, row_model or model, scores[row_number - 1])
+        if item not in items_of_models:
+            prompts_with_completions.append((item, subset, right_texts, wrong_texts))
+            log_records.sources.append((item, str(data_row.get("prompt") or ""), []))
+        if has_model_column:
+            items_of_models.add(item)
+    pairs_text = (
+        f"{where}: {join_labels(score_columns, limit=4)} are read as scores of the right and the wrong output by "
+        f"{'the column model' if has_model_column else join_labels(models, limit=4)}"
+    )
     study = _study(log_records, prompts_with_completions)
-    return replace(study, notes=(*study.notes, *notes))
+    return replace(study, notes=(*study.notes, *notes, *build_notes(("scored-pairs", len(models), pairs_text))))
 
 
 def _texts(cell: Any, location: str) -> list[str]:

@@ -17,9 +17,10 @@ from custodes.answers.tables import AT_THRESHOLD, count, flag, label, letters, p
 from custodes.arguments import check_one_of, value_list
 from custodes.data.notes import Note, build_notes
 from custodes.data.study import Study
-from custodes.errors import join_labels
+from custodes.errors import InputError, join_labels
 from custodes.evaluate.agreement.choices import (
     are_choices,
+    compared_count,
     equal_preferences,
     resampled_groups,
 )
@@ -46,6 +47,9 @@ from custodes.progress import Progress, silent
 from custodes.stats import system_scores
 from custodes.stats.arrays import Floats
 
+MOST_SYSTEMS = 500
+"""Maximum number of systems; the run time grows with the third power of this number."""
+
 
 @result
 class Agreement(Result):
@@ -71,7 +75,8 @@ class Agreement(Result):
         ),
         count(
             "n",
-            "comparisons (item × pair of systems) rated by both annotators and the metric",
+            "comparisons (item × pair of systems) rated by both annotators and the metric; outputs, if there is one "
+            "system",
             "Comparisons",
             essential=False,
         ),
@@ -85,7 +90,7 @@ class Agreement(Result):
         label("metric_a", "first metric", "Metric"),
         label("metric_b", "second metric", "Against"),
         label("statistic", "the statistic compared"),
-        count("n", "comparisons rated by annotators and both metrics", "Comparisons"),
+        count("n", "as in `metrics`, rated by annotators and both metrics", "Comparisons"),
         score(
             "difference",
             "statistic of metric_a minus statistic of metric_b, on the outputs that both metrics rated",
@@ -174,7 +179,8 @@ def agreement(
     significant difference share a significance letter. Tests against chance are adjusted for all metrics of the aspect.
 
     Labels (pass or fail, or categories) are also compared output by output in the table `labels`, for which one system
-    is enough. Categories, and studies of a single system, have only this table (and `slices`, if `by` is set).
+    is enough. Categories, and binary labels of a single system, have only this table (and `slices`, if `by` is set).
+    Scores of a single system have only statistics over all outputs (`pearson_global`, ...).
 
     With `by`, the sample accuracy (for labels: the proportion of equal labels) in each slice is compared with its
     value in all other slices. The test permutes items among slices, and p-values are adjusted for all metrics and
@@ -199,7 +205,7 @@ def agreement(
         comparison: RaterComparison, rng: np.random.Generator
     ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         table_of_name, notes = _answer(comparison, draw_flips, resamples, compare_by, confidence, alpha, rng)
-        if by and comparison.aspect not in study.labels:
+        if by and comparison.aspect not in study.labels and len(comparison.systems) > 1:
             equal_preference_ratios = equal_preferences(comparison)
             item_slices = slices_of_items(study, comparison.items, by)
             slice_table_columns = slice_columns(
@@ -209,9 +215,18 @@ def agreement(
             notes += slice_notes(by, equal_preference_ratios, item_slices, comparison.aspect)
         return table_of_name, notes
 
+    if len(study.systems) > MOST_SYSTEMS and len(study.select(**selection_arguments(setting)).systems) > MOST_SYSTEMS:
+        raise InputError(
+            f"{study.name}: {len(study.systems)} systems, but agreement compares at most {MOST_SYSTEMS}; if the "
+            "outputs have no named systems, leave out the column of systems"
+        )
     label_tables, label_notes = _label_tables(study, setting, by, confidence=confidence, alpha=alpha, rng=rng)
     try:
-        aspect_comparisons = [comparison.human_item_comparison for comparison in compare(study, **setting)]
+        # One system is enough for statistics over outputs; binary labels have their own statistics.
+        fewest = 2 if any(scale.binary for scale in study.labels.values()) else 1
+        aspect_comparisons = [
+            comparison.human_item_comparison for comparison in compare(study, fewest=fewest, **setting)
+        ]
     except NotComparableError:
         if not label_tables:
             raise
@@ -259,7 +274,12 @@ def _label_tables(
     ]
     return tables_of_aspects, [
         *selected_study.notes,
-        *(note for outputs_of_aspect in labelled_outputs_of_aspects for note in outputs_of_aspect.notes),
+        *(
+            note
+            for outputs_of_aspect, tables in zip(labelled_outputs_of_aspects, tables_of_aspects, strict=True)
+            if tables["labels"].height
+            for note in outputs_of_aspect.notes
+        ),
     ]
 
 
@@ -305,7 +325,7 @@ def _answer(
     columns_of_metrics = {
         "metric": list(comparison.metrics),
         "group": [letters_of_metric.get(metric) for metric in comparison.metrics],
-        "n": [len(comparison.shared(metric_index).pair) for metric_index in range(len(comparison.metrics))],
+        "n": [compared_count(comparison, metric_index) for metric_index in range(len(comparison.metrics))],
         **dict(chain.from_iterable(columns_of_statistic.items() for columns_of_statistic in columns_of_statistics)),
         **{
             statistic.chance_column.name: statistic.chance_of(tester.jackknife_sample)[0]
@@ -423,7 +443,7 @@ def _undefined_notes(sample: Sample, values_of_statistic: dict[str, Floats]) -> 
         ),
         (
             "two-systems",
-            2 if len(comparison.systems) < 3 else 0,
+            2 if len(comparison.systems) == 2 else 0,
             f"there are only two systems{aspect_suffix}: system-level correlations are 1, -1 or undefined and carry "
             "little information",
         ),

@@ -28,6 +28,13 @@ def are_choices(comparison: RaterComparison) -> bool:
     return not has_any_scored_output and not has_any_system_score
 
 
+def compared_count(comparison: RaterComparison, metric_index: int) -> int:
+    """Return the number of comparisons that annotators and metric share; of outputs, if there is one system."""
+    if len(comparison.systems) == 1:
+        return int(comparison.has_both_scores[metric_index].sum())
+    return len(comparison.shared(metric_index).pair)
+
+
 def resampled_groups(
     comparison: RaterComparison, resamples: int, rng: np.random.Generator
 ) -> tuple[Ints, NDArray[np.unsignedinteger[Any]]]:

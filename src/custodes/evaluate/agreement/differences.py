@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from custodes.answers.tables import AT_THRESHOLD
-from custodes.evaluate.agreement.choices import are_choices, equal_grounds, grounds_of
+from custodes.evaluate.agreement.choices import are_choices, compared_count, equal_grounds, grounds_of
 from custodes.evaluate.agreement.statistic import Sample, Statistic
 from custodes.evaluate.agreement.statistics import STATISTICS
 from custodes.evaluate.rater_comparison import RaterComparison
@@ -28,8 +28,9 @@ MOST_BLOCKS = 400
 
 COMPARED = tuple(name for name, statistic in STATISTICS.items() if statistic.compared)
 """Statistics by which metrics are compared by default."""
-ORDERING, CHOOSING = "kendall_item", "sample_accuracy"
-"""Statistics that rank metrics. `CHOOSING` is used if `ORDERING` is undefined, or if there are only two systems."""
+ORDERING, CHOOSING, SINGLE = "kendall_item", "sample_accuracy", "pearson_global"
+"""Statistics that rank metrics. `CHOOSING` is used if `ORDERING` is undefined, or if there are only two systems, and
+`SINGLE` if there is one system."""
 
 _SAME = 1e-9  # rounding error of statistics between -1 and 1
 
@@ -143,9 +144,7 @@ class Differences:
         n_comparisons_of_pair = np.zeros(len(metric_pairs), dtype=np.int64)
         pair_groups = list(_on_common_ground(tester, metric_pairs))
         for pair_group in pair_groups:
-            n_comparisons_of_pair[pair_group.pair_positions] = len(
-                pair_group.bootstrap_sample.comparison.shared(0).pair
-            )
+            n_comparisons_of_pair[pair_group.pair_positions] = compared_count(pair_group.bootstrap_sample.comparison, 0)
         return cls(
             pairs=metric_pairs,
             n=n_comparisons_of_pair,
@@ -377,8 +376,10 @@ def ranking_statistic(
 
     The first of `statistic_names` (names chosen by the user) that is defined for a metric is used, or else Kendall's
     tau. With two systems, each item has one pair, and Kendall's tau within an item is only a sign. Sample accuracy is
-    then used instead.
+    then used instead. With one system, Pearson's correlation over outputs is used.
     """
+    if n_systems == 1 and not statistic_names:
+        return SINGLE
     for statistic_name in statistic_names:
         if np.isfinite(values_of_statistic[statistic_name][0]).any():
             return statistic_name

@@ -54,7 +54,10 @@ def study_problems(study: Study, selected_study: Study, notes: Sequence[Note]) -
         notes = [note for note in notes if note.rule != UNKNOWN_KIND_RULE]
         yield problem(problem_rule, why=study.advice_on_annotators(), metrics=join_labels(kind_of_rater))
     if len(selected_study.systems) < 2 and output_texts is None and not selected_study.labels:
-        yield problem("nothing-compared", why=too_few(selected_study, "a comparison needs two systems"))
+        yield problem(
+            "nothing-compared",
+            why=too_few(selected_study, "systems cannot be compared; with metrics, agreement compares the outputs"),
+        )
     yield from _look_alike_problems(study)
     yield from _people_as_metrics(study, set(selected_study.metrics))
     yield from _range_problems(selected_study)

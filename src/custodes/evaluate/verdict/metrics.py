@@ -105,9 +105,10 @@ def _differences(view: AspectResults, best_row: Row, other_rows: list[Row]) -> s
     if other_rows and all(standing_row["may_be_best"] is None for standing_row in view.standing):
         return " Differences between metrics were not tested."
     if p_of_equal_metric:
-        metrics_at_threshold = test_rows.filter(note=AT_THRESHOLD)[
+        # tests that the Monte Carlo error leaves undecided, although the p-value is below the level
+        metrics_at_threshold = test_rows.filter(pl.col("p_adjusted") <= view.alpha, note=AT_THRESHOLD)[
             "other"
-        ].to_list()  # tests that the Monte Carlo error leaves undecided
+        ].to_list()
         p_of_not_significant_metric, p_of_at_threshold_metric = (
             {
                 metric: p_value

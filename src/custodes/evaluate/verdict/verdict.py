@@ -12,6 +12,7 @@ from custodes.answers.question import Rng, question
 from custodes.answers.result import Result, result
 from custodes.answers.shared_arguments import PreferenceOptions, selection_arguments
 from custodes.answers.tables import label, table
+from custodes.data.notes import build_notes
 from custodes.data.study import Study
 from custodes.errors import InputError
 from custodes.evaluate.agreement.agreement import Agreement, agreement
@@ -235,8 +236,13 @@ def verdict_of(results: Mapping[str, Result]) -> Verdict:
             *(("design", text) for text in serious(study_problem_rows, results["check"].to_frame("raters")["rater"])),
             *statements_of_aspect[first_aspect],
         ]
+        silence_text = (
+            "nothing is said about the metrics, because they give scores and the annotators more than two labels; "
+            "agreement has the correlations of scores and labels"
+        )
         return Verdict.from_parts(
-            [_part(aspect, statements) for aspect, statements in statements_of_aspect.items()], ()
+            [_part(aspect, statements) for aspect, statements in statements_of_aspect.items()],
+            build_notes(("scores-and-labels", not any(statements_of_aspect.values()), silence_text)),
         )
     if not results["check"].to_frame("summary")["humans"].sum():
         ranked_aspects = results["leaderboard"].to_frame("systems")["aspect"].unique(maintain_order=True)
