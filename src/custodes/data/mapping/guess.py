@@ -48,7 +48,13 @@ from custodes.data.mapping.column_vocabulary import (
     split_name,
 )
 from custodes.data.mapping.columns import TABLE_ROLES, Columns
-from custodes.data.mapping.guess_texts import CHOICES, score_text_roles, system_column_layouts, text_guesses
+from custodes.data.mapping.guess_texts import (
+    CHOICES,
+    are_systems,
+    score_text_roles,
+    system_column_layouts,
+    text_guesses,
+)
 from custodes.data.mapping.guess_verdicts import RATERS, SAMPLE_ROWS, Guess, assign_roles, verdict_layouts
 from custodes.data.mapping.pattern import escape_braces, match_columns
 from custodes.data.mapping.text_columns import TEXTS
@@ -166,7 +172,9 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     yield from _complete_guesses(
         declared, verdict_layouts(frame, free_columns, candidates_of_role, item_columns), frame.columns
     )
-    if candidates_of_role["winner"] and has_system_pairs:
+    if (candidates_of_role["winner"] and has_system_pairs) or any(
+        are_systems(frame.head(SAMPLE_ROWS), column_pair) for column_pair in find_side_pairs(free_columns)
+    ):
         return  # no other layout is possible
     text_roles = {} if "text" in declared.roles else score_text_roles(frame.head(SAMPLE_ROWS), [*declared_columns])
     item_system_pairs = [
