@@ -231,6 +231,12 @@ ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
     # a column marks ties, so the winner is not always the winner
     (TIED, {}, NO_ADVICE),
     (TIED.drop("is_tie"), {}, "; try .*--column winner=winner"),
+    # a category is no system
+    (
+        pl.DataFrame({"task_id": list("abcdef"), "category": list("xyz") * 2, "passed": [0, 1] * 3}),
+        {},
+        r"; try --column item=task_id --columns '\{rater\}'",
+    ),
     # columns of scores may be metrics or systems
     (
         pl.DataFrame({"task_id": ["a", "b", "c"], "gpt": [0.25, 0.5, 1.0], "claude": [0.75, 1.0, 0.25]}),

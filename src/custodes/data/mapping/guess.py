@@ -14,6 +14,7 @@ import polars as pl
 
 from custodes.data.mapping.annotator_columns import metric_column_patterns, nested_patterns, people_patterns
 from custodes.data.mapping.cell_types import (
+    CATEGORIES,
     cluster_role,
     has_another_role,
     holds_judgements,
@@ -314,6 +315,7 @@ def _key_candidates(
             name
             for name in possible_system_columns
             if not (name.endswith(".*.name") or is_fact(name))
+            and CATEGORIES.isdisjoint(split_name(name))
             and (
                 not item_columns
                 or any(varies_within_items(frame, name, item_column) for item_column in item_columns[:CHOICES])
