@@ -28,7 +28,7 @@ def too_few(selected_study: Study, needed_text: str) -> str:
         return f"{selected_study.name}: {NO_ANSWERS}"
     return (
         f"{selected_study.name}: no score or verdict is selected, so there is no system to compare. "
-        "Select other raters or aspects; in a running annotation study, see custodes annotate "
+        "Select other raters or aspects, or at least two systems; in a running annotation study, see custodes annotate "
         "status"
     )
 

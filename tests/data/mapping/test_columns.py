@@ -110,6 +110,19 @@ def test_facts_of_items() -> None:
     assert list(study.raters.kind) == ["ann", "bleu"]
 
 
+def test_columns_of_systems_with_true_and_false_are_scores() -> None:
+    frame = pl.DataFrame({"task": ["a", "b", "c"], "gpt": ["True", "", "false"], "claude": ["0", "1", "1"]})
+    study = read(frame, columns={"item": "task", "score": ["metric:{system}"]})
+    assert study.ratings.frame.select("item", "system", "score").sort("system", "item").rows() == [
+        *(("a", "claude", 0.0), ("b", "claude", 1.0), ("c", "claude", 1.0), ("a", "gpt", 1.0), ("c", "gpt", 0.0)),
+    ]
+    with pytest.raises(cu.InputError, match="no column matched by the patterns holds a number"):
+        read(
+            frame.with_columns(pl.col("gpt").replace("", "maybe")).drop("claude"),
+            columns={"item": "task", "score": ["metric:{system}"]},
+        )
+
+
 def test_the_digest_tells_mappings_apart(tmp_path: Path) -> None:
     wide("human_style_ann1", "bleu", text=False).write_csv(tmp_path / "a.csv")
     first, second = (

@@ -222,9 +222,21 @@ ADVICE: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
         SHORT.with_columns(first_model=pl.lit("X"), second_model=pl.lit("Y")),
         *({}, "--column system_a=first_model --column system_b=second_model .*--column output_a=response_a"),
     ),
+    # scores of both sides are not the scores of one side
+    (
+        UNIQUE.drop("winner").with_columns(score_a=pl.Series([1, 2, 3] * 2), score_b=pl.Series([3, 2] * 3)),
+        {},
+        NO_ADVICE,
+    ),
     # a column marks ties, so the winner is not always the winner
     (TIED, {}, NO_ADVICE),
     (TIED.drop("is_tie"), {}, "; try .*--column winner=winner"),
+    # a category is no system
+    (
+        pl.DataFrame({"task_id": list("abcdef"), "category": list("xyz") * 2, "passed": [0, 1] * 3}),
+        {},
+        r"; try --column item=task_id --columns '\{rater\}'",
+    ),
     # columns of scores may be metrics or systems
     (
         pl.DataFrame({"task_id": ["a", "b", "c"], "gpt": [0.25, 0.5, 1.0], "claude": [0.75, 1.0, 0.25]}),

@@ -18,10 +18,16 @@ from tests.data.input_errors import reading_error
 ROW = {"item": 1, "model_a": "gpt-4", "model_b": "Llama 2", "rater": "judge", "kind": "metric"}
 FIRST = (
     'model_a|Model A|model-a|MODEL_A|system_a|a|A|[[A]]|[A]| (a) |"A"|A.|Assistant A|response a|Output_A|1|1.0|[[1]]'
-    "|model_1|win|Won|left|Left|first|1st|A>B|A >> B|[[A>>B]]|B<A|B<<A|gpt-4|GPT-4|[[gpt-4]]|**gpt-4**"
+    "|model_1|win|Won|left|Left|first|1st|A>B|A >> B|[[A>>B]]|B<A|B<<A|>|A is better|gpt-4|GPT-4|[[gpt-4]]|**gpt-4**"
 )
-SECOND = "model_b|B|[[B]]|assistant b|answer_2|lose|loss|right|second|2nd|B>A|[[B>>A]]|A<B|A<<B|Llama 2|llama 2|-1"
-TIE = "tie|Tie|draw|C|[[C]]|A=B|[[A=B]]|B=A|both_bad|tie (bothbad)|Both bad|equal|same"
+SECOND = (
+    "model_b|B|[[B]]|assistant b|answer_2|lose|loss|right|second|2nd|B>A|[[B>>A]]|A<B|A<<B|<|B is better|Llama 2"
+    "|llama 2|-1"
+)
+TIE = (
+    "tie|Tie|draw|C|[[C]]|A=B|[[A=B]]|B=A|both_bad|tie (bothbad)|Both bad|Both are bad|Both are good|neither|=|equal"
+    "|same"
+)
 WORDS = [(word, sign) for words, sign in ((FIRST, 1), (SECOND, -1), (TIE, 0)) for word in words.split("|")]
 
 
@@ -124,8 +130,8 @@ def test_every_documented_word_and_order_is_read() -> None:
     for row_of_orders in documented("### Both presentation orders")[:2]:
         for cells, order in zip(row_of_orders, ("ab", "ba", ""), strict=True):
             cases += [("order", word, order) for word in re.findall(r"`([^`]+)`", cells)]
-    assert [name for name, *_ in cases].count("winner") == 37
-    assert len(cases) == 37 + 31
+    assert [name for name, *_ in cases].count("winner") == 43
+    assert len(cases) == 43 + 31
     for name, word, expected in cases:
         read_frame = read(pl.DataFrame([row | {name: word}])).preferences.frame
         assert read_frame[{"winner": "preference"}.get(name, name)].to_list() == [expected], word

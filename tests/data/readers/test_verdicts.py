@@ -84,7 +84,7 @@ def test_drop_takes_one_in_twenty_of_the_file_and_of_each_rater_or_a_single_one(
     assert "4.8 % of the file, 100.0 % of ann," in message
 
 
-MEANT = {"equally": "tie", "neither": "tie", "Astre": "Aster", "modle_a": "model_a", "rigth": "right", "42": ""}
+MEANT = {"equally": "tie", "neither one": "tie", "Astre": "Aster", "modle_a": "model_a", "rigth": "right", "42": ""}
 
 
 @pytest.mark.parametrize("word", MEANT)

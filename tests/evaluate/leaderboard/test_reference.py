@@ -57,10 +57,25 @@ def test_win_rates_against_the_common_system(tmp_path: Path) -> None:
         assert row["reference"] == "base"
         assert row["win_rate"] == pytest.approx(graded.mean())
         assert row["discrete_win_rate"] == pytest.approx((graded > 0.5).mean())
-        error = graded.std(ddof=1) / np.sqrt(len(graded))
-        assert row["win_rate_high"] - row["win_rate"] == pytest.approx(1.968 * error, rel=1e-3)
+        mean, n = graded.mean(), len(graded)
+        share = 1.968**2 * graded.var(ddof=1) / n / (mean * (1 - mean))  # squared quantile by effective number
+        half_width = np.sqrt(share * mean * (1 - mean) + share**2 / 4) / (1 + share)
+        assert row["win_rate_high"] == pytest.approx((mean + share / 2) / (1 + share) + half_width, rel=1e-4)
         assert row["length_controlled_win_rate_low"] < row["length_controlled_win_rate"]
     assert any("'wrong name' is renamed to 'weak'" in note.message for note in board.notes)
+
+
+def test_a_system_that_won_every_comparison_has_an_interval_and_single_annotators_have_no_rows() -> None:
+    rows = [(item, system, "base", system) for item in range(9) for system in ("Aster", "Birch")]
+    frame = pl.DataFrame(rows, schema=["item", "model_a", "model_b", "winner"], orient="row")
+    board = cu.leaderboard(cu.read(frame), resamples=0)
+    # 9 of 9 with Student's t of 8 degrees of freedom: 9 / (9 + 2.306²)
+    expected = [("human", "Aster", 1.0, 0.629, 1.0), ("human", "Birch", 1.0, 0.629, 1.0)]
+    columns = ["rater", "system", "discrete_win_rate", "discrete_win_rate_low", "discrete_win_rate_high"]
+    assert board.reference.select(pl.col(columns[:2]), pl.col(columns[2:]).round(3)).rows() == expected
+    for kind, n_raters in (("human", 0), ("metric", 2)):
+        several = cu.read(frame.with_columns(rater=pl.format("r{}", pl.col("item") % 2), kind=pl.lit(kind)))
+        assert cu.leaderboard(several, resamples=0).reference["rater"].n_unique() == n_raters
 
 
 def test_a_probable_tie_counts_half_to_each_side() -> None:

@@ -14,6 +14,7 @@ import polars as pl
 
 from custodes.data.mapping.annotator_columns import metric_column_patterns, nested_patterns, people_patterns
 from custodes.data.mapping.cell_types import (
+    CATEGORIES,
     cluster_role,
     has_another_role,
     holds_judgements,
@@ -48,7 +49,13 @@ from custodes.data.mapping.column_vocabulary import (
     split_name,
 )
 from custodes.data.mapping.columns import TABLE_ROLES, Columns
-from custodes.data.mapping.guess_texts import CHOICES, score_text_roles, system_column_layouts, text_guesses
+from custodes.data.mapping.guess_texts import (
+    CHOICES,
+    are_systems,
+    score_text_roles,
+    system_column_layouts,
+    text_guesses,
+)
 from custodes.data.mapping.guess_verdicts import RATERS, SAMPLE_ROWS, Guess, assign_roles, verdict_layouts
 from custodes.data.mapping.pattern import escape_braces, match_columns
 from custodes.data.mapping.text_columns import TEXTS
@@ -168,7 +175,9 @@ def guesses(frame: pl.DataFrame, declared: Columns, nested: Collection[str] = ()
     yield from _complete_guesses(
         declared, verdict_layouts(frame, free_columns, candidates_of_role, item_columns), frame.columns
     )
-    if candidates_of_role["winner"] and has_system_pairs:
+    if (candidates_of_role["winner"] and has_system_pairs) or any(
+        are_systems(frame.head(SAMPLE_ROWS), column_pair) for column_pair in find_side_pairs(free_columns)
+    ):
         return  # no other layout is possible
     text_roles = {} if "text" in declared.roles else score_text_roles(frame.head(SAMPLE_ROWS), [*declared_columns])
     item_system_pairs = [
@@ -308,6 +317,7 @@ def _key_candidates(
             name
             for name in possible_system_columns
             if not (name.endswith(".*.name") or is_fact(name))
+            and CATEGORIES.isdisjoint(split_name(name))
             and (
                 not item_columns
                 or any(varies_within_items(frame, name, item_column) for item_column in item_columns[:CHOICES])

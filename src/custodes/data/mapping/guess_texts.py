@@ -76,7 +76,7 @@ def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Colum
         may_be_scores(frame[name]) for name in free_columns
     )
     yielded_mappings = []
-    system_column_pairs = [name_pair for name_pair in find_side_pairs(free_columns) if _are_systems(frame, name_pair)]
+    system_column_pairs = [name_pair for name_pair in find_side_pairs(free_columns) if are_systems(frame, name_pair)]
     has_ratings |= any(
         not WINNER_WORDS.isdisjoint(split_name(first_system_column)) for first_system_column, _ in system_column_pairs
     )
@@ -372,7 +372,7 @@ def _conversation_layouts(frame: pl.DataFrame, free_columns: Sequence[str], decl
         yield {**({"system": system_columns[0]} if system_columns else {}), **column_of_role}, bool(system_columns)
 
 
-def _are_systems(frame: pl.DataFrame, name_pair: Sequence[str]) -> bool:
+def are_systems(frame: pl.DataFrame, name_pair: Sequence[str]) -> bool:
     """Whether two columns hold the systems of a pair."""
     return all(
         is_text(frame[name]) and find_columns("system", [_remove_side(name)]) and not is_prose(frame[name])
@@ -392,7 +392,7 @@ def _pair_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_rol
     text_name_pairs = [
         name_pair for name_pair in find_side_pairs(free_columns) if all(is_prose(frame[name]) for name in name_pair)
     ]
-    system_name_pairs = [name_pair for name_pair in find_side_pairs(free_columns) if _are_systems(frame, name_pair)]
+    system_name_pairs = [name_pair for name_pair in find_side_pairs(free_columns) if are_systems(frame, name_pair)]
     for (first_system_column, second_system_column), (first_output_column, second_output_column) in product(
         system_name_pairs, text_name_pairs
     ):

@@ -273,6 +273,7 @@ def melt_patterns(
         column_name: _column_labels(pattern, label_by_role, column_name, key_column_names)
         for column_name, (pattern, label_by_role) in match_of_column.items()
     }
+    mapped_table = mapped_table.with_columns(_truth_numbers(mapped_table[name]) for name in label_by_role_of_column)
     text_column_names = [
         column_name
         for column_name in label_by_role_of_column
@@ -305,6 +306,15 @@ def melt_patterns(
         ),
     )
     return melt_scores(mapped_table, label_by_role_of_column, key_column_names=key_column_names, where=where), notes
+
+
+def _truth_numbers(column: pl.Series) -> pl.Series:
+    """The column, with 1 for true and 0 for false if all cells are true, false or empty."""
+    if column.dtype != pl.String:
+        return column
+    cells = column.str.strip_chars().str.to_lowercase()
+    numbers = cells.replace_strict({"true": 1.0, "false": 0.0}, default=None, return_dtype=pl.Float64)
+    return numbers if numbers.count() and numbers.count() == count_filled_cells(column)[0] else column
 
 
 def melt_scores(

@@ -22,8 +22,8 @@ MARKS = r"""[\s_\-()\[\]{}*"'`.:]"""
 """Characters that are ignored in a word."""
 
 UNSURE = {
-    **dict.fromkeys(("a", "a>b", "a>>b", "b<a", "b<<a"), 1.0),
-    **dict.fromkeys(("b", "b>a", "b>>a", "a<b", "a<<b"), -1.0),
+    **dict.fromkeys(("a", "a>b", "a>>b", "b<a", "b<<a", ">", ">>", "aisbetter"), 1.0),
+    **dict.fromkeys(("b", "b>a", "b>>a", "a<b", "a<<b", "<", "<<", "bisbetter"), -1.0),
     **{f"{thing}{mark}": sign for thing in THINGS[2:] for mark, sign in {"a": 1.0, "b": -1.0}.items()},
     **{f"{thing}{mark}": sign for thing in THINGS for mark, sign in {"1": 1.0, "2": -1.0}.items()},
 }
@@ -35,8 +35,11 @@ COLUMNS = {
     **dict.fromkeys(("lose", "loses", "loss", "lost"), -1.0),
 }
 PLACES = {"left": 1.0, "first": 1.0, "1st": 1.0, "right": -1.0, "second": -1.0, "2nd": -1.0}
-BOTH_BAD = ("bothbad", "tiebothbad", "bothbadtie")
-TIES = ("tie", "tied", "ties", "draw", "c", "equal", "same", "even", "a=b", "b=a", "bothgood", *BOTH_BAD, *TIE_WORDS)
+BOTH_BAD = ("bothbad", "botharebad", "tiebothbad", "bothbadtie")
+TIES = (
+    *("tie", "tied", "ties", "draw", "c", "equal", "same", "even", "a=b", "b=a", "=", "neither", "bothgood"),
+    *("botharegood", *BOTH_BAD, *TIE_WORDS),
+)
 EMPTY = ("", "na", "n/a", "nan", "null")
 """Words for a missing verdict, in upper or lower case."""
 

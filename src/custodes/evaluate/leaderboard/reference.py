@@ -11,7 +11,7 @@ import polars as pl
 from custodes.data.preferences import CHANCES
 from custodes.data.study import Study, select_aspect_rows
 from custodes.stats.arrays import Floats, Ints
-from custodes.stats.intervals import student_quantile
+from custodes.stats.intervals import student_quantile, wilson_interval
 from custodes.stats.logistic import first_coefficient
 
 FEWEST_ON_A_SIDE = 0.1
@@ -25,11 +25,14 @@ FEWEST_SYSTEMS = 2
 
 
 def reference_rows(study: Study, aspect: str, *, confidence: float) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the table `reference`, with the highest win rate first."""
+    """Yield the rows of the table `reference`, with the highest win rate first.
+
+    Several annotators, who are combined in the other tables, have no rows.
+    """
     aspect_verdicts = select_aspect_rows(study.preferences.frame, aspect)
     for (rater,), rater_verdicts in aspect_verdicts.group_by("rater", maintain_order=True):
         reference_system = _reference(rater_verdicts)
-        if reference_system is None:
+        if reference_system is None or (rater in study.humans and len(study.humans) > 1):
             continue
         reference_verdicts = _reference_verdicts(rater_verdicts, reference_system, study)
         row_of_each_system = [
@@ -112,15 +115,16 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
 
 
 def _mean(values: Floats, cluster_codes: Ints, confidence: float) -> Sequence[float]:
-    """Return a mean and the bounds of Student's t interval over clusters."""
+    """Return a mean of points and the bounds of its Wilson interval, with an effective number of comparisons."""
     n_clusters = int(cluster_codes.max()) + 1
     mean = float(values.mean())
     if n_clusters < 2:
         return mean, np.nan, np.nan
     deviation_sums = np.bincount(cluster_codes, weights=values - mean)
     standard_error = np.sqrt(n_clusters / (n_clusters - 1) * (deviation_sums**2).sum()) / len(values)
-    half_width = student_quantile(confidence, n_clusters) * float(standard_error)
-    return mean, max(mean - half_width, 0.0), min(mean + half_width, 1.0)
+    n_effective = mean * (1 - mean) / standard_error**2 if standard_error > 0 else n_clusters
+    low, high = wilson_interval(mean, n_effective, quantile=student_quantile(confidence, n_clusters))
+    return mean, float(low), float(high)
 
 
 def _length_controlled(
