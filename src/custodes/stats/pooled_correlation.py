@@ -210,8 +210,11 @@ class _Levels:
         """
         if power == 2 and self.shape[1] <= _FEW:
             counts = table_sums(self.level_of_output, self.group_of_output, shape=self.shape).astype(np.float64)
-            all_weights = np.asarray(resample_weights, dtype=np.float64)
-            return np.asarray(np.einsum("bu,bu->b", all_weights @ (counts.T @ counts), all_weights))
+            pair_counts, all_weights = counts.T @ counts, np.asarray(resample_weights, dtype=np.float64)
+            n_equal_pairs_in_group = np.diagonal(pair_counts)
+            if np.count_nonzero(pair_counts) == np.count_nonzero(n_equal_pairs_in_group):  # groups share no level
+                return np.asarray(all_weights * all_weights @ n_equal_pairs_in_group)
+            return np.asarray(np.einsum("bu,bu->b", all_weights @ pair_counts, all_weights))
         n_groups_of_level = np.diff(self.counts.indptr)
         shared_level_counts, single_group_level_counts = (
             self.counts[np.flatnonzero(is_selected_level)]
