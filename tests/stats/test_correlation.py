@@ -29,11 +29,15 @@ def reference(kind: str, x: np.ndarray, y: np.ndarray) -> float:
 @settings(deadline=None)
 @given(seed=SEEDS)
 @pytest.mark.parametrize(("correlate", "kind"), [(pearson, "pearson"), (spearman, "spearman"), (kendall, "kendall")])
-@pytest.mark.parametrize("largest", [9, 60], ids=["compared", "sorted"])
-def test_correlation_equals_scipy(correlate: Callable[..., np.ndarray], kind: str, largest: int, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("largest", "levels"), [(9, 5), (60, 5), (60, 12)], ids=["compared", "table of levels", "sorted"]
+)
+def test_correlation_equals_scipy(
+    correlate: Callable[..., np.ndarray], kind: str, largest: int, levels: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     n = rng.integers(0, largest)
-    x, y = rng.integers(0, 5, (3, 1, n)) / 3, rng.integers(0, 5, (1, 4, n)) / 7
+    x, y = rng.integers(0, levels, (3, 1, n)) / 3, rng.integers(0, levels, (1, 4, n)) / 7
     x[rng.random(x.shape) < 0.1] = np.nan
     expected = [[reference(kind, a, b) for b in y[0]] for a in x[:, 0]]
     np.testing.assert_allclose(correlate(x, y), np.reshape(expected, (3, 4)), atol=1e-12)

@@ -115,7 +115,7 @@ class Study:
         ).unique()
         return tuple(system_labels.sort())
 
-    @property
+    @cached_property
     def aspects(self) -> tuple[str, ...]:
         """The aspects that annotators rated ('' for ratings without an aspect). If there are no annotators, these are
         the aspects that metrics rated."""

@@ -320,9 +320,9 @@ def _assemble_scores(
 def _unused_raters(study: Study, selected_study: Study, aspects: tuple[str, ...]) -> list[tuple[str, str]]:
     """Return the selected raters without usable scores, and the reasons."""
     score_rows = selected_study.ratings.frame
-    system_score_raters = set(score_rows.filter(pl.col("item") == "")["rater"])
-    verdict_raters = set(selected_study.preferences.frame["rater"])
-    scored_raters = set(score_rows.filter(pl.col("item") != "")["rater"])
+    system_score_raters = set(score_rows.filter(pl.col("item") == "")["rater"].unique())
+    verdict_raters = set(selected_study.preferences.frame["rater"].unique())
+    scored_raters = set(score_rows.filter(pl.col("item") != "")["rater"].unique())
     rater_aspect_rows = study._rater_rows(selected_study.metrics).select("rater", "aspect").unique(maintain_order=True)
     is_selected_aspect_expression = pl.col("aspect").is_in([*aspects, ""])
     raters_with_aspect = set(rater_aspect_rows.filter(is_selected_aspect_expression)["rater"])

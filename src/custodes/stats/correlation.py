@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Bools, Floats, Ints, chunks, deviations, scaled_deviations
-from custodes.stats.ranks import count_earlier_lower, difference_signs, jonckheere_counts, mid_ranks, tie_runs
+from custodes.stats.arrays import CHUNK, Bools, Floats, chunks, deviations, scaled_deviations, table_sums
+from custodes.stats.ranks import (
+    SortedRows,
+    count_earlier_lower,
+    difference_signs,
+    jonckheere_counts,
+    mid_ranks,
+    sorted_positions,
+    take_from_rows,
+)
 from custodes.stats.ratios import ratio
 from custodes.stats.system_scores import blocks_of
 
@@ -130,33 +137,16 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     if is_missing.any():  # missing values get the highest rank on both sides: concordant with every present output
         x, y = np.where(is_missing, np.inf, x), np.where(is_missing, np.inf, y)
     x, y, n_missing_by_row = (_rows(all_rows, shape) for all_rows in (x, y, is_missing.sum(axis=-1, keepdims=True)))
-    sorted_single_rows = [_SortedRows.from_values(all_rows) if len(all_rows) == 1 else None for all_rows in (x, y)]
+    sorted_single_rows = [SortedRows.from_values(all_rows) if len(all_rows) == 1 else None for all_rows in (x, y)]
     tau = np.empty(math.prod(shape))
     for row_slice in chunks(len(tau), _CACHED * n):
         sorted_rankings = [
-            sorted_ranking or _SortedRows.from_values(all_rows[row_slice])
+            sorted_ranking or SortedRows.from_values(all_rows[row_slice])
             for sorted_ranking, all_rows in zip(sorted_single_rows, (x, y), strict=True)
         ]
         n_missing_in_slice = n_missing_by_row if len(n_missing_by_row) == 1 else n_missing_by_row[row_slice]
         n_missing_ordered_pairs = 2 * (n_missing_in_slice * (n - n_missing_in_slice))[:, 0]
-        tied_or_x_ranking, other_ranking = (
-            sorted_rankings if sorted_rankings[0].has_ties or not sorted_rankings[1].has_ties else sorted_rankings[::-1]
-        )
-        run_starts, levels_in_order = np.unique(tied_or_x_ranking.start, return_inverse=True)
-        if len(tied_or_x_ranking.order) == 1 and len(run_starts) <= _FEW:
-            levels = np.empty(n, dtype=np.intp)
-            levels[tied_or_x_ranking.order[0]] = levels_in_order.reshape(-1)
-            doubled_concordance = 2 * jonckheere_counts(levels, *other_ranking[:3])
-        else:
-            fourfold_lower_counts = [
-                4 * count_earlier_lower(y_positions).sum(axis=1)
-                for _, y_positions in _sequences(tied_or_x_ranking, other_ranking)
-            ]
-            doubled_concordance = (
-                sum(fourfold_lower_counts) / len(fourfold_lower_counts)
-                - n * (n - 2)
-                - (tied_or_x_ranking.end - tied_or_x_ranking.start).sum(axis=1)
-            )
+        doubled_concordance = _doubled_concordance(*sorted_rankings)
         tau[row_slice] = tau_b(
             doubled_concordance - n_missing_ordered_pairs,
             *(
@@ -165,6 +155,40 @@ def kendall(x: NDArray[Any], y: NDArray[Any]) -> Floats:
             ),
         )
     return tau.reshape(shape)
+
+
+def _doubled_concordance(x: SortedRows, y: SortedRows) -> NDArray[Any]:
+    """Twice the concordant minus discordant pairs of each row."""
+    n = x.order.shape[1]
+    if x.n_levels * y.n_levels <= n:
+        return _table_concordance(x, y)
+    if y.has_ties and not x.has_ties:
+        x, y = y, x
+    if len(x.order) == 1 and x.n_levels <= _FEW:
+        return 2 * jonckheere_counts(x.levels()[0], *y[:3])
+    fourfold_lower_counts = [
+        4 * count_earlier_lower(y_positions).sum(axis=1) for _, y_positions in sorted_positions(x, y)
+    ]
+    return np.asarray(
+        sum(fourfold_lower_counts) / len(fourfold_lower_counts) - n * (n - 2) - (x.end - x.start).sum(axis=1)
+    )
+
+
+def _table_concordance(x: SortedRows, y: SortedRows) -> NDArray[Any]:
+    """Twice the concordant minus discordant pairs of each row, from a table of few levels."""
+    x_levels, y_levels = np.broadcast_arrays(x.levels(), y.levels())
+    row_of_output = np.broadcast_to(np.arange(len(x_levels))[:, np.newaxis], x_levels.shape)
+    counts = table_sums(
+        row_of_output.ravel(),
+        x_levels.ravel(),
+        y_levels.ravel(),
+        shape=(len(x_levels), x.n_levels, y.n_levels),
+    )
+    n_lower_in_x = np.cumsum(counts, axis=1) - counts
+    n_lower_or_equal_in_y = np.cumsum(n_lower_in_x, axis=2)
+    # outputs with a lower x and a lower y, minus outputs with a lower x and a higher y
+    net_counts = 2 * n_lower_or_equal_in_y - n_lower_in_x - n_lower_or_equal_in_y[..., -1:]
+    return np.asarray(2 * (counts * net_counts).sum(axis=(1, 2)))
 
 
 ROWS = {"pearson": pearson, "spearman": spearman, "kendall": kendall}
@@ -293,17 +317,17 @@ def concordance(x: NDArray[Any], y: NDArray[Any], *, weights: Floats | None = No
     [[2.0, 0.0, 0.0]]
     """
     n, total_output_weight = x.shape[1], x.shape[1] if weights is None else weights.sum()
-    sorted_x, sorted_y = _SortedRows.from_values(x), _SortedRows.from_values(y)
+    sorted_x, sorted_y = SortedRows.from_values(x), SortedRows.from_values(y)
     if sorted_y.has_ties and not sorted_x.has_ties:
         return concordance(y, x, weights=weights)
     counts_by_tie_order = []
-    for outputs_in_y_order, y_positions in _sequences(sorted_x, sorted_y):
-        outputs_in_x_order = _take_from_rows(outputs_in_y_order, y_positions)
+    for outputs_in_y_order, y_positions in sorted_positions(sorted_x, sorted_y):
+        outputs_in_x_order = take_from_rows(outputs_in_y_order, y_positions)
         weights_in_x_order, weights_in_y_order = (
             np.ones((1, n)) if weights is None else weights[ordered_outputs]
             for ordered_outputs in (outputs_in_x_order, outputs_in_y_order)
         )
-        n_lower_in_x_plus_y = _take_from_rows(np.cumsum(weights_in_y_order, axis=1) - weights_in_y_order, y_positions)
+        n_lower_in_x_plus_y = take_from_rows(np.cumsum(weights_in_y_order, axis=1) - weights_in_y_order, y_positions)
         n_lower_in_x_plus_y += np.cumsum(weights_in_x_order, axis=1) - weights_in_x_order
         n_lower_in_both = count_earlier_lower(y_positions, None if weights is None else weights_in_x_order)
         counts_by_tie_order.append(np.empty(y_positions.shape))
@@ -335,11 +359,11 @@ def tie_counts(values: NDArray[Any], *, weights: Floats | None = None) -> NDArra
     >>> tie_counts(np.array([[3, 5, 3]])).tolist()
     [[2, 1, 2]]
     """
-    sorted_rows = _SortedRows.from_values(values)
+    sorted_rows = SortedRows.from_values(values)
     run_sizes: NDArray[Any] = sorted_rows.end - sorted_rows.start
     if weights is not None:
         cumulative_weights = np.pad(np.cumsum(weights[sorted_rows.order], axis=1), ((0, 0), (1, 0)))
-        run_sizes = _take_from_rows(cumulative_weights, sorted_rows.end) - _take_from_rows(
+        run_sizes = take_from_rows(cumulative_weights, sorted_rows.end) - take_from_rows(
             cumulative_weights, sorted_rows.start
         )
     n_tied_with_output = np.empty(values.shape, dtype=run_sizes.dtype)
@@ -434,53 +458,6 @@ def tau_b(concordance: NDArray[Any], untied_x: NDArray[Any], untied_y: NDArray[A
     [0.5]
     """
     return ratio(concordance, np.sqrt(untied_x) * np.sqrt(untied_y)).clip(-1.0, 1.0)
-
-
-class _SortedRows(NamedTuple):
-    """Rows of values in ascending order.
-
-    `order` is the output at each position (rows, n). `start` and `end` are the start and the exclusive end of the run
-    of ties at each position; they are a single row if there are no ties. `has_ties` is whether there are ties.
-    """
-
-    order: Ints
-    start: Ints
-    end: Ints
-    has_ties: bool
-
-    @classmethod
-    def from_values(cls, values: NDArray[Any]) -> _SortedRows:
-        output_order = np.argsort(values, axis=1)
-        sorted_values = _take_from_rows(values, output_order)
-        if (sorted_values[:, 1:] == sorted_values[:, :-1]).any():
-            return cls(output_order, *tie_runs(sorted_values), True)
-        positions = np.arange(values.shape[1])[np.newaxis]
-        return cls(output_order, positions, positions + 1, False)
-
-
-def _sequences(x: _SortedRows, y: _SortedRows) -> Iterator[tuple[Ints, Ints]]:
-    """Yield two arrays (rows, n): the outputs sorted by y, and the positions in this array of the outputs sorted by x.
-
-    The positions have no ties. Ties in x follow the order of y. If y has ties, two orders are yielded, the second with
-    reversed ties.
-    """
-    n = x.order.shape[1]
-    positions = np.arange(n)
-    output_orders = [y.order, _take_from_rows(y.order, y.start + y.end - 1 - positions)] if y.has_ties else [y.order]
-    int_type: Any = np.int32 if n * n <= np.iinfo(np.int32).max else np.int64
-    run_offsets = n * x.start.astype(int_type)
-    for output_order in output_orders:
-        position_of_output = np.empty(output_order.shape, dtype=int_type)
-        np.put_along_axis(position_of_output, output_order, positions[np.newaxis], axis=1)
-        y_positions = _take_from_rows(position_of_output, x.order)
-        yield output_order, np.sort(run_offsets + y_positions, axis=1) - run_offsets if x.has_ties else y_positions
-
-
-def _take_from_rows(values: NDArray[Any], indices: Ints) -> NDArray[Any]:
-    """Elements of each row of `values` at `indices`. If either has a single row, it is used for all rows."""
-    if len(indices) == 1:
-        return np.asarray(np.take(values, indices[0], axis=1))
-    return np.asarray(values[0][indices] if len(values) == 1 else np.take_along_axis(values, indices, axis=1))
 
 
 def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

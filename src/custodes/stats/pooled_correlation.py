@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, distinct_rows, scaled_deviations
+from custodes.stats.arrays import CHUNK, Floats, Ints, chunks, distinct_rows, scaled_deviations, table_sums
 from custodes.stats.bootstrap import group_by_outputs, unit_sums, weighted_sums
 from custodes.stats.correlation import Kind, concordance, tau_b
 from custodes.stats.ranks import difference_signs
@@ -28,6 +28,7 @@ EXACT = 4096**2
 _CONSTANT = 1e-12  # a variance below this proportion of its largest possible value is rounding error
 _BINS = 64  # number of bins into which a ranking of very many outputs is cut
 _INT8 = 127  # maximum number of signs whose sum fits int8
+_FEW = 32  # number of groups up to which dense counts are faster than sparse counts
 _STEPS = 16  # number of levels in a block of running sums
 _WIDTH = 64  # number of resamples at a time, so that arrays fit the cache
 _CACHE = 8  # divisor of the size of temporary arrays, so that they fit the cache
@@ -198,8 +199,17 @@ class _Levels:
     def power_sums(self, resample_weights: NDArray[Any], power: int) -> Floats:
         """Sums of the sizes of levels, raised to a power, in resamples: (B,).
 
-        If all outputs of a level are in one group, the size of the level is proportional to the weight of this group.
+        With few groups, the sum of squares is the quadratic form w' C' C w with the weights w of the groups and the
+        counts C. Otherwise, if all outputs of a level are in one group, the size of the level is proportional to the
+        weight of this group.
         """
+        if power == 2 and self.shape[1] <= _FEW:
+            counts = table_sums(self.level_of_output, self.group_of_output, shape=self.shape).astype(np.float64)
+            pair_counts, all_weights = counts.T @ counts, np.asarray(resample_weights, dtype=np.float64)
+            n_equal_pairs_in_group = np.diagonal(pair_counts)
+            if np.count_nonzero(pair_counts) == np.count_nonzero(n_equal_pairs_in_group):  # groups share no level
+                return np.asarray(all_weights * all_weights @ n_equal_pairs_in_group)
+            return np.asarray(np.einsum("bu,bu->b", all_weights @ pair_counts, all_weights))
         level_starts, n_groups_of_level = self.counts.indptr[:-1], np.diff(self.counts.indptr)
         shared_level_counts = self.counts[np.flatnonzero(n_groups_of_level > 1)]
         single_group_entries = level_starts[n_groups_of_level == 1]

@@ -6,12 +6,13 @@ A value that is NaN is not rated and gets no rank. The lowest value has rank 1.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from custodes.stats.arrays import Floats, Ints
+from custodes.stats.arrays import Bools, Floats, Ints
 from custodes.stats.bootstrap import weighted_sums
 from custodes.stats.ratios import ratio
 
@@ -129,6 +130,69 @@ def difference_signs(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int8]:
     [1, 0, 0]
     """
     return np.asarray((x > y).view(np.int8) - (x < y).view(np.int8))
+
+
+class SortedRows(NamedTuple):
+    """Rows of values in ascending order.
+
+    `order` is the output at each position (rows, n). `start` and `end` are the start and the exclusive end of the run
+    of ties at each position; they are a single row if there are no ties. `has_ties` is whether there are ties.
+    """
+
+    order: Ints
+    start: Ints
+    end: Ints
+    has_ties: bool
+
+    @classmethod
+    def from_values(cls, values: NDArray[Any]) -> SortedRows:
+        """Sort rows of values (rows, n)."""
+        output_order = np.argsort(values, axis=1)
+        sorted_values = take_from_rows(values, output_order)
+        if (sorted_values[:, 1:] == sorted_values[:, :-1]).any():
+            return cls(output_order, *tie_runs(sorted_values), True)
+        positions = np.arange(values.shape[1])[np.newaxis]
+        return cls(output_order, positions, positions + 1, False)
+
+    @property
+    def _is_run_start(self) -> Bools:
+        return np.asarray(self.start == np.arange(self.order.shape[1]))
+
+    @property
+    def n_levels(self) -> int:
+        """The largest number of distinct values in a row."""
+        return int(self._is_run_start.sum(axis=1).max())
+
+    def levels(self) -> Ints:
+        """Number of distinct values below the value of each output, (rows, n)."""
+        levels = np.empty_like(self.order)
+        np.put_along_axis(levels, self.order, np.cumsum(self._is_run_start, axis=1) - 1, axis=1)
+        return levels
+
+
+def sorted_positions(x: SortedRows, y: SortedRows) -> Iterator[tuple[Ints, Ints]]:
+    """Yield two arrays (rows, n): the outputs sorted by y, and the positions in this array of the outputs sorted by x.
+
+    The positions have no ties. Ties in x follow the order of y. If y has ties, two orders are yielded, the second with
+    reversed ties.
+    """
+    n = x.order.shape[1]
+    positions = np.arange(n)
+    output_orders = [y.order, take_from_rows(y.order, y.start + y.end - 1 - positions)] if y.has_ties else [y.order]
+    int_type: Any = np.int32 if n * n <= np.iinfo(np.int32).max else np.int64
+    run_offsets = n * x.start.astype(int_type)
+    for output_order in output_orders:
+        position_of_output = np.empty(output_order.shape, dtype=int_type)
+        np.put_along_axis(position_of_output, output_order, positions[np.newaxis], axis=1)
+        y_positions = take_from_rows(position_of_output, x.order)
+        yield output_order, np.sort(run_offsets + y_positions, axis=1) - run_offsets if x.has_ties else y_positions
+
+
+def take_from_rows(values: NDArray[Any], indices: Ints) -> NDArray[Any]:
+    """Elements of each row of `values` at `indices`. If either has a single row, it is used for all rows."""
+    if len(indices) == 1:
+        return np.asarray(np.take(values, indices[0], axis=1))
+    return np.asarray(values[0][indices] if len(values) == 1 else np.take_along_axis(values, indices, axis=1))
 
 
 def count_earlier_lower(codes: Ints, weights: Floats | None = None) -> NDArray[Any]:
