@@ -25,7 +25,7 @@ from custodes.evaluate.scores import ItemScores
 from custodes.stats import accuracy, bootstrap, decision_errors, favi_score
 from custodes.stats.arrays import Floats
 from custodes.stats.correlation import ROWS
-from custodes.stats.intervals import CORRELATION, POSITIVE, SHARE, Bounds
+from custodes.stats.intervals import CORRELATION, POSITIVE, SHARE, Bounds, student_quantile
 from custodes.stats.learning import heldout
 from custodes.stats.learning.folds import grouped_folds
 from custodes.stats.pooled_correlation import pooled_correlation
@@ -153,7 +153,7 @@ def intervals(
 ) -> dict[str, tuple[Floats, Floats, Floats]]:
     """Estimate, low and high of each requested statistic, (metrics,) each, as computed by the package."""
     sample = sample_of(comparison, resamples, rng)
-    results = {}
+    results: dict[str, Any] = {}
     for name in names:
         if name in STATISTICS:
             statistic = STATISTICS[name]
@@ -165,17 +165,26 @@ def intervals(
         draws = _mean_abs_favi(part, sizes, resamples, rng)
         results["mean_abs_favi"] = tuple(with_interval("", draws, bounds=favi_score.SIZES, **ends).values())
     if "correct" in names:
-        for name, (draws, bounds) in errors(part, resamples, rng).items():
+        draws_of_name, inversions = errors(part, resamples, rng)
+        for name, (draws, bounds) in draws_of_name.items():
             results[name] = tuple(with_interval("", draws, bounds=bounds, **ends).values())
+        estimate, low, high = results["inversion"]
+        lowest = decision_errors.lower_rate(inversions, student_quantile(CONFIDENCE, comparison.design.n_units))
+        results["inversion"] = (estimate, np.minimum(low, lowest), high)
     return results
 
 
-def errors(part: AspectCounts, resamples: int, rng: np.random.Generator) -> dict[str, tuple[Floats, Bounds]]:
-    """Error rates and divergence of `ranking` in every resample, (1 + B, metrics), with their bounds."""
+def errors(
+    part: AspectCounts, resamples: int, rng: np.random.Generator
+) -> tuple[dict[str, tuple[Floats, Bounds]], Floats]:
+    """Error rates and divergence of `ranking` in every resample, (1 + B, metrics), with their bounds, and the
+    proportion of resamples with an inversion, (metrics, pairs)."""
     counts = np.concatenate([part.counts.human[None], np.moveaxis(part.counts.metric, 1, 0)])
-    kinds, divergence, *_ = _errors(part, counts, sign_test=SignTest(alpha=0.05), resamples=resamples, rng=rng)
+    kinds, divergence, _, inversions = _errors(
+        part, counts, sign_test=SignTest(alpha=0.05), resamples=resamples, rng=rng
+    )
     results = {name: (kinds[..., i], SHARE) for i, name in enumerate(decision_errors.ERRORS[:-1])}
-    return {**results, "kld": (divergence, POSITIVE)}
+    return {**results, "kld": (divergence, POSITIVE)}, inversions
 
 
 def coverage(scenario: Scenario, studies: int, resamples: int, names: Sequence[str]) -> dict[str, Floats]:
