@@ -341,10 +341,12 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         label_study = _read_label_study(table, columns)
         if label_study is not None:
             return label_study
-    unfolded_frame = columns.verdict_rows(table.frame, where=table.name)
-    unfolded_frame, row_number_notes = number_rows(
-        unfolded_frame, list(columns._old_names(unfolded_frame.columns)), where=table.name
+    column_names = list(columns._old_names(table.frame.columns))
+    has_verdict_columns = bool(columns.verdict_columns(table.frame.columns))
+    numbered_frame, row_number_notes = number_rows(
+        table.frame, [*column_names, "winner"] if has_verdict_columns else column_names, where=table.name
     )
+    unfolded_frame = columns.verdict_rows(numbered_frame, where=table.name)
     mapped_table = columns.with_named_properties(unfolded_frame).apply(unfolded_frame, where=table.name)
     if mapped_table.texts is not None:
         text_study: Study = TABLE_READERS["outputs"].make(mapped_table.texts, where=table.name, invalid=invalid)

@@ -79,6 +79,10 @@ def test_battles_without_an_item_have_an_item_per_row() -> None:
     assert "row-is-item" in [note.rule for note in study.notes]
     with pytest.raises(InputError, match="--column item=prompt"):
         read(pl.DataFrame({**LABELLED, "prompt": ["a", "b", "c"]}))
+    columns = {"h_vote": ["model_a", "tie", "model_b"], "judge_vote": ["tie", "tie", "model_b"]}
+    systems = {name: LABELLED[name] for name in ("model_a", "model_b")}
+    study = read(pl.DataFrame(systems | columns), columns={"winner": "{rater}_vote"})
+    assert study.preferences.frame.group_by("item").agg("rater")["rater"].list.len().to_list() == [2, 2, 2]
     voters = pl.DataFrame({**LABELLED, "voter": ["v1", "v2", "v1"]})
     with pytest.raises(InputError, match="'voter' may name the raters; try --column rater=voter"):
         read(voters)

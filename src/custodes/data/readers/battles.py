@@ -212,8 +212,8 @@ def number_rows(frame: pl.DataFrame, column_names: Sequence[str], *, where: str)
     row_numbers = pl.int_range(1, frame.height + 1, eager=True)
     item_labels = pl.select(pl.format("{}/{}", pl.lit(where), row_numbers)).to_series().alias("item")
     note_message = (
-        f"{where}: no column names the item, so each row is an item of its own, and verdicts of several raters on one "
-        "comparison are not matched; if a column has the item, map it to the role item"
+        f"{where}: no column names the item, so each row is an item of its own, and verdicts in different rows are "
+        "not matched; if a column has the item, map it to the role item"
     )
     return frame.with_columns(item_labels), build_notes(("row-is-item", True, note_message))
 
