@@ -143,10 +143,8 @@ class RaterComparison(ReadOnlyArrays):
     def shared(self, metric: int) -> JointPreferences:
         """Return the comparisons that both the annotators and a metric rated."""
         joint = self.preferences.joint(0, 1 + metric)
-        is_shared = joint.is_rated_by_all
-        if is_shared.all():
-            return joint
-        return JointPreferences(joint.pair[is_shared], joint.item[is_shared], joint.signs[:, is_shared])
+        mask = joint.is_rated_by_all
+        return joint if mask.all() else JointPreferences(joint.pair[mask], joint.item[mask], joint.signs[:, mask])
 
     @property
     def preference_raters(self) -> tuple[str, ...]:
