@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
+from custodes.evaluate.gate.label_rules import LabelTest
 from custodes.evaluate.gate.rules import requirement
 from tests.evaluate.gate.junit_schema import check_junit
 
@@ -285,3 +287,32 @@ def test_a_difference_without_common_labels_or_without_an_interval_has_a_reason(
         name = options.get("statistic", "corrected_rate")
         assert rule["reason"] == f"{name} needs two labels; name one of a, b, c with positive=LABEL"
         assert (rule["n"], rule["outcome"]) == (60, "inconclusive")
+
+
+def test_tests_have_the_scores_and_the_precision_of_counts_draws_or_errors() -> None:
+    rule = requirement("tpr>=0.8", [])
+    counted = LabelTest(rule=rule, statistic="tpr", n=200, counts=(177.0, 200.0), values=np.full(9, 0.885))
+    expected = stats.norm.isf(stats.binom.sf(176, 200, 0.8))
+    assert counted.score == pytest.approx(expected)
+    assert counted.precision()[:] == (0.8, 200.0, 0.0, True)
+    assert not replace(counted, counts=(177.5, 200.0)).precision().whole
+    influence, unit = np.array([0.1, -0.2, 0.4, 0.1]), np.array([0, 0, 1, 2])
+    error = LabelTest(
+        rule=rule,
+        statistic="tpr",
+        n=4,
+        values=np.array([0.85]),
+        error=0.02,
+        clusters=12,
+        influence=influence,
+        unit=unit,
+    )
+    assert error.precision() == (0.8, 0.0, pytest.approx(np.sqrt(0.1**2 + 0.4**2 + 0.1**2)), False)
+    assert error.score == pytest.approx(stats.norm.isf(stats.t.sf(2.5, 11)))
+    assert error.p_value == pytest.approx(2 * stats.t.sf(2.5, 11))
+    assert error.interval(0.9) == pytest.approx((0.85, *stats.t.interval(0.9, 11, 0.85, 0.02)))
+    assert error.has_interval
+    assert not replace(error, error=0.0).has_interval
+    assert not replace(error, values=np.full(3, np.nan)).has_interval
+    assert error.bounds == (0, 1)
+    assert replace(error, rule=replace(rule, against="old")).bounds == (-1, 1)

@@ -9,8 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from custodes.evaluate.gate.left_out import left_out_text
+import custodes as cu
+from custodes.evaluate.gate.left_out import left_out_text, rate_bounds
 from custodes.evaluate.gate.outcomes import STATUS, junit, line_of, more_data, outcome_of, summary_of
+from custodes.evaluate.rates.estimates import EstimateSettings
+from custodes.evaluate.rates.judge_labels import judges_of
+from custodes.evaluate.rates.outputs import labelled_outputs
 
 ROW: dict[str, Any] = {
     "statistic": "tpr",
@@ -106,3 +110,37 @@ def test_outputs_that_are_left_out_are_counted_by_system() -> None:
     by_label = left_out_text({"A": 3}, "judge", {**settings, "sampling": "by-label"})
     assert by_label.startswith("3 outputs of A have no label of judge, and these outputs could change the outcome; add")
     assert left_out_text({"A": 0}, "judge", settings) == ""
+
+
+def test_left_out_outputs_are_counted_as_negative_and_as_positive() -> None:
+    rng = np.random.default_rng(0)
+    good = rng.random(300) < 0.7
+    judge = np.where(rng.random(300) < 0.85, good, ~good)
+    frame = pl.DataFrame(
+        {
+            "id": range(300),
+            "human_label": np.where(good, "pass", "fail"),
+            "judge_label": np.where(judge, "pass", "fail"),
+        }
+    ).with_columns(
+        human_label=pl.when(pl.col("id") < 120).then("human_label"),
+        judge_label=pl.when(pl.col("id") < 240).then("judge_label"),
+    )
+    (outputs,) = labelled_outputs(cu.read(frame), consensus="kept")
+    (judge_labels,) = judges_of(outputs, None)
+    settings: EstimateSettings = {"sampling": "random", "confidence": 0.95, "rng": np.random.default_rng(0)}
+    rates = judge_labels.rates(outputs, **settings)
+    everything = np.ones(300, dtype=bool)
+    low, high = rate_bounds(rates, outputs, everything, judge_labels, settings)
+    share, rate = 0.2, rates.corrected.value
+    assert low.corrected.value == pytest.approx(0.8 * rate)
+    assert high.corrected.value == pytest.approx(0.8 * rate + share)
+    assert (low.rate_draws < high.rate_draws).all()
+    assert low.rate_draws.mean() == pytest.approx(0.8 * rates.rate_draws.mean(), abs=0.01)
+    is_left_out = np.isnan(judge_labels.labels)
+    for bound, value in ((low, 0.0), (high, 1.0)):
+        # the derivative of (1 - share) rate + share x value
+        np.testing.assert_allclose(
+            bound.influence, 0.8 * rates.influence + (value - rate) * (is_left_out - share) / 300, atol=1e-12
+        )
+    assert rate_bounds(rates, outputs, ~is_left_out, judge_labels, settings) == (rates, rates)

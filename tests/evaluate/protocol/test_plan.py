@@ -163,3 +163,9 @@ def test_assumed_proportions_have_the_margins_and_the_tie_rate() -> None:
 def test_assumptions_that_are_impossible(margins: list[float], tie_rate: float, channel: object, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         assumed_world(margins, tie_rate, channel, 2)
+
+
+@pytest.mark.parametrize(("items", "curve"), [(9, []), (10, [10]), (60, [10, 20, 40, 60]), (99, [10, 20, 40, 60, 80])])
+def test_the_power_curve_has_round_numbers_up_to_the_items(items: int, curve: list[int]) -> None:
+    power = plan(margins=[0.3], items=items, replications=2).power
+    assert [n for n in power["annotations"].to_list() if n != items] == [n for n in curve if n != items]
