@@ -116,3 +116,26 @@ def test_reasons_chances_and_what_is_known_of_items_come_back(tmp_path: Path, fo
     assert {"p_a", "invalid"}.isdisjoint(
         long_tables(replace(plain, preferences=plain.preferences.select_rows(pl.col("item") == "1")))["battles"].columns
     )
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"judge": ["5", "1", "3", "2"], "human": ["4", "1", None, "1"]},
+        {"judge": ["pass", "fail", None, "pass"], "human": ["pass", "fail", None, None]},
+        {"judge": ["other", "billing", "refund", "billing"], "human": ["other", "refund", None, "billing"]},
+        {"judge": ["0.5", "1", "0.25", "0"], "human": ["yes", "no", "yes", None]},
+    ],
+)
+def test_labels_are_written_as_words(columns: dict[str, list[str | None]], tmp_path: Path) -> None:
+    mapping = {"item": "id", "score": ["human:{rater:human}", "metric:{rater:judge}"]}
+    study = read(pl.DataFrame({"id": range(4), **columns}), columns=mapping)
+    file = write_table(long_tables(study)["ratings"], tmp_path / "ratings.csv")
+    again = read(file)
+    assert again.labels == study.labels
+    assert again.raters.kind == study.raters.kind
+    assert again.unlabelled.select("item").equals(study.unlabelled.select("item"))
+    keys = ["item", "rater", "score"]
+    assert again.ratings.frame.select(keys).sort(keys).equals(study.ratings.frame.select(keys).sort(keys))
+    written = set(pl.read_csv(file, infer_schema=False)["label"].drop_nulls())
+    assert written >= {word for scale in study.labels.values() for word in scale.words if word in columns["human"]}

@@ -67,14 +67,6 @@ def _files(path: Path, *, external_ids: bool) -> dict[str, bytes]:
     study, queried_table_of_name, plan_json = read_one_state(path, lambda opened: _read(opened, path.name))
     external_id_table = queried_table_of_name.pop("external_ids")
     table_of_name = {**long_tables(study), "looks": study.looks, **queried_table_of_name}
-    if study.labels:
-        (scale_words,) = {label_scale.words for label_scale in study.labels.values()}
-        word_of_score = {float(score): scale_word for score, scale_word in enumerate(scale_words)}
-        table_of_name["ratings"] = (
-            table_of_name["ratings"]
-            .with_columns(pl.col("score").replace_strict(word_of_score, return_dtype=pl.String).alias("label"))
-            .drop("score")
-        )
     if external_ids:  # the table of raters lacks annotators without an answer that counts
         rater_table = table_of_name.get("raters", external_id_table.select("rater"))
         table_of_name["raters"] = rater_table.join(

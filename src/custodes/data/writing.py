@@ -34,11 +34,14 @@ so that the escaping can be undone."""
 def long_tables(study: Study) -> dict[str, pl.DataFrame]:
     """All non-empty tables of a study: ratings, battles (the verdicts), raters, items, outputs.
 
-    Ratings and battles have the column `kind`, so that these tables can be read again without a raters file.
+    Ratings and battles have the column `kind`, so that these tables can be read again without a raters file. If all
+    ratings are labels, the ratings have words in the column `label` instead of codes in the column `score`.
     """
     rater_rows = study.raters.frame
     table_of_name = {
-        "ratings": _with_kind(_with_role(study.ratings.frame, study.second_ratings.frame), rater_rows),
+        "ratings": _with_labels(
+            _with_kind(_with_role(study.ratings.frame, study.second_ratings.frame), rater_rows), study
+        ),
         "battles": _with_kind(_with_role(_verdict_table(study.preferences), _verdict_table(study.second)), rater_rows),
         "raters": rater_rows,
         "items": study.items.frame,
@@ -111,6 +114,36 @@ def _with_role(first_rows: pl.DataFrame, second_rows: pl.DataFrame) -> pl.DataFr
 
 def _with_kind(frame: pl.DataFrame, rater_rows: pl.DataFrame) -> pl.DataFrame:
     return frame.join(rater_rows.select("rater", "kind"), on="rater", how="left", maintain_order="left")
+
+
+def _with_labels(rating_rows: pl.DataFrame, study: Study) -> pl.DataFrame:
+    """The ratings in the layout of `custodes judge --labels`, if all ratings are labels; otherwise the same table.
+
+    An output without a label has a row without a label by the first metric.
+    """
+    if not study.labels or not set(rating_rows["aspect"]) <= study.labels.keys():
+        return rating_rows
+    word_of_code_rows = pl.DataFrame(
+        [
+            (aspect, float(code), word)
+            for aspect, scale in study.labels.items()
+            for code, word in enumerate(scale.words)
+        ],
+        schema={"aspect": pl.String, "score": pl.Float64, "label": pl.String},
+        orient="row",
+    )
+    is_score_expression = pl.any_horizontal(
+        (pl.col("aspect") == aspect) & pl.col("rater").is_in(list(scale.scores))
+        for aspect, scale in study.labels.items()
+    )
+    label_rows = rating_rows.join(
+        word_of_code_rows, on=["aspect", "score"], how="left", maintain_order="left"
+    ).with_columns(label=pl.when(is_score_expression).then(pl.col("score").cast(pl.String)).otherwise("label"))
+    metric_rows = study.raters.frame.filter(pl.col("kind") != "human").select("rater", "kind").head(1)
+    unlabelled_rows = study.unlabelled.join(metric_rows, how="cross").with_columns(repeat=pl.lit("0"))
+    all_rows = pl.concat([label_rows, unlabelled_rows], how="diagonal_relaxed").with_columns(invalid=pl.lit(""))
+    column_names = ["item", "system", "rater", "kind", "aspect", "repeat", "label", "invalid"]
+    return all_rows.select(*column_names, *(name for name in ("role",) if name in all_rows.columns))
 
 
 def check_suffix(path: str | Path) -> str:

@@ -68,6 +68,19 @@ def test_round_trip(tmp_path: Path, custodes: Run) -> None:
     )
 
 
+def test_ordered_labels_are_written_as_numbers(tmp_path: Path, custodes: Run) -> None:
+    table = pl.DataFrame({"id": range(4), "judge": [5, 2, 4, 2], "human": [5, 4, 2, 2]})
+    table.write_csv(tmp_path / "labels.csv")
+    options = ["--column", "item=id", "--columns", "human:{rater:human}", "--columns", "metric:{rater:judge}"]
+    output = f"{tmp_path / 'data'}/"
+    assert (
+        custodes("convert", str(tmp_path / "labels.csv"), *options, "--to", "every-eval-ever", "-o", output).status == 0
+    )
+    written = cu.read(tmp_path / "data").ratings.frame.sort("item")
+    for rater in ("judge", "human"):
+        assert written.filter(rater=rater)["score"].to_list() == table[rater].to_list()
+
+
 def test_files_of_the_schema(tmp_path: Path, custodes: Run) -> None:
     folder = export_folder(tmp_path, custodes)
     runs = sorted(folder.glob("*/*/*/*.json"))

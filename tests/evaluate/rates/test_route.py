@@ -129,6 +129,8 @@ def test_alarm_when_accepted_judgements_get_worse() -> None:
     before = only(route(traces(), threshold=0.8).threshold)
     assert before["alarm"] is False
     assert before["e_value"] < 20
+    unlabelled = only(route(traces(labelled=0), threshold=0.8, signal="judge_confidence").threshold)
+    assert (unlabelled["alarm"], unlabelled["e_value"], unlabelled["n_labelled"]) == (None, None, 0)
     data = traces()
     worse = data.with_columns(judge=pl.when(pl.int_range(2000) % 4 == 0).then(pl.lit("fail")).otherwise("judge"))
     changed = only(route(worse, threshold=0.8).threshold)

@@ -148,6 +148,13 @@ def write_every_eval_ever(study: Study, into: Path) -> Iterator[Path]:
     rating_rows_with_item = study.ratings.frame.filter(pl.col("item") != "")
     if not rating_rows_with_item.height:
         raise OptionError("Every Eval Ever holds scores of outputs, but the input has no scores")
+    for aspect, scale in study.labels.items():
+        if scale.ordered:  # scores are codes
+            is_code = (pl.col("aspect") == aspect) & ~pl.col("rater").is_in(list(scale.scores))
+            number_of_code = {float(code): float(word) for code, word in enumerate(scale.words)}
+            rating_rows_with_item = rating_rows_with_item.with_columns(
+                score=pl.when(is_code).then(pl.col("score").replace(number_of_code)).otherwise("score")
+            )
     text_of_item_and_system, source_row_of_item = {}, {}
     if study.outputs is not None:
         text_of_item_and_system = {

@@ -64,7 +64,10 @@ class Route(Result):
             "with `threshold`: largest value of the e-process of the alarm over the human labels of accepted "
             "judgements, in the order of the rows",
         ),
-        flag("alarm", "with `threshold`: whether the e-process reached 1 / alpha"),
+        flag(
+            "alarm",
+            "with `threshold`: whether the e-process reached 1 / alpha; null without human labels of accepted outputs",
+        ),
         count("add", "number of outputs to label next", "Label next"),
         label("reason", "reason if no judgement is accepted"),
     )
@@ -159,7 +162,8 @@ def route(
         is_accepted_output = labels_and_confidence.is_confident(confidence_threshold)
         is_wrong_label = labels_and_confidence.wrong[is_accepted_output & labels_and_confidence.outputs.has_human_label]
         n_labelled, n_wrong = len(is_wrong_label), int(is_wrong_label.sum())
-        largest_e_value = np.nan if threshold is None else e_values(is_wrong_label, most=disagreement).max(initial=1.0)
+        has_alarm = threshold is not None and n_labelled > 0
+        largest_e_value = np.nan if not has_alarm else e_values(is_wrong_label, most=disagreement).max(initial=1.0)
         stratum_of_output, n_added_of_stratum = (
             _error_allocation(labels_and_confidence, add)
             if add is not None
@@ -183,7 +187,7 @@ def route(
                 "disagreement": n_wrong / n_labelled if n_labelled else np.nan,
                 "disagreement_bound": _bound(n_wrong, n_labelled, confidence) if n_labelled else np.nan,
                 "e_value": largest_e_value,
-                "alarm": None if threshold is None else bool(largest_e_value >= 1 / alpha),
+                "alarm": bool(largest_e_value >= 1 / alpha) if has_alarm else None,
                 "add": int(is_labelled_next.sum()),
                 "reason": reason_text,
             },
