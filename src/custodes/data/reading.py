@@ -117,8 +117,7 @@ def read(
         sources = tuple(sources[0])
     if not sources:
         raise OptionError("read: no input; give a path, a dataframe or 'demo'")
-    schema_options = Schema() if schema is None else Schema.load(schema)
-    schema_options = schema_options.merge_arguments(
+    schema_options = (Schema() if schema is None else Schema.load(schema)).merge_arguments(
         Columns.make({} if columns is None else columns),
         {"reader": reader, "invalid": invalid, "raters": raters, "items": items},
     )
@@ -341,10 +340,9 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
         label_study = _read_label_study(table, columns)
         if label_study is not None:
             return label_study
-    column_names = list(columns._old_names(table.frame.columns))
-    has_verdict_columns = bool(columns.verdict_columns(table.frame.columns))
+    winner_column = ["winner"] if columns.verdict_columns(table.frame.columns) else []
     numbered_frame, row_number_notes = number_rows(
-        table.frame, [*column_names, "winner"] if has_verdict_columns else column_names, where=table.name
+        table.frame, [*columns.old_names(table.frame.columns), *winner_column], where=table.name
     )
     unfolded_frame = columns.verdict_rows(numbered_frame, where=table.name)
     mapped_table = columns.with_named_properties(unfolded_frame).apply(unfolded_frame, where=table.name)
@@ -400,9 +398,8 @@ def _read_table(table: LoadedTable, *, reader: str | None, invalid: Invalid, col
 
 
 def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
-    """The study of a table of labels; None if the table holds no labels, or if a reader other than the reader of wide
-    tables fits."""
-    column_names = list(columns._old_names(table.frame.columns))
+    """The study of a table of labels; None if it holds no labels, or if a reader fits that is not for wide tables."""
+    column_names = list(columns.old_names(table.frame.columns))
     fitting_reader = next((reader for reader in TABLE_READERS.values() if reader.fits(column_names)), None)
     if fitting_reader not in (None, TABLE_READERS["wide"]):
         return None
@@ -421,8 +418,7 @@ def _read_label_study(table: LoadedTable, columns: Columns) -> Study | None:
 def _complete_study(
     study: Study, table: LoadedTable, columns: Columns, mapping_notes: Sequence[Note], more_notes: Sequence[Note] = ()
 ) -> Study:
-    """The study, with the digest and the notes of its table added, and with paths of images resolved relative to the
-    folder of the file."""
+    """The study with the digest and the notes of its table, and with image paths relative to the folder of the file."""
     folders = {file.parent for file in table.files}
     if len(folders) == 1 and study.outputs is not None:
         study = replace(study, outputs=study.outputs.resolve_images(*folders))

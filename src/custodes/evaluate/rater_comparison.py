@@ -240,10 +240,7 @@ def compare_selection(study: Study, setting: PreferenceOptions, fewest: int = 2)
 
 
 def require_shared_outputs(comparisons: tuple[RaterComparison, ...]) -> tuple[RaterComparison, ...]:
-    """Return the comparisons; raise `InputError` if metrics and annotators share only whole-system scores.
-
-    Questions that compare outputs use this check.
-    """
+    """Return the comparisons; raise `InputError` if metrics and annotators share only whole-system scores."""
     for comparison in comparisons:
         if not comparison.has_shared_comparison.any():
             raise InputError(

@@ -190,15 +190,11 @@ MODELS = re.compile(r"gpt|llama|claude|gemini|qwen|mistral|mixtral|deepseek|roug
 """Prefixes of the names of models and metrics."""
 
 HUMAN_FIRST = frozenset(word_list("gold mqm da esa sqm"))
-"""Protocols of human ratings. A name that begins with such a word looks human ('mqm'); a metric may have the word in a
-later position ('comet-da')."""
+"""Protocols of human ratings: a name that begins with such a word looks human; a metric may end with it ('comet-da')."""
 
 PEOPLE_ROLES = (
-    frozenset(
-        word_list(
-            "annotator worker assessor labeler labeller coder reviewer user expert turker participant person voter"
-        )
-    )
+    frozenset(word_list("annotator worker assessor labeler labeller coder reviewer user expert turker participant"))
+    | {"person", "voter"}
     | HUMAN_WORDS
 )
 """Words in the name of a column of raters which show that the raters are human."""

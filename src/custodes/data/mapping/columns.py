@@ -206,7 +206,7 @@ class Columns:
     def with_named_properties(self, frame: pl.DataFrame) -> Columns:
         """The mapping, with the columns `cluster`, `group` and `dataset` of a table of items and systems added, if each
         item has only one value in the column."""
-        old_name_of_new_name = self._old_names(frame.columns)
+        old_name_of_new_name = self.old_names(frame.columns)
         if "item" not in old_name_of_new_name or {"system", "system_a", "model_a"}.isdisjoint(old_name_of_new_name):
             return self
         item_column_name = old_name_of_new_name["item"]
@@ -268,7 +268,7 @@ class Columns:
         free_column_names = {
             column_name: None
             for table_column_names in column_names_of_table
-            for column_name in _unmapped_columns(self._old_names(table_column_names))
+            for column_name in _unmapped_columns(self.old_names(table_column_names))
         }
         matched_patterns = {
             pattern
@@ -299,7 +299,7 @@ class Columns:
         precedence over a column with the name of the role.
         """
         text_columns = self.texts(frame.columns)
-        old_name_of_new_name, match_of_score_column = self._old_names(frame.columns), self.split(frame.columns)
+        old_name_of_new_name, match_of_score_column = self.old_names(frame.columns), self.split(frame.columns)
         has_ratings = (
             match_of_score_column
             or {"winner", "preference"} & set(old_name_of_new_name)
@@ -415,7 +415,7 @@ class Columns:
     def _present_roles(self, column_names: Sequence[str]) -> dict[str, str]:
         return {role: name for role, name in self.roles.items() if name in column_names}
 
-    def _old_names(self, column_names: Sequence[str]) -> dict[str, str]:
+    def old_names(self, column_names: Sequence[str]) -> dict[str, str]:
         """The old name of each column, by new name. Three kinds of columns are left out: those that describe items
         (unless they are named like a role), those with texts, and those that are named like a role although a different
         column is mapped to this role."""
@@ -435,7 +435,7 @@ class Columns:
     def split(self, column_names: Sequence[str]) -> dict[str, tuple[ColumnPattern, dict[str, str]]]:
         """The score columns, each with the first pattern that matches and the labels in the name of the column."""
         free_column_names, match_of_column = (
-            _unmapped_columns(self._old_names(column_names)),
+            _unmapped_columns(self.old_names(column_names)),
             dict[str, tuple[ColumnPattern, dict[str, str]]](),
         )
         for pattern_text in self.patterns:

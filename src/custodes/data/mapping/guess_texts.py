@@ -60,16 +60,14 @@ OUTPUT_WORDS = word_list(
 """Words for outputs in column names, for tables with a column of outputs per system."""
 SIDES_OF_A_PAIR = frozenset(word_list("chosen rejected baseline candidate"))
 UNCLEAR = frozenset(word_list("answer summary translation text content result reply caption candidate"))
-"""Names of columns that hold outputs if the table has a column of systems; otherwise, they may be sources or
-references."""
+"""Names of columns that hold outputs if the table has a column of systems, else perhaps sources or references."""
 HUMAN_RATING_WORDS = frozenset(word_list("rating ratings stars likert"))
 SIDE = r"[\W_]*(a|b|1|2|x|y|left|right)$"
 """Ending of a column name that distinguishes the two outputs of a pair."""
 
 
 def text_guesses(frame: pl.DataFrame, declared: Columns) -> Iterator[tuple[Columns, bool]]:
-    """Mappings of texts that may read a table, the most likely mapping first, each with a flag that is true if the
-    mapping is certain."""
+    """Mappings of texts that may read a table, the most likely first, each with a flag: whether it is certain."""
     declared_columns = set(declared.roles.values())
     free_columns = [name for name in frame.columns if name and name not in declared_columns]
     has_ratings = any(holds_judgements(frame[name]) for name in free_columns) or any(
@@ -110,8 +108,7 @@ def names_output(name: str) -> bool:
     >>> names_output("response_a"), names_output("fields.response1"), names_output("response_model_a")
     (True, True, False)
     """
-    words = re.sub(SIDE, "", name.lower())
-    return split_name(words)[-1].removesuffix("s") in CORE["text"] | {"text"}
+    return split_name(re.sub(SIDE, "", name.lower()))[-1].removesuffix("s") in CORE["text"] | {"text"}
 
 
 def pair_text_roles(frame: pl.DataFrame, assigned_columns: Sequence[str]) -> dict[str, str]:
@@ -220,8 +217,7 @@ def _numbered_globs(column_names: Sequence[str], role: str) -> list[str]:
 
 
 def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source_column: str | None) -> list[str]:
-    """Candidate columns for the item, the most likely column first: ids by name, the source, and columns of labels (the
-    most values first)."""
+    """Candidate columns for the item: ids by name, the source, and columns of labels (the most values first)."""
     candidate_columns = [
         name
         for name in free_columns
@@ -244,8 +240,7 @@ def _item_candidates(frame: pl.DataFrame, free_columns: Sequence[str], source_co
 
 
 def _system_candidates(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Candidate columns for the system, found by name (columns with several labels first), and then candidates found by
-    cells."""
+    """Candidate columns for the system, by name (columns with several labels first), and then candidates by cells."""
     usual_system_series_list = [
         frame[name]
         for name in find_columns("system", free_columns)
@@ -271,8 +266,7 @@ def _system_candidates(frame: pl.DataFrame, free_columns: Sequence[str]) -> tupl
 
 
 def _is_crossed(frame: pl.DataFrame, item_column: str, system_column: str | None) -> bool:
-    """Whether each combination of item and system occurs only once, and enough items have outputs of several
-    systems."""
+    """Whether each pair of item and system occurs only once, and enough items have outputs of several systems."""
     system_expressions = [] if system_column is None else [pl.col(system_column).alias("system")]
     key_table = frame.select(pl.col(item_column).cast(pl.String).alias("item"), *system_expressions)
     has_one_system = system_column is None or frame[system_column].n_unique() < 2
@@ -341,9 +335,7 @@ def _are_conversations(column: pl.Series) -> bool:
 
 def _conversation_layouts(frame: pl.DataFrame, free_columns: Sequence[str], declared_roles: Mapping[str, str]) -> Roles:
     """Layout with one row per conversation; the output is in the last turn or in a column of outputs."""
-    for conversation_column in [
-        conversation_column for conversation_column in free_columns if _are_conversations(frame[conversation_column])
-    ]:
+    for conversation_column in [name for name in free_columns if _are_conversations(frame[name])]:
         remaining_columns = [name for name in free_columns if name != conversation_column]
         last_speakers = [
             turns[-1][0].lower()
@@ -381,8 +373,7 @@ def are_systems(frame: pl.DataFrame, name_pair: Sequence[str]) -> bool:
 
 
 def _remove_side(name: str) -> str:
-    """The name of a column without the part that distinguishes the two outputs of a pair; `system` if no part
-    remains."""
+    """The name of a column without the part that distinguishes the outputs of a pair; `system` if nothing remains."""
     outcome_words = {side_word for outcome_pair in OUTCOME_PAIRS for side_word in outcome_pair}
     return re.sub(SIDE, "", "_".join(word for word in split_name(name) if word not in outcome_words) or "system")
 

@@ -25,7 +25,7 @@ _SINGULAR = 1e-11  # minimum ratio of the extreme eigenvalues of the scaled info
 
 
 @dataclass(frozen=True, kw_only=True)
-class Design:
+class StrengthDesign:
     """Design matrix (kinds, q) of half the sign, without log nu, as index arrays.
 
     A row has 1 for the first system, -1 for the second system, and the values of the covariates (kinds, k).
@@ -82,7 +82,7 @@ class Fit:
 
     coefficients: Floats
     inverse: Floats
-    design: Design
+    design: StrengthDesign
     variance: Floats
     pseudo: Floats
     has_ties: bool
@@ -113,7 +113,7 @@ def fit(
     the systems.
     """
     n_kinds, n_systems = len(kinds.first), len(component)
-    design = Design(first=kinds.first, second=kinds.second, covariates=kinds.covariates, n_systems=n_systems)
+    design = StrengthDesign(first=kinds.first, second=kinds.second, covariates=kinds.covariates, n_systems=n_systems)
     tie_weight_of_kind = kinds.outcomes[:, 1]
     has_ties = not ties_are_half and bool(tie_weight_of_kind.sum() > 0)
     weight_of_kind, half_sign_sum_of_kind = (
@@ -237,7 +237,7 @@ def leverage(kinds: BattleCounts, variance: Floats, inverse: Floats, *, has_ties
     return np.asarray(np.clip(leverage_of_kind, 0.0, None))
 
 
-def information_of(design: Design, weight: Floats, variance: Floats, *, has_ties: bool) -> Floats:
+def information_of(design: StrengthDesign, weight: Floats, variance: Floats, *, has_ties: bool) -> Floats:
     """Return the information (p, p) of battles with `weight` (kinds,) for each kind; `variance` (kinds, 3) is as in
     `Fit`."""
     half_sign_information = design.products(weight * variance[:, 0])
