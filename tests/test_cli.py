@@ -33,6 +33,19 @@ def test_help_of_every_verb_has_an_example(custodes: Run, verb: str) -> None:
     ran = custodes(verb, "--help")
     assert (ran.status, ran.err) == (0, "")
     assert f"Example: custodes {verb}" in " ".join(ran.out.split())
+    assert "<factory>" not in ran.out
+
+
+def test_help_of_convert_describes_the_selection(custodes: Run) -> None:
+    ran = custodes("convert", "--help")
+    for text in (
+        "Raters to treat as annotators",
+        "Metrics (default: all)",
+        "Systems (default",
+        "Aspects of",
+        "Groups of",
+    ):
+        assert text in ran.out
 
 
 def test_help_lists_every_verb_and_version_the_version(custodes: Run) -> None:
