@@ -85,6 +85,8 @@ def test_conversations_are_split_into_context_source_and_output() -> None:
     assert context["b"] is None
     assert "hello" in context["d"]
     assert notes[-1] == ("items-without-output", 3)
+    nested = frame.with_columns(m=pl.Series([json.loads(cell) if cell else None for cell in cells]))  # lists of structs
+    assert read(nested, {"item": "id", "messages": "m"})[0] == rows
     given = frame.with_columns(out=pl.lit("o"), src=pl.lit("s"))
     rows, _ = read(given, {"item": "id", "messages": "m", "text": "out", "source": "src"})
     assert {(row["text"], row["source"]) for row in rows} == {("o", "s")}

@@ -182,7 +182,7 @@ def _split_conversation(cell: Any, where: str, *, uses_last_turn: bool) -> tuple
     The output is the last answer. The source is the turn of the user before that answer, and the context has all
     earlier turns as a dialogue. The output is None if the last turn is not an answer.
     """
-    if cell is None or cell == "":
+    if cell is None or (isinstance(cell, str) and not cell):
         return None, None, None
     turns = parse_turns(cell)
     if turns is None:
