@@ -364,11 +364,12 @@ def aspect_view(aspect: str, best: str, others: str = "", **changes: Any) -> Any
     board = [{"system": system, "group": "a" if system in best else "b"} for system in best + others]
     metrics = changes.pop("metrics", ["m1", "m2", "m3"])
     sides = changes.pop("sides", {})
-    partial = changes.pop("partial", [])
+    partial, p_adjusted = changes.pop("partial", []), changes.pop("p_adjusted", 0.001)
     view = SimpleNamespace(
         aspect=aspect,
         board=board,
         top=list(best),
+        alpha=0.05,
         sided=False,
         split=[],
         not_random=None,
@@ -377,7 +378,10 @@ def aspect_view(aspect: str, best: str, others: str = "", **changes: Any) -> Any
         standing=[{"metric": metric, "value": 0.5 - 0.1 * k} for k, metric in enumerate(metrics)],
         ordered=True,
         partial=[
-            {"metric": metric, "finding": finding, "system": system, "partiality": size, "near_copies": []}
+            {
+                **{"metric": metric, "finding": finding, "system": system, "partiality": size},
+                **{"p_adjusted": p_adjusted, "near_copies": []},
+            }
             for metric, finding, system, size in partial
         ],
         metrics_on_side=lambda *wanted: [metric for metric in metrics if sides.get(metric, "above") in wanted],
@@ -460,8 +464,14 @@ def test_the_metric_for_all_aspects_has_the_best_mean_rank_and_no_partiality_if_
     )
     partial = [aspect_view("x", "A", "B", **first, partial=[("m2", "favoured", "A", 9.0)]), views[1]]
     assert overall.candidate(partial) == "m1"
+    for p_adjusted, metric in ((0.025, "m1"), (0.026, "m2")):  # two aspects: half of the level .05
+        bounded = aspect_view("x", "A", "B", **first, partial=[("m2", "favoured", "A", 9.0)], p_adjusted=p_adjusted)
+        assert overall.candidate([bounded, views[1]]) == metric
     lines = [*overall.trust(partial)]
-    assert lines[1] == "Of these metrics, m2 over-rates A on x; no partiality of m1 and m3 is significant."
+    assert (
+        lines[1]
+        == "Of these metrics, m2 over-rates A on x; no partiality of m1 and m3 is significant (all aspects tested together)."
+    )
     assert lines[2].endswith("use m1: it has the best mean rank of these metrics without significant partiality.")
     only = [
         aspect_view("x", "A", "B", **first, partial=[(m, "disfavoured", "B", -9.0) for m in ("m2", "m1")]),
