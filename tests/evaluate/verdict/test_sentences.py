@@ -378,11 +378,8 @@ def aspect_view(aspect: str, best: str, others: str = "", **changes: Any) -> Any
         standing=[{"metric": metric, "value": 0.5 - 0.1 * k} for k, metric in enumerate(metrics)],
         ordered=True,
         partial=[
-            {
-                **{"metric": metric, "finding": finding, "system": system, "partiality": size},
-                **{"p_adjusted": p_adjusted, "near_copies": []},
-            }
-            for metric, finding, system, size in partial
+            dict(zip(("metric", "finding", "system", "partiality", "p_adjusted", "near_copies"), row, strict=True))
+            for row in ((*finding, p_adjusted, []) for finding in partial)
         ],
         metrics_on_side=lambda *wanted: [metric for metric in metrics if sides.get(metric, "above") in wanted],
         is_undecided=lambda one, other: one["group"] == other["group"],
@@ -468,9 +465,8 @@ def test_the_metric_for_all_aspects_has_the_best_mean_rank_and_no_partiality_if_
         bounded = aspect_view("x", "A", "B", **first, partial=[("m2", "favoured", "A", 9.0)], p_adjusted=p_adjusted)
         assert overall.candidate([bounded, views[1]]) == metric
     lines = [*overall.trust(partial)]
-    assert (
-        lines[1]
-        == "Of these metrics, m2 over-rates A on x; no partiality of m1 and m3 is significant (all aspects tested together)."
+    assert lines[1] == (
+        "Of these metrics, m2 over-rates A on x; no partiality of m1 and m3 is significant (all aspects tested together)."
     )
     assert lines[2].endswith("use m1: it has the best mean rank of these metrics without significant partiality.")
     only = [
