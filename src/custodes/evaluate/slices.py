@@ -242,6 +242,8 @@ def slice_notes(column: str, ratios: Ratios, slices: tuple[tuple[str, ...], Ints
         reason = f"the column {column!r} has {values_text}"
     elif not ratios.labels:
         reason = "no rater has verdicts in both orders, repeated verdicts or labels, or failures"
+    elif not ratios.denominator.any():
+        reason = "there is no comparison of two systems"
     message = f"slices are not compared{label_of(aspect)}: {reason}"
     return build_notes((NOT_COMPARED, bool(reason), message), aspect=aspect)
 
@@ -253,7 +255,7 @@ def slice_columns(
     names_of_slices, slice_of_item = slices
     used_item_indices = np.flatnonzero(slice_of_item >= 0)
     nonempty_slice_codes, slice_of_used_item = np.unique(slice_of_item[used_item_indices], return_inverse=True)
-    if len(nonempty_slice_codes) < 2 or not ratios.labels:
+    if len(nonempty_slice_codes) < 2 or not ratios.denominator.any():
         return {}
     n_units = int(ratios.units.max()) + 1
     unit_and_slice_codes, code_of_used_item = np.unique(

@@ -78,6 +78,13 @@ def test_one_system_has_statistics_over_all_outputs() -> None:
     no_overlap[0, ::2, 0] = no_overlap[1:, 1::2, 0] = np.nan
     with pytest.raises(InputError, match="no output with scores in common; use the same item labels"):
         agreement(study_of(no_overlap), systems="S0")
+    with_slices = agreement(cu.read("demo"), by="group", systems=cu.read("demo").systems[0], resamples=0)
+    assert not with_slices.slices.height
+    messages = [note.message for note in with_slices.notes if note.rule == "slices-not-compared"]
+    assert messages == [
+        f"slices are not compared for aspect '{aspect}': there is no comparison of two systems"
+        for aspect in ("coherence", "fluency")
+    ]
 
 
 def test_a_column_of_outputs_read_as_systems_is_one_line() -> None:

@@ -56,7 +56,7 @@ def test_labels_of_several_annotators_are_shares_votes_or_the_most_probable() ->
     observed, expected = 2 * (4 + 12.25) / 5, 2 * (2 * 2 * 4 + 2 * 1 * 2.25 + 2 * 1 * 12.25) / (5 * 4)
     assert kept.human_alpha == pytest.approx(1 - observed / expected)
     vote = rated("vote")
-    np.testing.assert_allclose(vote.gold[order], [[0, 1, 0], [NAN] * 3, [0, 1, 0], [0, 1, 0], [NAN] * 3])
+    np.testing.assert_allclose(vote.gold[order], [[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0], [0, 1, 0], [NAN] * 3])
     assert [(note.rule, note.count) for note in vote.notes] == [("annotators-undecided", 1)]
     likely = rated("dawid-skene")
     assert np.nansum(likely.gold[order], axis=1).tolist() == [1, 1, 1, 1, 0]

@@ -397,6 +397,17 @@ IS_PASS = pl.col("judge") == "pass"
             "no human label is 'fail', but",
         ),
         (
+            HALF.with_columns(
+                expert=pl.when(pl.col("expert").is_not_null()).then(pl.lit("pass")),
+                expert_2=pl.when(pl.col("expert").is_not_null() & pl.col("expert").is_not_null().cum_sum().eq(1)).then(
+                    pl.lit("fail")
+                ),
+            ),
+            {},
+            "few-of-a-label",
+            "only 0.5 human labels are 'fail', but",
+        ),
+        (
             HALF.with_columns(pl.col("judge", "expert").replace(["pass", "fail"], ["blue", "red"])),
             {},
             "positive-by-order",
@@ -408,7 +419,7 @@ def test_notes_name_labels_that_mislead(data: pl.DataFrame, options: dict[str, A
     result = cu.rates(data, **options)
     (message,) = [note.message for note in result.notes if note.rule == rule]
     assert text in message
-    if rule == "few-of-a-label":
+    if rule == "few-of-a-label" and text.startswith("no"):
         assert row(result.judges)["tnr"] is None
         assert rule in cu.check(data).problems["rule"].to_list()
     if rule == "labels-of-a-judge-unchecked":

@@ -252,3 +252,30 @@ def test_partiality_in_win_rates_has_joint_intervals_of_all_systems() -> None:
     np.testing.assert_array_equal(rates[:, 0], rates[:, 1])
     part = rate_partiality([placement], confidence=0.9, systems=[4])
     assert np.isfinite(part[0, 0]).tolist() == [k == 4 for k in range(6)]
+
+
+def test_easy_items_of_a_system_do_not_bend_the_curve() -> None:
+    rng = np.random.default_rng(0)
+    items, systems = 400, 6
+    quality = np.linspace(-0.3, 0.3, systems) + np.where(np.arange(items) < 200, 1.5, -0.5)[:, None]
+    persons = np.clip(np.rint(3 + quality + rng.normal(0, 1, (3, items, systems))), 1, 5)
+    whole = np.ones((items, systems), dtype=np.bool_)
+    complete = human_side(persons, whole, np.arange(items))
+    whole[:190, ::2] = whole[210:, 1::2] = False  # even systems have mainly hard items
+    part = human_side(np.where(whole, persons, np.nan), whole, np.arange(items))
+    assert (persons == 5).mean() > 0.2
+    assert 0 < np.abs(complete.bend).max() < 0.05
+    assert np.abs(part.bend).max() < 0.15
+
+
+def test_the_best_of_a_few_ratings_of_an_annotator_is_no_bound_of_the_scale() -> None:
+    rng = np.random.default_rng(1)
+    ratings = np.clip(np.rint(3 + rng.normal(0, 1, (40, 6))), 1, 5)
+    persons = np.full((40, 40, 6), np.nan)
+    persons[np.arange(40), np.arange(40)] = ratings  # one annotator per item
+    whole = np.ones((40, 6), dtype=np.bool_)
+    assert (ratings == ratings.max(axis=1, keepdims=True)).mean() > 0.25
+    assert (ratings == 5).mean() < 0.2
+    assert not human_side(persons, whole, np.arange(40)).bend.any()
+    high = np.minimum(persons, 4)
+    assert human_side(high, whole, np.arange(40)).bend.any()

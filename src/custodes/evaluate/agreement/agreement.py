@@ -205,7 +205,7 @@ def agreement(
         comparison: RaterComparison, rng: np.random.Generator
     ) -> tuple[dict[str, pl.DataFrame], list[Note]]:
         table_of_name, notes = _answer(comparison, draw_flips, resamples, compare_by, confidence, alpha, rng)
-        if by and comparison.aspect not in study.labels and len(comparison.systems) > 1:
+        if by and comparison.aspect not in study.labels:
             equal_preference_ratios = equal_preferences(comparison)
             item_slices = slices_of_items(study, comparison.items, by)
             slice_table_columns = slice_columns(

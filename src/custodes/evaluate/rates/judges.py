@@ -345,8 +345,8 @@ def label_notes(outputs: LabelledOutputs, positive: str | None) -> list[Note]:
     n_rarer_label = float(n_outputs_of_label.min())
     rarer_label = label_names[int(np.argmin(n_outputs_of_label))]
     few_labels_text = (
-        f"only {n_rarer_label:.0f} human labels are {rarer_label!r}"
-        if round(n_rarer_label)
+        f"only {n_rarer_label:.3g} human labels are {rarer_label!r}"
+        if n_rarer_label
         else f"no human label is {rarer_label!r}"
     )
     notes = build_notes(

@@ -35,6 +35,10 @@ _CLIP = 3.0  # before powers are taken, values are clipped at this many standard
 _BOUND_SHARE = 0.2
 """Minimum proportion of human ratings at one bound of the scale for which `_bound_bend` is not 0."""
 
+_FEWEST_RATINGS = 30
+"""Minimum number of ratings of an annotator whose own best and worst ratings are bounds of the scale. With few ratings,
+a large proportion equals the best rating by chance."""
+
 _TASTE_LEVEL = 0.99
 """Confidence level of the F test for annotators' individual preferences for systems.
 
@@ -130,7 +134,7 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
         effects=system_fit.effects,
         influence=influence_by_unit,
         covariance=covariance(influence_by_unit, influence_by_unit) + np.diag(taste_variances),
-        bend=_bound_bend(annotator_ratings, has_rating, system_fit.effects),
+        bend=_bound_bend(annotator_ratings, has_rating, adjusted_ratings),
         powers=power_fit.effects,
         powers_influence=np.stack([sum_by_unit(influence_by_item, units) for influence_by_item in power_fit.influence]),
         instruments=instruments,
@@ -140,24 +144,33 @@ def human_side(annotator_ratings: Floats, output_mask: Bools, units: Ints) -> Hu
     )
 
 
-def _bound_bend(annotator_ratings: Floats, has_rating: Bools, effects: Floats) -> Floats:
+def _bound_bend(annotator_ratings: Floats, has_rating: Bools, adjusted_ratings: Floats) -> Floats:
     """Return how much the curve of a metric may bend (systems,) because human ratings have a bound.
 
-    The latent position of a system is the probit of the proportion of its ratings at (or beyond) the bound. The bend is
-    0 if fewer than `_BOUND_SHARE` of the ratings lie at either bound. Bounds are those of each annotator.
+    Latent positions are the probits of the proportion of ratings at (or beyond) the bound. They are compared with means
+    of the same ratings: if systems have different items, the items then do not matter. The bend is 0 if fewer than
+    `_BOUND_SHARE` of the ratings lie at either bound. Annotators with few ratings share their bounds.
     """
     from scipy.special import ndtri
 
     ratings = np.where(has_rating, annotator_ratings, np.nan)
-    is_rated_annotator = has_rating.any(axis=(1, 2))
-    ratings, has_rating = ratings[is_rated_annotator], has_rating[is_rated_annotator]
-    is_top, is_bottom = (ratings == extreme(ratings, axis=(1, 2), keepdims=True) for extreme in (np.nanmax, np.nanmin))
-    n_ratings, n_top, n_bottom = (mask.sum(axis=(0, 1)) for mask in (has_rating, is_top, is_bottom))
-    if max(n_top.sum(), n_bottom.sum()) < _BOUND_SHARE * max(1, n_ratings.sum()):
-        return np.zeros(len(effects))
+    n_ratings, n_ratings_of_annotator = has_rating.sum(axis=(0, 1)), has_rating.sum(axis=(1, 2), keepdims=True)
+    if not n_ratings.any():
+        return np.zeros(len(n_ratings))
+    n_top, n_bottom = (
+        np.where(
+            n_ratings_of_annotator >= _FEWEST_RATINGS,
+            ratings == extreme.reduce(ratings, axis=(1, 2), keepdims=True),
+            ratings == extreme.reduce(ratings, axis=None),
+        ).sum(axis=(0, 1))
+        for extreme in (np.fmax, np.fmin)
+    )
+    if max(n_top.sum(), n_bottom.sum()) < _BOUND_SHARE * n_ratings.sum():
+        return np.zeros(len(n_ratings))
     n_high = n_top if n_top.sum() >= n_bottom.sum() else n_ratings - n_bottom
-    latent_positions = np.where(n_ratings > 0, ndtri((n_high + 0.5) / (n_ratings + 1)), 0.0)
-    return bend_of(latent_positions, effects)
+    latent_positions = ndtri((n_high + 0.5) / (n_ratings + 1))  # 0 without ratings
+    # The metric's scores are mapped to the distribution of human means, which has the bound, so about half remains.
+    return 0.5 * bend_of(latent_positions, adjusted_ratings.sum(axis=(0, 1)) / np.maximum(n_ratings, 1))
 
 
 def two_way(values: Floats, output_mask: Bools) -> Effects:
