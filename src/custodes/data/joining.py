@@ -191,7 +191,7 @@ def _align_system_names(studies: Sequence[Study]) -> list[Study]:
     named_studies = _named_studies(studies)
     system_names = {system_name for study in named_studies for system_name in study.systems}
     return [
-        _replace_labels(study, pl.lit(*system_names).alias("system"))
+        _replace_labels(study, pl.lit(min(system_names)).alias("system"))
         if study.unnamed_system and len(system_names) == 1
         else _name_systems_of_items(study, named_studies)
         for study in studies
