@@ -148,6 +148,13 @@ def test_human_labels_without_systems_have_the_system_of_their_item() -> None:
     assert cu.read(rest, human[half:], columns=columns).ratings.frame.sort(pl.all()).equals(expected)
     with pytest.raises(InputError, match="two inputs hold the same rating"):
         cu.read(rest, human, columns=columns)
+    # the systems of all files count, in any order of the files
+    others = judge.with_columns(build_tag=pl.lit("v3"))
+    for files in ((human, judge, others), (human, others, judge), (others, human, judge)):
+        with pytest.raises(InputError, match="no item and system in common .*add the column of systems to table$"):
+            cu.read(*files, columns=columns)
+    parts = judge.partition_by("build_tag", maintain_order=True)
+    assert cu.read(human, *parts, columns=columns).ratings.frame.sort(pl.all()).equals(expected)
     # items of several systems do not show the system
     both = pl.concat([judge, judge.with_columns(build_tag=pl.col("build_tag").replace({"v1": "v2", "v2": "v1"}))])
     with pytest.raises(InputError, match=r"no item and system in common .*; add the column of systems to table$"):
@@ -343,6 +350,41 @@ def test_prompts_of_several_conversations_are_no_items(names: tuple[str, str, st
     assert study.items.frame["cluster"].n_unique() == 30
     assert set(study.ratings.frame["item"]) == set(table[item])
     assert cu.read(table.drop(cluster)).ratings.frame["item"].n_unique() == N // 2
+
+
+@pytest.mark.parametrize(
+    "name", ["judge_prompt_version", "user_agent_version", "annotator_user_id", "labelling_session_id"]
+)
+def test_versions_of_the_judge_and_sessions_of_reviewers_are_slices(name: str) -> None:
+    study = cu.read(
+        pl.DataFrame(
+            {
+                "trace_id": range(N),
+                name: ["1", "2"] * (N // 2),
+                "judge": words(JUDGE, "fail", "pass"),
+                "human_label": words(EXPERT, "fail", "pass"),
+            }
+        )
+    )
+    assert study.systems == ("table",)
+    assert study.items.frame.is_empty()
+    assert name in study.attributes.columns
+
+
+@pytest.mark.parametrize("name", ["evaluation_by_expert", "evaluation_human", "grading_annotator", "human_evaluation"])
+def test_evaluations_by_people_are_human_labels(name: str) -> None:
+    columns = {"id": range(N), name: words(EXPERT, "fail", "pass"), "judge": words(JUDGE, "fail", "pass")}
+    study = cu.read(pl.DataFrame(columns))
+    assert (study.humans, study.metrics) == ((name,), ("judge",))
+
+
+def test_agreement_says_which_of_two_unknown_words_is_positive_for_scores() -> None:
+    table = pl.DataFrame({"id": range(N), "judge": RNG.random(N), "human": words(EXPERT, "hate", "neutral")})
+    messages = [note.message for note in cu.agreement(table, resamples=0).notes if note.rule == "positive-by-order"]
+    assert len(messages) == 1
+    assert "'neutral', the last in order, counts as positive" in messages[0]
+    known = table.with_columns(pl.col("human").replace({"hate": "fail", "neutral": "pass"}))
+    assert "positive-by-order" not in {note.rule for note in cu.agreement(known, resamples=0).notes}
 
 
 def test_labels_of_nested_evaluations_and_annotations_have_a_mapping() -> None:

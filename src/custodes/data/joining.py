@@ -25,9 +25,11 @@ def join(studies: Sequence[Study]) -> Study:
     Raises `InputError` if two inputs with outputs have no common output and no common rater (unless both hold only
     texts), if two inputs hold the same rating or verdict, or if a rater is human in one input and a metric in another.
     """
-    joined_study, *other_studies = _name_systems(studies)
+    joined_study, *other_studies = _align_system_names(_name_systems(studies))
     for other_study in other_studies:
-        joined_study, other_study = _align_task_items(*_align_system_names(joined_study, other_study))
+        if joined_study.unnamed_system and other_study.unnamed_system and len(joined_study.systems) == 1:
+            other_study = _replace_labels(other_study, pl.lit(joined_study.systems[0]).alias("system"))
+        joined_study, other_study = _align_task_items(joined_study, other_study)
         notes = [*joined_study.notes, *other_study.notes, *_overlap_notes(joined_study, other_study)]
         kind_of_rater, kind_of_other_rater = joined_study.raters.kind, other_study.raters.kind
         for rater_name in kind_of_rater.keys() & kind_of_other_rater.keys():
@@ -132,9 +134,9 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
     if sum(map(len, rater_names_of_studies)) == len(set().union(*rater_names_of_studies)):
         return studies
     judge_studies = [study for study in unnamed_studies if study.metrics]
+    named_studies = _named_studies(studies)
     has_system_of_each_item = len(given_system_names) == 1 or all(
-        any(_name_systems_of_items(unnamed_study, study) is not unnamed_study for study in studies)
-        for unnamed_study in unnamed_studies
+        _name_systems_of_items(study, named_studies) is not study for study in unnamed_studies
     )
     if not judge_studies and has_system_of_each_item and given_system_names.isdisjoint(system_names_of_files):
         return studies
@@ -177,27 +179,43 @@ def _name_systems(studies: Sequence[Study]) -> Sequence[Study]:
     ]
 
 
-def _align_system_names(a: Study, b: Study) -> tuple[Study, Study]:
-    """Both studies. If one study has no system names, and the other study has one system, or one system for each item,
-    the outputs of the unnamed system get the names of these systems."""
-    if b.unnamed_system and len(a.systems) == 1:
-        return a, _replace_labels(b, pl.lit(a.systems[0]).alias("system"))
-    if a.unnamed_system and len(b.systems) == 1:
-        return _replace_labels(a, pl.lit(b.systems[0]).alias("system")), b
-    return (a, _name_systems_of_items(b, a)) if b.unnamed_system else (_name_systems_of_items(a, b), b)
+def _named_studies(studies: Sequence[Study]) -> list[Study]:
+    """The studies with names of systems; only those with ratings, if there are such studies."""
+    named_studies = [study for study in studies if not study.unnamed_system]
+    return [study for study in named_studies if study.ratings.frame.height] or named_studies
 
 
-def _name_systems_of_items(study: Study, named_study: Study) -> Study:
-    """The study. If it has no system names, each item gets the only system that it has in `named_study`.
+def _align_system_names(studies: Sequence[Study]) -> list[Study]:
+    """The studies. If studies with system names have only one system, or together one system for each item, the outputs
+    of the studies without system names get the names of these systems."""
+    named_studies = _named_studies(studies)
+    system_names = {system_name for study in named_studies for system_name in study.systems}
+    return [
+        _replace_labels(study, pl.lit(min(system_names)).alias("system"))
+        if study.unnamed_system and len(system_names) == 1
+        else _name_systems_of_items(study, named_studies)
+        for study in studies
+    ]
+
+
+def _name_systems_of_items(study: Study, named_studies: Sequence[Study]) -> Study:
+    """The study. If it has no system names, each item gets the only system that it has in `named_studies`.
 
     Items that do not occur there are left out, with a note. The study is unchanged if it has a metric and a rater in
-    common with `named_study`, because it then is one more system; or if an item has several systems there.
+    common with `named_studies`, because it then is one more system; or if an item has several systems there.
     """
-    is_another_system = study.metrics and study.raters.kind.keys() & named_study.raters.kind.keys()
-    if not study.unnamed_system or named_study.unnamed_system or is_another_system:
+    named_raters = {rater_name for named_study in named_studies for rater_name in named_study.raters.kind}
+    is_another_system = study.metrics and not named_raters.isdisjoint(study.raters.kind)
+    if not study.unnamed_system or not named_studies or is_another_system:
         return study
     item_labels = study.item_labels()
-    key_rows = pl.concat([_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY)]).unique()
+    key_rows = pl.concat(
+        [
+            key_frame
+            for named_study in named_studies
+            for key_frame in (_output_keys(named_study), named_study.unlabelled.select(JOIN_KEY))
+        ]
+    ).unique()
     key_rows = key_rows.filter(pl.col("item").is_in(item_labels))
     if key_rows.is_empty() or key_rows["item"].is_duplicated().any():
         return study
@@ -211,7 +229,7 @@ def _name_systems_of_items(study: Study, named_study: Study) -> Study:
             "system-unknown",
             n_unknown_items,
             f"{study.name}: {n_unknown_items} items are left out, because the file names no system and "
-            f"{named_study.name} does not have these items",
+            f"{join_labels(named_study.name for named_study in named_studies)} does not have these items",
         )
     )
     return replace(

@@ -142,6 +142,19 @@ def test_words_for_positions_give_the_order_of_ties_too() -> None:
         assert note_counts(study) == {"both-bad": 1}
 
 
+def test_words_for_positions_give_the_order_of_their_rater_only() -> None:
+    people = pl.DataFrame(
+        {"item": ["1", "2"], "model_a": "A1", "model_b": "B1", "winner": ["left", "tie"], "rater": "ann"}
+    )
+    judge = people.with_columns(winner=pl.Series(["model_a", "model_b"]), rater=pl.lit("gpt-4"))
+    swapped = judge.rename({"model_a": "model_b", "model_b": "model_a"}).select(judge.columns)
+    orders = [
+        read(pl.concat(tables)).preferences.frame.sort("rater", "item", "order")["order"].to_list()
+        for tables in ((people, judge), (people, judge, swapped))
+    ]
+    assert orders == [["ab", "ab", "", ""], ["ab", "ab", "ab", "ba", "ab", "ba"]]
+
+
 def test_notes_say_how_words_and_names_were_read() -> None:
     notes = {note.rule: note for note in study_of(NOTATIONS["0, 1"]).notes}
     assert notes["place-or-column"].count == sum(row["swapped"] and row["sign"] != 0 for row in TRUTH)

@@ -121,6 +121,15 @@ def test_the_data_may_hold_the_scores_of_models(tmp_path: Path) -> None:
     ):
         result = cu.agreement(cu.read(table), resamples=0).metrics
         assert result.select("metric", "sample_accuracy").sort("metric").rows() == expected
+    # A column `model` is the generator if the scores have a name; lengths and human ratings are no scores of a model.
+    named = pl.DataFrame({"model": "gpt", "skywork_chosen": [2.5], "skywork_rejected": [1.0]})
+    others = ("len_chosen", "len_rejected", "human_chosen", "human_rejected")
+    study = cu.read(named.with_columns(pl.lit(7).alias(name) for name in others))
+    assert study.metrics == ("skywork",)
+    assert f"columns not used: model, {', '.join(others)}" in [note.message.partition(": ")[2] for note in study.notes]
+    texts = {"id": 3, "subset": "math", "prompt": "q", "chosen": "b", "rejected": "c"}
+    lengths = write_json(tmp_path / "lengths.json", [texts | {"n_tokens_chosen": 3, "n_tokens_rejected": 4}])
+    assert read(lengths).metrics == ()
     assert "prompt '7' occurs twice" in reading_error(models.drop("model"))
     several = [row | {"chosen": ["a", "b"], "rejected": ["c"], "rm_chosen": 2, "rm_rejected": 1}]
     assert reading_error(write_json(tmp_path / "several.json", several)) == (

@@ -71,7 +71,7 @@ def is_number(column: pl.Series) -> bool:
 
 
 def scored_pairs(frame: pl.DataFrame) -> list[str]:
-    """The names NAME of all pairs of number columns NAME_chosen and NAME_rejected.
+    """The names NAME of all pairs of number columns NAME_chosen and NAME_rejected, except human ratings and lengths.
 
     >>> scored_pairs(pl.DataFrame({"rm_chosen": [1.5], "rm_rejected": [0.5], "text_chosen": ["a"]}))
     ['rm']
@@ -81,6 +81,7 @@ def scored_pairs(frame: pl.DataFrame) -> list[str]:
         name
         for name in names
         if f"{name}_rejected" in frame.columns
+        and not (is_fact(name) or looks_human(name) or SIZES & set(split_name(name)))
         and all(is_number(frame[f"{name}_{side}"]) for side in ("chosen", "rejected"))
     ]
 

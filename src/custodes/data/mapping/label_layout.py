@@ -10,11 +10,13 @@ import polars as pl
 
 from custodes.data.mapping.cell_types import MOST_SYSTEMS
 from custodes.data.mapping.column_vocabulary import (
+    PERSONS,
     find_columns,
     is_model_name,
     looks_like_person,
     normalise_name,
     split_name,
+    word_list,
 )
 from custodes.data.mapping.columns import Columns
 from custodes.data.mapping.guess import format_options
@@ -33,6 +35,12 @@ the same value form a cluster."""
 
 REVIEWS = ("review", "annotation", "label", "labelling", "labeling", "rating", "verdict")
 """Words in the names of columns that number reviews instead of outputs, such as `review_id`."""
+
+OF_RATERS = PERSONS.union(
+    REVIEWS, word_list("human judge grader grading autograder evaluator eval evaluation scorer rubric user")
+)
+"""Words before the last two words of a name which show that the name is not about the application: the version of the
+prompt of the judge, or the session of a reviewer."""
 
 LONGEST_KEY = 64
 """Maximum number of characters of an item label."""
@@ -223,7 +231,12 @@ def add_key_columns(frame: pl.DataFrame, layout: LabelLayout, declared: Columns)
 def _is_cluster_name(name_words: Sequence[str]) -> bool:
     if name_words[0] in CLUSTERS:
         return "id" in name_words or len(name_words) == 1
-    return len(name_words) > 2 and name_words[-2] in CLUSTERS and name_words[-1] == "id"
+    return len(name_words) > 2 and _ends_in(name_words, [f"{word}_id" for word in CLUSTERS])
+
+
+def _ends_in(name_words: Sequence[str], names_of_two_words: Sequence[str]) -> bool:
+    """Whether the last two words are such a name, and the words before are not about raters."""
+    return "_".join(name_words[-2:]) in names_of_two_words and OF_RATERS.isdisjoint(name_words[:-2])
 
 
 def _may_be_key(column: pl.Series) -> bool:
@@ -259,8 +272,7 @@ def _system_columns(frame: pl.DataFrame, free_columns: Sequence[str]) -> tuple[s
         name
         for version_name in VERSIONS
         for name in free_columns
-        if normalise_name(name) == version_name
-        or ("_" in version_name and normalise_name(name).endswith(f"_{version_name}"))
+        if normalise_name(name) == version_name or ("_" in version_name and _ends_in(split_name(name), [version_name]))
     ]
     model_columns = [name for name in find_columns("system", free_columns) if name not in version_columns]
     varying_columns = [

@@ -42,11 +42,14 @@ HUMAN = frozenset(
 
 JUDGE = JUDGE_WORDS | frozenset(
     word_list(
-        "judge grader grade grading autograder autograde llm evaluator eval evals evaluation evaluations scorer"
-        " classifier guardrail auto predicted prediction pred"
+        "judge grader grade autograder autograde llm evaluator eval scorer classifier guardrail auto predicted"
+        " prediction pred"
     )
 )
 """Words in names of columns with labels of a judge."""
+
+EVALUATIONS = frozenset(word_list("grading evals evaluation evaluations"))
+"""Words in names of columns with labels of a judge, unless the name looks human, as in `evaluation_by_expert`."""
 
 NOT_LABELS = frozenset(
     word_list(
@@ -193,7 +196,7 @@ def _wide_layout(
         name
         for name in free_columns
         if name not in human_columns
-        and JUDGE & set(split_name(name))
+        and (JUDGE | EVALUATIONS) & set(split_name(name))
         and (split_name(name)[0] in JUDGE or not looks_human(name))
     ]
     human_columns = _columns_without_names(human_columns, judge_columns, words_of_column)
@@ -305,7 +308,7 @@ def _criteria(human_columns: Sequence[str], judge_columns: Sequence[str]) -> dic
     rater_and_criterion_of_column: dict[str, tuple[str, str]] = {}
     for name in (*human_columns, *judge_columns):
         name_words = [word for word in re.split(r"[\W_]+", name) if word]
-        rater_words = [word for word in name_words if word.lower() in JUDGE | HUMAN or looks_human(word)]
+        rater_words = [word for word in name_words if word.lower() in JUDGE | EVALUATIONS | HUMAN or looks_human(word)]
         criterion_words = [word for word in name_words if word not in rater_words and word.lower() not in LABEL_WORDS]
         criterion_name = "_".join(criterion_words)
         if not criterion_name or criterion_name not in name:

@@ -132,10 +132,15 @@ def interpret_verdicts(
     )
     is_position_cell = cell_meaning_rows["place"].is_not_null()
     has_orders = bool((label_column(frame, "order", where=where, empty=True) != "").any())
-    if is_position_cell.any() and not has_orders:  # the columns of systems are in displayed order, also for ties
-        order_signs, notes = pl.repeat(1.0, frame.height, eager=True), list[Note]()
-    else:
-        order_signs, notes = read_orders(verdict_table, frame, where=where, is_own_format=is_own_format)
+    rater_labels = verdict_table["rater"]
+    # For a rater who names positions, the columns of systems are in displayed order, also for ties.
+    is_other_row = has_orders | ~rater_labels.is_in(rater_labels.filter(is_position_cell).unique().to_list())
+    order_signs, notes = pl.repeat(1.0, frame.height, eager=True), list[Note]()
+    if is_other_row.any():
+        other_order_signs, notes = read_orders(
+            verdict_table.filter(is_other_row), frame.filter(is_other_row), where=where, is_own_format=is_own_format
+        )
+        order_signs = order_signs.scatter(is_other_row.arg_true(), other_order_signs)
     if has_orders and (order_signs != 0).any():
         refuse(
             is_position_cell & (order_signs == 0),
@@ -144,7 +149,7 @@ def interpret_verdicts(
                 "position, but the presentation order of this row is unknown; give the order, or name the system"
             ),
         )
-    # If cells name positions and there is no column of orders, the columns of systems are in displayed order.
+    # If cells name positions and all orders are unknown, the columns of systems are in displayed order.
     order_signs = order_signs.set(is_position_cell & (order_signs == 0), 1.0)
     preference_signs = (
         cell_meaning_rows["preference"]

@@ -22,6 +22,7 @@ import polars as pl
 
 from custodes.data.joining import join
 from custodes.data.mapping.cell_types import scored_pairs
+from custodes.data.mapping.column_vocabulary import GENERIC, split_name
 from custodes.data.notes import build_notes
 from custodes.data.preferences import Preferences
 from custodes.data.ratings import Ratings
@@ -38,12 +39,14 @@ from custodes.data.readers.logs import (
 )
 from custodes.data.readers.reader import Invalid, TableReader
 from custodes.data.study import Study
-from custodes.data.table import check_columns, label_column, number_column, refuse
+from custodes.data.table import check_columns, label_column, number_column, refuse, unused_columns
 from custodes.errors import InputError, join_labels
 
 FORMAT_NAME = "scores of RewardBench"
 COLUMNS = ("id", "subset", "prompt", "chosen", "rejected")
 HUMAN_RATER = "ref"
+NO_NAMES = GENERIC | {"reward", "rewards", "rm"}
+"""Words that name no reward model, as in `score_chosen`."""
 TEXTS = msgspec.json.Decoder(list[str])
 LIST_NAMES = ("scores_chosen", "scores_rejected", "text_chosen", "text_rejected")
 """Columns of RewardBench, with one right and one wrong text per entry."""
@@ -135,17 +138,15 @@ def read_rewardbench2_data(frame: pl.DataFrame, *, where: str, invalid: Invalid)
     """A study of preferences and texts. The labels are the same as in `read_rewardbench2`, so scores can be joined.
 
     Columns with numbers called NAME_chosen and NAME_rejected are the scores of the reward model NAME. If there is one
-    such pair and a column `model`, this column has the name. With scores, all other columns are optional.
+    such pair, called for instance `score` or `rm`, and a column `model`, this column has the name. With scores, all
+    other columns are optional.
     """
     models = scored_pairs(frame)
     score_columns = [f"{model}_{side}" for model in models for side in ("chosen", "rejected")]
-    has_model_column = len(models) == 1 and "model" in frame.columns
-    notes = check_columns(
-        frame,
-        where=where,
-        required=() if models else COLUMNS,
-        optional=[*COLUMNS, *score_columns, *["model"] * has_model_column],
-    )
+    has_model_column = len(models) == 1 and "model" in frame.columns and NO_NAMES.issuperset(split_name(models[0]))
+    check_columns(frame, where=where, required=() if models else COLUMNS, optional=frame.columns)
+    used_columns = {*COLUMNS, *score_columns, *["model"] * has_model_column}
+    notes = build_notes(unused_columns([name for name in frame.columns if name not in used_columns], where=where))
     scores_of_column = {name: number_column(frame, name, where=where) for name in score_columns}
     labels_of_column = {
         name: label_column(frame, name, where=where)

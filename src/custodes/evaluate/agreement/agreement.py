@@ -40,7 +40,7 @@ from custodes.evaluate.comparable import NotComparableError, label_of
 from custodes.evaluate.parallel import map_parts
 from custodes.evaluate.rater_comparison import RaterComparison, compare
 from custodes.evaluate.rates.estimates import EstimateSettings
-from custodes.evaluate.rates.judges import equal_labels, judge_rows, judge_table
+from custodes.evaluate.rates.judges import equal_labels, judge_rows, judge_table, label_notes
 from custodes.evaluate.rates.outputs import labelled_outputs, view_of_positive
 from custodes.evaluate.slices import BY, slice_columns, slice_notes, slice_table, slices_of, slices_of_items
 from custodes.progress import Progress, silent
@@ -279,6 +279,13 @@ def _label_tables(
             for outputs_of_aspect, tables in zip(labelled_outputs_of_aspects, tables_of_aspects, strict=True)
             if tables["labels"].height
             for note in outputs_of_aspect.notes
+        ),
+        *(
+            note
+            for outputs_of_aspect in labelled_outputs_of_aspects
+            if study.labels[outputs_of_aspect.aspect].scores
+            for note in label_notes(outputs_of_aspect, None)
+            if note.rule == "positive-by-order"  # scores of the other label would look like errors
         ),
     ]
 
