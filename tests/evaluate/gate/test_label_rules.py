@@ -453,3 +453,46 @@ def test_corrected_rates_have_a_test_per_system_and_their_influences() -> None:
     # The influence is that on the smallest value, at which left-out outputs of v1 are positive.
     assert other.influence[380:] == pytest.approx(-(1 - both[1].values[0]) * 0.9 / 200, abs=1e-4)
     assert other.influence[:200] == pytest.approx(both[0].influence[:200])
+
+
+def test_intervals_and_p_values_are_adjusted_for_the_tests_that_have_an_interval() -> None:
+    data = labels(100, n_labelled=80)
+    third = pl.when(pl.col("id") % 5 == 0).then(pl.lit("fail")).otherwise("judge_old")
+    data = data.with_columns(judge_c=third, judge_same="judge_new", expert=pl.col("expert"))
+    others = ["judge_old", "judge_c", "judge_same"]
+    joint = rows(data, metric="judge_new", not_worse_than=others, margin=0.05, statistic="accuracy")
+    alone = rows(
+        data, metric="judge_new", not_worse_than="judge_c", margin=0.05, statistic="accuracy", confidence=0.975
+    )
+    for end in ("", "_low", "_high"):
+        assert joint[1][f"value{end}"] == pytest.approx(alone[0][f"value{end}"])
+    assert joint[1]["p_value"] == pytest.approx(2 * alone[0]["p_value"])  # the equal metric has no interval
+    assert joint[1]["threshold"] == -0.05
+    assert (joint[2]["p_value"], joint[2]["value_low"]) == (None, None)
+    worse = rows(data, metric="judge_new", not_worse_than=others, margin=0.9, statistic="accuracy")
+    assert worse[0]["p_value"] < 1e-6
+    even = rows(data, metric="judge_new", require=["accuracy>=0.84", "kappa>=0.5"])
+    assert max(row["p_value"] for row in even) <= 1
+
+
+def test_reasons_name_what_more_data_would_decide() -> None:
+    data = labels(300, n_labelled=150)
+    rate = cu.rates(data, metrics="judge_new").rates["corrected_rate"].item()
+    (of_rate,) = rows(data, metric="judge_new", require=f"corrected_rate>={rate - 0.03:.3f}")
+    assert "times as many outputs and human labels would decide the rule" in of_rate["reason"]
+    accuracy = cu.rates(data, metrics="judge_new").judges["accuracy"].item()
+    (of_labels,) = rows(data, metric="judge_new", require=f"accuracy>={accuracy - 0.03:.3f}")
+    assert "times as many human labels would decide the rule" in of_labels["reason"]
+    result = cu.gate(data, metric="judge_new", require="accuracy>=0.5")
+    for seconds in (-0.1, np.inf, np.nan):
+        with pytest.raises(OptionError, match="give a finite number of at least 0"):
+            result.to_junit(seconds)
+    assert 'time="0.000"' in result.to_junit()
+    with pytest.raises(OptionError, match="no metric is named; .* Metrics: judge_new, judge_old"):
+        cu.gate(data, require="accuracy>=0.5")
+    with pytest.raises(OptionError, match="margin=inf is not allowed"):
+        cu.gate(data, metric="judge_new", not_worse_than="judge_old", margin=np.inf)
+    with pytest.raises(OptionError, match="margin=0.1 has no effect"):
+        cu.gate(data, metric="judge_new", require="accuracy>=0.5", margin=0.1)
+    zero = rows(data, metric="judge_new", not_worse_than="judge_old", margin=0.0)
+    assert np.copysign(1, zero[0]["threshold"]) == 1
