@@ -117,3 +117,22 @@ def test_rules_of_two_kinds_and_wrong_relations_are_refused() -> None:
         cu.gate(three, require="judge_rate>=0.5")
     (rule,) = rows(three, require="judge_rate>=0.1", positive="fine")
     assert (rule["value"], rule["outcome"]) == (pytest.approx(1 / 3), "holds")
+
+
+def test_bounds_of_several_rules_have_bonferronis_level_and_numbers_of_observations() -> None:
+    data = verdicts(60).with_columns(aspect=pl.lit("style"))
+    first = rows(data, require=["consistency>=0.5", "failure_rate<=0.3", "repeat_agreement>=0.5"])
+    joint = cu.consistency(data, confidence=0.975)  # there are no repeated labels
+    orders = joint.orders.row(0, named=True)
+    failures = joint.missing.filter(factor="all").row(0, named=True)
+    for rule, values, name in ((first[0], orders, "consistency"), (first[1], failures, "failure_rate")):
+        for end in ("", "_low", "_high"):
+            assert rule[f"value{end}"] == pytest.approx(values[f"{name}{end}"])
+    assert (first[0]["n"], first[1]["n"]) == (orders["n_both_orders"], failures["queried"])
+    assert (first[2]["n"], first[2]["reason"]) == (0, "this judge has no repeated labels")
+    assert [rule["aspect"] for rule in first] == ["style"] * 3
+    alone = rows(data, require=["consistency>=0.5", "repeat_agreement>=0.5"])
+    assert alone[0]["value_low"] == pytest.approx(cu.consistency(data).orders["consistency_low"].item())
+    few = rows(verdicts(1, bias=0, noise=0, failures=0), require="consistency>=0.5")
+    assert few[0]["reason"] == "too few clusters of items for an interval"
+    assert few[0]["value"] == 1

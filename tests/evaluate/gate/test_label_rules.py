@@ -14,8 +14,8 @@ from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
-from custodes.evaluate.gate.label_rules import LabelTest
-from custodes.evaluate.gate.rules import requirement
+from custodes.evaluate.gate.label_rules import LabelTest, LabelTests, label_tests
+from custodes.evaluate.gate.rules import GateRule, requirement
 from tests.evaluate.gate.junit_schema import check_junit
 
 
@@ -316,3 +316,183 @@ def test_tests_have_the_scores_and_the_precision_of_counts_draws_or_errors() -> 
     assert not replace(error, values=np.full(3, np.nan)).has_interval
     assert error.bounds == (0, 1)
     assert replace(error, rule=replace(rule, against="old")).bounds == (-1, 1)
+    draws = np.append(0.5, np.random.default_rng(0).beta(8, 8, 4000))
+    from_draws = LabelTest(rule=requirement("corrected_rate>=0.3"), statistic="corrected_rate", n=9, values=draws)
+    logits = np.log(draws[1:] / (1 - draws[1:]))
+    assert from_draws.score == pytest.approx((logits.mean() - np.log(0.3 / 0.7)) / logits.std())
+    assert from_draws.p_value == pytest.approx(2 * (np.sum(draws[1:] <= 0.3) + 1) / 4001)
+    assert from_draws.interval(0.9) == pytest.approx((0.5, *np.quantile(draws[1:], [0.05, 0.95])))
+    lower = replace(from_draws, extremes=(draws - 0.05, draws + 0.05))
+    assert lower.score < from_draws.score
+    difference = replace(from_draws, rule=replace(from_draws.rule, reference="v1"))
+    logits = np.log((draws[1:] + 1) / (1 - draws[1:]))
+    assert difference.score == pytest.approx((logits.mean() - np.log(1.3 / 0.7)) / logits.std())
+
+
+@pytest.mark.parametrize(("threshold", "low", "high", "text"), [(0.2, 0, 0.1, ""), (0.2, -0.2, 0.1, "left out")])
+def test_left_out_outputs_prevent_a_decision_if_an_extreme_decides_otherwise(
+    threshold: float, low: float, high: float, text: str
+) -> None:
+    draws = np.linspace(0.3, 0.6, 101)
+    test = LabelTest(
+        rule=requirement(f"corrected_rate>={threshold}"),
+        statistic="corrected_rate",
+        n=9,
+        values=draws,
+        extremes=(draws + low, draws + high),
+        left_out="left out",
+    )
+    assert test.objection_at(0.95) == text
+    assert replace(test, objection="why").objection_at(0.95) == "why"
+    assert replace(test, extremes=()).objection_at(0.95) == ""
+    undecided = replace(test, rule=replace(test.rule, threshold=0.5))
+    assert undecided.objection_at(0.95) == ""
+    assert replace(test, values=np.full(1, np.nan)).objection_at(0.95) == ""
+
+
+def rule_tests(data: pl.DataFrame, *rules: GateRule | str, metric: str = "judge_new", **options: Any) -> LabelTests:
+    parsed = [requirement(rule, ["v0", "v1"]) if isinstance(rule, str) else rule for rule in rules]
+    arguments = {"positive": None, "sampling": "random", "confidence": 0.95, "rng": np.random.default_rng(0)}
+    (found,) = label_tests(cu.read(data), parsed, metric, **(arguments | options))
+    return found
+
+
+def not_worse(statistic: str | None = None) -> GateRule:
+    return GateRule(text="not worse than judge_old", statistic=statistic, threshold=-0.1, against="judge_old")
+
+
+def test_tests_of_proportions_have_their_counts_and_the_influence_of_each_output() -> None:
+    data = labels(200, n_labelled=120)
+    part = data.drop_nulls()
+    judge, human = ((part[name] == "pass").to_numpy() for name in ("judge_new", "expert"))
+    names = ("accuracy", "tpr", "tnr", "ppv", "npv", "kappa")
+    found = rule_tests(data, *(f"{name}>=0.5" for name in names))
+    masks = {"accuracy": human | True, "tpr": human, "tnr": ~human, "ppv": judge, "npv": ~judge}
+    for test in found.tests[:-1]:
+        mask, is_right = masks[test.statistic], judge == human
+        assert test.counts == pytest.approx(((mask & is_right).sum(), mask.sum()))
+        assert test.values[0] == pytest.approx(is_right[mask].mean())
+        expected = np.where(mask, is_right - is_right[mask].mean(), 0) / mask.sum()
+        np.testing.assert_allclose(test.influence[:120], expected, rtol=0.15, atol=0.002)
+        assert not test.influence[120:].any()
+        assert (test.n, test.objection, test.advice, test.extremes) == (120, "", "", ())
+    assert found.tests[-1].counts is None
+    assert [test.label for test in found.tests] == ["", "pass", "pass", "pass", "pass", ""]
+    assert rule_tests(data, "accuracy>=0.5", sampling="by-judge").tests[0].counts is None
+    assert found.labels == dict(zip([(str(item), "") for item in part["id"]], part["expert"], strict=True))
+    assert sorted(found.units) == sorted(map(str, range(200)))
+    clustered = rule_tests(data.with_columns(cluster=100 + pl.col("id") // 2), "accuracy>=0.5")
+    assert set(clustered.units) == {min(str(k), str(k + 1)) for k in range(0, 200, 2)}
+
+
+def test_the_error_of_a_difference_is_by_clusters() -> None:
+    data = labels(30, n_labelled=20).with_columns(cluster=pl.col("id") // 2)
+    rule = not_worse("accuracy")
+    (test,) = rule_tests(data.drop("cluster"), rule).tests
+    part = data.drop_nulls()
+    right = [(part[name] == part["expert"]).to_numpy().astype(float) for name in ("judge_new", "judge_old")]
+    deviation = right[0] - right[1] - (right[0] - right[1]).mean()
+    assert (test.clusters, test.n) == (20, 20)
+    assert test.values.tolist() == [pytest.approx((right[0] - right[1]).mean())]
+    assert test.error == pytest.approx(np.sqrt((deviation**2).sum() * 20 / 19) / 20, rel=0.04)
+    np.testing.assert_allclose(test.influence, deviation / 20, rtol=0.1, atol=0.002)
+    (clustered,) = rule_tests(data, rule).tests
+    sums = deviation.reshape(10, 2).sum(axis=1)
+    assert clustered.clusters == 10
+    assert clustered.error == pytest.approx(np.sqrt((sums**2).sum() * 10 / 9) / 20, rel=0.04)
+    # Outputs with labels of one judge only are left out.
+    gap = data.drop("cluster").with_columns(judge_old=pl.when(pl.col("id") > 1).then("judge_old"))
+    assert (rule_tests(gap, rule).tests[0].clusters, rule_tests(gap, rule).tests[0].n) == (18, 18)
+    (missing,) = rule_tests(data.drop("judge_old"), rule).tests
+    assert (missing.reason, missing.n) == ("there are no labels by judge_old", 0)
+    (standard,) = rule_tests(data, not_worse()).tests
+    assert standard.statistic == "kappa"
+
+
+def shown(n_unseen: int, *, n: int = 500) -> pl.DataFrame:
+    """Return outputs of which the judge fails some, none of them labelled."""
+    data = labels(n, n_labelled=n).select("id", "judge_new", "expert")
+    is_unseen = pl.col("id") < n_unseen
+    return data.with_columns(
+        judge_new=pl.when(is_unseen).then(pl.lit("fail")).otherwise(pl.lit("pass")),
+        expert=pl.when(~is_unseen & (pl.col("id") % 3 == 0)).then("expert"),
+    )
+
+
+@pytest.mark.parametrize(("n_unseen", "text"), [(0, ""), (4, "under 1%"), (5, "1%"), (52, "10%")])
+def test_advice_says_which_outputs_lack_human_labels(n_unseen: int, text: str) -> None:
+    (test,) = rule_tests(shown(n_unseen), "corrected_rate>=0.5", sampling="by-judge").tests
+    expected = (
+        f"; {text} of the outputs have a label of judge_new that no human-labelled output has; label some of these "
+        "outputs"
+    )
+    assert test.advice == (expected if text else "")
+
+
+def test_corrected_rates_have_a_test_per_system_and_their_influences() -> None:
+    versions = pl.concat(
+        [labels(200, seed=k, n_labelled=80).with_columns(prompt_version=pl.lit(f"v{k}")) for k in (0, 1)]
+    )
+    data = versions.drop("judge_old").with_columns(
+        judge_new=pl.when((pl.col("id") < 180) | (pl.col("prompt_version") == "v0")).then("judge_new")
+    )
+    both = rule_tests(data, "corrected_rate>=0.5").tests
+    assert [(test.system, test.n, len(test.extremes)) for test in both] == [("v0", 80, 0), ("v1", 80, 2)]
+    assert both[1].left_out.startswith("annotators labelled none of the 20 outputs of v1 without a label of judge_new")
+    assert both[0].left_out == ""
+    (difference,) = rule_tests(data, "corrected_rate>=v0-0.1").tests
+    assert (difference.system, difference.n, len(difference.extremes)) == ("v1", 160, 2)
+    assert difference.values[0] == pytest.approx(both[1].values[0] - both[0].values[0])
+    np.testing.assert_allclose(difference.influence, both[1].influence - both[0].influence)
+    low, high = (extreme[0] for extreme in difference.extremes)
+    assert (high - low, low) == (pytest.approx(0.1), pytest.approx(0.9 * both[1].values[0] - both[0].values[0]))
+    (other,) = rule_tests(data, "corrected_rate>=v1-0.1").tests
+    low, high = (extreme[0] for extreme in other.extremes)
+    assert low == pytest.approx(both[0].values[0] - 0.9 * both[1].values[0] - 0.1)
+    assert high - low == pytest.approx(0.1)
+    # The influence is that on the smallest value, at which left-out outputs of v1 are positive.
+    assert other.influence[380:] == pytest.approx(-(1 - both[1].values[0]) * 0.9 / 200, abs=1e-4)
+    assert other.influence[:200] == pytest.approx(both[0].influence[:200])
+
+
+def test_intervals_and_p_values_are_adjusted_for_the_tests_that_have_an_interval() -> None:
+    data = labels(100, n_labelled=80)
+    third = pl.when(pl.col("id") % 5 == 0).then(pl.lit("fail")).otherwise("judge_old")
+    data = data.with_columns(judge_c=third, judge_same="judge_new", expert=pl.col("expert"))
+    others = ["judge_old", "judge_c", "judge_same"]
+    joint = rows(data, metric="judge_new", not_worse_than=others, margin=0.05, statistic="accuracy")
+    alone = rows(
+        data, metric="judge_new", not_worse_than="judge_c", margin=0.05, statistic="accuracy", confidence=0.975
+    )
+    for end in ("", "_low", "_high"):
+        assert joint[1][f"value{end}"] == pytest.approx(alone[0][f"value{end}"])
+    assert joint[1]["p_value"] == pytest.approx(2 * alone[0]["p_value"])  # the equal metric has no interval
+    assert joint[1]["threshold"] == -0.05
+    assert (joint[2]["p_value"], joint[2]["value_low"]) == (None, None)
+    worse = rows(data, metric="judge_new", not_worse_than=others, margin=0.9, statistic="accuracy")
+    assert worse[0]["p_value"] < 1e-6
+    even = rows(data, metric="judge_new", require=["accuracy>=0.84", "kappa>=0.5"])
+    assert max(row["p_value"] for row in even) <= 1
+
+
+def test_reasons_name_what_more_data_would_decide() -> None:
+    data = labels(300, n_labelled=150)
+    rate = cu.rates(data, metrics="judge_new").rates["corrected_rate"].item()
+    (of_rate,) = rows(data, metric="judge_new", require=f"corrected_rate>={rate - 0.03:.3f}")
+    assert "times as many outputs and human labels would decide the rule" in of_rate["reason"]
+    accuracy = cu.rates(data, metrics="judge_new").judges["accuracy"].item()
+    (of_labels,) = rows(data, metric="judge_new", require=f"accuracy>={accuracy - 0.03:.3f}")
+    assert "times as many human labels would decide the rule" in of_labels["reason"]
+    result = cu.gate(data, metric="judge_new", require="accuracy>=0.5")
+    for seconds in (-0.1, np.inf, np.nan):
+        with pytest.raises(OptionError, match="give a finite number of at least 0"):
+            result.to_junit(seconds)
+    assert 'time="0.000"' in result.to_junit()
+    with pytest.raises(OptionError, match="no metric is named; .* Metrics: judge_new, judge_old"):
+        cu.gate(data, require="accuracy>=0.5")
+    with pytest.raises(OptionError, match="margin=inf is not allowed"):
+        cu.gate(data, metric="judge_new", not_worse_than="judge_old", margin=np.inf)
+    with pytest.raises(OptionError, match="margin=0.1 has no effect"):
+        cu.gate(data, metric="judge_new", require="accuracy>=0.5", margin=0.1)
+    zero = rows(data, metric="judge_new", not_worse_than="judge_old", margin=0.0)
+    assert np.copysign(1, zero[0]["threshold"]) == 1

@@ -144,3 +144,18 @@ def test_left_out_outputs_are_counted_as_negative_and_as_positive() -> None:
             bound.influence, 0.8 * rates.influence + (value - rate) * (is_left_out - share) / 300, atol=1e-12
         )
     assert rate_bounds(rates, outputs, ~is_left_out, judge_labels, settings) == (rates, rates)
+    by_label: EstimateSettings = {**settings, "sampling": "by-label"}
+    some = np.arange(300) % 3 > 0
+    for chosen, options in ((some, settings), (everything, by_label), (some, by_label)):
+        rates = judge_labels.rates(outputs, chosen, **options)
+        low, high = rate_bounds(rates, outputs, chosen, judge_labels, options)
+        counted = chosen & (~outputs.has_human_label if options is by_label else True)
+        share = is_left_out[counted].mean()
+        assert high.corrected.value - low.corrected.value == pytest.approx(share)
+        assert (high.rate_draws - low.rate_draws).mean() == pytest.approx(share, abs=0.01)
+        binomial = np.sqrt(share * (1 - share) / counted.sum())
+        assert (high.rate_draws - low.rate_draws).std() == pytest.approx(binomial, rel=0.1)
+        expected = (1 - share) * rates.influence - rates.corrected.value * np.where(
+            counted, is_left_out - share, 0
+        ) / counted.sum()
+        np.testing.assert_allclose(low.influence, expected, atol=1e-12)

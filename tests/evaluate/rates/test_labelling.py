@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from functools import partial
+from inspect import signature
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,10 @@ from scipy.special import ndtri
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
+from custodes.evaluate.rates.estimates import positive_rate
+from custodes.stats.intervals import wilson_interval
+from custodes.stats.rates.measures import sensitivity, specificity
+from custodes.stats.rates.sample_size import error_rate_shares, expected_posterior, rate_shares
 
 
 def traces(n: int = 1500, *, labelled: int = 0, seed: int = 0, rate: float = 0.8) -> pl.DataFrame:
@@ -185,3 +192,164 @@ def test_labels_that_are_not_two_and_annotators_alone_are_refused() -> None:
     assert cu.labelling(topics, positive="a").allocation["label"].to_list() == ["not a", "a"]
     with pytest.raises(InputError, match="needs a metric that gives labels"):
         cu.labelling(pl.DataFrame({"id": range(9), "expert": ["pass", "fail", "pass"] * 3}))
+
+
+N_OUTPUTS = np.array([[90, 310], [200, 100], [30, 170]])  # outputs of systems A, B, C that the judge fails and passes
+N_LABELLED = np.array([[10, 30], [0, 12], [0, 0]])
+N_POSITIVE = np.array([[2, 27], [0, 9], [0, 0]])
+
+
+def planned() -> pl.DataFrame:
+    rows = [
+        (f"{system}{code}{k:03}", system, ("fail", "pass")[code], ("fail", "pass")[int(k < N_POSITIVE[s, code])])
+        if k < N_LABELLED[s, code]
+        else (f"{system}{code}{k:03}", system, ("fail", "pass")[code], None)
+        for s, system in enumerate("ABC")
+        for code in (0, 1)
+        for k in range(N_OUTPUTS[s, code])
+    ]
+    return pl.DataFrame(rows, schema=["id", "model", "judge", "expert"], orient="row")
+
+
+def width_of(shares: np.ndarray, rates: np.ndarray, n: np.ndarray, statistic: Any, n_labels: float) -> float:
+    low, high = np.quantile(statistic(expected_posterior(shares, rates, n, n_labels)), [0.05, 0.95])
+    return float(high - low)
+
+
+def best_shares(neyman: np.ndarray, rates: np.ndarray, n: np.ndarray, statistic: Any) -> np.ndarray:
+    mixed = [share * neyman + (1 - share) * n / n.sum() for share in (1, 0.75, 0.5, 0.25, 0)]
+    return min(mixed, key=lambda shares: width_of(shares, rates, n, statistic, min(200, n.sum())))
+
+
+def test_a_plan_is_the_smallest_number_with_the_best_mixture_of_allocations() -> None:
+    result = cu.labelling(planned(), width=0.16, difference=0.15, accuracy=0.8, confidence=0.9)
+    prior = (N_POSITIVE.sum(axis=0) + 2 * np.array([0.2, 0.8])) / (N_LABELLED.sum(axis=0) + 2)
+    rates = (N_POSITIVE + 2 * prior) / (N_LABELLED + 2)
+    shares = [
+        best_shares(rate_shares(n / n.sum(), rate), rate, n, positive_rate)
+        for n, rate in zip(N_OUTPUTS, rates, strict=True)
+    ]
+    z, power = ndtri(0.95), ndtri(0.8)
+
+    def smallest(size: Any, largest: float, most: int) -> int | None:
+        return next((k for k in range(1, most + 1) if size(k) <= largest), None)
+
+    def wilson_width(rate: float, n: float) -> float:
+        return float(np.diff(wilson_interval(rate, n, quantile=z))[0])
+
+    by_system = []
+    for s, system in enumerate("ABC"):
+        row = result.needed.filter(quantity="corrected_rate", system=system).row(0, named=True)
+        found = row["by_judge"]
+        size = partial(width_of, shares[s], rates[s], N_OUTPUTS[s], positive_rate)
+        assert size(found) <= 0.16 < size(found - 1)
+        mean = N_OUTPUTS[s] @ rates[s] / N_OUTPUTS[s].sum()
+        assert row["human_alone"] == smallest(partial(wilson_width, mean), 0.16, 1000)
+        assert (row["width"], row["labelled"], row["reason"]) == (0.16, N_LABELLED[s].sum(), "")
+        by_system.append(found)
+    n = N_OUTPUTS.sum(axis=0)
+    pooled = (N_OUTPUTS * rates).sum(axis=0) / n
+    for name, statistic, positive in (("tpr", sensitivity, True), ("tnr", specificity, False)):
+        row = needed(result, name)
+        best = best_shares(error_rate_shares(n / n.sum(), pooled, positive=positive), pooled, n, statistic)
+        size = partial(width_of, best, pooled, n, statistic)
+        assert size(row["by_judge"]) <= 0.16 < size(row["by_judge"] - 1)
+        assert (row["labelled"], row["human_alone"], row["system"]) == (52, None, "")
+    pairs = result.needed.filter(quantity="difference")
+    assert pairs["system"].to_list() == ["A and B", "A and C", "B and C"]
+    error = 0.15 / (z + power)
+
+    def deviation(i: int, j: int, k: float) -> float:
+        return float(
+            np.sqrt(sum(positive_rate(expected_posterior(shares[s], rates[s], N_OUTPUTS[s], k)).var() for s in (i, j)))
+        )
+
+    for row, (i, j) in zip(pairs.to_dicts(), combinations(range(3), 2), strict=True):
+        assert deviation(i, j, row["by_judge"]) <= error < deviation(i, j, row["by_judge"] - 1)
+        means = (N_OUTPUTS * rates).sum(axis=1)[[i, j]] / N_OUTPUTS.sum(axis=1)[[i, j]]
+        assert row["human_alone"] == np.ceil((means * (1 - means)).sum() / error**2)
+        assert (row["width"], row["labelled"]) == (0.15, N_LABELLED.sum(axis=1)[[i, j]].min())
+    # The allocation has the shares, at least 5 of each label of the judge, and no more than there are.
+    cells = result.allocation.sort("system", "label")
+    assert cells["n"].to_list() == N_OUTPUTS.ravel().tolist()
+    assert cells["labelled"].to_list() == N_LABELLED.ravel().tolist()
+    added = cells["add"].to_numpy().reshape(3, 2)
+    np.testing.assert_array_equal(added.sum(axis=1), np.array(by_system) - N_LABELLED.sum(axis=1))
+    np.testing.assert_allclose((added + N_LABELLED)[2], by_system[2] * shares[2], atol=1)
+    assert (added + N_LABELLED).min() >= 5
+    drawn_cells = result.outputs.with_columns(cell=pl.col("item").str.slice(0, 2)).group_by("cell").len().sort("cell")
+    assert drawn_cells["len"].to_list() == [count for count in added.ravel() if count]
+    joint = cu.labelling(planned(), difference=0.15, accuracy=0.8, confidence=0.9, target="difference").allocation
+    most = [pairs["by_judge"][[0, 1]].max(), pairs["by_judge"][[0, 2]].max(), pairs["by_judge"][[1, 2]].max()]
+    np.testing.assert_array_equal(
+        joint.sort("system", "label")["add"].to_numpy().reshape(3, 2).sum(axis=1),
+        np.array(most) - N_LABELLED.sum(axis=1),
+    )
+    narrow = cu.labelling(planned(), width=0.1, target="tpr")
+    assert narrow.allocation["add"].sum() == needed(narrow, "tpr")["by_judge"] - 52 > 0
+    assert cu.labelling(planned(), width=0.16, target="tpr").allocation["add"].sum() == 0
+
+
+def test_the_smallest_number_of_each_label_and_unreachable_targets() -> None:
+    few = cu.labelling(planned(), add=8).allocation.sort("system", "label")
+    assert few["add"].sum() == 8
+    small = planned().filter(pl.col("model") == "C")
+    assert cu.labelling(small, add=11, accuracy=0.99).allocation.sort("label")["add"].to_list() == [5, 6]
+    unreachable = cu.labelling(small, width=0.01)
+    assert unreachable.needed["by_judge"].to_list() == [None] * 3
+    assert (
+        unreachable.needed["reason"].to_list()
+        == ["human labels of all outputs would not be enough; let the judge label more outputs"] * 3
+    )
+    assert unreachable.allocation["add"].to_list() == [0, 0]
+    notes = {note.rule: note for note in unreachable.notes}
+    assert notes.keys() - {"label-columns", "rater-without-labels"} == {"assumed-accuracy", "nothing-to-label"}
+    assert "because the target corrected_rate is reached" in notes["nothing-to-label"].message
+    assert {note.rule for note in cu.labelling(planned(), add=8).notes} == {"label-columns"}
+    pairs = planned().with_columns(cluster=pl.col("model") + pl.int_range(pl.len()).over("model").cast(pl.String))
+    assert "clusters-in-plan" not in {note.rule for note in cu.labelling(pairs, add=8).notes}
+    across = planned().with_columns(cluster=pl.int_range(pl.len()).over("model").cast(pl.String))
+    assert "clusters-in-plan" not in {note.rule for note in cu.labelling(across, add=8).notes}
+    gap = planned().with_columns(judge=pl.when(pl.int_range(pl.len()) > 0).then("judge"))
+    (note,) = [note for note in cu.labelling(gap, add=8).notes if note.rule == "outputs-without-judge-label"]
+    assert note.message.startswith("1 outputs have no usable label of judge and are not in the plan")
+
+
+def test_defaults_are_those_of_the_documentation() -> None:
+    assert defaults(cu.labelling) == {
+        "width": 0.1,
+        "difference": 0.1,
+        "target": "corrected_rate",
+        "accuracy": 0.85,
+        "confidence": 0.95,
+        "rng": 0,
+    }
+    assert defaults(cu.route) == {"disagreement": 0.1, "audit": 0.05, "confidence": 0.95, "alpha": 0.05, "rng": 0}
+    assert defaults(cu.rates) == {
+        "sampling": "random",
+        "consensus": "vote",
+        "calibration": "within",
+        "epsilon": 0.2,
+        "confidence": 0.95,
+        "alpha": 0.05,
+        "rng": 0,
+    }
+    assert defaults(cu.gate) == {
+        "margin": 0.02,
+        "sampling": "random",
+        "status": False,
+        "confidence": 0.95,
+        "resamples": 1000,
+        "aggregate": "mean",
+        "ties": "exact",
+        "orders": "mean",
+        "rng": 0,
+    }
+
+
+def defaults(question: Any) -> dict[str, Any]:
+    return {
+        name: parameter.default
+        for name, parameter in signature(question).parameters.items()
+        if parameter.default is not None and name not in ("study", "progress")
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from custodes.evaluate.rates.outputs import (
     is_confidence,
     judge_position,
     labelled_outputs,
+    view_of_positive,
 )
+from tests.evaluate.rates.labelled import labelled
 
 NAN = np.nan
 
@@ -195,3 +198,87 @@ def test_only_some_outputs() -> None:
         np.testing.assert_array_equal(getattr(part, name), getattr(outputs, name)[mask])
     np.testing.assert_array_equal(part.judged, outputs.judged[:, mask])
     np.testing.assert_array_equal(part.annotated, outputs.annotated[:, mask])
+
+
+def ratings(scores: dict[str, list[float]], **columns: Any) -> cu.Study:
+    """Return a study with scores of the annotator h, and of metrics, on items i0, i1, ..."""
+    rows = [
+        {"item": f"i{k}", "system": "s", "rater": rater, "kind": "human" if rater == "h" else "metric", "score": score}
+        for rater, values in scores.items()
+        for k, score in enumerate(values)
+    ]
+    return cu.read(pl.DataFrame(rows).with_columns(**columns))
+
+
+def test_ratings_are_labels_if_they_have_at_most_eleven_whole_numbers() -> None:
+    (eleven,) = labelled_outputs(ratings({"h": [*range(11)], "j": [0.5, *range(1, 11)]}), consensus="vote")
+    assert (eleven.words, eleven.ordered) == (tuple(map(str, range(11))), True)
+    assert eleven.is_score.tolist() == [True]
+    assert sorted(eleven.judged[0]) == [0.5, *range(1, 11)]
+    with pytest.raises(InputError, match=r"ratings are scores with 12 different values, but .* at most 11 different"):
+        labelled_outputs(ratings({"h": [*range(12)], "j": [1] * 12}), consensus="vote")
+    with pytest.raises(InputError, match=r"\(style\): ratings are scores with 2 different values"):
+        labelled_outputs(ratings({"h": [1, 1.5]}, aspect=pl.lit("style")), consensus="vote")
+    (two,) = labelled_outputs(ratings({"h": [2, 5, 5], "j": [5, 2, 3]}), consensus="vote")
+    assert (two.words, two.ordered, two.is_score.tolist()) == (("2", "5"), False, [True])
+    np.testing.assert_array_equal(two.gold[two.table["item"].to_numpy().argsort()], [[1, 0], [0, 1], [0, 1]])
+    (alone,) = labelled_outputs(ratings({"j": [1, 0, 1], "k": [1, 1, 1]}), consensus="vote")
+    assert (alone.words, alone.is_score.tolist()) == (("0", "1"), [False, False])
+    assert np.isnan(alone.gold).all()
+
+
+def test_outputs_have_the_order_weights_and_clusters_of_the_input() -> None:
+    frame = pl.DataFrame(
+        {
+            "item": ["d", "a", "c", "b", "e"],
+            "model": ["B", "A", "B", "B", "A"],
+            "human_label": ["pass", None, None, "fail", None],
+            "judge_label": [None, "pass", "fail", "fail", None],
+            "chosen": [0.5, 0.25, None, 1.0, 0.5],
+            "document": ["x", "y", "y", "", "x"],
+            "copies": [2.0, 3.0, 3.0, 1.0, 2.0],
+        }
+    )
+    columns = {
+        "item": "item",
+        "system": "model",
+        "score": ["human:{rater:human_label}", "metric:{rater:judge_label}"],
+        "probability": "chosen",
+        "cluster": "document",
+    }
+    (outputs,) = labelled_outputs(cu.read(frame, columns=columns), consensus="vote")
+    assert outputs.table.rows() == [("d", "B"), ("a", "A"), ("c", "B"), ("b", "B"), ("e", "A")]
+    assert (outputs.systems, outputs.system.tolist()) == (("A", "B"), [1, 0, 1, 1, 0])
+    assert outputs.weight.tolist() == [2, 4, 1, 1, 2]
+    assert outputs.number.tolist() == [1] * 5
+    unit = outputs.unit.tolist()
+    assert (unit[0] == unit[4], unit[1] == unit[2], len(set(unit)), min(unit), max(unit)) == (True, True, 3, 0, 2)
+    np.testing.assert_array_equal(outputs.judged, [[NAN, 1, 0, 0, NAN]])
+    (split,) = labelled_outputs(cu.read(frame, columns={**columns, "n_outputs": "copies"}), consensus="vote")
+    assert split.table["item"].to_list() == ["d", "d", "a", "c", "b", "e", "e"]
+    assert split.number.tolist() == [1, 1, 3, 3, 1, 1, 1]
+    assert split.weight.tolist() == [2, 2, 4, 1, 1, 2, 2]
+    unit = split.unit.tolist()
+    assert (unit[0] == unit[5], unit[1] == unit[6], unit[2] == unit[3], len(set(unit))) == (True, True, True, 4)
+    assert unit[0] != unit[1]
+    np.testing.assert_array_equal(split.gold[:, 1], [1, 1, NAN, NAN, 0, NAN, NAN])
+
+
+def test_a_majority_decides_a_label_and_other_labels_are_undecided() -> None:
+    gold = np.array([[0, 1], [1 / 3, 2 / 3], [0.5, 0.5], [NAN, NAN]])
+    outputs = labelled(gold, [1, 0, 1, 1])
+    assert outputs.has_decided_label.tolist() == [True, True, False, False]
+    assert outputs.has_human_label.tolist() == [True, True, True, False]
+
+
+def test_raters_without_a_common_label_are_refused_unless_positive_labels_are_given() -> None:
+    gold = np.eye(4)[[0, 1, 0]]
+    apart = labelled(gold, [2, 3, 2], words=tuple("abcd"))
+    with pytest.raises(InputError, match=r"judge and the annotators .* \(labels of judge: c, d; of annotators: a, b\)"):
+        view_of_positive(apart, None)
+    assert view_of_positive(labelled(gold, [2, 1, 2], words=tuple("abcd")), None).words == tuple("abcd")
+    for changes in ({"ordered": True}, {"is_score": np.array([True])}, {"gold": np.full((3, 4), NAN)}):
+        kept = replace(apart, **changes)
+        assert view_of_positive(kept, None) is kept
+    joint = view_of_positive(replace(apart, annotated=np.array([[0.0, 1, 0]])), "a,c")
+    assert joint.gold[:, 1].tolist() == joint.judged[0].tolist() == [1, 0, 1]

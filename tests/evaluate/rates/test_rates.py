@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from scipy.stats import binom, fisher_exact, norm
+from scipy.stats import beta, binom, fisher_exact, norm
 from sklearn import metrics as sklearn_metrics
 
 import custodes as cu
@@ -16,6 +16,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.rates.comparisons import CONTINUITY, ErrorTest, has_equivalent_rates
 from custodes.evaluate.rates.judge_labels import fisher_p_value, sampling_p_value
 from custodes.evaluate.rates.outputs import labelled_outputs
+from custodes.stats.rates.posterior import LabelCounts, rate_variance
 
 
 def table(
@@ -665,3 +666,40 @@ def test_intervals_of_differences_are_simultaneous_as_the_tests_are() -> None:
     pair = cu.rates(pl.concat(parts[:2])).differences.row(0, named=True)  # 2 tests of error rates instead of 12
     assert pair["p_tnr"] == pytest.approx(differences["p_tnr"][0] / 6, rel=0.5)
     assert pair["tnr_difference_low"] > differences["tnr_difference_low"][0] + 0.02
+
+
+def one_system(**columns: list[str | None]) -> dict[str, Any]:
+    (found,) = cu.rates(pl.DataFrame({"id": range(len(columns["judge"])), **columns})).rates.to_dicts()
+    return found
+
+
+def test_a_rate_has_the_reason_for_what_is_uncertain_and_the_labels_saved() -> None:
+    judge = ["pass"] * 40 + ["fail"] * 20
+    human = (["pass"] * 18 + ["fail"] * 2 + [None] * 20) + (["fail"] * 8 + ["pass"] * 2 + [None] * 10)
+    certain = one_system(judge=judge, expert=human)
+    assert (certain["reason"], certain["method"], certain["label"]) == ("", "post-stratified", "pass")
+    cells, total = np.array([[8.0, 2.0], [2.0, 18.0]]), np.array([20.0, 40.0])
+    saved = 30 * (beta(20.5, 10.5).var() / rate_variance(LabelCounts(cells, total)) - 1)
+    assert certain["labels_saved"] == round(saved) > 0
+    lopsided = one_system(judge=judge, expert=["pass"] * 17 + ["fail"] * 3 + [None] * 20 + ["pass"] + [None] * 19)
+    assert (lopsided["labels_saved"], lopsided["n"], lopsided["n_labelled"]) == (0, 60, 21)
+    few = one_system(judge=judge, expert=["pass"] * 20 + [None] * 20 + ["pass"] * 8 + ["fail"] * 2 + [None] * 10)
+    assert few["reason"] == "fewer than 3 human labels are positive, or fewer than 3 are negative"
+    three = one_system(judge=judge, expert=["pass"] * 20 + [None] * 20 + ["pass"] * 7 + ["fail"] * 3 + [None] * 10)
+    assert three["reason"] == ""
+    unseen = one_system(judge=judge, expert=["pass"] * 10 + ["fail"] * 10 + [None] * 40)
+    assert unseen["reason"] == "for some labels (or score bins) of the metric, no output has a human label"
+    apart = one_system(judge=[None] * 30 + judge, expert=["pass", "fail"] * 15 + [None] * 60)
+    assert apart["reason"] == "no output has both a label of the metric and a human label"
+    assert (apart["method"], apart["labels_saved"], apart["n_labelled"]) == ("", None, 30)
+    golden = pl.DataFrame({"id": range(60), "judge": judge, "expert": human})
+    reversed_judge = golden.with_columns(expert=pl.col("expert").replace({"pass": "fail", "fail": "pass"}))
+    (chance,) = cu.rates(reversed_judge, sampling="by-label").rates.to_dicts()
+    assert (chance["reason"], chance["method"]) == ("the metric's labels are no better than chance", "rogan-gladen")
+    assert chance["labels_saved"] is None
+    for epsilon in (-0.01, 1.0):
+        with pytest.raises(OptionError, match="must be at least 0 and below 1"):
+            cu.rates(golden, epsilon=epsilon)
+    assert cu.rates(golden, epsilon=0.0).rates.equals(cu.rates(golden).rates)
+    assert cu.rates(golden, by="system").slices.height == 1
+    assert cu.rates(golden).slices.is_empty()

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import binomtest, norm
+from scipy.stats import beta, binomtest, norm
 
 import custodes as cu
 from custodes.errors import InputError, OptionError
+from custodes.stats.rates.sample_size import allocation, rate_shares
+from custodes.stats.rates.selective import e_values, error_rates
 
 
 def traces(n: int = 2000, *, labelled: int = 400, auc: float = 0.9, seed: int = 0) -> pl.DataFrame:
@@ -227,3 +229,123 @@ def test_a_selection_by_confidence_is_noted() -> None:
     unsure = data.with_columns(human=pl.when(pl.col("judge_confidence") < 0.85).then("truth"))
     assert "labelled-part-not-random" in {note.rule for note in route(unsure).notes}
     assert "labelled-part-not-random" not in {note.rule for note in route(data).notes}
+
+
+def graded(n_wrong: list[int], n_labelled: list[int], *, n: int = 100) -> pl.DataFrame:
+    """Return n outputs of each confidence, from the highest downwards, with these numbers of wrong and of human labels.
+
+    The judge passes and fails outputs in turn.
+    """
+    parts = [
+        pl.DataFrame({"k": range(n)}).select(
+            id=pl.format("{}-{}", pl.lit(part), "k"),
+            judge=pl.when(pl.col("k") % 2 == 0).then(pl.lit("pass")).otherwise(pl.lit("fail")),
+            judge_confidence=pl.lit(0.95 - 0.1 * part),
+            human=pl.when(pl.col("k") < labelled).then(
+                pl.when((pl.col("k") % 2 == 0) == (pl.col("k") < wrong)).then(pl.lit("fail")).otherwise(pl.lit("pass"))
+            ),
+        )
+        for part, (wrong, labelled) in enumerate(zip(n_wrong, n_labelled, strict=True))
+    ]
+    return pl.concat(parts)
+
+
+def test_the_table_of_the_threshold_has_the_counts_of_accepted_outputs() -> None:
+    data = graded([1, 2, 20, 0], [60, 60, 60, 60])
+    row = only(cu.route(data).threshold)
+    assert (row["threshold"], row["accepted"], row["n"], row["n_labelled"]) == (0.85, 0.5, 400, 120)
+    assert (row["disagreement"], row["reason"], row["e_value"], row["alarm"]) == (3 / 120, "", None, None)
+    assert row["disagreement_bound"] == pytest.approx(binomtest(3, 120, alternative="less").proportion_ci(0.95).high)
+    loose = only(cu.route(data, confidence=0.5, disagreement=0.2).threshold)
+    assert loose["threshold"] == pytest.approx(0.65)
+    assert loose["disagreement_bound"] == pytest.approx(binomtest(23, 240, alternative="less").proportion_ci(0.5).high)
+    first = cu.route(data, threshold=0.95)
+    row = only(first.threshold)
+    assert (row["accepted"], row["n_labelled"], row["disagreement"]) == (0.25, 60, 1 / 60)
+    wrong = np.zeros(60, dtype=bool)
+    wrong[np.flatnonzero(data["judge"][:60] != data["human"][:60])] = True
+    assert row["e_value"] == pytest.approx(max(1, e_values(wrong, most=0.1).max()))
+    assert row["alarm"] is False
+    none = only(cu.route(data, threshold=0.99).threshold)
+    assert (none["accepted"], none["n_labelled"], none["disagreement"], none["disagreement_bound"]) == (
+        0,
+        0,
+        None,
+        None,
+    )
+
+
+def test_reasons_say_how_many_labels_would_be_enough() -> None:
+    few = only(cu.route(graded([0, 0], [30, 45])).threshold)
+    assert few["reason"] == "the test of a threshold needs 76 human labels above the threshold; there are only 75"
+    assert (few["threshold"], few["accepted"], few["add"]) == (None, 0, 125)
+    near = only(cu.route(graded([8, 0], [90, 0]), disagreement=0.1).threshold)
+    rate = 8 / 90
+    needed = next(n for n in range(1, 5000) if beta.ppf(0.95, rate * n + 1, n - rate * n) <= 0.1)
+    assert near["reason"] == (
+        "8.9% of the 90 labelled judgements with the highest confidence differ from the human label; if the rate stays "
+        f"the same, {needed} labels would be enough"
+    )
+    bad = only(cu.route(graded([9, 0], [90, 0]), disagreement=0.1).threshold)
+    assert bad["reason"] == (
+        "10.0% of the 90 labelled judgements with the highest confidence differ from the human label"
+    )
+
+
+def test_an_audit_has_at_least_ten_of_each_label_and_all_that_is_not_accepted() -> None:
+    data = graded([0, 0, 30], [60, 60, 60], n=300)
+    for audit, expected in ((0.05, 12), (0.01, 10), (0.051, 13), (0.999, 240)):
+        outputs = cu.route(data, audit=audit, threshold=0.85).outputs.with_columns(label=data["judge"])
+        added = outputs.group_by("accepted", "label").agg(pl.col("label_next").sum()).sort("accepted", "label")
+        assert added["label_next"].to_list() == [120, 120, expected, expected]
+    few = data.filter(pl.int_range(pl.len()) < 66)  # three without a human label of each label
+    assert only(cu.route(few, threshold=0.85).threshold)["add"] == 6
+
+
+def test_labels_by_expected_error_have_a_quarter_by_size() -> None:
+    data = graded([2, 12, 6, 20], [40, 40, 40, 40], n=200)
+    result = cu.route(data, add=120)
+    certainty = data["judge_confidence"].to_numpy()
+    code = (data["judge"] == "pass").to_numpy().astype(int)
+    edges = np.quantile(certainty, (0.1, 0.25, 0.5), method="higher")
+    stratum = code * 4 + (certainty[:, np.newaxis] >= edges).sum(axis=1)
+    has = data["human"].is_not_null().to_numpy()
+    wrong = has & (data["judge"] != data["human"]).fill_null(value=False).to_numpy()
+    total, labelled, n_wrong = (np.bincount(stratum, weights=w, minlength=8) for w in (None, has, wrong))
+    rates = error_rates(n_wrong.reshape(2, 4), labelled.reshape(2, 4)).ravel()
+    share = total / 800
+    target = 0.75 * rate_shares(share, rates) + 0.25 * share
+    expected = allocation(
+        target, n_labelled=labelled.astype(int), n_available=(total - labelled).astype(int), n=120, least_per_stratum=10
+    )
+    added = np.bincount(stratum, weights=result.outputs["label_next"], minlength=8)
+    np.testing.assert_array_equal(added, expected)
+    probability = (labelled + added) / np.maximum(total, 1)
+    np.testing.assert_allclose(result.outputs["probability"], probability[stratum])
+    assert only(result.threshold)["add"] == 120
+
+
+def test_notes_name_clusters_and_outputs_without_a_label() -> None:
+    data = graded([1, 2, 20], [60, 60, 60])
+    rules = {note.rule for note in cu.route(data).notes}
+    assert not rules & {"clusters-in-plan", "outputs-without-judge-label", "labelled-part-not-random"}
+    notes = {
+        note.rule: note.message
+        for note in cu.route(
+            data.with_columns(judge=pl.when(pl.col("id") != "0-1").then("judge"), cluster=pl.int_range(pl.len()) // 2)
+        ).notes
+    }
+    assert notes["outputs-without-judge-label"].startswith("1 outputs have no usable label of judge and are not in")
+    assert "clusters-in-plan" in notes
+    uneven = graded([0, 0, 0], [90, 60, 30])
+    assert "labelled-part-not-random" in {note.rule for note in cu.route(uneven).notes}
+    assert "labelled-part-not-random" not in {note.rule for note in cu.route(uneven, threshold=0.8).notes}
+    with pytest.raises(InputError, match="route: judge_confidence has no confidence for the labels of judge"):
+        cu.route(
+            data.with_columns(
+                judge_confidence=pl.when(pl.col("id") == "0-1").then(0.5),
+                judge=pl.when(pl.col("id") != "0-1").then("judge"),
+            )
+        )
+    with pytest.raises(OptionError, match="threshold=nan: must be a number"):
+        cu.route(data, threshold=np.nan)

@@ -98,11 +98,6 @@ class StratifiedLabels:
         """Joint proportions, (strata, labels)."""
         return joint_estimate(self.counts, sampling=self.sampling)
 
-    @property
-    def all_outputs_view(self) -> StratifiedLabels:
-        """The same human labels, with stratum proportions from all outputs that have a label of the judge."""
-        return self if self.sampling == "by-label" else replace(self, totalled=np.ones(len(self.stratum)))
-
     def influence(self, statistic: Callable[[Floats], Floats]) -> Floats:
         """Return, for each row (n,), the influence of one of its equal outputs on a statistic of proportions.
 

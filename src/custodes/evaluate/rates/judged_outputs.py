@@ -195,6 +195,8 @@ def _certainty(
     `signal_values` are either confidence in the judge's label, or scores of the positive label.
     """
     has_signal_value = np.isfinite(signal_values)
+    if not has_signal_value.any():
+        return signal_values, ""
     roc_curve = roc(signal_values[has_signal_value], label_codes[has_signal_value] == 1)
     is_signal_separating = np.nan_to_num(roc_curve.tpr - roc_curve.fpr).max(initial=0.0) >= SEPARATING
     if is_confidence(signal_name) or not is_signal_separating:
