@@ -100,7 +100,7 @@ def test_the_test_of_length_needs_twelve_items(tmp_path: Path, n_rated: int, *, 
 
 
 def test_texts_of_equal_length_have_no_row(tmp_path: Path) -> None:
-    study, *_ = written(tmp_path, 30)
+    written(tmp_path, 30)
     texts = [{"item": f"i{i:03}", "outputs": dict.fromkeys("ABC", "two words")} for i in range(30)]
     (tmp_path / "o.jsonl").write_text("\n".join(json.dumps(row) for row in texts))
     result = cu.consistency(cu.read(tmp_path / "v.csv", tmp_path / "o.jsonl"), resamples=0)

@@ -169,3 +169,59 @@ def test_assumptions_that_are_impossible(margins: list[float], tie_rate: float, 
 def test_the_power_curve_has_round_numbers_up_to_the_items(items: int, curve: list[int]) -> None:
     power = plan(margins=[0.3], items=items, replications=2).power
     assert [n for n in power["annotations"].to_list() if n != items] == [n for n in curve if n != items]
+
+
+def test_counts_of_a_perfect_metric_decide_without_annotations() -> None:
+    options = {"margins": [0.9, -0.9], "tie_rate": 0.1, "estimator": "naive", "items": 30, "replications": 20}
+    for metric_items in (0, 200):
+        rows = plan(channel=np.eye(3), metric_items=metric_items, **options).plan
+        naive = rows.filter(estimator="naive").row(0, named=True)
+        assert (naive["correct"], naive["inversion"], naive["decided"]) == (1, 0, 1)
+    reversed_metric = plan(channel=np.eye(3)[::-1], metric_items=200, **options).plan.filter(estimator="naive")
+    assert reversed_metric["inversion"].item() == 1
+    none = plan(channel=np.ones((3, 3)), metric_items=20_000, **options).plan.filter(estimator="naive")
+    assert none["decided"].item() < 0.3  # a metric without information decides at about the level
+
+
+def test_the_saving_compares_rules_with_themselves() -> None:
+    rules = [Stopping(looks=[10, 20, 40]), Stopping(looks=[40])]
+    options = {"margins": [0.3, 0.5], "items": 40, "metric_items": 2000, "channel": "ideal", "replications": 40}
+    table = plan(estimator=["ppi", "poststratified"], stopping=rules, **options).plan
+    assert table["estimator"].to_list() == ["human", "ppi", "poststratified"] * 2
+    assert table["stopping"].to_list() == ["decided, looks 10,20,40"] * 3 + ["decided, looks 40"] * 3
+    for rule in ("decided, looks 10,20,40", "decided, looks 40"):
+        rows = table.filter(stopping=rule).to_dicts()
+        assert rows[0]["saving"] is None
+        for row in rows[1:]:
+            assert row["saving"] == pytest.approx(1 - row["annotations"] / rows[0]["annotations"])
+        assert [row["metric"] for row in rows] == ["none", "ideal", "ideal"]
+    assert table["annotations"].to_list()[3:] == [40, 40, 40]
+    assert (
+        table.select(pl.sum_horizontal("correct", "inversion", "omission", "insertion")) - 1
+    ).to_series().abs().max() < 1e-9
+
+
+@pytest.mark.parametrize(("batch", "allowed"), [(2, False), (3, True)])
+def test_a_plan_has_a_limited_number_of_rounds(batch: int, allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("custodes.evaluate.protocol.plan.MOST_ROUNDS", 34)
+    options = {"margins": [0.5], "items": 100, "replications": 2, "stopping": Stopping(batch=batch)}
+    if allowed:  # 34 rounds
+        assert plan(**options).plan.height == 1
+    else:
+        with pytest.raises(
+            OptionError, match="items=100: 50 rounds .*; at most 34 are allowed, so use batch=3 or more"
+        ):
+            plan(**options)
+
+
+def test_power_columns_by_pair_and_number_of_annotations() -> None:
+    power = plan(margins=[0.2, -0.4], tie_rate=0.2, items=45, replications=2, stopping=Stopping(gamma=0.1)).power
+    assert power["pair"].to_list() == [1] * 4 + [2] * 4
+    assert power["annotations"].to_list() == [10, 20, 40, 45] * 2
+    assert power["margin"].to_list() == [0.2] * 4 + [-0.4] * 4
+    better, worse = human_power(np.array([[0.5, 0.2, 0.3]] * 4), np.array([10, 20, 40, 45]), gamma=0.1)
+    assert power["power"].to_list()[:4] == pytest.approx(better.tolist())
+    assert power["wrong"].to_list()[:4] == pytest.approx(worse.tolist())
+    better, worse = human_power(np.array([[0.2, 0.2, 0.6]] * 4), np.array([10, 20, 40, 45]), gamma=0.1)
+    assert power["power"].to_list()[4:] == pytest.approx(worse.tolist())
+    assert power["wrong"].to_list()[4:] == pytest.approx(better.tolist())
