@@ -245,7 +245,7 @@ def test_clusters_of_copies_have_the_intervals_of_single_items() -> None:
     width = [table["favi_high"] - table["favi_low"] for table in (plain, clustered)]
     np.testing.assert_allclose(width[1], width[0], rtol=0.2)
     assert clustered["favi"].to_list() == pytest.approx(plain["favi"].to_list())
-    np.testing.assert_allclose(clustered["flip_probability"], plain["flip_probability"], atol=0.05)
+    np.testing.assert_allclose(clustered["flip_probability"], plain["flip_probability"], atol=0.1)
 
 
 def test_slices_have_their_items_and_views_their_marks() -> None:

@@ -130,8 +130,11 @@ def test_misfit_counts_the_pairs_that_differ_from_their_expected_win_rates() -> 
     n_misfits = (board.pairs["p_fit"] <= 0.05).sum()
     assert n_misfits == 3
     assert messages(board)["misfit"].startswith("strengths by human ratings do not fit 3 of 3 pairs of systems: the")
-    fitting = board_of({("A", "B"): (60, 0, 40), ("B", "C"): (60, 0, 40), ("A", "C"): (69, 0, 31)})
-    assert "misfit" not in messages(fitting)
+    for sign, order in (("+", 1), ("-", -1)):
+        wins = {("A", "B"): (120, 0, 80)[::order], ("B", "C"): (120, 0, 80)[::order], ("A", "C"): (138, 0, 62)[::order]}
+        fitting = board_of(wins)
+        assert "misfit" not in messages(fitting)
+        assert fitting.pairs["decision"].to_list() == [sign] * 3  # differences of strength are about .4 and .8
 
 
 def test_a_system_without_comparisons_comes_last_without_values() -> None:
