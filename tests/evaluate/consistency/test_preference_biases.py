@@ -14,6 +14,7 @@ import custodes as cu
 from custodes.data.study import Study
 from custodes.stats import ABSENT
 from custodes.stats.judging.length import length_bias
+from tests.evaluate.studies import study_of
 
 PAIRS = (("A", "B"), ("A", "C"), ("B", "C"))
 
@@ -106,3 +107,69 @@ def test_texts_of_equal_length_have_no_row(tmp_path: Path) -> None:
     result = cu.consistency(cu.read(tmp_path / "v.csv", tmp_path / "o.jsonl"), resamples=0)
     assert result.length.is_empty()
     assert "no-texts" not in {note.rule for note in result.notes}
+
+
+def test_two_of_many_annotators_are_compared_by_their_place_in_a_comparison(tmp_path: Path) -> None:
+    study, _, signs = written(tmp_path, 90)
+    rng = np.random.default_rng(7)
+    rows = study.preferences.frame.filter(rater="p").select("item", "system_a", "system_b")
+    views = [signs[1], signs[2]]
+    people = [
+        (item, a, b, f"p{k:02}", "human", int(views[place][int(item[1:]), PAIRS.index((a, b))]))
+        for item, a, b in rows.rows()
+        for place, k in enumerate(rng.choice(30, 2, replace=False))
+    ]
+    names = ["item", "system_a", "system_b", "rater", "kind", "preference"]
+    judge = study.preferences.frame.filter(rater="j").with_columns(kind=pl.lit("metric")).select(names)
+    frame = pl.concat([judge, pl.DataFrame(people, schema=names, orient="row")], how="vertical_relaxed")
+    frame.write_csv(tmp_path / "many.csv")
+    result = cu.consistency(cu.read(tmp_path / "many.csv", tmp_path / "o.jsonl"), resamples=0)
+    (finding,) = result.findings.filter(rater="j", kind="length").to_dicts()
+    assert finding["reason"] == ""
+    (pooled,) = cu.consistency(study, resamples=0).findings.filter(rater="j", kind="length").to_dicts()
+    width = pooled["estimate_high"] - pooled["estimate_low"]
+    assert finding["estimate"] == pytest.approx(pooled["estimate"], abs=0.3 * width)
+    assert finding["estimate_high"] - finding["estimate_low"] == pytest.approx(width, rel=0.3)
+
+
+def test_comparisons_of_many_pairs_say_nothing_about_length(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    names = [f"S{k:02}" for k in range(40)]
+    rows = [
+        (f"i{i}", names[2 * (i % 20)], names[2 * (i % 20) + 1], rater, kind, int(rng.choice([1, -1])))
+        for i in range(60)
+        for rater, kind in (("j", "metric"), ("p", "human"), ("q", "human"))
+    ]
+    columns = ["item", "system_a", "system_b", "rater", "kind", "preference"]
+    pl.DataFrame(rows, schema=columns, orient="row").write_csv(tmp_path / "v.csv")
+    texts = [{"item": f"i{i}", "outputs": {s: "w " * int(rng.integers(1, 30)) for s in names}} for i in range(60)]
+    (tmp_path / "o.jsonl").write_text("\n".join(json.dumps(row) for row in texts))
+    result = cu.consistency(cu.read(tmp_path / "v.csv", tmp_path / "o.jsonl"), resamples=0)
+    (finding,) = result.findings.filter(rater="j", kind="length").to_dicts()
+    assert finding["reason"].startswith("fewer than 12 items or clusters are in pairs of systems with at least")
+    assert finding["estimate"] is finding["p_value"] is None
+
+
+def test_self_preference_is_the_partiality_to_the_own_systems() -> None:
+    rng = np.random.default_rng(2)
+    quality = np.array([1.0, 0.6, 0.3, 0.0, -0.4, -0.8]) + rng.normal(size=(120, 6))
+    scores = np.stack([*(quality + rng.normal(size=(3, 120, 6))), *(quality + rng.normal(size=(2, 120, 6)))])
+    scores[3, :, 1] += 0.8
+    raters = pl.DataFrame({"rater": ["m3", "m4", "ann"], "own_system": ["S[12]", "S5", "S0"]})
+    study = study_of(scores, people=3).describe(raters=raters)
+    findings = cu.consistency(study, resamples=0).findings.filter(kind="own systems")
+    assert findings.select("rater", "factor").rows() == [("ann", "S0"), ("m3", "S1"), ("m3", "S2"), ("m4", "S5")]
+    table = cu.favoritism(study, resamples=0).partiality
+    for row in findings.to_dicts()[1:]:
+        expected = table.filter(metric=row["rater"], system=row["factor"]).row(0, named=True)
+        if row["factor"] != "S2":  # the table also allows for the partiality to S1
+            for name in ("", "_low", "_high"):
+                assert row[f"estimate{name}"] == pytest.approx(expected[f"partiality{name}"])
+            assert expected["p_value"] <= row["p_value"] + 1e-12 <= expected["p_adjusted"] + 2e-12
+        assert row["reason"] == ""
+    assert findings["finding"].to_list()[1] == "prefers its own systems"
+    person = findings.row(0, named=True)
+    assert person["reason"] == "annotators are the reference for judges, so they are not tested"
+    assert (person["estimate"], person["p_value"], person["finding"]) == (None, None, "inconclusive")
+    chosen = cu.consistency(study, resamples=0, systems="S0,S1,S3,S4,S5").findings.filter(kind="own systems")
+    assert chosen.select("rater", "factor").rows() == [("ann", "S0"), ("m3", "S1"), ("m4", "S5")]

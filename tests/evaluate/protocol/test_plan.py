@@ -7,11 +7,12 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.answers.shared_arguments import settings
 from custodes.errors import OptionError
 from custodes.evaluate.protocol.plan import plan
 from custodes.evaluate.protocol.protocol import protocol
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.evaluate.protocol.worlds import assumed_world
+from custodes.evaluate.protocol.worlds import assumed_world, pilot_worlds
 from custodes.stats.stopping.power import human_power
 from tests.evaluate.protocol.scores import scores_of
 from tests.evaluate.studies import study_of
@@ -225,3 +226,40 @@ def test_power_columns_by_pair_and_number_of_annotations() -> None:
     better, worse = human_power(np.array([[0.2, 0.2, 0.6]] * 4), np.array([10, 20, 40, 45]), gamma=0.1)
     assert power["power"].to_list()[4:] == pytest.approx(worse.tolist())
     assert power["wrong"].to_list()[4:] == pytest.approx(better.tolist())
+
+
+def test_worlds_of_a_pilot_have_its_pairs_and_their_posterior_proportions() -> None:
+    scores = scores_of(5, items=40, systems=4, raters=3)
+    scores[0, :, 3] = np.nan
+    scores[0, ::4, 1] = np.nan
+    study = study_of(scores)
+    documents = pl.DataFrame({"item": [f"i{k}" for k in range(40)], "cluster": [f"d{k // 2}" for k in range(40)]})
+    for data, is_clustered in ((study, False), (study.describe(items=documents), True)):
+        worlds = list(pilot_worlds(data, settings({"metrics": "*"}), 4000, np.random.default_rng(0)))
+        assert [(world.metric, world.aspect, world.clustered) for world in worlds] == [
+            (metric, "", is_clustered) for metric in ("m1", "m2")
+        ]
+        for world in worlds:
+            assert world.systems == (["S0", "S0", "S1"], ["S1", "S2", "S2"])
+            signs = np.stack([np.sign(scores[0][:, a] - scores[0][:, b]) for a, b in ((0, 1), (0, 2), (1, 2))])
+            counts = np.stack([(signs == sign).sum(axis=1) for sign in (1, 0, -1)], axis=1)
+            np.testing.assert_allclose(world.shares, (counts + 1) / (counts.sum(axis=1, keepdims=True) + 3))
+            assert world.possible.shape == (4000, 3, 3)
+            np.testing.assert_allclose(world.possible.sum(axis=2), 1)
+            np.testing.assert_allclose(world.possible.mean(axis=0), world.shares, atol=0.09)
+    alone = list(pilot_worlds(study, settings({"metrics": "none"}), 2, np.random.default_rng(0)))
+    assert [(world.metric, world.channel) for world in alone] == [("none", None)]
+
+
+def test_the_view_of_the_power_has_a_column_for_each_number_of_annotations() -> None:
+    result = plan(margins=[0.3, 0.0], items=15, replications=2)
+    (view,) = (view for view in result.views() if "better system" in view.title)
+    assert view.header == ("margin", "10", "15")
+    power = result.power.filter(pair=1)["power"].to_list()
+    assert view.rows[0] == ("0.30", *(f"{value:.2f}" for value in power))
+    assert view.numeric == (False, True, True)
+    pilot = plan(study_of(scores_of(0, items=15, systems=2)), items=15, replications=2)
+    (view,) = (view for view in pilot.views() if "better system" in view.title)
+    assert view.header == ("system_a", "system_b", "margin", "10", "15")
+    assert view.rows[0][:2] == ("S0", "S1")
+    assert view.numeric == (False, False, False, True, True)
