@@ -241,3 +241,93 @@ def test_bad_counts() -> None:
     scores[1:, :45] = np.nan
     with pytest.raises(InputError, match="in common"):
         correction(study_of(scores))
+
+
+def test_counts_of_items_are_those_of_the_ratings() -> None:
+    scores = partly_annotated(annotated=50)
+    scores[1, :20, 0] = np.nan
+    scores[2, 40:90, 1] = np.nan
+    result = correction(study_of(scores), estimator=["ppi", "pooled"])
+    for row in result.pairs.to_dicts():
+        r, a, b = int(row["metric"][1]), int(row["system_a"][1]), int(row["system_b"][1])
+        human, metric = (np.isfinite(scores[k][:, a] - scores[k][:, b]) for k in (0, r))
+        assert row["n_paired"] == (human & metric).sum()
+        assert row["n_metric"] == (metric & ~human).sum()
+        assert row["n_human_only"] == (human & ~metric).sum()
+        assert row["decision"] == ("+" if row["theta"] > 0.975 else "-" if row["theta"] < 0.025 else "=")
+    human, pooled = (result.pairs.filter(estimator=name) for name in ("human", "pooled"))
+    for table in (human, pooled):  # neither depends on the metric
+        first, second = (table.filter(metric=name).select("theta", "margin", "margin_low") for name in ("m1", "m2"))
+        np.testing.assert_allclose(first.to_numpy(), second.to_numpy(), atol=1e-12)
+    view = next(iter(result.views()))
+    naive = result.pairs.filter(metric="m1", estimator="naive").to_dicts()
+    assert [row[1] for row in view.rows] == [str(row["n_paired"] + row["n_human_only"]) for row in naive]
+    assert {row[1] for row in view.rows} == {"50"}
+    assert view.numeric == (False, *[True] * 5)
+
+
+def test_clusters_of_copies_give_the_estimates_of_single_items() -> None:
+    scores = partly_annotated(annotated=60)
+    items = pl.DataFrame({"item": [f"i{k}" for k in range(360)], "cluster": [f"c{k // 3}" for k in range(360)]})
+    copied = study_of(scores.repeat(3, axis=1))
+    plain, clustered = (
+        correction(study, estimator=["ppi", "poststratified"]).pairs
+        for study in (study_of(scores), copied.describe(items=items))
+    )
+    for name in ("naive", "human", "ppi", "poststratified"):
+        width = [
+            (table.filter(estimator=name)["margin_high"] - table.filter(estimator=name)["margin_low"]).to_numpy()
+            for table in (plain, clustered)
+        ]
+        np.testing.assert_allclose(width[1], width[0], rtol=0.12)
+        np.testing.assert_allclose(
+            clustered.filter(estimator=name)["theta"], plain.filter(estimator=name)["theta"], atol=0.03
+        )
+
+
+def test_a_metric_that_rated_nothing_of_a_pair_is_marked() -> None:
+    scores = partly_annotated(annotated=45)
+    scores[1, :, 3] = np.nan
+    result = correction(study_of(scores), estimator="ppi")
+    for row in result.pairs.to_dicts():
+        unrated = row["metric"] == "m1" and "S3" in (row["system_a"], row["system_b"])
+        assert row["note"] == ("never rated by the metric" if unrated and row["estimator"] == "naive" else "")
+
+
+@pytest.mark.parametrize(("n", "counted"), [(29, 3), (30, 0), (1, 3)])
+def test_the_note_on_few_annotations_counts_pairs_with_some(n: int, counted: int) -> None:
+    counts = simulated(n=n)
+    paired = counts.paired.copy()
+    if n == 1:
+        paired[2] = simulated(n=1).paired[2]
+    notes = {note.rule: note for note in correction(replace(counts, paired=paired)).notes}
+    if counted:
+        assert notes["few-annotations"].message.startswith(f"{counted} of 3 pairs have fewer than 30 human annotations")
+    else:
+        assert "few-annotations" not in notes
+    none = paired.copy()
+    none[0] = 0
+    notes = {note.rule: note for note in correction(replace(counts, paired=none)).notes}
+    assert notes["never-annotated"].message.startswith("annotators compared none of the pairs A - B, so only")
+    if counted:
+        assert notes["few-annotations"].count == counted - 1
+
+
+def test_the_note_on_selected_items_names_the_estimators() -> None:
+    rng = np.random.default_rng(0)
+    human, judge = rng.choice([-1, 1], 800), rng.choice([-1, 1], 800)
+    annotated = rng.random(800) < np.where(judge > 0, 0.5, 0.1)
+    items = pl.DataFrame({"item": range(800), "system_a": "A", "system_b": "B"})
+    by_judge = items.with_columns(preference=judge, rater=pl.lit("judge"), kind=pl.lit("metric"))
+    by_human = items.with_columns(preference=human, rater=pl.lit("ann"), kind=pl.lit("human")).filter(annotated)
+    study = cu.read(pl.concat([by_judge, by_human]))
+    for estimator, text in (
+        (["ppi"], "so there are no decisions by human, ppi. Let"),
+        (["ppi", "mixture"], "so there are no decisions by human, ppi; decisions by mixture hold only if annotation"),
+    ):
+        result = correction(study, estimator=estimator)
+        (note,) = [note for note in result.notes if note.rule == "not-random"]
+        assert text in note.message
+        withheld = result.pairs.filter(estimator="ppi").row(0, named=True)
+        assert (withheld["decision"], withheld["note"]) == (None, "not a random part")
+        assert result.pairs.filter(estimator="naive")["decision"].item() is not None

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import polars as pl
 import pytest
 from scipy.stats import spearmanr
 
 import custodes as cu
+from custodes.answers.wording import UNDEFINED
 from custodes.data.outcome_counts import OutcomeCounts
 from custodes.data.study import Study
 from custodes.evaluate.decision_graph import CELLS
 from custodes.evaluate.favoritism import favoritism
 from custodes.evaluate.partiality_table import DISFAVOURED, FAVOURED, NEAR_COPY, near_copies
 from custodes.evaluate.rater_comparison import compare
+from custodes.stats.intervals import student_interval
 from tests.evaluate.studies import GOLDEN, counts_of, study_of
 
 
@@ -158,3 +162,121 @@ def test_distances_are_those_of_complementarity(study: Study) -> None:
         expected = {copy for copy in names if frozenset((name, copy)) in near and copy != name}
         assert set(copies[m * n_systems]) == expected
         assert not any(copies[m * n_systems + 1 : (m + 1) * n_systems])
+
+
+def test_rows_of_metrics_and_pairs_by_their_definitions() -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.integers(0, 3, (3, 12, 4)).astype(float)
+    scores[1, 3:, 3] = np.nan
+    scores[1, :3, 3] = scores[0, :3, 3]
+    scores[0, 6:, 0] = np.nan
+    scores[2, :6, 1] = np.nan
+    result = favoritism(study_of(scores), resamples=0)
+    pairs = result.pairs.to_dicts()
+    assert len(pairs) == 12
+    for row in pairs:
+        r, a, b = int(row["metric"][1]), int(row["system_a"][1]), int(row["system_b"][1])
+        human, metric = (np.sign(scores[k, :, a] - scores[k, :, b]) for k in (0, r))
+        shared = np.isfinite(human + metric)
+        human, metric = human[shared], metric[shared]
+        errors = human != metric
+        assert row["n"] == shared.sum()
+        if not shared.any():
+            assert (row["note"], row["sign_agrees"], row["sample_accuracy"]) == ("no item rated by both", None, None)
+            continue
+        assert row["note"] == ("no errors" if not errors.any() else "too few errors" if errors.sum() < 5 else "")
+        assert row["sign_agrees"] == (np.sign(human.sum()) == np.sign(metric.sum()))
+        assert row["sample_accuracy"] == pytest.approx((human == metric).mean())
+        assert (row["favi"] is None) is not errors.any()
+        if errors.any():
+            assert row["favi"] == pytest.approx((metric - human)[errors].mean())
+    assert {"too few errors", "no item rated by both", ""} <= {row["note"] for row in pairs}
+    for metric in ("m1", "m2"):
+        rows = [row for row in pairs if row["metric"] == metric]
+        sizes = [abs(row["favi"]) for row in rows if row["favi"] is not None]
+        summary = result.metrics.filter(metric=metric).row(0, named=True)
+        assert summary["mean_abs_favi"] == pytest.approx(np.mean(sizes))
+        assert summary["std_abs_favi"] == pytest.approx(np.std(sizes))
+        assert summary["system_accuracy"] == pytest.approx(
+            np.mean([row["sign_agrees"] for row in rows if row["sign_agrees"] is not None])
+        )
+        n = sum(row["n"] for row in rows)
+        agreed = sum(row["n"] * row["sample_accuracy"] for row in rows if row["n"])
+        assert summary["sample_accuracy"] == pytest.approx(agreed / n)
+        assert summary["overall"] is False
+    rules = {note.rule: note for note in result.notes}
+    assert rules["favi-no-shared-items"].count == sum(row["n"] == 0 for row in pairs)
+
+
+@pytest.mark.parametrize(("n_errors", "note"), [(4, "too few errors"), (5, "")])
+def test_five_errors_are_enough(n_errors: int, note: str) -> None:
+    result = favoritism(counts_of([[[9, n_errors, 0], [0, 9, 0], [0, 0, 9]]]), resamples=0)
+    assert result.pairs["note"].item() == note
+    assert ("favi-few-errors" in {item.rule for item in result.notes}) is bool(note)
+
+
+def test_the_interval_of_the_mean_is_that_of_resampled_items() -> None:
+    rng = np.random.default_rng(9)
+    scores = rng.integers(0, 4, (2, 50, 4)).astype(float)
+    scores[1, 40:, 1] = np.nan
+    result = favoritism(study_of(scores), resamples=2000).metrics.row(0, named=True)
+    human, metric = (
+        np.stack([np.sign(values[:, a] - values[:, b]) for a, b in combinations(range(4), 2)]) for values in scores
+    )
+    shift = np.where(np.isfinite(metric), metric - human, 0.0)
+    weights = rng.multinomial(50, np.full(50, 1 / 50), size=4000)
+    draws = (np.abs(shift @ weights.T) / ((shift != 0) @ weights.T)).mean(axis=0)
+    draws = np.append(result["mean_abs_favi"], draws)
+    low, high = student_interval(draws, confidence=0.95, n_units=50, bounds=(0.0, 2.0))
+    bounds = (result["mean_abs_favi_low"], result["mean_abs_favi_high"])
+    assert bounds == pytest.approx((float(low), float(high)), abs=0.02)
+
+
+def test_clusters_of_copies_have_the_intervals_of_single_items() -> None:
+    rng = np.random.default_rng(11)
+    scores = rng.integers(0, 4, (2, 60, 3)).astype(float)
+    scores[1] = np.where(rng.random((60, 3)) < 0.6, scores[0], scores[1])
+    names = [f"i{k}" for k in range(240)]
+    copies = pl.DataFrame({"item": names, "cluster": [f"c{k // 4}" for k in range(240)]})
+    copied = study_of(scores.repeat(4, axis=1))
+    plain, clustered = (
+        favoritism(study, resamples=4000).pairs for study in (study_of(scores), copied.describe(items=copies))
+    )
+    width = [table["favi_high"] - table["favi_low"] for table in (plain, clustered)]
+    np.testing.assert_allclose(width[1], width[0], rtol=0.2)
+    assert clustered["favi"].to_list() == pytest.approx(plain["favi"].to_list())
+    np.testing.assert_allclose(clustered["flip_probability"], plain["flip_probability"], atol=0.1)
+
+
+def test_slices_have_their_items_and_views_their_marks() -> None:
+    rng = np.random.default_rng(2)
+    quality = np.array([1.0, 0.6, 0.3, 0.0, -0.4, -0.8]) + rng.normal(size=(150, 6))
+    scores = np.stack([*(quality + rng.normal(size=(3, 150, 6))), quality + rng.normal(size=(150, 6))])
+    scores[3, :, 1] += 1.0
+    items = pl.DataFrame({"item": [f"i{k}" for k in range(150)], "group": ["x"] * 100 + ["y"] * 50})
+    result = favoritism(study_of(scores, people=3).describe(items=items), by="group", resamples=0)
+    assert result.slices.select("slice", "n").unique(maintain_order=True).rows() == [("x", 100), ("y", 50)]
+    assert result.slices["system"].to_list() == [f"S{k}" for k in range(6)] * 2
+    assert not [name for name in result.slices.columns if name.startswith("rank")]
+    views = {view.title.split(" ")[0]: view for view in result.views()}
+    assert views["mean"].header == ("metric", *(f"S{k}" for k in range(6)))
+    favi = dict(result.systems.select("system", "favi").rows())
+    assert views["mean"].rows == (("m3", *(f"{favi[f'S{k}']:+.2f}" for k in range(6))),)
+    cells = [
+        "?" if row["finding"] == "inconclusive" else f"{row['partiality']:+.1f}" + "*" * bool(row["finding"])
+        for row in result.partiality.to_dicts()
+    ]
+    assert views["partiality"].rows == (("m3", *cells),)
+
+
+@pytest.mark.parametrize(("n_systems", "is_matrix"), [(16, True), (17, False)])
+def test_sixteen_systems_are_columns(n_systems: int, *, is_matrix: bool) -> None:
+    scores = np.random.default_rng(0).integers(0, 4, (3, 10, n_systems)).astype(float)
+    scores[2] = scores[0]
+    result = favoritism(study_of(scores), resamples=0)
+    (view,) = (view for view in result.views() if "mean Favi-Score" in view.title or view.title == "systems")
+    assert (view.header[1] == "S0") is is_matrix
+    if is_matrix:
+        assert view.numeric == (False, *[True] * 16)
+        assert [row[0] for row in view.rows] == ["m1", "m2"]
+        assert set(view.rows[1][1:]) == {UNDEFINED}

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest, norm, t
 from statsmodels.stats.multitest import multipletests
 
 import custodes as cu
@@ -151,3 +152,109 @@ def test_each_system_against_each() -> None:
     assert systems == ["a", "b", "c"]
     expected = [[[np.nan, 10 * b, 10 * c], [b, np.nan, np.nan], [c, np.nan, np.nan]] for b, c in values]
     np.testing.assert_array_equal(square, expected)
+
+
+def test_divergence_is_the_mean_over_pairs_of_posterior_outcome_rates() -> None:
+    rng = np.random.default_rng(5)
+    scores = rng.integers(0, 4, (3, 40, 4)).astype(float)
+    scores[1, :13] = np.nan
+    scores[2, :, 3] = np.nan
+    scores[0, 30:, 2] = np.nan
+    result = ranking(study_of(scores), resamples=0)
+    rates = {}
+    for row in result.decisions.to_dicts():
+        counts = np.array([row["wins"], row["ties"], row["losses"]])
+        rates[row["rater"], row["system_a"], row["system_b"]] = (counts + 1) / (counts.sum() + 3), counts.sum()
+    for metric in ("m1", "m2"):
+        divergences = [
+            (p * np.log(p / rates["human", *pair][0])).sum()
+            for (rater, *pair), (p, n) in rates.items()
+            if rater == metric and n
+        ]
+        assert len(divergences) == (6 if metric == "m1" else 3)
+        assert result.errors.filter(metric=metric)["kld"].item() == pytest.approx(np.mean(divergences))
+
+
+def test_copies_of_items_in_one_cluster_change_no_error_and_no_interval() -> None:
+    rng = np.random.default_rng(6)
+    quality = np.array([0.5, 0.3, 0.0, 0.0]) + rng.normal(size=(40, 4))
+    scores = np.round(quality + 0.8 * rng.normal(size=(3, 40, 4)))
+    plain, copied = study_of(scores), study_of(scores.repeat(3, axis=1))
+    items = pl.DataFrame({"item": [f"i{k}" for k in range(120)], "cluster": [f"c{k // 3:02}" for k in range(120)]})
+    single = pl.DataFrame({"item": [f"i{k}" for k in range(40)], "cluster": [f"c{k:02}" for k in range(40)]})
+    first, second = (
+        ranking(study.describe(items=table), resamples=150) for study, table in ((plain, single), (copied, items))
+    )
+    columns = [name for name in first.errors.columns if not name.startswith("kld")]
+    for name in columns:
+        if first.errors[name].dtype == pl.Float64:
+            np.testing.assert_allclose(first.errors[name], second.errors[name], atol=1e-12, err_msg=name)
+    assert first.decisions["p_value"].to_list() == pytest.approx(second.decisions["p_value"].to_list())
+    assert second.decisions["design_effect"].to_list() == pytest.approx([3 * 39 / 39] * 18, rel=0.1)
+    assert 0 < first.errors["correct"].min() < 1
+    messages = [[n.message for n in result.notes if n.rule == "self-agreement"] for result in (first, second)]
+    assert messages[0] == messages[1] != []
+    # The proportion of human decisions that replicate, with weights of clusters drawn here.
+    wins = np.stack([np.sign(scores[0][:, a] - scores[0][:, b]) for a, b in combinations(range(4), 2)])
+    weights = rng.multinomial(40, np.full(40, 1 / 40), size=4000)
+
+    def decide(weight: np.ndarray) -> np.ndarray:
+        won, lost = (wins > 0) @ weight.T, (wins < 0) @ weight.T
+        z = (won - lost) / np.sqrt(np.maximum(won + lost, 1))
+        return np.where(np.abs(z) >= norm.isf(0.025), np.sign(z), 0)
+
+    expected = (decide(weights) == decide(np.ones((1, 40)))).mean()
+    (share,) = re.findall(r"stay the same for (\d+) %", messages[0][0])
+    assert int(share) / 100 == pytest.approx(expected, abs=0.03)
+
+
+def test_the_interval_of_the_errors_is_that_of_resampled_items() -> None:
+    rng = np.random.default_rng(8)
+    scores = (0.35 * np.arange(4)) + rng.normal(size=(2, 60, 4))
+    row = ranking(study_of(scores), resamples=2000).errors.row(0, named=True)
+    signs = np.stack([np.sign(scores[:, :, a] - scores[:, :, b]) for a, b in combinations(range(4), 2)], axis=1)
+    weights = rng.multinomial(60, np.full(60, 1 / 60), size=4000)
+    z = (signs @ weights.T) / np.sqrt(60)
+    decisions = np.where(np.abs(z) >= norm.isf(0.025), np.sign(z), 0)
+    human, metric = decisions
+    for name, wrong in (
+        ("correct", human == metric),
+        ("omission", (human != 0) & (metric == 0)),
+    ):
+        draws = wrong.mean(axis=0)
+        n = row[name] * (1 - row[name]) / (draws.var() * 60 / 59)
+        z = t.ppf(0.975, 59)
+        centre = (row[name] + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z / (1 + z**2 / n) * np.sqrt(row[name] * (1 - row[name]) / n + z**2 / (4 * n**2))
+        assert (row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx((centre - half, centre + half), abs=0.03)
+
+
+def test_reversals_are_sorted_by_the_number_of_metrics_then_by_the_first_metric() -> None:
+    table = np.zeros((6, 3, 3, 3), dtype=np.int64)
+    table[:, :, 0, 0] = 30
+    reversed_by = [[2], [1], [0, 2], [], [0], [1, 2]]
+    for pair, metrics in enumerate(reversed_by):
+        for metric in metrics:
+            table[pair, metric] = 0
+            table[pair, metric, 0, 2] = 30 + pair
+    table[2] = table[2][:, ::-1, ::-1]  # annotators prefer the second system
+    pairs = list(combinations("ABCD", 2))
+    counts = replace(
+        counts_of([[[1, 0, 0], [0, 0, 0], [0, 0, 0]]]),
+        paired=table,
+        metric_only=np.zeros((6, 3, 3), dtype=np.int64),
+        human_only=np.zeros((6, 3, 3), dtype=np.int64),
+        system_a=tuple(a for a, _ in pairs),
+        system_b=tuple(b for _, b in pairs),
+        metrics=("m0", "m1", "m2"),
+    )
+    result = ranking(counts, resamples=0)
+    rows = result.reversals.select("better", "worse", "metrics").rows()
+    order = [2, 5, 4, 1, 0]
+    expected = [(*(pairs[k][::-1] if k == 2 else pairs[k]), [f"m{m}" for m in reversed_by[k]]) for k in order]
+    assert rows == expected
+    # Seven opposite combinations are tested; Holm multiplies the smallest p-values by the largest factors.
+    raw = sorted((2 * norm.sf(np.sqrt(30 + k)), k, m) for k, metrics in enumerate(reversed_by) for m in metrics)
+    adjusted = np.maximum.accumulate([p * (len(raw) - i) for i, (p, *_) in enumerate(raw)])
+    largest = {k: max(a for a, (_, pair, _) in zip(adjusted, raw, strict=True) if pair == k) for k in order}
+    assert result.reversals["p_adjusted"].to_list() == pytest.approx([largest[k] for k in order])

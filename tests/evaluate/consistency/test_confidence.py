@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import t
 
 import custodes as cu
 from custodes.errors import OptionError
@@ -120,3 +122,58 @@ def test_few_items_are_shown_and_not_tested() -> None:
     assert row["reason"].startswith("fewer than 12 items")
     assert row["estimate_low"] is None
     assert row["finding"] == "inconclusive"
+
+
+def test_scores_of_forecasts_by_their_definitions() -> None:
+    """Repeats are averaged within orders and orders within comparisons; every verdict is one forecast."""
+    rng = np.random.default_rng(4)
+    human = rng.choice([1, 0, -1], 90, p=[0.5, 0.2, 0.3])
+    rows = [
+        (item, order, repeat, *rng.dirichlet([3.0 + 4 * (human[item] == 1), 1.0, 3.0 + 4 * (human[item] == -1)]))
+        for item in range(90)
+        for order in ("ab", "ba")
+        for repeat in range(int(rng.integers(1, 4)))
+    ]
+    chances = np.array([row[3:] for row in rows])
+    frame = pl.DataFrame(rows, schema=["item", "order", "repeat", "p_a", "p_tie", "p_b"], orient="row").with_columns(
+        preference=1 - chances.argmax(axis=1), rater=pl.lit("judge"), kind=pl.lit("metric")
+    )
+    person = pl.DataFrame({"item": range(90), "preference": human, "rater": "ann", "kind": "human"})
+    both = pl.concat([frame, person], how="diagonal_relaxed").with_columns(system_a=pl.lit("A"), system_b=pl.lit("B"))
+    both = both.with_columns(pl.col("order", "repeat").cast(pl.String).fill_null(""))
+    row, result = (result := cu.consistency(cu.read(both), resamples=300)).confidence.row(0, named=True), result
+    item, first = np.array([row[0] for row in rows]), np.array([row[1] == "ab" for row in rows])
+    outcome = np.eye(3)[1 - human]
+    means = [
+        np.mean([chances[(item == i) & (first == order)].mean(axis=0) for order in (True, False)], axis=0)
+        for i in range(90)
+    ]
+    losses = ((np.array(means) - outcome) ** 2).sum(axis=1)
+    ties = (human == 0).mean()
+    constant = ((np.array([(1 - ties) / 2, ties, (1 - ties) / 2]) - outcome) ** 2).sum(axis=1)
+    assert row["comparisons"] == 90
+    assert row["brier"] == pytest.approx(losses.mean())
+    assert row["brier_skill"] == pytest.approx(1 - losses.mean() / constant.mean())
+    sure, right = chances.max(axis=1), chances.argmax(axis=1) == 1 - human[item]
+    assert (row["mean_confidence"], row["accuracy"]) == pytest.approx((sure.mean(), right.mean()))
+    half = t.ppf(0.975, 89) * losses.std(ddof=1) / np.sqrt(90)
+    assert (row["brier_low"], row["brier_high"]) == pytest.approx((losses.mean() - half, losses.mean() + half), rel=0.1)
+    residual = losses / constant.mean() - constant * losses.mean() / constant.mean() ** 2  # influence on the ratio
+    half = t.ppf(0.975, 89) * residual.std(ddof=1) / np.sqrt(90)
+    bounds = (row["brier_skill"] - half, row["brier_skill"] + half)
+    assert (row["brier_skill_low"], row["brier_skill_high"]) == pytest.approx(bounds, abs=0.03)
+    curve = result.reliability
+    parts = np.split(np.argsort(sure, kind="stable"), curve["verdicts"].cum_sum().to_numpy()[:-1])
+    assert curve["mean_confidence"].to_list() == pytest.approx([sure[part].mean() for part in parts])
+    assert curve["accuracy"].to_list() == pytest.approx([right[part].mean() for part in parts])
+    error = sum(len(part) * abs(sure[part].mean() - right[part].mean()) for part in parts) / len(rows)
+    assert row["ece"] == pytest.approx(error)
+    finding = result.findings.filter(kind="confidence").row(0, named=True)
+    assert finding["estimate"] == pytest.approx(100 * (sure.mean() - right.mean()))
+
+
+@pytest.mark.parametrize(("n_items", "tested"), [(11, False), (12, True)])
+def test_twelve_items_are_tested(n_items: int, *, tested: bool) -> None:
+    result = cu.consistency(study(people().head(n_items), confident_judge(4.0)), resamples=0)
+    row = result.findings.filter(kind="confidence").row(0, named=True)
+    assert (row["p_value"] is not None, row["reason"] == "") == (tested, tested)

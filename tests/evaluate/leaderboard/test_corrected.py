@@ -302,3 +302,21 @@ def test_numbers_of_annotated_items_are_compared_with_their_binomial_distributio
         np.full(100, 0.5), np.arange(100) < n_labelled, item_codes=np.arange(100), cluster_of_item=np.arange(100)
     )
     assert bool(message) is is_mismatch
+
+
+def test_with_many_raters_the_annotators_and_the_best_correction_are_shown() -> None:
+    rng = np.random.default_rng(5)
+    table = battles(rng, n=900)
+    metrics = [by(noisy(rng, table), "noisy", "metric"), by(noisy(rng, noisy(rng, table)), "noisier", "metric")]
+    study = cu.read(pl.concat([by(table[:250], "ann", "human"), *metrics]))
+    board = cu.leaderboard(study, resamples=50)
+    savings = dict(board.corrected.select("metric", "saving").iter_rows())
+    assert savings["noisy"] > savings["noisier"]
+    assert best_corrected(board)["metric"].to_list() == ["noisy"]
+    for rows in (board.systems, board.effects):
+        assert set(rows["rater"]) == {"human", "noisy", "noisier", "corrected:noisy", "corrected:noisier"}
+        assert set(main_rows(board, rows)["rater"]) == {"human", "corrected:noisy"}
+    without = cu.leaderboard(cu.read(pl.concat([frame.with_columns(kind=pl.lit("metric")) for frame in metrics])))
+    assert main_rows(without, without.systems).equals(without.systems)
+    few = cu.leaderboard(study, metrics="noisy", resamples=50)
+    assert main_rows(few, few.systems).equals(few.systems)  # three raters

@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import statsmodels.api as sm
+from scipy.stats import t
 
 import custodes as cu
+from custodes.data.study import Study
 from custodes.stats.logistic import first_coefficient
 
 MODELS = {"strong": 1.0, "weak": -1.0}
@@ -131,3 +134,87 @@ def test_check_names_a_system_with_one_text(tmp_path: Path) -> None:
     assert problems["message"].item() == (
         "weak gave one constant text for all items; read the outputs, and repair or exclude them"
     )
+
+
+def reference_study(folder: Path, *, n: int, longer: int, shorter: int, without: int = 0, clusters: int = 0) -> Study:
+    """Return verdicts of a judge on A and C against B; so many outputs of A are longer and shorter than those of B."""
+    rng = np.random.default_rng(5)
+    rows = [
+        (f"i{i:02}", *(("A", "B") if i % 2 else ("B", "A")), int(rng.choice([1, 0, -1], p=[0.5, 0.2, 0.3])))
+        for i in range(n)
+    ]
+    rows += [(f"i{i:02}", "B", "C", int(rng.choice([1, -1]))) for i in range(n)]
+    names = ["item", "system_a", "system_b", "preference"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    frame.with_columns(rater=pl.lit("j"), kind=pl.lit("metric")).write_csv(folder / "v.csv")
+    texts = [
+        {
+            "item": f"i{i:02}",
+            "outputs": {
+                "A": "x" * (60 + i * (1 if i < longer else -1 if i < longer + shorter else 0)),
+                "B": "x" * 60,
+                "C": "x" * (50 + 20 * (i % 2)),
+            },
+        }
+        for i in range(n)
+    ]
+    for row in texts[:without]:
+        del row["outputs"]["A"]
+    (folder / "o.jsonl").write_text("\n".join(json.dumps(row) for row in texts))
+    items = pl.DataFrame(
+        {"item": [f"i{i:02}" for i in range(n)], "cluster": [f"c{i % max(clusters, 1)}" for i in range(n)]}
+    )
+    return cu.read(folder / "v.csv", folder / "o.jsonl", items=items if clusters else None)
+
+
+@pytest.mark.parametrize(
+    ("longer", "shorter", "without", "reason"),
+    [
+        (3, 2, 0, ""),
+        (4, 1, 0, "fewer than 10 % of the outputs are longer"),
+        (1, 4, 0, "fewer than 10 % of the outputs are longer"),
+        (5, 5, 1, "not every output has a text"),
+    ],
+)
+def test_a_tenth_of_the_outputs_on_each_side_is_enough(
+    tmp_path: Path, longer: int, shorter: int, without: int, reason: str
+) -> None:
+    # the first output has equal length, so longer - 1 outputs are longer
+    study = reference_study(tmp_path, n=20, longer=longer, shorter=shorter, without=without)
+    rows = {row["system"]: row for row in cu.leaderboard(study, resamples=0).reference.to_dicts()}
+    assert rows["A"]["reason"].startswith(reason)
+    assert bool(rows["A"]["reason"]) is bool(reason)
+    assert (rows["A"]["length_controlled_win_rate"] is None) is bool(reason)
+    assert rows["C"]["reason"] == ""
+
+
+@pytest.mark.parametrize("clusters", [0, 8, 1])
+def test_win_rates_of_clusters_and_at_equal_length(tmp_path: Path, clusters: int) -> None:
+    study = reference_study(tmp_path, n=40, longer=25, shorter=15, clusters=clusters)
+    verdicts = pl.read_csv(tmp_path / "v.csv").filter(pl.col("system_b") != "C")
+    points = (1 + np.where(verdicts["system_a"] == "A", verdicts["preference"], -verdicts["preference"])) / 2
+    rows = cu.leaderboard(study, resamples=0, confidence=0.9).reference.to_dicts()
+    assert [row["win_rate"] for row in rows] == sorted((row["win_rate"] for row in rows), reverse=True)
+    (row,) = [row for row in rows if row["system"] == "A"]
+    assert (row["n"], row["reference"], row["rater"]) == (40, "B", "j")
+    mean = points.mean()
+    assert row["win_rate"] == row["discrete_win_rate"] == pytest.approx(mean)
+    units = np.arange(40) % clusters if clusters else np.arange(40)
+    g = len(set(units))
+    if g == 1:
+        assert row["win_rate_low"] is row["length_controlled_win_rate"] is None
+        return
+    sums = np.bincount(units, weights=points - mean)
+    z2 = t.ppf(0.95, g - 1) ** 2
+    n = mean * (1 - mean) / (g / (g - 1) * np.square(sums).sum() / 40**2)
+    centre = (mean + z2 / (2 * n)) / (1 + z2 / n)
+    half = np.sqrt(z2 * (mean * (1 - mean) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+    assert (row["win_rate_low"], row["win_rate_high"]) == pytest.approx((centre - half, centre + half))
+    difference = np.array([i * (1 if i < 25 else -1) for i in range(40)], dtype=float)
+    design = np.stack([np.ones(40), np.tanh(difference / difference.std())], axis=1)
+    fit = sm.GLM(points, design, family=sm.families.Binomial()).fit(
+        cov_type="cluster", cov_kwds={"groups": units, "use_correction": False}
+    )
+    half = t.ppf(0.95, g - 1) * fit.bse[0] * np.sqrt(g / (g - 1))
+    for name, logit in (("", fit.params[0]), ("_low", fit.params[0] - half), ("_high", fit.params[0] + half)):
+        assert row[f"length_controlled_win_rate{name}"] == pytest.approx(1 / (1 + np.exp(-logit)))

@@ -10,6 +10,7 @@ from custodes.errors import InputError, OptionError
 from custodes.evaluate.protocol import live
 from custodes.evaluate.protocol.annotations import order_answers
 from custodes.evaluate.protocol.stopping import Stopping
+from custodes.stats import ABSENT
 from custodes.stats.stopping.replay import replay
 from tests.evaluate.protocol.scores import preferences_of, rated_pairs_of
 
@@ -127,3 +128,57 @@ def test_answers_not_asked_or_changed() -> None:
 def test_bad_options(options: dict, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         live.start(SYSTEMS, ITEMS, **options)
+
+
+def test_the_metric_is_read_by_names_of_systems_and_items() -> None:
+    views = preferences_of(2)
+    views[1, ::3] = ABSENT
+    systems, items = ("A", "B", "C", "D"), tuple(reversed(ITEMS))
+    metric = Comparisons.from_signs(views[:, None], raters=("m",), items=ITEMS, systems=SYSTEMS)
+    state = live.start(systems, items, metric=metric, estimator="ppi")
+    assert np.array(state.metric).tolist() == views[:, ::-1].tolist()
+    some = live.start(systems[1:3], ITEMS[:4], metric=metric, estimator="ppi")
+    assert np.array(some.metric).tolist() == views[3:4, :4].tolist()
+    with pytest.raises(InputError, match=r"no comparison has a pair and an item of this protocol \(items x, y\)"):
+        live.start(systems, ["x", "y"], metric=metric, estimator="ppi")
+    two = Comparisons.from_signs(np.stack([views, views], axis=1), raters=("m", "n"), items=ITEMS, systems=SYSTEMS)
+    with pytest.raises(OptionError, match=r"metric: preferences of 2 raters \(m, n\); give preferences of one rater"):
+        live.start(systems, ITEMS, metric=two, estimator="ppi")
+
+
+def test_clusters_are_numbered_by_first_appearance() -> None:
+    state = live.start(SYSTEMS[:2], ITEMS[:5], clusters=["y", "x", "y", "z", "x"])
+    assert state.units == (0, 1, 0, 2, 1)
+    assert live.start(SYSTEMS[:2], ITEMS[:3]).units == (0, 1, 2)
+    asked = live.next_annotations(live.start(SYSTEMS[:2], ITEMS[:4], clusters=list("aabb"), stopping=Stopping(batch=2)))
+    assert len({ITEMS.index(question.item) // 2 for question in asked}) == 2  # each cluster gives one item first
+
+
+@pytest.mark.parametrize("verdict", [("i0", "A", "B"), ("i0", "A", "B", 1, 1), ("i0", "A", 3, 1), "iAB1", 7])
+def test_answers_have_four_parts(verdict: object) -> None:
+    state = live.start(SYSTEMS[:2], ITEMS[:1])
+    with pytest.raises(InputError, match="give item, system_a, system_b and 1, 0, -1 or None"):
+        live.record(state, [verdict])  # type: ignore[list-item]
+    for preference in (2, -2, 0.5, "1"):
+        with pytest.raises(InputError, match=r"preference .* for 'i0' is not allowed; allowed: 1, 0, -1, or None"):
+            live.record(state, [("i0", "A", "B", preference)])  # type: ignore[list-item]
+
+
+def test_decisions_have_signs_counts_and_bounds() -> None:
+    state = live.start(SYSTEMS[:3], ITEMS[:8], stopping=Stopping(looks=[4, 8]))
+    winner = {("A", "B"): 1, ("A", "C"): -1, ("B", "C"): 0}
+    while questions := live.next_annotations(state):
+        state = live.record(
+            state, [(q.item, q.system_b, q.system_a, -winner[q.system_a, q.system_b]) for q in questions]
+        )
+    rows = {(row.system_a, row.system_b): row for row in live.decisions(state)}
+    # theta of eight wins is 1 - 2^-9; of four wins 1 - 2^-5 = .969, below .975
+    assert {pair: row.decision for pair, row in rows.items()} == {("A", "B"): "+", ("A", "C"): "-", ("B", "C"): "="}
+    assert {row.annotations for row in rows.values()} == {8}
+    assert not any(row.is_open for row in rows.values())
+    first, second, tied = rows.values()
+    assert (first.low, first.margin, first.high) == pytest.approx((-second.high, -second.margin, -second.low))
+    assert first.low < first.margin
+    assert tied.margin == 0
+    fresh = live.decisions(live.start(SYSTEMS[:2], ITEMS[:3]))
+    assert fresh == [live.Decision("A", "B", "=", 0, True, None, None, None)]

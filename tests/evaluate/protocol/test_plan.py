@@ -7,11 +7,12 @@ import polars as pl
 import pytest
 
 import custodes as cu
+from custodes.answers.shared_arguments import settings
 from custodes.errors import OptionError
 from custodes.evaluate.protocol.plan import plan
 from custodes.evaluate.protocol.protocol import protocol
 from custodes.evaluate.protocol.stopping import Stopping
-from custodes.evaluate.protocol.worlds import assumed_world
+from custodes.evaluate.protocol.worlds import assumed_world, pilot_worlds
 from custodes.stats.stopping.power import human_power
 from tests.evaluate.protocol.scores import scores_of
 from tests.evaluate.studies import study_of
@@ -169,3 +170,96 @@ def test_assumptions_that_are_impossible(margins: list[float], tie_rate: float, 
 def test_the_power_curve_has_round_numbers_up_to_the_items(items: int, curve: list[int]) -> None:
     power = plan(margins=[0.3], items=items, replications=2).power
     assert [n for n in power["annotations"].to_list() if n != items] == [n for n in curve if n != items]
+
+
+def test_counts_of_a_perfect_metric_decide_without_annotations() -> None:
+    options = {"margins": [0.9, -0.9], "tie_rate": 0.1, "estimator": "naive", "items": 30, "replications": 20}
+    for metric_items in (0, 200):
+        rows = plan(channel=np.eye(3), metric_items=metric_items, **options).plan
+        naive = rows.filter(estimator="naive").row(0, named=True)
+        assert (naive["correct"], naive["inversion"], naive["decided"]) == (1, 0, 1)
+    reversed_metric = plan(channel=np.eye(3)[::-1], metric_items=200, **options).plan.filter(estimator="naive")
+    assert reversed_metric["inversion"].item() == 1
+    none = plan(channel=np.ones((3, 3)), metric_items=20_000, **options).plan.filter(estimator="naive")
+    assert none["decided"].item() < 0.3  # a metric without information decides at about the level
+
+
+def test_the_saving_compares_rules_with_themselves() -> None:
+    rules = [Stopping(looks=[10, 20, 40]), Stopping(looks=[40])]
+    options = {"margins": [0.3, 0.5], "items": 40, "metric_items": 2000, "channel": "ideal", "replications": 40}
+    table = plan(estimator=["ppi", "poststratified"], stopping=rules, **options).plan
+    assert table["estimator"].to_list() == ["human", "ppi", "poststratified"] * 2
+    assert table["stopping"].to_list() == ["decided, looks 10,20,40"] * 3 + ["decided, looks 40"] * 3
+    for rule in ("decided, looks 10,20,40", "decided, looks 40"):
+        rows = table.filter(stopping=rule).to_dicts()
+        assert rows[0]["saving"] is None
+        for row in rows[1:]:
+            assert row["saving"] == pytest.approx(1 - row["annotations"] / rows[0]["annotations"])
+        assert [row["metric"] for row in rows] == ["none", "ideal", "ideal"]
+    assert table["annotations"].to_list()[3:] == [40, 40, 40]
+    assert (
+        table.select(pl.sum_horizontal("correct", "inversion", "omission", "insertion")) - 1
+    ).to_series().abs().max() < 1e-9
+
+
+@pytest.mark.parametrize(("batch", "allowed"), [(2, False), (3, True)])
+def test_a_plan_has_a_limited_number_of_rounds(batch: int, allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("custodes.evaluate.protocol.plan.MOST_ROUNDS", 34)
+    options = {"margins": [0.5], "items": 100, "replications": 2, "stopping": Stopping(batch=batch)}
+    if allowed:  # 34 rounds
+        assert plan(**options).plan.height == 1
+    else:
+        with pytest.raises(
+            OptionError, match="items=100: 50 rounds .*; at most 34 are allowed, so use batch=3 or more"
+        ):
+            plan(**options)
+
+
+def test_power_columns_by_pair_and_number_of_annotations() -> None:
+    power = plan(margins=[0.2, -0.4], tie_rate=0.2, items=45, replications=2, stopping=Stopping(gamma=0.1)).power
+    assert power["pair"].to_list() == [1] * 4 + [2] * 4
+    assert power["annotations"].to_list() == [10, 20, 40, 45] * 2
+    assert power["margin"].to_list() == [0.2] * 4 + [-0.4] * 4
+    better, worse = human_power(np.array([[0.5, 0.2, 0.3]] * 4), np.array([10, 20, 40, 45]), gamma=0.1)
+    assert power["power"].to_list()[:4] == pytest.approx(better.tolist())
+    assert power["wrong"].to_list()[:4] == pytest.approx(worse.tolist())
+    better, worse = human_power(np.array([[0.2, 0.2, 0.6]] * 4), np.array([10, 20, 40, 45]), gamma=0.1)
+    assert power["power"].to_list()[4:] == pytest.approx(worse.tolist())
+    assert power["wrong"].to_list()[4:] == pytest.approx(better.tolist())
+
+
+def test_worlds_of_a_pilot_have_its_pairs_and_their_posterior_proportions() -> None:
+    scores = scores_of(5, items=40, systems=4, raters=3)
+    scores[0, :, 3] = np.nan
+    scores[0, ::4, 1] = np.nan
+    study = study_of(scores)
+    documents = pl.DataFrame({"item": [f"i{k}" for k in range(40)], "cluster": [f"d{k // 2}" for k in range(40)]})
+    for data, is_clustered in ((study, False), (study.describe(items=documents), True)):
+        worlds = list(pilot_worlds(data, settings({"metrics": "*"}), 4000, np.random.default_rng(0)))
+        assert [(world.metric, world.aspect, world.clustered) for world in worlds] == [
+            (metric, "", is_clustered) for metric in ("m1", "m2")
+        ]
+        for world in worlds:
+            assert world.systems == (["S0", "S0", "S1"], ["S1", "S2", "S2"])
+            signs = np.stack([np.sign(scores[0][:, a] - scores[0][:, b]) for a, b in ((0, 1), (0, 2), (1, 2))])
+            counts = np.stack([(signs == sign).sum(axis=1) for sign in (1, 0, -1)], axis=1)
+            np.testing.assert_allclose(world.shares, (counts + 1) / (counts.sum(axis=1, keepdims=True) + 3))
+            assert world.possible.shape == (4000, 3, 3)
+            np.testing.assert_allclose(world.possible.sum(axis=2), 1)
+            np.testing.assert_allclose(world.possible.mean(axis=0), world.shares, atol=0.09)
+    alone = list(pilot_worlds(study, settings({"metrics": "none"}), 2, np.random.default_rng(0)))
+    assert [(world.metric, world.channel) for world in alone] == [("none", None)]
+
+
+def test_the_view_of_the_power_has_a_column_for_each_number_of_annotations() -> None:
+    result = plan(margins=[0.3, 0.0], items=15, replications=2)
+    (view,) = (view for view in result.views() if "better system" in view.title)
+    assert view.header == ("margin", "10", "15")
+    power = result.power.filter(pair=1)["power"].to_list()
+    assert view.rows[0] == ("0.30", *(f"{value:.2f}" for value in power))
+    assert view.numeric == (False, True, True)
+    pilot = plan(study_of(scores_of(0, items=15, systems=2)), items=15, replications=2)
+    (view,) = (view for view in pilot.views() if "better system" in view.title)
+    assert view.header == ("system_a", "system_b", "margin", "10", "15")
+    assert view.rows[0][:2] == ("S0", "S1")
+    assert view.numeric == (False, False, False, True, True)

@@ -1,12 +1,14 @@
 """The replayed protocol: by hand, reproducibility by seed, bad input."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import entropy
+from scipy.stats import beta, entropy
 
+import custodes as cu
 from custodes.data.items import Items
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
@@ -15,6 +17,8 @@ from custodes.errors import OptionError
 from custodes.evaluate.protocol.protocol import protocol
 from custodes.evaluate.protocol.stopping import Stopping
 from custodes.evaluate.ranking import ranking
+from custodes.stats import ABSENT
+from custodes.stats.clusters import pooled_design_effect
 from tests.evaluate.protocol.scores import scores_of
 from tests.evaluate.studies import study_of
 
@@ -209,3 +213,87 @@ def test_a_note_explains_the_row_of_the_rule_of_the_paper(stopping: Stopping, ad
     assert ["estimator='human' with stopping='decided' is the rule" in message for message in messages] == [
         True
     ] * added
+
+
+def test_the_reference_is_the_decision_with_all_annotations_and_with_resampled_clusters() -> None:
+    scores = scores_of(21, items=36, strength=0.4)
+    scores[0, 30:, 0] = np.nan
+    for size in (1, 3):
+        study = clustered(study_of(scores), size)
+        result = protocol(study, stopping=Stopping(gamma=0.1), replications=2, resamples=3000)
+        signs = [
+            np.nan_to_num(np.sign(scores[0][:, a] - scores[0][:, b]), nan=9.0) for a, b in combinations(range(4), 2)
+        ]
+        counts = np.array([[(s == 1).sum(), (s == 0).sum(), (s == -1).sum()] for s in signs])
+        row = result.reference.row(0, named=True)
+        assert (row["pairs"], row["annotations"]) == (6, counts.sum())
+        effect = pooled_design_effect(
+            np.where(np.array(signs) == 9, ABSENT, signs).astype(np.int8), units=np.arange(36) // size
+        )
+
+        def decide(wins: np.ndarray, losses: np.ndarray, effect: np.ndarray = effect) -> np.ndarray:
+            theta = beta.sf(0.5, wins / effect + 1, losses / effect + 1)
+            return np.where(theta > 0.95, 1, np.where(theta < 0.05, -1, 0))
+
+        expected = decide(counts[:, 0], counts[:, 2])
+        assert row["decided"] == pytest.approx((expected != 0).mean())
+        n_clusters = 36 // size
+        weights = np.random.default_rng(0).multinomial(n_clusters, np.full(n_clusters, 1 / n_clusters), size=3000)
+        weights = weights.repeat(size, axis=1)
+        wins, losses = (weights @ (np.array(signs) == sign).T for sign in (1, -1))
+        assert row["self_agreement"] == pytest.approx((decide(wins, losses) == expected).mean(), abs=0.02)
+
+
+def test_notes_on_pairs_metrics_and_rules() -> None:
+    scores = scores_of(2, items=30, raters=3)
+    scores[0, :15, 0] = np.nan
+    scores[0, 15:, 1:3] = np.nan  # no item has human ratings of S0 with S1 or S2
+    scores[2] = scores[1]
+    alone, with_metric = (protocol(study_of(scores), metrics=metrics, **FAST) for metrics in ("none", "m1"))
+    for result in (alone, with_metric):
+        (note,) = [note for note in result.notes if note.rule == "pairs-without-annotators"]
+        assert note.message == "2 pairs of systems have no human-rated item and are excluded"
+        assert result.reference["pairs"].item() == 4
+    rules = [note.rule for note in alone.notes]
+    assert "repeated-looks" in rules
+    assert "pairs-without-annotators" not in {note.rule for note in protocol(study_of(scores_of(2)), **FAST).notes}
+    tested = protocol(study_of(scores_of(2)), stopping=Stopping(boundary="pocock"), **FAST)
+    assert "repeated-looks" not in {note.rule for note in tested.notes}
+    both = protocol(study_of(scores_of(2)), stopping=[Stopping(boundary="pocock"), Stopping(budget=9)], **FAST)
+    assert "repeated-looks" in {note.rule for note in both.notes}
+
+
+@pytest.mark.parametrize(("budget", "unannotated"), [(5, 1), (6, 0)])
+def test_a_budget_below_the_number_of_pairs_is_noted(budget: int, unannotated: int) -> None:
+    result = protocol(study_of(scores_of(0, items=20)), stopping=Stopping(budget=budget), **FAST)
+    counts = [note.count for note in result.notes if note.rule == "pairs-never-annotated"]
+    assert counts == [1] * unannotated
+
+
+def test_notes_on_metrics_are_left_out_without_metrics() -> None:
+    human = pl.DataFrame({"item": [f"i{k}" for k in range(20)] * 2, "system": ["A"] * 20 + ["B"] * 20}).with_columns(
+        rater=pl.lit("ann"), kind=pl.lit("human"), score=pl.Series([*([1.0] * 40)])
+    )
+    metric = human.with_columns(rater=pl.lit("m1"), kind=pl.lit("metric"), score=pl.lit(2.0))
+    study = cu.read(pl.concat([human, metric]))
+    rules = [{note.rule for note in protocol(study, metrics=metrics, **FAST).notes} for metrics in ("none", "m1")]
+    assert "all-ties" in rules[0] & rules[1]
+
+
+def test_rows_by_metric_estimator_and_rule() -> None:
+    study = study_of(scores_of(9, items=20, raters=3))
+    rules = [Stopping(looks=[10, 20]), Stopping(boundary=2.5)]
+    options = {"metrics": "m1,m2", "stopping": rules, "replications": 2, "resamples": 0}
+    table = protocol(study, estimator=["ppi", "human"], ideal=50, **options).protocol
+    names = [str(rule) for rule in rules]
+    assert table.select("metric", "estimator", "stopping").rows() == [
+        *(("none", "human", name) for name in [*names, "decided"]),
+        *((metric, "ppi", name) for metric in ("m1", "m2", "ideal") for name in names),
+    ]
+    assert protocol(study, estimator="human", ideal=50, **options).protocol["metric"].to_list() == ["none"] * 3
+    assert table.filter(metric="none")["null_error"].null_count() == 3
+    curve = protocol(study, estimator="human", **options).curve
+    assert curve.filter(stopping=names[0])["round"].to_list() == [1, 2]
+    assert curve.filter(stopping=names[0])["annotations"].to_list()[0] == 60
+    for row in table.to_dicts():
+        assert row["correct"] + row["inversion"] + row["omission"] + row["insertion"] == pytest.approx(1)

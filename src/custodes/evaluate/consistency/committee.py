@@ -38,9 +38,7 @@ def panel_columns(
     has_human_preference = preferences.people != ABSENT
     metric_indices = np.arange(preferences.n_humans, len(preferences.raters))
     n_comparisons_of_metric = (has_human_preference & (preferences.signs[metric_indices] != ABSENT)).sum(axis=1)
-    is_committee_judge = (n_comparisons_of_metric > 0) & (
-        n_comparisons_of_metric >= MOST_LEFT_OUT * n_comparisons_of_metric.max(initial=0)
-    )
+    is_committee_judge = n_comparisons_of_metric >= MOST_LEFT_OUT * n_comparisons_of_metric.max(initial=0)
     # Judges of this aspect take precedence over metrics with one score for all aspects.
     rating_and_verdict_frames = (study.ratings.frame, study.preferences.frame)
     aspect_raters = {
