@@ -466,7 +466,8 @@ def test_the_metric_for_all_aspects_has_the_best_mean_rank_and_no_partiality_if_
         assert overall.candidate([bounded, views[1]]) == metric
     lines = [*overall.trust(partial)]
     assert lines[1] == (
-        "Of these metrics, m2 over-rates A on x; no partiality of m1 and m3 is significant (all aspects tested together)."
+        "Of these metrics, m2 over-rates A on x; no partiality of m1 and m3 is significant (all aspects tested "
+        "together)."
     )
     assert lines[2].endswith("use m1: it has the best mean rank of these metrics without significant partiality.")
     only = [
