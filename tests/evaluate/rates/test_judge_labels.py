@@ -159,7 +159,7 @@ def test_scores_may_replace_an_annotator_only_if_labels_have_an_order(*, ordered
         if ordered
         else np.where(rng.random((3, 80)) < 0.8, truth, 1 - truth)
     )
-    judge = truth + rng.normal(0, 0.3, 80)
+    judge = np.clip(truth + rng.normal(0, 0.3, 80), truth.min(), truth.max())  # on the scale of the labels
     rows = [(f"i{k}", f"p{r}", "human", float(people[r, k])) for r in range(3) for k in range(80)]
     rows += [(f"i{k}", "judge", "metric", round(float(judge[k]), 3)) for k in range(80)]
     frame = pl.DataFrame(rows, schema=["item", "rater", "kind", "score"], orient="row").with_columns(system=pl.lit("A"))
