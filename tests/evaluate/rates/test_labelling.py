@@ -353,3 +353,29 @@ def defaults(question: Any) -> dict[str, Any]:
         for name, parameter in signature(question).parameters.items()
         if parameter.default is not None and name not in ("study", "progress")
     }
+
+
+def test_the_displayed_tables_and_columns_are_the_essential_ones() -> None:
+    """Other tables and columns are written only if they are asked for; estimates stand beside their intervals."""
+
+    def names(result: Any) -> tuple[list[str], list[str], list[str]]:
+        tables = result.table_declarations()
+        columns = [column for table in tables.values() if table.essential for column in table.columns]
+        return (
+            [name for name, table in tables.items() if not table.essential],
+            [column.name for column in columns if not column.essential],
+            [column.name for table in tables.values() for column in table.columns if column.interval],
+        )
+
+    assert names(cu.Labelling) == (["outputs"], [], [])
+    assert names(cu.Route) == (["outputs"], [], [])
+    assert names(cu.Gate) == ([], ["system", "label", "relation"], ["value"])
+    tables, hidden, intervals = names(cu.Rates)
+    assert tables == ["confusion", "replacement", "replacement_annotators", "roc", "calibration"]
+    measures = "ppv npv balanced_accuracy f1 mcc ac1 alpha auc threshold human_alpha reason"
+    assert " ".join(hidden) == f"method reason {measures} human_difference p_tpr p_tnr p_rate p_tpr p_tnr"
+    assert " ".join(intervals) == (
+        "judge_rate human_rate corrected_rate tpr tnr ppv npv accuracy balanced_accuracy f1 mcc kappa ac1 alpha auc "
+        "human_difference corrected_difference tpr_difference tnr_difference corrected_rate tpr tnr "
+        "advantage_probability human_rate"
+    )
