@@ -100,3 +100,16 @@ def test_scores_of_few_whole_numbers_are_labels(n_values: int, *, are_labels: bo
     assert set(rows["rater"]) == ({"m"} if are_labels else set())
     once = cu.read(frame.filter(repeat="0"))
     assert repeated_labels(once, "").is_empty()
+
+
+def test_categories_are_labels_however_many_there_are() -> None:
+    frame = pl.DataFrame(
+        {
+            "id": [f"i{k // 2:02}" for k in range(40)],
+            "run": [0, 1] * 20,
+            "judge_label": [f"topic {k // 2 % 14}" for k in range(40)],
+        }
+    )
+    frame = frame.with_columns(human_label=pl.col("judge_label"))
+    result = cu.consistency(frame, resamples=0).repeated_labels
+    assert result.select("rater", "outputs", "agreement").rows() == [("judge_label", 20, 1.0)]

@@ -300,3 +300,21 @@ def test_the_margin_of_a_pair_that_ended_is_the_stage_wise_one() -> None:
         stopped.answer(0, place, -1 if place == 4 else 1)
     # After a stop by hand, the interval that is valid at all interim analyses still applies.
     assert stopped.rulings[-1].low < 0 < stopped.rulings[-1].margin
+
+
+def test_analyses_are_common_if_items_that_a_pair_may_need_share_a_cluster() -> None:
+    # At most 20 items of a pair are needed; every cluster gives one item before any gives a second item.
+    assert annotation(pairs=2, units=np.arange(N_ITEMS) // 2).is_common  # 15 clusters
+    assert not annotation(pairs=2, units=np.minimum(np.arange(N_ITEMS), 19)).is_common
+
+
+def test_a_later_look_that_was_shortened_gets_its_planned_number_again() -> None:
+    study = annotation(pairs=1, looks=(5, 12, 20), stop="decided", boundary=9.0)
+    for place in range(5):
+        study.answer(0, place, 1)
+    refused = list(range(8, N_ITEMS))
+    for place in refused:
+        study.impossible(0, place)
+    assert (study.target, study.free_slots(0)) == ([8], [5, 6, 7])
+    assert study.possible(0, refused) == refused
+    assert (study.target, study.free_slots(0)) == ([12], list(range(5, 12)))
