@@ -26,7 +26,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "consistency": {"resamples": 50},
     "favoritism": {"resamples": 50},
     "gate": {"require": "kendall_item>=0.1", "resamples": 50},
-    "labelling": {"positive": ">=4", "metric": "judge", "add": 50},
+    "labelling": {"positive": ">=4", "metric": "judge", "human": "ann1", "add": 50},
     "leaderboard": {"resamples": 50},
     "route": {"positive": ">=4", "metric": "judge", "signal": "learned", "disagreement": 0.3, "systems": "Birch"},
     "plan": {"replications": 5, "items": 60},

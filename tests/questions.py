@@ -17,7 +17,7 @@ DEMO: Mapping[str, dict[str, Any]] = {
     "protocol": {"metrics": "learned", "estimator": "ppi", "replications": 2},
     "plan": {"metrics": "judge", "estimator": "ppi", "replications": 2, "items": 90},
     "rates": {"positive": ">=4", "metrics": "judge,learned", "by": "system"},
-    "labelling": {"positive": ">=4", "metric": "judge", "add": 20},
+    "labelling": {"positive": ">=4", "metric": "judge", "human": "ann1", "add": 20},
     "route": {"positive": ">=4", "metric": "judge", "signal": "learned", "disagreement": 0.3, "systems": "Birch"},
     "ceiling": {"model": "ridge", "steps": 3, "resamples": 20},
     "combine": {"target": "fluency", "method": ["ridge", "best"], "repeats": 2, "resamples": 20},
