@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import custodes as cu
-from custodes.data.dependent_items import CLEAR, LEVEL, items_by_annotator
+from custodes.data.dependent_items import CLEAR, LEVEL, items_by_annotator, repeated_items
 from custodes.data.raters import Raters
 from custodes.data.ratings import Ratings
 from custodes.data.study import Study
@@ -149,3 +149,16 @@ def test_a_declared_cluster_of_items_of_two_annotators_leaves_the_clusters_as_th
     assert p_value(study) < LEVEL
     items = pl.DataFrame({"item": ["i0", second_item], "cluster": ["c", "c"]})
     assert np.isnan(p_value(study.describe(items=items)))
+
+
+def test_equal_texts_count_if_two_systems_gave_them_and_the_source_is_equal_or_the_texts_are_long() -> None:
+    long = "word " * 12  # two systems: 120 characters
+    rows = [
+        (item, system, f"{text}{system}", source)
+        for items, systems, text, source in (("ab", "AB", "yes", "q"), ("cd", "AB", "no", ""), ("ef", "AB", long, ""))
+        for item in items
+        for system in systems
+    ]
+    rows += [(item, "A", long * 2, "s") for item in "gh"]  # one output each
+    study = cu.read(pl.DataFrame(rows, schema=["item", "system", "text", "source"], orient="row"))
+    assert repeated_items(study, []) == [("a", "b"), ("e", "f")]

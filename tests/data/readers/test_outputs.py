@@ -89,6 +89,8 @@ def test_dataframes_with_structs_and_lists_in_both_shapes() -> None:
         assert sources.rows() == [(["r"], [], '{"year": 1990}'), ([], ["a", "b"], '{"kind": "k"}')]
     late = pl.DataFrame({"item": range(300), "system": "A", "text": "x", "context": [None] * 299 + ["c"]})
     assert outputs_of(read(late)).sources["context"].to_list() == [""] * 299 + ["c"]
+    numbers = pl.DataFrame({"item": [1, 2], "system": "A", "text": "x", "context": [1990, None]})
+    assert outputs_of(read(numbers)).sources["context"].to_list() == ["1990", ""]
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,8 @@ def test_llmbar_has_two_presentation_orders_and_a_gold_label() -> None:
     ]
     assert study.raters.kind == {"gold": "human", "gpt/CoT": "metric"}
     assert study.items.frame.select("item", "group").rows() == [("D/x/0", "D/x"), ("D/x/1", "D/x")]
+    without_runs = read(pl.DataFrame(LLMBAR | {"repeat": ["", ""]}))
+    assert without_runs.preferences.frame["preference"].to_list() == [1, -1, -1, 1, -1]
     assert note_counts(study) == {"missing-verdict": 1}
     study = read(pl.DataFrame(LLMBAR | {"winner_swapped_order": ["2", "tie"]}), invalid="force")
     assert study.notes[-1].message == "table: 1 verdicts could not be read and were dropped (gpt/CoT 1)"

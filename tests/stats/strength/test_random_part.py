@@ -75,13 +75,16 @@ def test_without_a_part_there_is_no_test() -> None:
 
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("seed", range(4))
-def test_within_pairs_the_proportions_of_pairs_do_not_matter(size: int, seed: int) -> None:
+@pytest.mark.parametrize("selected_by", ["ties", "wins of a system"])
+def test_within_pairs_the_proportions_of_pairs_do_not_matter(size: int, seed: int, selected_by: str) -> None:
     rng = np.random.default_rng(seed)
     n, pairs = 180, np.array([[0, 1], [0, 2], [1, 2]])
     code = rng.integers(0, 3, n)
     first, second = pairs[code].T
     sign = rng.choice([-1, 0, 1], n, p=[0.5, 0.2, 0.3]).astype(np.int8)
-    annotated = rng.random(n) < np.array([0.1, 0.5, 0.8])[code] * np.where(sign == 0, 0.6, 1)
+    wins = np.where(first == 1, sign == 1, (second == 1) & (sign == -1))  # of the second system
+    rarely = sign == 0 if selected_by == "ties" else wins
+    annotated = rng.random(n) < np.array([0.1, 0.5, 0.8])[code] * np.where(rarely, 0.5, 1)
     unit = np.arange(n) // size
 
     def centred(values: np.ndarray) -> np.ndarray:
