@@ -61,11 +61,39 @@ def test_win_rates_against_the_common_system(tmp_path: Path) -> None:
         assert row["win_rate"] == pytest.approx(graded.mean())
         assert row["discrete_win_rate"] == pytest.approx((graded > 0.5).mean())
         mean, n = graded.mean(), len(graded)
-        share = 1.968**2 * graded.var(ddof=1) / n / (mean * (1 - mean))  # squared quantile by effective number
+        share = 1.968**2 / effective_number(graded, np.arange(n), 1.968**2)
         half_width = np.sqrt(share * mean * (1 - mean) + share**2 / 4) / (1 + share)
         assert row["win_rate_high"] == pytest.approx((mean + share / 2) / (1 + share) + half_width, rel=1e-4)
         assert row["length_controlled_win_rate_low"] < row["length_controlled_win_rate"]
     assert any("'wrong name' is renamed to 'weak'" in note.message for note in board.notes)
+
+
+def effective_number(points: np.ndarray, units: np.ndarray, squared_quantile: float) -> float:
+    """Comparisons times the variance of wins and losses by the variance of points, each with pseudo-observations."""
+    weights = np.r_[np.ones(len(points)), squared_quantile / 2, squared_quantile / 2]
+    rate = float(np.average(np.r_[points, 0, 1], weights=weights))
+    g, deviations = len(set(units)), points - points.mean()
+    squares = g / (g - 1) * sum(deviations[units == unit].sum() ** 2 for unit in set(units))
+    # around `rate`: of the points by the theorem of König, and of the pseudo-observations
+    squares += len(points) * (points.mean() - rate) ** 2 + squared_quantile / 2 * ((1 - rate) ** 2 + rate**2)
+    return len(points) * rate * (1 - rate) / (squares / weights.sum())
+
+
+def test_a_tie_among_wins_lowers_the_lower_bound() -> None:
+    def lower_bound(n_wins: int, n_ties: int, n_losses: int) -> float:
+        rows = [(i, "new", "base", w) for i, w in enumerate(["new"] * n_wins + ["tie"] * n_ties + ["base"] * n_losses)]
+        frame = pl.DataFrame(
+            rows + [(i, "third", "base", "base") for i in range(9)],
+            schema=["item", "model_a", "model_b", "winner"],
+            orient="row",
+        )
+        reference = cu.leaderboard(cu.read(frame), resamples=0).reference
+        return float(reference.filter(system="new")["discrete_win_rate_low"][0])
+
+    bounds = [lower_bound(*counts) for counts in ((100, 0, 0), (99, 1, 0), (99, 0, 1), (98, 1, 1))]
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[0] - bounds[1] == pytest.approx(0.0053, abs=0.0005)
+    assert lower_bound(0, 0, 100) == 0
 
 
 def test_a_system_that_won_every_comparison_has_an_interval_and_single_annotators_have_no_rows() -> None:
@@ -204,9 +232,8 @@ def test_win_rates_of_clusters_and_at_equal_length(tmp_path: Path, clusters: int
     if g == 1:
         assert row["win_rate_low"] is row["length_controlled_win_rate"] is None
         return
-    sums = np.bincount(units, weights=points - mean)
     z2 = t.ppf(0.95, g - 1) ** 2
-    n = mean * (1 - mean) / (g / (g - 1) * np.square(sums).sum() / 40**2)
+    n = effective_number(points, units, z2)
     centre = (mean + z2 / (2 * n)) / (1 + z2 / n)
     half = np.sqrt(z2 * (mean * (1 - mean) / n + z2 / (4 * n**2))) / (1 + z2 / n)
     assert (row["win_rate_low"], row["win_rate_high"]) == pytest.approx((centre - half, centre + half))

@@ -115,15 +115,25 @@ def _row(verdict_rows: pl.DataFrame, confidence: float) -> dict[str, Any]:
 
 
 def _mean(values: Floats, cluster_codes: Ints, confidence: float) -> Sequence[float]:
-    """Return a mean of points and the bounds of its Wilson interval, with an effective number of comparisons."""
-    n_clusters = int(cluster_codes.max()) + 1
+    """Return a mean of points and the bounds of its Wilson interval, with an effective number of comparisons.
+
+    The effective number is n p (1 - p) / v. The rate p and the variance v also contain t^2 / 2 wins and t^2 / 2 losses,
+    the pseudo-observations of Agresti and Coull 1998. Without them, one tie among wins doubles the effective number.
+    """
+    n_values, n_clusters = len(values), int(cluster_codes.max()) + 1
     mean = float(values.mean())
     if n_clusters < 2:
         return mean, np.nan, np.nan
     deviation_sums = np.bincount(cluster_codes, weights=values - mean)
-    standard_error = np.sqrt(n_clusters / (n_clusters - 1) * (deviation_sums**2).sum()) / len(values)
-    n_effective = mean * (1 - mean) / standard_error**2 if standard_error > 0 else n_clusters
-    low, high = wilson_interval(mean, n_effective, quantile=student_quantile(confidence, n_clusters))
+    square_sum = n_clusters / (n_clusters - 1) * (deviation_sums**2).sum()
+    t_quantile = student_quantile(confidence, n_clusters)
+    n_effective: float = n_clusters
+    if square_sum > 0:
+        adjusted_mean = (n_values * mean + t_quantile**2 / 2) / (n_values + t_quantile**2)
+        square_sum += n_values * (mean - adjusted_mean) ** 2
+        square_sum += t_quantile**2 / 2 * (adjusted_mean**2 + (1 - adjusted_mean) ** 2)
+        n_effective = n_values * adjusted_mean * (1 - adjusted_mean) * (n_values + t_quantile**2) / square_sum
+    low, high = wilson_interval(mean, n_effective, quantile=t_quantile)
     return mean, float(low), float(high)
 
 
